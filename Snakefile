@@ -1,0 +1,32 @@
+# headspec: how attention heads specialise under multi-task learning, from texts to figures.
+# A study is one config file: config.yaml, or another by --configfile. See README.md.
+
+# --configfile replaces config.yaml; Snakemake by itself would merge the two studies
+if not workflow.overwrite_configfiles:
+
+    configfile: "config.yaml"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/importance.smk"
+include: "workflow/rules/prune.smk"
+include: "workflow/rules/dissociation.smk"
+include: "workflow/rules/figures.smk"
+
+
+report: "workflow/report/workflow.rst"
+
+
+onstart:
+    lock_folder()
+
+
+rule all:
+    default_target: True
+    input:
+        rules.dissociation.output,
+        rules.reliability.output,
+        figures(),
+        [result("runs", run.path, "importance.parquet") for run in STUDY.runs],

@@ -1,0 +1,401 @@
+"""Dissociation: published tables, invariants, intervals that cover, tests that hold their level."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from headspec import tables
+from headspec.dissociation import Evaluation, analyse, case, is_distinct, relative, sample, scores
+from headspec.errors import DataError
+from headspec.metrics import score
+from headspec.resampling import bootstrap_counts, holm, interval, p_value, permuted_scores
+from headspec.study import Run
+
+# Li et al. 2023, five tasks at once, top 30 % pruned, per cent, in the order MNLI, QQP, QNLI, AG, SST-2;
+# rows: whose heads are pruned, columns: evaluated task.
+FIVE = np.array(
+    [
+        [58.23, 71.52, 61.39, 91.99, 85.32],
+        [62.54, 69.43, 60.80, 91.54, 85.13],
+        [59.29, 70.96, 57.50, 91.88, 86.35],
+        [65.88, 76.28, 69.35, 80.01, 85.09],
+        [69.50, 77.40, 73.96, 86.51, 82.45],
+    ]
+)
+FIVE_BASE = np.array([83.91, 87.64, 90.26, 94.50, 92.05])
+
+# The same paper, input paradigm: base; after pruning A's heads, B's heads; D_A, D_B; D_mean; distinct.
+PAIRS = {
+    "AG+QNLI": ([94.13, 91.13], [[85.94, 65.04], [92.44, 52.95]], [6.905, 13.270], 10.088, True),
+    "AG-Pair+QNLI": ([94.46, 90.72], [[56.17, 64.85], [64.52, 53.66]], [8.842, 12.337], 10.590, True),
+    "AG+SST-2": ([94.29, 92.47], [[89.51, 89.76], [92.32, 86.01]], [2.982, 4.051], 3.517, False),
+    "AG-Pair+SST-2": ([94.68, 92.66], [[67.65, 89.33], [71.80, 85.78]], [4.387, 3.837], 4.112, False),
+}
+
+matrices = arrays(float, (3, 3), elements=st.floats(0.05, 1))
+bases = arrays(float, 3, elements=st.floats(0.2, 1))
+
+
+def test_published_five_tasks_by_equation_7():
+    d = 100 * scores(FIVE, FIVE_BASE)
+    assert d == pytest.approx([7.237, 5.260, 9.833, 11.079, 3.284], abs=5e-4)
+    # The paper prints 7.28, 5.26, 11.07, 9.84, 3.28: it swaps QNLI and AG, and MNLI does not follow
+    # from its own rows.
+    printed = np.array([7.28, 5.26, 11.07, 9.84, 3.28])
+    assert d[[1, 3, 2, 4]] == pytest.approx(printed[[1, 2, 3, 4]], abs=0.011)
+    assert abs(d[0] - printed[0]) > 0.04
+
+
+def test_orientation_is_by_columns():
+    """Reading by rows, as the released code does, is a different and wrong answer."""
+    own = np.diag(FIVE)
+    by_rows = ((FIVE.sum(axis=1) - own) / 4 - own) / FIVE_BASE
+    assert 100 * by_rows == pytest.approx([23.03, 6.36, 21.74, -6.20, -6.09], abs=5e-3)
+    assert scores(FIVE.T, FIVE_BASE) == pytest.approx(by_rows)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_published_input_paradigm(pair):
+    base, matrix, expected, mean, distinct = PAIRS[pair]
+    d = scores(matrix, base)
+    # Metrics are printed to 0.01, which leaves D uncertain by 2 * 0.005 / 0.91.
+    assert 100 * d == pytest.approx(expected, abs=0.011)
+    assert 100 * d.mean() == pytest.approx(mean, abs=0.011)
+    assert case(d) == "double"
+    assert is_distinct(case(d), d.mean(), 0.10) is distinct
+
+
+@given(matrices, bases, st.floats(0.1, 10))
+def test_scale_of_the_metric_does_not_matter(matrix, base, scale):
+    assert scores(scale * matrix, scale * base) == pytest.approx(scores(matrix, base), abs=1e-9)
+
+
+@given(matrices, bases, st.permutations(range(3)))
+def test_order_of_the_tasks_does_not_matter(matrix, base, order):
+    renamed = scores(matrix[np.ix_(order, order)], base[order])
+    assert renamed == pytest.approx(scores(matrix, base)[order], abs=1e-12)
+
+
+@given(bases, bases)
+def test_prunings_that_do_the_same_do_not_dissociate(metric, base):
+    assert scores(np.tile(metric, (3, 1)), base).tolist() == [0, 0, 0]
+
+
+@given(
+    arrays(float, (4, 3, 3), elements=st.floats(0.05, 1)), arrays(float, (4, 3), elements=st.floats(0.2, 1))
+)
+def test_leading_axes_broadcast(matrix, base):
+    np.testing.assert_array_equal(scores(matrix, base), [scores(matrix[r], base[r]) for r in range(4)])
+    np.testing.assert_array_equal(scores(matrix, base[0])[2], scores(matrix[2], base[0]))
+
+
+@pytest.mark.parametrize("base", [0.0, -0.1])
+def test_no_part_of_a_base_that_is_not_positive(base):
+    np.testing.assert_array_equal(relative([[0.1, 0.4], [0.2, 0.3]], [base, 0.5])[:, 0], [np.nan, np.nan])
+    np.testing.assert_allclose(scores([[0.1, 0.4], [0.2, 0.3]], [base, 0.5]), [np.nan, 0.2])
+
+
+def test_one_task_does_not_dissociate():
+    with pytest.raises(ValueError, match="at least two tasks, not 1"):
+        scores([[0.5]], [0.9])
+
+
+@pytest.mark.parametrize(
+    ("d", "low", "high", "expected"),
+    [
+        ([0.1, 0.2], None, None, "double"),
+        ([0.1, -0.2], None, None, "single"),
+        ([0.1, 0.0], None, None, "single"),
+        ([-0.1, -0.2], None, None, "inverted"),
+        ([-0.1, 0.0], None, None, "inverted"),
+        ([0.0, 0.0], None, None, "none"),
+        ([0.1, 0.2], [0.01, 0.1], [0.2, 0.3], "double"),
+        ([0.1, 0.2], [-0.01, 0.1], [0.2, 0.3], "single"),
+        ([0.1, 0.2], [-0.01, -0.1], [0.2, 0.5], "none"),
+        ([-0.1, -0.2], [-0.2, -0.4], [0.1, -0.1], "inverted"),
+        ([-0.1, -0.2], [-0.2, -0.6], [0.1, 0.1], "none"),
+        ([0.01, -0.2], [-0.2, -0.4], [0.1, -0.1], "none"),
+        ([0.1, 0.2, 0.1], [0.01, 0.1, -0.1], [0.2, 0.3, 0.3], "single"),
+        ([np.nan, 0.2], [np.nan, 0.1], [np.nan, 0.3], "single"),
+        ([np.nan, -0.2], [np.nan, -0.3], [np.nan, -0.1], "none"),
+    ],
+)
+def test_case(d, low, high, expected):
+    assert case(d, low, high) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "mean", "expected"), [("double", 0.1, True), ("double", 0.0999, False), ("single", 0.3, False)]
+)
+def test_distinct(kind, mean, expected):
+    assert is_distinct(kind, mean, 0.10) is expected
+
+
+def test_holm_in_closed_form():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    np.testing.assert_allclose(holm([0.6, np.nan, 0.04]), [0.6, np.nan, 0.08])
+    assert holm([0.9, 0.8]) == pytest.approx([1, 1])
+
+
+def test_p_value_counts_both_sides_and_the_observed_one():
+    null = np.array([-3.0, -1, 0, 1, 2, 3, 0.5, 0, 0])
+    assert [float(p_value(d, null)) for d in (3.0, -2, 0, 4)] == pytest.approx([0.3, 0.4, 1.0, 0.1])
+    assert np.isnan(p_value(np.nan, null))
+
+
+def test_interval_is_undefined_where_a_resample_is():
+    low, high = interval(np.array([[0.0, 1], [1, np.nan], [2, 1]]), 0.5)
+    np.testing.assert_array_equal(low, [0.5, np.nan])
+    np.testing.assert_array_equal(high, [1.5, np.nan])
+
+
+def test_bootstrap_counts_draw_n_of_n():
+    counts = bootstrap_counts(50, 400, np.random.default_rng(0))
+    assert counts.shape == (400, 50) and (counts.sum(axis=1) == 50).all()
+    assert counts.var() == pytest.approx(1 - 1 / 50, rel=0.1)  # binomial(50, 1/50)
+
+
+def test_permutations_reach_every_assignment_equally_often():
+    label = np.zeros(2)
+    predictions = np.array([[0, 1, 1], [0, 0, 0]])  # first example: one of three is right
+    shuffled = permuted_scores("accuracy", label, predictions, 3000, np.random.default_rng(0))
+    assert (np.sort(shuffled, axis=1) == [0.5, 0.5, 1]).all()
+    assert np.bincount(shuffled.argmax(axis=1)) == pytest.approx([1000] * 3, rel=0.1)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_permutations_of_an_additive_metric_have_the_exact_variance(k):
+    """Accuracy of one slot: independent Bernoulli per example with the examples' own shares."""
+    rng = np.random.default_rng(1)
+    correct = rng.random((80, k)) < 0.7
+    shuffled = permuted_scores("accuracy", np.ones(80), correct.astype(float), 4000, rng)
+    share = correct.mean(axis=1)
+    assert shuffled.mean(axis=0) == pytest.approx([share.mean()] * k, abs=0.003)
+    expected = np.sqrt((share * (1 - share)).sum()) / 80
+    assert shuffled.std(axis=0) == pytest.approx([expected] * k, rel=0.06)
+
+
+# ---- runs -------------------------------------------------------------------------------------
+
+
+def evaluation(accuracy, rng, n=200, seed=0, label=None, metric="accuracy", mixture=None):
+    """A run whose prediction under each mask is right with the probability accuracy[task][mask]."""
+    frames = []
+    for task, masks in accuracy.items():
+        truth = rng.integers(2, size=n) if label is None else label
+        for mask, p in masks.items():
+            right = rng.random(n) < p
+            prediction = np.where(right, truth, 1 - truth)
+            columns = {"example": np.arange(n), "label": truth, "prediction": prediction}
+            frames.append(pd.DataFrame(columns).astype(float).assign(pruned_for=mask, task=task))
+    mixture = mixture or "+".join(accuracy)
+    run = Run(model="m", mixture=mixture, tasks=tuple(accuracy), method="tuned", seed=seed)
+    return Evaluation(run, dict.fromkeys(accuracy, metric), pd.concat(frames, ignore_index=True))
+
+
+def pair(base=0.9, own=0.6, other=0.8, **more):
+    accuracy = {"a": {"none": base, "a": own, "b": other}, "b": {"none": base, "a": other, "b": own}}
+    return evaluation(accuracy, **more)
+
+
+def study(*evaluations, resamples=300, confidence=0.95):
+    return analyse(evaluations, resamples, confidence, distinct=0.10, fraction=0.3, seed=7)
+
+
+def test_identical_predictions_dissociate_nothing():
+    one = pair(rng=np.random.default_rng(0))
+    base = one.predictions[one.predictions["pruned_for"] == "none"]
+    same = pd.concat([base.assign(pruned_for=mask) for mask in ("none", "a", "b")])
+    result = study(Evaluation(one.run, one.metrics, same))
+    found = result["dissociation"]
+    assert found[["dissociation", "ci_low", "ci_high"]].to_numpy().tolist() == [[0, 0, 0]] * 2
+    assert found["p_value"].tolist() == [1, 1]
+    assert result["mixtures"]["case"].tolist() == ["none"]
+    assert not result["mixtures"]["distinct"].any() and not result["mixtures"]["floor"].any()
+
+
+def test_estimates_are_those_of_the_pruning_matrix():
+    masks = {"none": 0.95, "a": 0.55, "b": 0.9, "c": 0.7}
+    one = evaluation(
+        {"a": masks, "b": masks | {"a": 0.8}, "c": masks | {"b": 0.6}}, np.random.default_rng(17)
+    )
+    right = one.predictions["label"] == one.predictions["prediction"]
+    accuracy = right.groupby([one.predictions["pruned_for"], one.predictions["task"]]).mean().unstack()
+    found = study(one)["dissociation"].set_index("task")
+    assert found["base"].to_dict() == pytest.approx(accuracy.loc["none"].to_dict())
+    for task, others in {"a": "bc", "b": "ac", "c": "ab"}.items():
+        part = accuracy[task] / accuracy.loc["none", task]
+        expected = (part[others[0]] + part[others[1]]) / 2 - part[task]
+        assert found.loc[task, "dissociation"] == pytest.approx(expected)
+        assert found.loc[task, "ci_low"] < expected < found.loc[task, "ci_high"]
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews"])
+def test_a_strong_effect_is_double_and_distinct(metric):
+    result = study(pair(rng=np.random.default_rng(0), n=400, metric=metric))
+    found, mixture = result["dissociation"], result["mixtures"].iloc[0]
+    assert (found["ci_low"] > 0).all() and (found["dissociation"] < found["ci_high"]).all()
+    assert (found["p_value"] == 1 / 301).all()
+    assert (mixture["case"], mixture["distinct"]) == ("double", True)
+    assert mixture["mean_dissociation"] == pytest.approx(found["dissociation"].mean())
+
+
+def test_swapped_importance_is_inverted():
+    result = study(pair(own=0.8, other=0.6, rng=np.random.default_rng(0), n=400))
+    assert result["mixtures"]["case"].tolist() == ["inverted"]
+    assert (result["dissociation"]["p_value"] == 1 / 301).all()
+
+
+def test_intervals_cover_at_their_level():
+    """True D is (0.8 - 0.6) / 0.9; 90 % intervals of 150 runs of two tasks."""
+    rng = np.random.default_rng(3)
+    covered = []
+    for seed in range(150):
+        low, high = interval(sample(pair(rng=rng, n=150, seed=seed), 200, 0.9, seed).bootstrap, 0.9)
+        covered.append((low <= 0.2 / 0.9) & (0.2 / 0.9 <= high))
+    assert 0.85 < np.mean(covered) < 0.95
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_p_values_are_uniform_where_no_pruning_differs(k):
+    rng = np.random.default_rng(4)
+    p = []
+    for _ in range(300):
+        label = rng.normal(size=60)
+        predictions = label[:, None] + rng.normal(size=60)[:, None] + rng.normal(size=(60, k))
+        observed = np.array([[score("pearson", label, column) for column in predictions.T]])
+        shuffled = permuted_scores("pearson", label, predictions, 199, rng)
+        d, *null = (m[1:].mean() - m[0] for m in (*observed, *shuffled))
+        p.append(float(p_value(d, np.array(null))))
+    assert stats.kstest(p, "uniform").pvalue > 0.01
+
+
+def test_ties_of_few_examples_do_not_make_p_too_small():
+    rng = np.random.default_rng(5)
+    masks = {"none": 0.9, "a": 0.7, "b": 0.7, "c": 0.7}
+    runs = [evaluation(dict.fromkeys("abc", masks), rng, n=100, seed=seed) for seed in range(80)]
+    p = study(*runs, resamples=199)["dissociation"]["p_value"]
+    assert 0.005 < (p <= 0.05).mean() < 0.07 and 0.3 < (p <= 0.5).mean() < 0.55
+
+
+def test_floor_marks_what_pruning_brought_to_chance():
+    rng = np.random.default_rng(5)
+    masks = {"none": 0.95, "a": 0.9, "b": 0.9}
+    result = study(evaluation({"a": masks, "b": masks | {"a": 0.5}}, rng, n=300))
+    assert result["dissociation"].set_index("task")["floor"].to_dict() == {"a": False, "b": True}
+    assert result["mixtures"]["floor"].tolist() == [True]
+    assert result["combined"].set_index("task")["floor"].to_dict() == {"a": False, "b": True, "mean": True}
+
+
+def test_floor_is_the_majority_class_not_one_half():
+    label = np.repeat([0, 1], [240, 60])
+    masks = {"none": 0.97, "a": 0.8, "b": 0.95}
+    result = study(evaluation({"a": masks, "b": masks}, np.random.default_rng(6), n=300, label=label))
+    assert result["dissociation"]["floor"].tolist() == [True, True]
+
+
+def test_one_seed_combined_is_the_run():
+    result = study(pair(rng=np.random.default_rng(8)))
+    shared = ["task", "dissociation", "ci_low", "ci_high", "p_value", "floor"]
+    combined = result["combined"].set_index("task")
+    pd.testing.assert_frame_equal(result["dissociation"][shared], result["combined"][shared].iloc[:2])
+    mean, mixture = combined.loc["mean"], result["mixtures"].iloc[0]
+    assert mean["dissociation"] == mixture["mean_dissociation"]
+    assert mean[["ci_low", "ci_high", "case", "distinct", "floor"]].tolist() == (
+        mixture[["ci_low", "ci_high", "case", "distinct", "floor"]].tolist()
+    )
+
+
+def test_seeds_combined_is_their_mean_with_the_spread_between_them():
+    rng = np.random.default_rng(9)
+    label = rng.integers(2, size=300)
+    weak, strong = (pair(own=own, rng=rng, n=300, label=label, seed=s) for s, own in ((0, 0.78), (1, 0.3)))
+    result = study(weak, strong)
+    runs, combined = result["dissociation"], result["combined"].set_index("task")
+    assert combined["n_seeds"].tolist() == [2, 2, 2]
+    for task, rows in runs.groupby("task"):
+        assert combined.loc[task, "dissociation"] == pytest.approx(rows["dissociation"].mean())
+        width = combined.loc[task, "ci_high"] - combined.loc[task, "ci_low"]
+        assert width > 1.5 * (rows["ci_high"] - rows["ci_low"]).max()
+    assert pd.isna(combined.loc[["a", "b"], ["case", "distinct"]]).all(axis=None)
+    by_task = combined.loc[["a", "b"], ["dissociation", "ci_low", "ci_high"]]
+    assert combined.loc["mean", "case"] == case(*by_task.to_numpy().T)
+
+
+def test_shared_examples_do_not_average_out_over_seeds():
+    """Two seeds with the very same predictions say no more than one."""
+    one = pair(rng=np.random.default_rng(10))
+    two = Evaluation(one.run.model_copy(update={"seed": 1}), one.metrics, one.predictions)
+    columns = ["ci_low", "ci_high"]
+    alone, both = study(one)["combined"], study(one, two)["combined"]
+    np.testing.assert_allclose(alone[columns], both[columns], atol=1e-12)
+
+
+def test_holm_runs_over_the_study_and_apart_over_means():
+    rng = np.random.default_rng(11)
+    runs = [pair(own=0.72, rng=rng, mixture=f"m{i}", seed=i % 2) for i in range(6)]
+    result = study(*runs)
+    np.testing.assert_allclose(result["dissociation"]["p_holm"], holm(result["dissociation"]["p_value"]))
+    for _, rows in result["combined"].groupby(result["combined"]["task"] == "mean"):
+        np.testing.assert_allclose(rows["p_holm"], holm(rows["p_value"]))
+
+
+def test_other_runs_change_only_the_correction():
+    rng = np.random.default_rng(12)
+    first, second = pair(rng=rng), pair(rng=rng, seed=1)
+    alone, both = (study(*runs)["dissociation"].drop(columns="p_holm") for runs in ([first], [second, first]))
+    pd.testing.assert_frame_equal(alone, both[both["seed"] == 0].reset_index(drop=True))
+
+
+def test_rows_may_come_in_any_order():
+    one = pair(rng=np.random.default_rng(13))
+    shuffled = Evaluation(one.run, one.metrics, one.predictions.sample(frac=1, random_state=0))
+    for name, frame in study(one).items():
+        pd.testing.assert_frame_equal(frame, study(shuffled)[name])
+
+
+def test_regression_tasks():
+    rng = np.random.default_rng(14)
+    truth = rng.normal(size=300)
+    noise = {"a": {"none": 0.3, "a": 2, "b": 0.8}, "b": {"none": 0.3, "a": 0.8, "b": 2}}
+    frames = [
+        pd.DataFrame({"example": np.arange(300), "label": truth, "task": task, "pruned_for": mask}).assign(
+            prediction=truth + s * rng.normal(size=300)
+        )
+        for task, masks in noise.items()
+        for mask, s in masks.items()
+    ]
+    run = Run(model="m", mixture="a+b", tasks=("a", "b"), method="tuned", seed=0)
+    found = study(Evaluation(run, {"a": "spearman", "b": "pearson"}, pd.concat(frames)))["dissociation"]
+    # correlation of x and x + s * noise: 1 / sqrt(1 + s^2)
+    expected = (1 / np.sqrt(1 + 0.8**2) - 1 / np.sqrt(5)) * np.sqrt(1 + 0.3**2)
+    assert (found["ci_low"] < expected).all() and (expected < found["ci_high"]).all()
+    assert (found["p_value"] == 1 / 301).all()
+
+
+def test_missing_predictions_are_named():
+    one = pair(rng=np.random.default_rng(15))
+    lost = one.predictions.query("not (task == 'b' and pruned_for == 'a' and example == 3)")
+    with pytest.raises(DataError, match="m/a.b/tuned/seed0/predictions.parquet: task 'b' lacks .* 'a'"):
+        study(Evaluation(one.run, one.metrics, lost))
+
+
+def test_tables_fit_their_schemas_and_repeat_to_the_byte(tmp_path):
+    rng = np.random.default_rng(16)
+    runs = [pair(rng=rng, seed=seed) for seed in range(2)]
+    for name, frame in study(*runs).items():
+        tables.write(tmp_path / name, name, frame, {})
+        assert len(tables.read(tmp_path / name)) == len(frame) > 0
+    for name, frame in study(*runs[::-1]).items():
+        tables.write(tmp_path / "again", name, frame, {})
+        assert (tmp_path / "again").read_bytes() == (tmp_path / name).read_bytes()
+
+
+def test_no_runs_give_empty_tables(tmp_path):
+    for name, frame in study().items():
+        tables.write(tmp_path / name, name, frame, {})
+        assert tables.read(tmp_path / name).empty

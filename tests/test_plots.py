@@ -1,0 +1,447 @@
+"""Figures and the closing table: what they show equals what the tables hold."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import docutils.core
+import jinja2
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+
+from headspec import summary, tables
+from headspec.maps import importance_map, prune_count, top_heads
+from headspec.plots import curves, dissociation, importance, matrix, reliability, save
+
+ROOT = Path(__file__).parents[1]
+SMALL = ["sentiment", "topic-pair"]
+LARGE = ["mnli", "qqp", "qnli", "topic-pair", "sst2"]
+NINE = ["cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli"]
+LONG = ["rotten-tomatoes-sentences", "topic-pair-of-bbc-news", "imdb"]
+FRACTION = 0.3
+BOTH = ["tuned", "frozen"]
+
+
+# --- synthetic tables ---------------------------------------------------------------------------
+
+
+def frame(name: str, rows: list[dict]) -> pd.DataFrame:
+    """Rows as the table `name`: the columns of its schema, in its types, null where a row has none."""
+    columns = tables.SCHEMAS[name][0]
+    values = {column: [row.get(column) for row in rows] for column in columns}
+    return pa.table(values, schema=pa.schema(list(columns.items()))).to_pandas()
+
+
+def importance_table(tasks: list[str], layers: int, heads: int, seed: int) -> pd.DataFrame:
+    """Lognormal importances: a pattern of each task, some noise of each seed and fold."""
+    rows = []
+    for index, task in enumerate(tasks):
+        pattern = np.random.default_rng(index).normal(size=(layers, heads))
+        noise = np.random.default_rng([index, seed]).normal(size=(10, layers, heads))
+        for (fold, layer, head), value in np.ndenumerate(np.exp(pattern + 0.3 * noise)):
+            rows.append(dict(task=task, fold=fold, layer=layer, head=head, importance=value, n=100))
+    return frame("importance", rows)
+
+
+def pruning_table(tasks: list[str], seed: int, draws: int = 20, total: int = 72) -> pd.DataFrame:
+    """Own heads hurt most, others' less, random heads little, bottom heads hardly."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for index, task in enumerate(tasks):
+        base = 0.92 - 0.03 * index
+
+        def add(pruned_for, order, fraction, draw, loss, task=task, base=base):
+            value = max(0.5, base - loss + rng.normal(0, 0.006))
+            common = dict(pruned_for=pruned_for, order=order, fraction=fraction, draw=draw, task=task, n=500)
+            common["n_pruned"] = prune_count(fraction, total)
+            rows.append(common | {"metric": "accuracy", "value": value})
+            rows.append(common | {"metric": "f1", "value": value / 2})
+
+        add("none", None, 0.0, None, 0)
+        for fraction in (0.1, 0.2, 0.3, 0.4, 0.5):
+            for other in tasks:
+                add(other, "top", fraction, None, fraction**1.5 * (1.7 if other == task else 0.7))
+                add(other, "bottom", fraction, None, 0.1 * fraction**2)
+        for draw in range(draws):
+            add("random", None, FRACTION, draw, rng.gamma(2, 0.02))
+            add("random_by_layer", None, FRACTION, draw, rng.gamma(2, 0.015))
+    return frame("pruning", rows)
+
+
+def dissociation_tables(
+    mixtures: dict[str, list[str]],
+    seeds: int = 2,
+    models: tuple[str, ...] = ("minilm",),
+    methods: list[str] = BOTH,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Tables 'combined' and 'dissociation'; the first task of every frozen mixture is at the floor."""
+    rng = np.random.default_rng(0)
+    rows, runs = [], []
+    for model, (mixture, tasks), method in itertools.product(models, mixtures.items(), methods):
+        scale = 0.12 if method == "tuned" else 0.04
+        d = rng.normal(scale, 0.05, size=(seeds, len(tasks)))
+        common = dict(model=model, mixture=mixture, method=method)
+        values = dict(zip(tasks, d.mean(axis=0), strict=True)) | {"mean": d.mean()}
+        for task, value in values.items():
+            floor = method == "frozen" and task in (tasks[0], "mean")
+            width = 0.01 + 0.03 * rng.random()
+            row = dict(
+                n_seeds=seeds, task=task, dissociation=value, floor=floor, p_value=0.0005, p_holm=0.012
+            )
+            row |= dict(ci_low=value - width, ci_high=value + width)
+            if task == "mean":
+                case = "double" if (d.mean(axis=0) > 0).all() else "none"
+                row |= dict(case=case, distinct=case == "double" and value >= 0.1)
+            rows.append(common | row)
+        for seed, index in itertools.product(range(seeds), range(len(tasks))):
+            runs.append(
+                common | dict(seed=seed, fraction=FRACTION, task=tasks[index], dissociation=d[seed, index])
+            )
+    return frame("combined", rows), frame("dissociation", runs)
+
+
+def reliability_table(
+    mixtures: dict[str, list[str]],
+    seeds: int = 2,
+    models: tuple[str, ...] = ("minilm",),
+    methods: list[str] = BOTH,
+) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    rows = []
+    for model, (mixture, tasks), method in itertools.product(models, mixtures.items(), methods):
+        for task in tasks:
+            common = dict(model=model, mixture=mixture, method=method, task=task)
+            for seed in range(seeds):
+                rows.append(common | dict(kind="split_half", seed_a=seed, spearman=rng.uniform(0.85, 0.99)))
+            for a, b in itertools.combinations(range(seeds), 2):
+                rows.append(common | dict(kind="seeds", seed_a=a, seed_b=b, spearman=rng.uniform(0.3, 0.8)))
+    return frame("reliability", rows)
+
+
+def pairs(tasks: list[str]) -> dict[str, list[str]]:
+    return {"+".join(pair): list(pair) for pair in itertools.combinations(tasks, 2)}
+
+
+def every_figure(tasks: list[str] = SMALL) -> dict[str, tuple]:
+    """Name: module and arguments, of two seeds."""
+    pruning = {seed: pruning_table(tasks, seed) for seed in (0, 1)}
+    metrics = dict.fromkeys(tasks, "accuracy")
+    importances = {seed: importance_table(tasks, 6, 12, seed) for seed in (0, 1)}
+    return {
+        "importance": (importance, (importances, tasks, FRACTION)),
+        "matrix": (matrix, (pruning, tasks, FRACTION, metrics)),
+        "dissociation": (dissociation, (*dissociation_tables(pairs(tasks)), 0.1)),
+        "curves": (curves, (pruning, tasks, FRACTION, metrics, dict.fromkeys(tasks) | {tasks[0]: 0.5})),
+        "reliability": (reliability, (reliability_table(pairs(tasks)),)),
+    }
+
+
+# --- what the figures show ----------------------------------------------------------------------
+
+
+def outlines(axes) -> list[tuple[float, float]]:
+    """(column, row) of every outlined cell."""
+    patches = [patch for patch in axes.patches if isinstance(patch, Rectangle) and not patch.get_fill()]
+    return [(patch.get_x() + 0.5, patch.get_y() + 0.5) for patch in patches]
+
+
+def labelled(axes, label: str) -> list:
+    """Artists of `axes` with this legend entry."""
+    handles, labels = axes.get_legend_handles_labels()
+    return [handle for handle, found in zip(handles, labels, strict=True) if found == label]
+
+
+@pytest.mark.parametrize(("layers", "heads", "pruned"), [(6, 12, 21), (12, 12, 43), (24, 16, 115)])
+def test_importance_outlines_the_pruned_heads(layers, heads, pruned):
+    seeds = {seed: importance_table(SMALL, layers, heads, seed) for seed in (0, 1)}
+    figure = importance.draw(seeds, SMALL, FRACTION)
+    maps = [axes for axes in figure.axes if axes.images]
+    for axes, (task, seed) in zip(maps, itertools.product(SMALL, seeds), strict=True):
+        heat = importance_map(seeds[seed], task)
+        assert (axes.get_title("left"), axes.get_title("right")) == (task, f"seed {seed}")
+        np.testing.assert_allclose(axes.images[0].get_array(), heat / heat.max())
+        assert len(outlines(axes)) == pruned
+        top = {(head, layer) for layer, head in np.argwhere(top_heads(heat, pruned))}
+        assert set(outlines(axes)) == top
+
+
+def test_importance_of_many_seeds_shows_their_mean_and_three():
+    seeds = {seed: importance_table(SMALL, 6, 12, seed) for seed in range(5)}
+    figure = importance.draw(seeds, SMALL, FRACTION)
+    first_row = [axes for axes in figure.axes if axes.images][:4]
+    assert [axes.get_title("right") for axes in first_row] == ["mean of 5", "seed 0", "seed 1", "seed 2"]
+    mean = np.mean([importance_map(seeds[seed], SMALL[0]) for seed in seeds], axis=0)
+    np.testing.assert_allclose(first_row[0].images[0].get_array(), mean / mean.max())
+
+
+def cells(figure) -> dict[tuple[float, float], str]:
+    return {text.get_position(): text.get_text() for text in figure.axes[0].texts}
+
+
+def small_matrix(draws: list[float]) -> pd.DataFrame:
+    """One seed's table of two tasks, base 0.8, with round numbers."""
+    rows = []
+
+    def add(pruned_for, order, fraction, draw, task, value):
+        rows.append(
+            dict(pruned_for=pruned_for, order=order, fraction=fraction, draw=draw, n_pruned=0)
+            | dict(task=task, metric="accuracy", value=value, n=10)
+        )
+
+    for task in SMALL:
+        add("none", None, 0.0, None, task, 0.8)
+        for other in SMALL:
+            add(other, "top", FRACTION, None, task, 0.4 if other == task else 0.6)
+            add(other, "top", 0.5, None, task, 0.1)
+            add(other, "bottom", FRACTION, None, task, 0.9)
+        for draw, value in enumerate(draws):
+            add("random", None, FRACTION, draw, task, value)
+    return frame("pruning", rows)
+
+
+def test_matrix_cells_are_means_and_deviations():
+    one, other = small_matrix([0.6, 0.8]), small_matrix([0.6, 0.8])
+    other["value"] += 0.1
+    metrics = dict.fromkeys(SMALL, "accuracy")
+    figure = matrix.draw({0: one, 1: other}, SMALL, FRACTION, metrics)
+    shown = cells(figure)
+    over_seeds, over_draws = 10 * 0.5**0.5, 20 * 0.5**0.5  # sample deviations of two values
+    assert shown[0, 0] == f"85.0\n±{over_seeds:.1f}"
+    assert shown[0, 1] == f"45.0\n±{over_seeds:.1f}"  # own heads
+    assert shown[0, 2] == f"65.0\n±{over_seeds:.1f}"
+    assert shown[1, 3] == f"75.0\n±{over_draws:.1f}"
+    assert shown[1, 4] == "–"  # no draws by layer in this table
+    assert sorted(outlines(figure.axes[0])) == [(0, 1), (1, 2)]
+    shade = np.ma.filled(figure.axes[0].images[0].get_array(), np.nan)
+    np.testing.assert_allclose(1 - shade[:3, 0], [1, 45 / 85, 65 / 85])
+
+
+def test_matrix_of_one_seed_has_no_deviation_over_seeds():
+    figure = matrix.draw({0: small_matrix([0.6, 0.8])}, SMALL, FRACTION, dict.fromkeys(SMALL, "accuracy"))
+    assert cells(figure)[0, 1] == "40.0"
+    assert cells(figure)[0, 3].startswith("70.0\n±")
+
+
+@pytest.mark.parametrize("mixtures", [pairs(SMALL), pairs(LARGE) | {"all": LARGE}], ids=["pair", "many"])
+def test_dissociation_bars_equal_the_table(mixtures):
+    combined, seeds = dissociation_tables(mixtures, models=("minilm", "bert"))
+    figure = dissociation.draw(combined, seeds, 0.1)
+    assert {axes.get_title() for axes in figure.axes} == {"bert", "minilm"}
+    for axes in figure.axes:
+        part = combined[combined["model"] == axes.get_title()]
+        rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+        for bars, method in zip(axes.containers, BOTH, strict=True):
+            of_method = part[part["method"] == method]
+            widths = [bar.get_width() for bar in bars]
+            np.testing.assert_allclose(widths, 100 * of_method["dissociation"])
+            middles = [round(bar.get_y() + bar.get_height() / 2) for bar in bars]
+            assert [rows[y] for y in middles] == list(of_method["task"])
+        daggers = [x for line in labelled(axes, "at chance: D means little") for x in line.get_xdata()]
+        assert len(daggers) == part["floor"].sum() > 0
+
+
+def test_dissociation_intervals_dots_and_line():
+    combined, seeds = dissociation_tables(pairs(SMALL), methods=["tuned"])
+    axes = dissociation.draw(combined, seeds, 0.1).axes[0]
+    intervals = np.array([segment[:, 0] for segment in labelled(axes, "interval")[0].get_segments()])
+    np.testing.assert_allclose(intervals, 100 * combined[["ci_low", "ci_high"]])
+    dots = np.sort(labelled(axes, "one seed")[0].get_xdata())
+    means = seeds.groupby("seed")["dissociation"].mean()
+    np.testing.assert_allclose(dots, np.sort(100 * pd.concat([seeds["dissociation"], means])))
+    assert labelled(axes, "distinct: 10 %")[0].get_xdata()[0] == pytest.approx(10)
+    assert not labelled(axes, "at chance: D means little")
+
+
+def test_curves_run_from_the_base_through_the_fractions():
+    pruning = {seed: pruning_table(SMALL, seed) for seed in (0, 1)}
+    figure = curves.draw(
+        pruning, SMALL, FRACTION, dict.fromkeys(SMALL, "accuracy"), dict.fromkeys(SMALL, 0.5)
+    )
+    for axes, task in zip(figure.axes, SMALL, strict=True):
+        drawn = [line for line in axes.lines if len(line.get_xdata()) == 6]
+        solid = [line for line in drawn if line.get_linestyle() == "-"]
+        dashed = [line for line in drawn if line.get_linestyle() == "--"]
+        assert (len(solid), len(dashed)) == (2, 1)
+        for line in drawn:
+            np.testing.assert_allclose(line.get_xdata(), [0, 10, 20, 30, 40, 50])
+        own = max(solid, key=lambda line: line.get_linewidth())
+        table = pd.concat(pruning.values())
+        table = table[(table["task"] == task) & (table["metric"] == "accuracy")]
+        for line, order in ((own, "top"), (dashed[0], "bottom")):
+            means = (
+                table[(table["pruned_for"] == task) & (table["order"] == order)]
+                .groupby("fraction")["value"]
+                .mean()
+            )
+            np.testing.assert_allclose(line.get_ydata()[1:], 100 * means)
+        draws = table[table["pruned_for"] == "random"]["value"]
+        box = labelled(axes, "random: range of draws, mean")[0][0]
+        assert (box.get_y(), box.get_y() + box.get_height()) == pytest.approx(
+            (100 * draws.min(), 100 * draws.max())
+        )
+        assert labelled(axes, "chance")[0].get_ydata()[0] == pytest.approx(50)
+
+
+def test_reliability_shows_every_correlation():
+    table = reliability_table(pairs(SMALL), seeds=3)
+    axes = reliability.draw(table).axes[0]
+    points = np.concatenate([line.get_xdata() for line in axes.lines])
+    np.testing.assert_allclose(np.sort(points), np.sort(table["spearman"]))
+    assert len(labelled(axes, "two seeds, frozen")[0].get_xdata()) == 3 * len(SMALL)
+
+
+# --- files and words ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", every_figure())
+def test_same_tables_same_bytes(name, tmp_path):
+    module, arguments = every_figure()[name]
+    for folder in ("a", "b"):
+        save(module.draw(*arguments), [tmp_path / folder / f"f.{kind}" for kind in ("svg", "png", "pdf")], 80)
+    for kind, start in (("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
+        content = (tmp_path / "a" / f"f.{kind}").read_bytes()
+        assert content.startswith(start)
+        assert content == (tmp_path / "b" / f"f.{kind}").read_bytes()
+
+
+def texts(figure) -> list[tuple[str, Bbox]]:
+    """Every text that is drawn, with its place in pixels."""
+    figure.draw_without_rendering()
+    beyond = set()  # labels of ticks outside the axes exist but are not drawn
+    for axes, name in itertools.product(figure.axes, "xy"):
+        axis = getattr(axes, f"{name}axis")
+        low, high = sorted(axis.get_view_interval())
+        beyond |= {tick.label1 for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high}
+        beyond |= {tick.label2 for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high}
+    found = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    return [(text.get_text(), text.get_window_extent()) for text in found if text not in beyond]
+
+
+@pytest.mark.parametrize("tasks", [SMALL, LARGE, NINE, LONG], ids=["small", "large", "nine", "long"])
+@pytest.mark.parametrize("name", every_figure())
+def test_texts_neither_overlap_nor_leave_the_figure(name, tasks):
+    module, arguments = every_figure(tasks)[name]
+    figure = module.draw(*arguments)
+    found = texts(figure)
+    assert len(found) > 5
+    for words, box in found:
+        inside = figure.bbox.padded(1)
+        assert inside.x0 <= box.x0 <= box.x1 <= inside.x1, words
+        assert inside.y0 <= box.y0 <= box.y1 <= inside.y1, words
+    for (one, a), (other, b) in itertools.combinations(found, 2):
+        assert not a.padded(-1).overlaps(b.padded(-1)), f"{one!r} on {other!r}"
+
+
+def test_figures_load_neither_torch_nor_pyplot():
+    unwanted = "{'torch', 'matplotlib.pyplot'} & set(sys.modules)"
+    code = f"import sys; from headspec.plots import {', '.join(every_figure())}; print({unwanted})"
+    path = {"PYTHONPATH": str(ROOT / "workflow")}
+    done = subprocess.run([sys.executable, "-c", code], env=path, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    "caption", sorted((ROOT / "workflow" / "report").glob("*.rst")), ids=lambda p: p.stem
+)
+def test_captions_render(caption):
+    config = {"study": "demo", "models": {"minilm": {}}, "tasks": dict.fromkeys(SMALL), "seeds": [0, 1]}
+    wildcards = SimpleNamespace(model="minilm", mixture="sentiment+topic-pair", method="tuned")
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    text = environment.from_string(caption.read_text()).render(
+        snakemake=SimpleNamespace(config=config, wildcards=wildcards)
+    )
+    strict = {"halt_level": 2, "report_level": 5}
+    assert "<p" in docutils.core.publish_string(text, writer="html", settings_overrides=strict).decode()
+
+
+def test_every_figure_has_a_caption():
+    captions = {path.stem for path in (ROOT / "workflow" / "report").glob("*.rst")}
+    assert captions == {*every_figure(), "workflow"}
+
+
+def test_summary_table():
+    row = dict(model="minilm", mixture="a+b", n_seeds=2)
+    rows = [
+        dict(
+            method="tuned",
+            task="a",
+            dissociation=0.127,
+            ci_low=0.101,
+            ci_high=0.153,
+            p_holm=0.0002,
+            floor=False,
+        ),
+        dict(
+            method="tuned", task="b", dissociation=0.09, ci_low=0.05, ci_high=0.1, p_holm=0.0421, floor=True
+        ),
+        dict(
+            method="tuned",
+            task="mean",
+            dissociation=0.1085,
+            ci_low=0.08,
+            ci_high=0.12,
+            p_holm=0.001,
+            floor=True,
+        )
+        | dict(case="double", distinct=True),
+        dict(
+            method="frozen", task="a", dissociation=-0.01, ci_low=-0.03, ci_high=0.01, p_holm=1.0, floor=False
+        ),
+        dict(
+            method="frozen", task="b", dissociation=0.01, ci_low=-0.02, ci_high=0.02, p_holm=1.0, floor=False
+        ),
+        dict(
+            method="frozen",
+            task="mean",
+            dissociation=0.0,
+            ci_low=-0.02,
+            ci_high=0.02,
+            p_holm=1.0,
+            floor=False,
+        )
+        | dict(case="none", distinct=False),
+    ]
+    lines = summary.text(frame("combined", [row | each for each in rows]), Path("results/demo")).splitlines()
+    a, b, mean, case = lines[lines.index("a+b") + 1 :][:4]
+    assert a.split() == ["a", "12.7", "[", "10.1,", "15.3]", "<0.001", "-1.0", "[", "-3.0,", "1.0]", "1.000"]
+    assert b.split()[1:7] == ["9.0", "[", "5.0,", "10.0]", "0.042", "†"]
+    assert mean.split()[0] == "mean"
+    assert case.split() == ["case", "double,", "distinct", "none"]
+    assert a.index("-1.0") == b.index(" 1.0") and a.index("[") == b.index("[")  # columns in line
+    assert lines[-3:] == [
+        "figures    results/demo/figures",
+        "report     results/demo/report.html",
+        "tables     results/demo/tables",
+    ]
+
+
+def test_summary_fits_a_terminal():
+    names = ["rotten-tomatoes-sentences-binary", "a", "topic-pair"]
+    combined, _ = dissociation_tables({"all": names}, seeds=1)
+    combined["dissociation"] *= 100  # per cent with five digits
+    assert max(map(len, summary.text(combined, Path("results/demo")).splitlines())) <= 100
+
+
+def test_summary_of_a_results_folder(tmp_path):
+    combined, _ = dissociation_tables(pairs(SMALL))
+    tables.write(tmp_path / "tables" / "combined.parquet", "combined", combined, {})
+    done = subprocess.run(
+        [sys.executable, "-m", "headspec.summary", str(tmp_path)],
+        env={"PYTHONPATH": str(ROOT / "workflow"), "PYTHONUTF8": "1"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=True,
+    )
+    assert done.stdout.rstrip("\n") == summary.text(
+        tables.read(tmp_path / "tables" / "combined.parquet"), tmp_path
+    )

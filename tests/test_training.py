@@ -1,0 +1,173 @@
+"""Training: schedules, learning, resuming, frozen encoders."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import CPU, encoder, examples
+
+from headspec.batching import Examples, buckets, schedule
+from headspec.multitask import MultiTask
+from headspec.study import Training
+from headspec.training import Checkpoint, learning_rate, train
+
+CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}
+
+
+def model(kind: str = "bert", **settings) -> MultiTask:
+    built = encoder(kind, **settings)
+    torch.manual_seed(3)
+    return MultiTask(built, "mean", CLASSES)
+
+
+def data() -> dict[str, Examples]:
+    return {"a": examples(40, 2, 1), "b": examples(30, 3, 2), "r": examples(20, 5, 3)}
+
+
+def run(folder, own: MultiTask, seconds=1e9, frozen=False, fingerprint="f", **settings) -> pd.DataFrame:
+    torch.set_num_threads(1)
+    settings = Training(batch_size=8, epochs=2, learning_rate=1e-3, **settings)
+    checkpoint = Checkpoint(folder / "checkpoint.pt", fingerprint, seconds)
+    return train(own, data(), settings, frozen, 7, CPU, checkpoint)
+
+
+def weights(own: MultiTask) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in own.state_dict().items()}
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_resumed_training_gives_the_same_weights(tmp_path, monkeypatch, frozen):
+    undisturbed = model()
+    history = run(tmp_path, undisturbed, frozen=frozen)
+
+    save = Checkpoint.save
+
+    def save_then_die(self, state):
+        save(self, state)
+        if len(state["history"]) == 9:
+            raise Killed
+
+    monkeypatch.setattr(Checkpoint, "save", save_then_die)
+    with pytest.raises(Killed):
+        run(tmp_path, model(), seconds=0, frozen=frozen)
+    monkeypatch.undo()
+    resumed = model()
+    again = run(tmp_path, resumed, frozen=frozen)
+    columns = ["step", "epoch", "task", "loss", "learning_rate"]
+    pd.testing.assert_frame_equal(history[columns], again[columns])
+    for name, value in weights(undisturbed).items():
+        assert torch.equal(value, resumed.state_dict()[name]), name
+
+
+def test_a_checkpoint_of_another_run_is_not_continued(tmp_path):
+    checkpoint = Checkpoint(tmp_path / "c.pt", "one", 0)
+    checkpoint.save({"history": []})
+    assert checkpoint.load("cpu") is not None
+    assert Checkpoint(tmp_path / "c.pt", "other", 0).load("cpu") is None
+
+
+def test_training_learns(tmp_path):
+    """Labels that follow from the first token are learnt."""
+    rng = np.random.default_rng(0)
+    ids = [rng.integers(5, 90, rng.integers(4, 9)).tolist() for _ in range(120)]
+    labels = np.array([float(i[0] > 47) for i in ids])
+    frame = pd.DataFrame(
+        {"example": range(120), "label": labels, "input_ids": ids, "token_type_ids": [None] * 120}
+    )
+    own = MultiTask(encoder("bert", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), "first", {"a": ["l", "h"]})
+    settings = Training(batch_size=8, epochs=12, learning_rate=2e-3)
+    checkpoint = Checkpoint(tmp_path / "c.pt", "", 1e9)
+    history = train(own, {"a": Examples(frame)}, settings, False, 0, CPU, checkpoint)
+    assert history["loss"].tail(15).mean() < 0.5 * history["loss"].head(15).mean()
+
+
+def test_frozen_training_moves_only_the_heads(tmp_path):
+    own = model()
+    before = weights(own)
+    run(tmp_path, own, frozen=True)
+    for name, value in own.state_dict().items():
+        assert torch.equal(value, before[name]) == name.startswith("encoder."), name
+
+
+def test_tuned_training_moves_every_layer(tmp_path):
+    own = model()
+    before = weights(own)
+    run(tmp_path, own)
+    moved = {name for name, value in own.state_dict().items() if not torch.equal(value, before[name])}
+    for layer in range(3):
+        assert f"encoder.encoder.layer.{layer}.attention.self.query.weight" in moved
+
+
+def test_history_has_a_row_per_step(tmp_path):
+    history = run(tmp_path, model(), sampling="annealed")
+    assert history["step"].tolist() == list(range(2 * (5 + 4 + 3)))
+    assert history["learning_rate"].is_monotonic_decreasing
+    assert (history[["examples_per_second", "memory_mb"]] > 0).all(axis=None)
+
+
+def test_learning_rate():
+    rates = [learning_rate(s, 10, 1.0, 0.0) for s in range(10)]
+    assert rates == pytest.approx([1.0 - s / 10 for s in range(10)])
+    rates = [learning_rate(s, 10, 1.0, 0.2) for s in range(10)]
+    assert rates[:3] == pytest.approx([0.5, 1.0, 1.0]) and rates[-1] == pytest.approx(1 / 8)
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=200), st.integers(1, 16), st.integers(0, 9))
+def test_buckets_hold_each_row_once(lengths, size, seed):
+    batches = buckets(np.array(lengths), size, np.random.default_rng(seed), pool=2)
+    assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
+    assert max(map(len, batches)) <= size
+
+
+def test_proportional_schedule_is_every_example_once_an_epoch():
+    own = data()
+    steps = schedule(own, 8, 3, "proportional", np.random.default_rng(0))
+    for epoch in range(3):
+        for task, e in own.items():
+            rows = [row for s in steps if (s.epoch, s.task) == (epoch, task) for row in s.rows]
+            assert sorted(rows) == list(range(len(e)))
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 4])
+@pytest.mark.parametrize("sampling", ["sqrt", "annealed"])
+def test_drawn_schedules_keep_the_number_of_steps(sampling, epochs):
+    own = {"small": examples(16), "large": examples(640)}
+    steps = schedule(own, 8, epochs, sampling, np.random.default_rng(0))
+    assert len(steps) == epochs * 82
+    share = np.array([s.task == "small" for s in steps])
+    last = share[[s.epoch == epochs - 1 for s in steps]].mean()
+    proportional, root = 2 / 82, 2**0.5 / (2**0.5 + 80**0.5)
+    if sampling == "sqrt":
+        expected = root
+    elif epochs == 1:
+        expected = proportional  # a = 1 in the only epoch
+    else:
+        expected = 2**0.2 / (2**0.2 + 80**0.2)
+    assert abs(last - expected) < 0.1
+
+
+def test_saved_models_load_to_the_same_predictions(tmp_path):
+    for kind in ("bert", "gpt2", "albert", "llama"):
+        own = model(kind).eval()
+        own.save(tmp_path / kind)
+        again = MultiTask.load(tmp_path / kind)
+        batch = data()["b"].batch(np.arange(9))
+        with torch.no_grad():
+            expected, found = (m.logits("b", m.pool(batch)) for m in (own, again))
+        assert torch.equal(expected, found)
+
+
+def test_length_ordered_batches_hold_each_row_once_within_the_budget():
+    own = examples(50)
+    rows = np.random.default_rng(0).permutation(50)[:40]
+    batches = own.in_length_order(rows, tokens=48)
+    assert sorted(np.concatenate(batches)) == sorted(rows)
+    assert all(len(b) * own.lengths[b].max() <= 48 for b in batches)

@@ -1,0 +1,115 @@
+"""Batches: of one task, of similar lengths, in a schedule that is known before training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+
+
+@dataclass
+class Batch:
+    """Padded examples of one task; every tensor on the computing device."""
+
+    input_ids: torch.Tensor  # (batch, tokens)
+    attention_mask: torch.Tensor  # (batch, tokens)
+    token_type_ids: torch.Tensor | None  # (batch, tokens)
+    labels: torch.Tensor  # (batch,): class index or score
+    rows: np.ndarray  # (batch,): rows of the Examples
+
+
+class Examples:
+    """The encoded examples of one task, ragged; `batch` pads the rows it is asked for."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.example = frame["example"].to_numpy()
+        self.label = frame["label"].to_numpy()
+        self.ids = frame["input_ids"].tolist()
+        self.kinds = None if frame["token_type_ids"].isna().any() else frame["token_type_ids"].tolist()
+        self.lengths = np.array([len(ids) for ids in self.ids])
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def batch(self, rows: np.ndarray, device: str = "cpu") -> Batch:
+        shape = (len(rows), int(self.lengths[rows].max()))
+        ids, kinds, mask = (np.zeros(shape, dtype=np.int64) for _ in range(3))
+        for i, row in enumerate(rows):
+            ids[i, : self.lengths[row]] = self.ids[row]
+            mask[i, : self.lengths[row]] = 1
+            if self.kinds:
+                kinds[i, : self.lengths[row]] = self.kinds[row]
+
+        def put(array: np.ndarray) -> torch.Tensor:
+            return torch.from_numpy(array).to(device, non_blocking=True)
+
+        return Batch(put(ids), put(mask), put(kinds) if self.kinds else None, put(self.label[rows]), rows)
+
+    def in_length_order(self, rows: np.ndarray, tokens: int, largest: int = 256) -> list[np.ndarray]:
+        """`rows` as batches of similar length, of at most `tokens` tokens with their padding.
+
+        For evaluation, where the order of examples does not matter. Longest first, so that a
+        batch that does not fit into memory is met at once.
+        """
+        order = rows[np.argsort(-self.lengths[rows], kind="stable")]
+        batches, start = [], 0
+        while start < len(order):
+            size = min(max(1, tokens // int(self.lengths[order[start]])), largest)
+            batches.append(order[start : start + size])
+            start += size
+        return batches
+
+
+def buckets(lengths: np.ndarray, size: int, rng: np.random.Generator, pool: int = 50) -> list[np.ndarray]:
+    """One epoch of shuffled batches of `size` rows of similar length.
+
+    Rows are shuffled, sorted by length within pools of `pool` batches, cut, and the batches
+    shuffled: each row once, little padding, and batches that differ between epochs.
+    """
+    order = rng.permutation(len(lengths))
+    batches = []
+    for start in range(0, len(order), pool * size):
+        part = order[start : start + pool * size]
+        part = part[np.argsort(lengths[part], kind="stable")]
+        batches += [part[i : i + size] for i in range(0, len(part), size)]
+    return [batches[i] for i in rng.permutation(len(batches))]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One optimizer step: the epoch (from 0), the task and the rows of its batch."""
+
+    epoch: int
+    task: str
+    rows: np.ndarray
+
+
+def schedule(
+    examples: dict[str, Examples], size: int, epochs: int, sampling: str, rng: np.random.Generator
+) -> list[Step]:
+    """Every step of training, in order.
+
+    With n_t batches of task t an epoch has sum(n_t) steps. `proportional` takes each batch once,
+    in random order. `sqrt` and `annealed` draw the task of each step with probability
+    proportional to n_t ** a, a = 0.5 or a = 1 - 0.8 e / (E - 1) in epoch e = 0 ... E - 1
+    (Stickland & Murray 2019); a task's batches are reshuffled when they run out.
+    """
+    tasks = list(examples)
+    counts = np.array([-(-len(examples[t]) // size) for t in tasks])
+    stock: dict[str, list[np.ndarray]] = {t: [] for t in tasks}
+    steps = []
+    for epoch in range(epochs):
+        if sampling == "proportional":
+            order = rng.permutation(np.repeat(np.arange(len(tasks)), counts))
+        else:
+            power = 0.5 if sampling == "sqrt" else 1 - 0.8 * epoch / max(epochs - 1, 1)
+            weight = counts.astype(float) ** power
+            order = rng.choice(len(tasks), size=counts.sum(), p=weight / weight.sum())
+        for t in order:
+            task = tasks[t]
+            if not stock[task]:
+                stock[task] = buckets(examples[task].lengths, size, rng)
+            steps.append(Step(epoch, task, stock[task].pop()))
+    return steps

@@ -1,0 +1,109 @@
+"""Head gates: xi_h in `head_h(x) -> xi_h * head_h(x)` (Michel et al. 2019; Li et al. 2023).
+
+A gate multiplies the head's context vector, that is a slice of the *input* of the attention
+output projection W_O. After W_O the heads are mixed and cannot be gated any more.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+
+import torch
+from torch import nn
+
+from headspec.architectures import ARCHITECTURES
+from headspec.errors import EncoderError
+
+
+class HeadGates:
+    """Gates on every attention head of an unmodified encoder.
+
+    The encoder keeps its weights and code: each W_O gets a forward pre-hook. Layers are counted
+    as they are called, so a module that serves several layers (ALBERT) has gates for each.
+
+    Attributes
+    ----------
+    values : None, or tensor of shape (layers, heads) or (batch, layers, heads)
+        The gates, 1 open and 0 closed; None leaves the encoder alone.
+    layers, heads : int
+        Size of the grid of heads; `layers` counts calls of W_O, not modules.
+    """
+
+    def __init__(self, encoder: nn.Module) -> None:
+        config = encoder.config
+        pattern = ARCHITECTURES[config.model_type].projection
+        modules = dict(encoder.named_modules())
+        self.projections = [modules[name] for name in modules if fnmatch.fnmatchcase(name, pattern)]
+        self.heads: int = config.num_attention_heads
+        self.values: torch.Tensor | None = None
+        self.owners: list[int] = []  # layer: index of the projection that serves it
+        encoder.register_forward_pre_hook(lambda module, args: self.owners.clear())
+        for index, projection in enumerate(self.projections):
+            projection.register_forward_pre_hook(
+                lambda module, args, index=index: self._gate(index, args)
+            )
+        self._check(encoder)
+
+    def _gate(self, index: int, args: tuple) -> tuple | None:
+        layer = len(self.owners)
+        self.owners.append(index)
+        if self.values is None:
+            return None
+        context = args[0]  # (batch, tokens, heads * size)
+        gate = self.values[..., layer, :, None]  # (heads, 1) or (batch, heads, 1)
+        if gate.dim() == 3:
+            gate = gate[:, None]  # (batch, 1, heads, 1)
+        if not gate.requires_grad:
+            gate = gate.to(context.dtype)  # else the product stays in the gate's precision
+        apart = context.unflatten(-1, (self.heads, -1))  # (batch, tokens, heads, size)
+        return (apart * gate).flatten(-2), *args[1:]
+
+    @property
+    def layers(self) -> int:
+        return len(self.owners)
+
+    @torch.no_grad()
+    def _check(self, encoder: nn.Module) -> None:
+        """Refuse an encoder whose gates would not mean what they say.
+
+        Gates of one must change nothing, and closing a head must equal zeroing the weights with
+        which W_O reads it.
+        """
+        device = next(encoder.parameters()).device
+        ids = torch.arange(16, device=device).view(2, 8) % encoder.config.vocab_size
+        training = encoder.training
+        encoder.eval()
+
+        def states() -> torch.Tensor:
+            return encoder(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+
+        open_states = states()
+        if not self.owners:
+            raise EncoderError(f"no attention output projection found in {encoder.config.model_type}")
+        ones = torch.ones(self.layers, self.heads, device=device)
+        self.values = ones
+        refused = None
+        if not torch.equal(states(), open_states):
+            refused = "gates of one change its output"
+        for index in {0, len(self.projections) - 1}:
+            head = self.heads - 1
+            self.values = ones.clone()
+            self.values[[owner == index for owner in self.owners], head] = 0
+            gated = states()
+            weight = self.projections[index].weight
+            kept = weight.clone()
+            size = kept.numel() // kept.shape[0] if isinstance(self.projections[index], nn.Linear) else len(kept)
+            part = slice(head * size // self.heads, (head + 1) * size // self.heads)
+            if isinstance(self.projections[index], nn.Linear):
+                weight[:, part] = 0  # (out, in)
+            else:
+                weight[part] = 0  # GPT's Conv1D: (in, out)
+            self.values = None
+            zeroed = states()
+            weight.copy_(kept)
+            if not torch.allclose(gated, zeroed, rtol=1e-4, atol=1e-5) or torch.equal(gated, open_states):
+                refused = f"closing head {head} of projection {index} does not equal zeroing its weights"
+        self.values = None
+        encoder.train(training)
+        if refused:
+            raise EncoderError(f"the heads of this {encoder.config.model_type} cannot be gated: {refused}")

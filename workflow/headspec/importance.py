@@ -1,0 +1,95 @@
+"""Head importance: how much an example's loss changes with a gate on the head."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import torch
+
+from headspec.batching import Examples
+from headspec.devices import Device
+from headspec.multitask import MultiTask
+from headspec.progress import Progress
+
+FOLDS = 10
+
+
+def gate_gradients(
+    model: MultiTask,
+    task: str,
+    examples: Examples,
+    rows: np.ndarray,
+    device: Device,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """Every example's derivative of its loss with respect to every head's gate, at 1.
+
+    One backward pass per batch: the gates have shape (batch, layers, heads) and the loss is
+    summed over the batch, so each example's gates receive its own derivative. The weights take
+    no gradients, and dropout is off; both are as before on return.
+
+    Returns
+    -------
+    gradients : (len(rows), layers, heads), signed, in the order of `rows`
+    """
+    gates = model.gates
+    training, learning = model.training, [p.requires_grad for p in model.parameters()]
+    model.to(device.name).eval().requires_grad_(False)
+    gradients = np.empty((len(rows), gates.layers, gates.heads), dtype=np.float32)
+    place = {row: i for i, row in enumerate(rows)}
+    try:
+        for part in examples.in_length_order(rows, device.tokens):
+            batch = examples.batch(part, device.name)
+            gates.values = torch.ones(len(part), gates.layers, gates.heads, device=device.name, requires_grad=True)
+            with device.cast():
+                loss = model.losses(task, model.pool(batch), batch.labels).sum()
+            (gradient,) = torch.autograd.grad(loss, gates.values)
+            gradients[[place[row] for row in part]] = gradient.cpu().numpy()
+            if progress:
+                progress.advance(len(part), task)
+    finally:
+        gates.values = None
+        model.train(training)
+        for parameter, wanted in zip(model.parameters(), learning, strict=True):
+            parameter.requires_grad_(wanted)
+    return gradients
+
+
+def importance(
+    model: MultiTask, examples: dict[str, Examples], samples: int, rng: np.random.Generator, device: Device
+) -> pd.DataFrame:
+    """Importance of every head for every task, in ten folds of the training samples.
+
+    I_h^t = mean over samples x of task t of | dL_t(x) / dxi_h | (Li et al. 2023, Eq. 4), the
+    absolute value taken per sample.
+
+    Parameters
+    ----------
+    samples : training samples per task, drawn by `rng`; all of them where a task has fewer
+
+    Returns
+    -------
+    frame : the table `importance`; a head's importance is the mean over folds weighted by n
+    """
+    drawn = {task: rng.permutation(len(e))[:samples] for task, e in examples.items()}
+    progress = Progress(sum(map(len, drawn.values())), "examples")
+    frames = []
+    for task, rows in drawn.items():
+        sizes = np.abs(gate_gradients(model, task, examples[task], rows, device, progress))
+        for fold in range(FOLDS):
+            part = sizes[fold::FOLDS]
+            layer, head = np.indices(part.shape[1:])
+            mean = part.mean(axis=0, dtype=np.float64)
+            frames.append(
+                pd.DataFrame(
+                    {
+                        "task": task,
+                        "fold": fold,
+                        "layer": layer.ravel(),
+                        "head": head.ravel(),
+                        "importance": mean.ravel(),
+                        "n": len(part),
+                    }
+                )
+            )
+    return pd.concat(frames, ignore_index=True)

@@ -1,0 +1,51 @@
+"""Maps of head importance (layers, heads), and the heads at their top and bottom."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from headspec.errors import DataError, listing, nearest
+
+
+def importance_map(importance: pd.DataFrame, task: str) -> NDArray[np.float64]:
+    """Importance of every head for `task`: the mean over samples (Li et al. 2023, Eq. 4).
+
+    Parameters
+    ----------
+    importance : table 'importance'
+        Mean over the `n` samples of each fold; folds count by their samples.
+    task : str
+
+    Returns
+    -------
+    (layers, heads)
+    """
+    rows = importance[importance["task"] == task]
+    if rows.empty:
+        known = importance["task"].unique()
+        raise DataError(
+            f"importance: no task '{task}'; the table has {listing(known)}.{nearest(task, known)}"
+        )
+    sums = rows.assign(total=rows["importance"] * rows["n"]).groupby(["layer", "head"])[["total", "n"]].sum()
+    return (sums["total"] / sums["n"]).unstack("head").to_numpy(dtype=float)
+
+
+def prune_count(fraction: float, heads_total: int) -> int:
+    """floor(fraction * heads_total), where 0.29 of 100 heads is 29 despite binary fractions."""
+    return math.floor(fraction * heads_total + 1e-9)
+
+
+def top_heads(heads: NDArray[np.floating], n: int) -> NDArray[np.bool_]:
+    """The `n` most important heads of a map (layers, heads); of equal ones, the first."""
+    top = np.zeros(heads.size, dtype=bool)
+    top[np.argsort(-heads.ravel(), kind="stable")[:n]] = True
+    return top.reshape(heads.shape)
+
+
+def bottom_heads(heads: NDArray[np.floating], n: int) -> NDArray[np.bool_]:
+    """The `n` least important heads: those that the other heads' top leaves over."""
+    return ~top_heads(heads, heads.size - n)

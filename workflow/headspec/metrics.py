@@ -1,0 +1,131 @@
+"""Task metrics of one sample, or of many weighted samples of the same predictions at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+#: weights held as float64 at one time, so that memory does not grow with the resamples
+CHUNK = 2**21
+
+
+def _ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """`numerator / denominator`, and 0 where the denominator is 0."""
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
+
+
+def _accuracy(label: Floats, prediction: Floats, weights: Floats) -> Floats:
+    return _ratio(weights @ (label == prediction), weights.sum(axis=1))
+
+
+def _f1(label: Floats, prediction: Floats, weights: Floats) -> Floats:
+    actual, predicted = label == 1, prediction == 1
+    return _ratio(2 * (weights @ (actual & predicted)), weights @ actual + weights @ predicted)
+
+
+def _matthews(label: Floats, prediction: Floats, weights: Floats) -> Floats:
+    """Gorodkin's R_K (2004), from the margins and the diagonal of the confusion matrix."""
+    classes = np.union1d(label, prediction)
+    actual = weights @ (label[:, None] == classes)  # (resamples, classes)
+    predicted = weights @ (prediction[:, None] == classes)
+    correct, total = weights @ (label == prediction), weights.sum(axis=1)
+    spread = [total**2 - (margin**2).sum(axis=1) for margin in (actual, predicted)]
+    varies = (np.minimum(*spread) > 1e-12 * total**2).astype(float)
+    covariance = correct * total - (actual * predicted).sum(axis=1)
+    return _ratio(covariance, varies * np.sqrt(np.abs(spread[0])) * np.sqrt(np.abs(spread[1])))
+
+
+def _pearson(label: Floats, prediction: Floats, weights: Floats) -> Floats:
+    """Weighted correlation; label and prediction (n,) or, one row per sample, (resamples, n)."""
+    total = weights.sum(axis=1)
+
+    def centred(values: Floats) -> tuple[Floats, Floats]:
+        mean = _ratio((weights * values).sum(axis=1), total)
+        deviation = values - mean[:, None]
+        norm = np.sqrt((weights * deviation**2).sum(axis=1))
+        varies = norm > 1e-13 * np.sqrt((weights * values**2).sum(axis=1))  # more than rounding
+        return deviation, norm * varies
+
+    (x, x_norm), (y, y_norm) = centred(label), centred(prediction)
+    return np.clip(_ratio((weights * x * y).sum(axis=1), x_norm * y_norm), -1, 1)
+
+
+def _midranks(values: Floats, weights: Floats) -> Floats:
+    """Mid-ranks (resamples, n) of `values` (n,) in samples that hold each one `weights` times."""
+    _, group = np.unique(values, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    last = np.flatnonzero(np.diff(group[order], append=group.max() + 1))  # of each group of ties
+    upto = np.cumsum(weights[:, order], axis=1)[:, last]  # (resamples, groups)
+    below = np.pad(upto[:, :-1], ((0, 0), (1, 0)))
+    return ((below + upto + 1) / 2)[:, group]
+
+
+def _spearman(label: Floats, prediction: Floats, weights: Floats) -> Floats:
+    return _pearson(_midranks(label, weights), _midranks(prediction, weights), weights)
+
+
+METRICS: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
+    "accuracy": _accuracy,
+    "f1": _f1,
+    "matthews": _matthews,
+    "pearson": _pearson,
+    "spearman": _spearman,
+}
+
+
+@overload
+def score(metric: str, label: ArrayLike, prediction: ArrayLike, weights: None = None) -> float: ...
+@overload
+def score(metric: str, label: ArrayLike, prediction: ArrayLike, weights: ArrayLike) -> Floats: ...
+def score(
+    metric: str, label: ArrayLike, prediction: ArrayLike, weights: ArrayLike | None = None
+) -> float | Floats:
+    """Agreement of predictions with labels.
+
+    Parameters
+    ----------
+    metric : {'accuracy', 'f1', 'matthews', 'pearson', 'spearman'}
+        F1 is that of class 1; Matthews takes any number of classes.
+    label, prediction : (n,)
+        Class indices, or scores for a correlation.
+    weights : (resamples, n), optional
+        How often each example occurs in each sample; not negative.
+
+    Returns
+    -------
+    float, or (resamples,) with `weights`
+        A fraction in [0, 1], or a correlation in [-1, 1]. Where nothing varies, so that the
+        metric is not defined (constant predictions, no positives), it is 0.
+    """
+    label, prediction = np.asarray(label, dtype=float), np.asarray(prediction, dtype=float)
+    counts = np.ones((1, label.size)) if weights is None else np.asarray(weights)
+    rows = max(1, CHUNK // label.size)
+    scores = np.concatenate(
+        [
+            METRICS[metric](label, prediction, counts[start : start + rows].astype(float))
+            for start in range(0, len(counts), rows)
+        ]
+    )
+    return float(scores[0]) if weights is None else scores
+
+
+@overload
+def chance(metric: str, label: ArrayLike, weights: None = None) -> float: ...
+@overload
+def chance(metric: str, label: ArrayLike, weights: ArrayLike) -> Floats: ...
+def chance(metric: str, label: ArrayLike, weights: ArrayLike | None = None) -> float | Floats:
+    """Score of the best constant prediction: what a model without any input could reach.
+
+    Accuracy: the share p of the most frequent class. F1: 2p / (1 + p) with p the share of class
+    1. Matthews and correlations: 0. The constant is chosen once, on all of `label`, so that a
+    weighted chance is the paired baseline of a weighted `score`; shapes are those of `score`.
+    """
+    label = np.asarray(label, dtype=float)
+    classes, counts = np.unique(label, return_counts=True)
+    best = 1.0 if metric == "f1" else classes[counts.argmax()]
+    return score(metric, label, np.full_like(label, best), weights)

@@ -1,0 +1,126 @@
+"""Pair tasks from single-text tasks: do two texts have the same class?"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from headspec.errors import DataError, listing
+
+
+def pair(parent: pd.DataFrame, rng: np.random.Generator, key: str = "pairs_of") -> pd.DataFrame:
+    """Pairs of texts of the same class or of different classes (AG-Pair of Li et al., EMNLP 2023).
+
+    As many pairs as items; each item once as text_a and once as text_b, never with itself; half of
+    the pairs 'same', half 'different' (see `n_different`).
+
+    The items of each class, in random order, form a ring in which each precedes its partner. A random
+    half of the items, over all classes, keeps this partner of the same class. The others' partners
+    are shuffled until all classes differ.
+
+    Parameters
+    ----------
+    parent
+        Columns text_a and label, n rows.
+    rng
+        Source of randomness.
+    key
+        Config key for the error.
+
+    Returns
+    -------
+    DataFrame
+        n rows in random order; columns text_a, text_b, label ('same' or 'different'). No two pairs
+        hold the same two items, unless classes are so small or uneven that it cannot be avoided.
+
+    Raises
+    ------
+    DataError
+        If the classes are too few or too uneven for such pairs.
+    """
+    classes = parent["label"].astype("category").cat
+    sizes = np.bincount(classes.codes, minlength=1)
+    n, names = len(parent), dict(zip(classes.categories, sizes.tolist(), strict=True))
+    differing = n_different(sizes)
+    if differing is None:
+        raise DataError(
+            f"{key}: classes of {listing(f'{size} {name}' for name, size in names.items())} cannot be paired "
+            "half within and half across classes, each text twice; no class may have more than about three "
+            "quarters of the texts"
+        )
+    same = _shares(sizes, n - differing, rng)
+    codes = classes.codes.to_numpy()
+    walk = rng.permutation(n)
+    walk = walk[np.argsort(codes[walk], kind="stable")]
+    partner = np.empty(n, dtype=np.int64)
+    across = np.ones(n, dtype=bool)
+    for ring, k in zip(np.split(walk, np.cumsum(sizes)[:-1]), same, strict=True):
+        partner[ring] = np.roll(ring, -1)
+        across[rng.choice(ring, k, replace=False)] = False
+    first = np.flatnonzero(across)
+    partner[first] = _across_classes(first, partner[first], codes, rng)
+    order = rng.permutation(n)
+    texts = parent["text_a"].to_numpy()
+    labels = np.where(codes[order] == codes[partner[order]], "same", "different")
+    return pd.DataFrame({"text_a": texts[order], "text_b": texts[partner[order]], "label": labels})
+
+
+def n_different(sizes: np.ndarray) -> int | None:
+    """How many pairs across classes `pair` makes of classes of these sizes; none if it cannot.
+
+    With d_k = n_k - s_k items of class k paired across and D = sum d_k, the pairs exist if and only
+    if every d_k <= D / 2 (each needs a partner outside its class) and s_k = 0 where n_k = 1 (no item
+    is its own partner). Of n pairs n/2 are across; one more or less if n is odd, or if n/2 is odd and
+    the classes cannot be balanced with it, as two classes cannot (what one sends, the other must).
+    """
+    n = int(sizes.sum())
+    for across in sorted(range((n - 1) // 2, n // 2 + 2), key=lambda d: abs(2 * d - n)):
+        least, most = _bounds(sizes, across)
+        if 0 < across < n and (least <= most).all() and least.sum() <= n - across <= most.sum():
+            return across
+    return None
+
+
+def _bounds(sizes: np.ndarray, across: int) -> tuple[np.ndarray, np.ndarray]:
+    """Least and most pairs within each class, when `across` pairs are across classes."""
+    return np.maximum(0, sizes - across // 2), np.where(sizes > 1, sizes, 0)
+
+
+def _shares(sizes: np.ndarray, within: int, rng: np.random.Generator) -> np.ndarray:
+    """How many of `within` random items fall into each class, kept inside `_bounds`."""
+    least, most = _bounds(sizes, int(sizes.sum()) - within)
+    shares = np.clip(rng.multivariate_hypergeometric(sizes, within), least, most)
+    while step := np.sign(within - shares.sum()):
+        shares[rng.choice(np.flatnonzero(shares < most if step > 0 else shares > least))] += step
+    return shares
+
+
+def _across_classes(
+    first: np.ndarray, second: np.ndarray, classes: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """`second` rearranged at random so that each differs in class from the one in `first`.
+
+    Both hold the same number d_k of items of each class k, d_k <= D / 2. For a pair within class k
+    at most 2 d_k - 1 < D pairs have k on either side, so there is always one to exchange partners
+    with that leaves both across. Then pairs that occur in both directions exchange partners likewise,
+    where they can; an exchange that keeps pairs across classes never makes such a pair.
+    """
+    second = rng.permutation(second)
+    class_a, class_b = classes[first], classes[second]
+
+    def exchange(i: np.intp) -> None:
+        others = (class_a != class_b[i]) & (class_b != class_a[i])
+        others[i] = False
+        if others.any():
+            swap = [i, rng.choice(np.flatnonzero(others))]
+            second[swap], class_b[swap] = second[swap[::-1]], class_b[swap[::-1]]
+
+    for i in np.flatnonzero(class_a == class_b):
+        if class_a[i] == class_b[i]:  # not yet mended by an earlier exchange
+            exchange(i)
+    place = np.full(len(classes), -1)
+    place[first] = np.arange(len(first))
+    for i in np.flatnonzero(first == np.append(second, -1)[place[second]]):
+        if first[i] == np.append(second, -1)[place[second[i]]]:
+            exchange(i)
+    return second

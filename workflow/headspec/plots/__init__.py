@@ -1,0 +1,137 @@
+"""The figures: one module each, with one function `draw` that returns a matplotlib Figure.
+
+Nothing rests on hue alone: tasks differ by marker and lightness, methods by lightness and hatch,
+orders by line style, so that a figure printed in grey says the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from headspec import tables
+
+STYLE = Path(__file__).with_name("headspec.mplstyle")
+#: decorator and context in which every figure is made and saved; no user's matplotlibrc has a say
+styled = matplotlib.rc_context(fname=STYLE)
+
+#: width in inches of a page of a paper
+PAGE = 6.9
+#: what is left out of a metadata block, because it holds the time of day
+UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+
+#: white to mid blue: black text and outlines stand out on all of it
+SHADES = LinearSegmentedColormap.from_list("headspec", ["#ffffff", "#9ecae1", "#4292c6"])
+#: Tol's muted scheme, colour-blind safe, in an order in which neighbours differ in lightness
+COLOURS = ("#332288", "#cc6677", "#117733", "#ddaa33", "#882255", "#88ccee", "#44aa99", "#999933", "#aa4499")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+#: metric: its name on an axis
+METRICS = {
+    "accuracy": "accuracy",
+    "f1": "F1",
+    "matthews": "Matthews",
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+}
+#: (mixture, task): row
+Rows = dict[tuple[str, str], int]
+#: the row of a mixture that holds the mean over its tasks
+MEAN = "mean"
+
+
+def task_style(tasks: Sequence[str], task: str) -> dict[str, Any]:
+    """Colour and marker of `task` among the `tasks` of a figure."""
+    index = tasks.index(task)
+    return {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
+
+
+def at_fraction(frame: pd.DataFrame, fraction: float) -> pd.DataFrame:
+    """Rows of `frame` at a fraction of pruned heads."""
+    return frame[(frame["fraction"] - fraction).abs() < 1e-9]
+
+
+def stacked(seeds: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
+    """The tables of several seeds as one, with a column `seed`."""
+    return pd.concat([frame.assign(seed=seed) for seed, frame in seeds.items()], ignore_index=True)
+
+
+def mixture_panels(frame: pd.DataFrame, label: str) -> tuple[Figure, dict[str, Axes], Rows]:
+    """A figure with a panel per model of `frame` and a row per task of each mixture, under its name.
+
+    Parameters
+    ----------
+    frame : any table with columns model, mixture and task
+    label : what the x axis shows, with its unit
+
+    Returns
+    -------
+    figure, {model: axes}, {(mixture, task): y of its row}
+    """
+    rows: Rows = {}
+    labels: list[str] = []
+    headings: list[int] = []
+    for mixture, part in frame.groupby("mixture"):
+        headings.append(len(labels))
+        labels.append(str(mixture))
+        for task in sorted(part["task"].unique(), key=lambda task: (task == MEAN, task)):
+            rows[str(mixture), task] = len(labels)
+            labels.append(task)
+    models = list(frame["model"].unique())
+    names = max(1.15, 0.062 * max(map(len, labels)))
+    size = (names + 2.2 * len(models), 0.85 + 0.17 * len(labels))
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(1, len(models), sharex=True, sharey=True, squeeze=False)[0]
+    panels[0].set_yticks(range(len(labels)), labels)
+    panels[0].set_ylim(len(labels) - 0.4, -0.6)
+    for heading in headings:
+        panels[0].get_yticklabels()[heading].set_fontweight("bold")
+    for axes, model in zip(panels, models, strict=True):
+        axes.set_title(model)
+        axes.set_xlabel(label)
+        axes.grid(axis="x")
+        axes.tick_params(axis="y", length=0)
+        for heading in headings[1:]:
+            axes.axhline(heading - 0.5, color="0.7", linewidth=0.5)
+    return figure, dict(zip(models, panels, strict=True)), rows
+
+
+def heights(rows: Rows, part: pd.DataFrame, lane: int, lanes: int) -> NDArray[np.float64]:
+    """y (n,) of the rows of `part`, in one of the `lanes` that share 0.8 of each row's height."""
+    ys = [rows[key] for key in zip(part["mixture"], part["task"], strict=True)]
+    return np.array(ys) + 0.8 * ((lane + 0.5) / lanes - 0.5)
+
+
+def legend(figure: Figure) -> None:
+    """One legend under `figure` for all that is labelled in its axes, in as few rows as fit its width."""
+    entries: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    for rows in range(1, len(entries) + 1):
+        columns = math.ceil(len(entries) / rows)
+        box = figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns)
+        if columns == 1 or box.get_window_extent().width <= figure.bbox.width:
+            return
+        box.remove()
+
+
+@styled
+def save(figure: Figure, paths: Iterable[str | Path], dpi: int) -> None:
+    """Write `figure` to every one of `paths`, in the format of its suffix (.svg, .png, .pdf).
+
+    The same figure gives the same bytes: no date, and ids that derive from the content.
+    """
+    for path in map(Path, paths):
+        kind = path.suffix.removeprefix(".")
+        with tables.atomic(path) as temporary:
+            figure.savefig(temporary, format=kind, dpi=dpi, metadata=UNDATED[kind])

@@ -1,0 +1,108 @@
+"""Metric against the fraction of heads pruned: top, bottom and random heads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from headspec.plots import METRICS, PAGE, at_fraction, legend, stacked, styled, task_style
+
+#: kinds of random heads: (label, side of the main fraction, look of the box)
+BOXES: dict[str, tuple[str, int, dict[str, Any]]] = {
+    "random": ("random: range of draws, mean", -1, {"facecolor": "0.85"}),
+    "random_by_layer": ("random by layer", 1, {"facecolor": "white", "hatch": "xxxxxx"}),
+}
+#: lines of the evaluated task's own heads, of other tasks', and of its own least important ones
+OWN: dict[str, Any] = {"linewidth": 2.2, "markersize": 4.5, "zorder": 4}
+OTHERS: dict[str, Any] = {"linewidth": 0.9}
+BOTTOM: dict[str, Any] = {"linestyle": "--", "markerfacecolor": "white", "zorder": 3}
+
+
+@styled
+def draw(
+    pruning: Mapping[int, pd.DataFrame],
+    tasks: Sequence[str],
+    fraction: float,
+    metrics: Mapping[str, str],
+    chance: Mapping[str, float | None],
+) -> Figure:
+    """A panel per evaluated task: its main metric (mean over seeds) as more heads are pruned.
+
+    Parameters
+    ----------
+    pruning : seed: table 'pruning' of the run
+    tasks : tasks of the mixture
+    fraction : main fraction of heads to prune, at which the random draws stand
+    metrics : task: its main metric
+    chance : task: metric of the best constant prediction (fraction), None where it is not known
+    """
+    frame = stacked(pruning)
+    frame = frame[frame["metric"] == frame["task"].map(metrics)]
+    columns = min(3, len(tasks))
+    rows = math.ceil(len(tasks) / columns)
+    size = (min(PAGE, 0.3 + 2.5 * columns), 0.75 + 1.75 * rows)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    _keys(grid[0], tasks)
+    for axes, evaluated in zip(grid, tasks, strict=False):
+        panel = frame[frame["task"] == evaluated].assign(value=lambda part: 100 * part["value"])
+        _lines(axes, panel, tasks, evaluated)
+        _boxes(axes, panel, fraction)
+        level = chance[evaluated]
+        if level is not None:
+            axes.axhline(100 * level, color="black", linestyle=":", label="chance")
+        axes.set_title(evaluated)
+        axes.set_xlabel("heads pruned (%)")
+        axes.set_ylabel(f"{METRICS[metrics[evaluated]]} (%)")
+        axes.grid(axis="y")
+    for axes in grid[len(tasks) :]:
+        axes.remove()
+    legend(figure)
+    return figure
+
+
+def _lines(axes: Axes, panel: pd.DataFrame, tasks: Sequence[str], evaluated: str) -> None:
+    """Curves of one evaluated task, from the base on; those of its own heads stand out."""
+    base = panel[panel["pruned_for"] == "none"]
+    for task in tasks:
+        style, own = task_style(tasks, task), task == evaluated
+        heads = panel[panel["pruned_for"] == task]
+        top = _curve(base, heads[heads["order"] == "top"])
+        weight = OWN if own else OTHERS
+        axes.plot(top, **style, **weight)
+        if own:
+            bottom = _curve(base, heads[heads["order"] == "bottom"])
+            axes.plot(bottom, **style, **BOTTOM)
+
+
+def _keys(axes: Axes, tasks: Sequence[str]) -> None:
+    """Entries of the legend, which no single panel holds."""
+    for task in tasks:
+        axes.plot([], label=f"top of {task}", **task_style(tasks, task), **OTHERS)
+    axes.plot([], color="0.3", label="top of the evaluated task", **OWN)
+    axes.plot([], color="0.3", label="bottom of the evaluated task", marker="o", **BOTTOM)
+
+
+def _curve(base: pd.DataFrame, pruned: pd.DataFrame) -> pd.Series:
+    """Mean over seeds by per cent of heads pruned."""
+    mean = pd.concat([base, pruned]).groupby("fraction")["value"].mean()
+    return mean.set_axis(100 * mean.index)
+
+
+def _boxes(axes: Axes, panel: pd.DataFrame, fraction: float) -> None:
+    """Range and mean of the random draws of all seeds, beside the main fraction."""
+    width = 2.2 * panel["fraction"].max() / 0.5
+    for kind, (label, side, look) in BOXES.items():
+        draws = at_fraction(panel[panel["pruned_for"] == kind], fraction)["value"]
+        if draws.empty:
+            continue
+        left = 100 * fraction + (0 if side > 0 else -width)
+        low, high = draws.min(), draws.max()
+        box = look | {"edgecolor": "0.35", "align": "edge", "zorder": 1.5}
+        axes.bar(left, high - low, width, low, label=label, **box)
+        axes.hlines(draws.mean(), left, left + width, color="black", linewidth=1.4, zorder=5)

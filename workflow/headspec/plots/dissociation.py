@@ -1,0 +1,91 @@
+"""Dissociation of every task of every mixture, tuned against frozen encoders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+from matplotlib.transforms import offset_copy
+from numpy.typing import NDArray
+
+from headspec.plots import MEAN, heights, legend, mixture_panels, styled
+
+BARS: dict[str, dict[str, Any]] = {
+    "tuned": {"facecolor": "#77aadd", "edgecolor": "black"},
+    "frozen": {"facecolor": "#e8eef4", "edgecolor": "black", "hatch": "//////"},
+}
+#: one seed, and the mark of a value at the floor, white around so that no line hides it
+DOT: dict[str, Any] = {
+    "label": "one seed",
+    "linestyle": "none",
+    "marker": "o",
+    "markersize": 2.4,
+    "markerfacecolor": "white",
+    "markeredgecolor": "black",
+    "markeredgewidth": 0.5,
+}
+DAGGER: dict[str, Any] = {
+    "label": "at chance: D means little",
+    "linestyle": "none",
+    "marker": r"$\dagger$",
+    "markersize": 5,
+    "color": "black",
+    "markeredgewidth": 0.3,
+    "zorder": 5,
+    "path_effects": [withStroke(linewidth=2.5, foreground="white")],
+}
+
+
+@styled
+def draw(combined: pd.DataFrame, dissociation: pd.DataFrame, distinct: float) -> Figure:
+    """Bars of dissociation with intervals, a block per mixture and a panel per model.
+
+    Parameters
+    ----------
+    combined : table 'combined'
+        Length of the bars, intervals and floor marks.
+    dissociation : table 'dissociation'
+        Single seeds, shown as dots.
+    distinct : mean dissociation (fraction) from which it is distinct, shown as a line
+    """
+    figure, panels, rows = mixture_panels(combined, "dissociation D (%)")
+    methods = [method for method in BARS if method in set(combined["method"])]
+    seeds = _with_mean(dissociation)
+    for model, axes in panels.items():
+        axes.axvline(0, color="black", linewidth=0.6)
+        line = f"distinct: {100 * distinct:.3g} %"
+        axes.axvline(100 * distinct, color="black", linestyle=(0, (4, 2)), label=line)
+        for lane, method in enumerate(methods):
+            bars, dots = (t[(t["model"] == model) & (t["method"] == method)] for t in (combined, seeds))
+            ys = heights(rows, bars, lane, len(methods))
+            axes.barh(ys, 100 * bars["dissociation"], 0.8 / len(methods), label=method, **BARS[method])
+            axes.hlines(ys, 100 * bars["ci_low"], 100 * bars["ci_high"], color="black", label="interval")
+            axes.plot(100 * dots["dissociation"], heights(rows, dots, lane, len(methods)), **DOT)
+            _mark_floor(figure, axes, bars, dots, ys)
+    legend(figure)
+    return figure
+
+
+def _with_mean(dissociation: pd.DataFrame) -> pd.DataFrame:
+    """The rows of every seed, and the mean over the tasks of each run."""
+    run = ["model", "mixture", "method", "seed"]
+    means = dissociation.groupby(run, as_index=False)["dissociation"].mean(skipna=False).assign(task=MEAN)
+    return pd.concat([dissociation[[*run, "task", "dissociation"]], means])
+
+
+def _mark_floor(
+    figure: Figure, axes: Axes, bars: pd.DataFrame, dots: pd.DataFrame, ys: NDArray[np.float64]
+) -> None:
+    """A dagger to the right of all that is drawn for each of `bars` (at `ys`) at the floor."""
+    floor = bars["floor"].to_numpy(dtype=bool)
+    if not floor.any():
+        return
+    furthest = dots.groupby(["mixture", "task"])["dissociation"].max().rename("furthest")
+    drawn = bars.join(furthest, on=["mixture", "task"])[["dissociation", "ci_high", "furthest"]]
+    ends = drawn.max(axis=1).clip(lower=0).fillna(0).to_numpy(dtype=float)
+    beside = offset_copy(axes.transData, figure, x=5, units="points")
+    axes.plot(100 * ends[floor], ys[floor], transform=beside, **DAGGER)

@@ -1,0 +1,75 @@
+"""Head importance: a heat map (layer x head) per task and seed, pruned heads outlined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from headspec.maps import importance_map, prune_count, top_heads
+from headspec.plots import PAGE, SHADES, styled
+
+#: seeds with a column of their own; with more, a column of the mean over all comes first
+SEEDS_SHOWN = 3
+#: height in inches beyond which maps are flattened
+TALLEST = 8.5
+
+
+@styled
+def draw(importance: Mapping[int, pd.DataFrame], tasks: Sequence[str], fraction: float) -> Figure:
+    """Heat maps of importance, a row per task and a column per seed.
+
+    Parameters
+    ----------
+    importance : seed: table 'importance' of the run
+    tasks : tasks of the mixture
+    fraction : main fraction of heads to prune; the top floor(fraction * layers * heads) are outlined
+
+    Returns
+    -------
+    Figure
+        Every map is divided by its own maximum, because the scale of a gradient differs between tasks.
+    """
+    maps = {task: _columns(importance, task) for task in tasks}
+    columns = len(maps[tasks[0]])
+    layers, heads = next(iter(maps[tasks[0]].values())).shape
+    width = min(2.2, (PAGE - 1.0) / columns)
+    height = min(width * layers / heads, TALLEST / len(tasks) - 0.3)
+    size = (columns * (width + 0.1) + 0.9, len(tasks) * (height + 0.3) + 0.3)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(len(tasks), columns, sharex=True, sharey=True, squeeze=False)
+    for row, task in zip(grid, tasks, strict=True):
+        for axes, (column, heat) in zip(row, maps[task].items(), strict=True):
+            image = axes.imshow(heat / heat.max(), cmap=SHADES, vmin=0, vmax=1, aspect="auto", origin="lower")
+            axes.set_title(task, loc="left")
+            axes.set_title(column, loc="right", fontsize="small", color="0.3")
+            _outline(axes, top_heads(heat, prune_count(fraction, heat.size)), min(0.9, 6 * width / heads))
+            axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+            axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+        row[0].set_ylabel("layer")
+    for axes in grid[-1]:
+        axes.set_xlabel("head")
+    bar = figure.colorbar(image, ax=grid, shrink=min(1, 1.6 / (len(tasks) * height)), aspect=12, pad=0.02)
+    bar.set_label("importance / its maximum")
+    return figure
+
+
+def _columns(importance: Mapping[int, pd.DataFrame], task: str) -> dict[str, NDArray[np.float64]]:
+    """Title: map (layers, heads) of every column in the row of `task`."""
+    maps = {f"seed {seed}": importance_map(frame, task) for seed, frame in importance.items()}
+    if len(maps) <= SEEDS_SHOWN:
+        return maps
+    mean = np.mean(list(maps.values()), axis=0)
+    return {f"mean of {len(maps)}": mean} | dict(list(maps.items())[:SEEDS_SHOWN])
+
+
+def _outline(axes: Axes, pruned: NDArray[np.bool_], points: float) -> None:
+    """A frame of a line width in points around every pruned head."""
+    for layer, head in np.argwhere(pruned):
+        axes.add_patch(Rectangle((head - 0.5, layer - 0.5), 1, 1, fill=False, linewidth=points))

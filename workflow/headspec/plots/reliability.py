@@ -1,0 +1,43 @@
+"""How far importance repeats itself: between halves of the samples, and between seeds."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from headspec.plots import heights, legend, mixture_panels, styled
+
+#: kind of agreement: (legend, marker)
+KINDS = {"split_half": ("split half", "o"), "seeds": ("two seeds", "D")}
+#: method: fill of its markers
+FILLS = {"tuned": "#77aadd", "frozen": "white", "single": "black"}
+
+
+@styled
+def draw(reliability: pd.DataFrame) -> Figure:
+    """Rank correlation of importance maps: a row per task of every mixture, a panel per model.
+
+    Parameters
+    ----------
+    reliability : table 'reliability'
+        A point for every seed (split halves) and for every pair of seeds.
+    """
+    figure, panels, rows = mixture_panels(reliability, "rank correlation of importance (Spearman)")
+    methods = [method for method in FILLS if method in set(reliability["method"])]
+    for key, part in reliability.groupby(["model", "kind", "method"]):
+        model, kind, method = map(str, key)
+        label, marker = KINDS[kind]
+        panels[model].plot(
+            part["spearman"],
+            heights(rows, part, methods.index(method), len(methods)),
+            color="black",
+            linestyle="none",
+            marker=marker,
+            markerfacecolor=FILLS[method],
+            markeredgewidth=0.5,
+            label=f"{label}, {method}",
+        )
+    for axes in panels.values():
+        axes.set_xlim(min(0, reliability["spearman"].min() - 0.05), 1.05)
+    legend(figure)
+    return figure

@@ -1,0 +1,266 @@
+"""Where a task's data lies, and its raw columns.
+
+A source is ``package:<import name>/<path>`` (data that an installed package carries),
+``hub:<owner>/<name>@<revision>`` (the Hugging Face hub) or a local path. What lies there is
+
+- one table: Parquet, CSV (quoted as in RFC 4180), TSV (no quoting) or JSON lines, in UTF-8;
+- a folder with one such table per split, ``<split>.<ending>``;
+- a folder with one folder of text files per class: columns ``text`` and ``label``.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import importlib.util
+import pkgutil
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
+import pyarrow.parquet as pq
+
+from headspec.errors import DataError, listing, nearest
+from headspec.study import Task
+
+#: ending of a table's file name: its format
+FORMATS = {".parquet": "Parquet", ".csv": "CSV", ".tsv": "TSV", ".jsonl": "JSON lines", ".json": "JSON lines"}
+BLOCK = 1 << 24  # bytes that pyarrow parses at a time; no row may be longer
+
+
+def locate(source: str, key: str) -> Path:
+    """The file or folder that a ``package:`` source or a local path names.
+
+    A package is found without being imported.
+
+    Parameters
+    ----------
+    source
+        As in the config.
+    key
+        Config key of `source`, for the error.
+
+    Raises
+    ------
+    DataError
+        Package not installed, or no such file.
+    """
+    if source.startswith("package:"):
+        name, _, inside = source.removeprefix("package:").partition("/")
+        package, *inner = name.split(".")
+        spec = importlib.util.find_spec(package) if package else None
+        if spec is None or not spec.submodule_search_locations:
+            installed = (module.name for module in pkgutil.iter_modules() if module.ispkg)
+            hint = nearest(package, installed) or " Install the package that carries the data."
+            raise DataError(f"{key}: no package '{package}' is installed (in '{source}').{hint}")
+        root = Path(next(iter(spec.submodule_search_locations)))
+        path = root.joinpath(*inner, inside)
+    else:
+        path = Path(source).expanduser()
+    if not path.exists():
+        folder, missing = path.parent, path.name
+        while not folder.exists():
+            folder, missing = folder.parent, folder.name
+        known = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+        hint = nearest(missing, known)
+        raise DataError(f"{key}: no file or folder '{missing}' in {folder}/ (in '{source}').{hint}")
+    return path
+
+
+def splits(task: Task, key: str) -> list[str]:
+    """Names of the splits that the task's source has; a single table is its training split."""
+    if _is_hub(task):
+        return list(_hub_dataset(task.source, task.subset, f"{key}.source"))
+    path = locate(str(task.source), f"{key}.source")
+    return list(_tables(path)) or [task.train_split]
+
+
+def read(task: Task, key: str, split: str) -> pd.DataFrame:
+    """The columns of one split that the task names, as stored, one row per stored row.
+
+    Parameters
+    ----------
+    task
+        A task with a `source`.
+    key
+        Config key of the task, such as ``tasks.sentiment``, for errors.
+    split
+        One of `splits`.
+
+    Returns
+    -------
+    DataFrame
+        Columns of the text or texts, of the label and of the filter. CSV and TSV labels and
+        filters are strings; a hub data set's class indices become class names.
+
+    Raises
+    ------
+    DataError
+        Missing or unreadable data, no rows, or no such column.
+    """
+    if _is_hub(task):
+        frame = _read_hub(task, key, split)
+    else:
+        path = locate(str(task.source), f"{key}.source")
+        tables = _tables(path)
+        if path.is_dir() and not tables:
+            frame = _read_class_folders(path, task, key)
+        else:
+            frame = _read_table(tables[split] if tables else path, task, key)
+    if frame.empty:
+        raise DataError(f"{key}.source: {name_of(task, split)} has no rows")
+    return frame
+
+
+def name_of(task: Task, split: str) -> str:
+    """What errors call the data of one split: a file name, a folder, or a hub data set's split."""
+    if _is_hub(task):
+        return f"{task.source} ({split})"
+    path = locate(str(task.source), "source")
+    return _tables(path).get(split, path).name
+
+
+def files(task: Task) -> list[Path]:
+    """The local files that the task's source consists of; none for packages, the hub and pairs."""
+    if task.source is None or task.source.startswith(("package:", "hub:")):
+        return []
+    path = locate(task.source, "source")
+    if path.is_file():
+        return [path]
+    names = [task.train_split, task.validation_split]
+    tables = [file for split, file in _tables(path).items() if split in names]
+    return tables or [file for _, file in _class_files(path)]
+
+
+def version(task: Task) -> str:
+    """What fixes data that is not in local files: ``<distribution> <version>``, or the hub revision."""
+    source = task.source or ""
+    if source.startswith("package:"):
+        package = source.removeprefix("package:").partition("/")[0].partition(".")[0]
+        owners = _distributions().get(package, [])
+        return ", ".join(f"{name} {metadata.version(name)}" for name in sorted(set(owners)))
+    return source.partition("@")[2] if source.startswith("hub:") else ""
+
+
+_distributions = functools.cache(metadata.packages_distributions)
+
+
+def _is_hub(task: Task) -> bool:
+    return str(task.source).startswith("hub:")
+
+
+def _tables(path: Path) -> dict[str, Path]:
+    """Split name: its table, where `path` is a folder of tables; else nothing."""
+    if not path.is_dir():
+        return {}
+    return {file.stem: file for file in sorted(path.iterdir()) if file.suffix.lower() in FORMATS}
+
+
+def _columns(task: Task, key: str, known: Iterable[str], name: str) -> list[str]:
+    """The columns that the task needs; `known` are the ones there are."""
+    wanted = [(f"{key}.text_a", task.text_a), (f"{key}.label", task.label)]
+    if task.text_b is not None:
+        wanted.insert(1, (f"{key}.text_b", task.text_b))
+    wanted += [(f"{key}.filter", column) for column in task.filter]
+    known = list(known)
+    missing = [
+        f"{where}: no column '{column}' in {name}; it has {listing(known)}.{nearest(column, known)}"
+        for where, column in wanted
+        if column not in known
+    ]
+    if missing:
+        raise DataError("\n".join(missing))
+    return list(dict.fromkeys(column for _, column in wanted))
+
+
+def _read_table(path: Path, task: Task, key: str) -> pd.DataFrame:
+    ending = path.suffix.lower()
+    if ending not in FORMATS:
+        raise DataError(
+            f"{key}.source: '{path.name}' is no table; expected the ending {' or '.join(FORMATS)}"
+        )
+    try:
+        if ending == ".parquet":
+            with pq.ParquetFile(path) as file:
+                names = _columns(task, key, file.schema_arrow.names, path.name)
+                table = file.read(columns=names)
+        elif ending in (".csv", ".tsv"):
+            table = _read_csv(path, task, key)
+        else:
+            table = pa_json.read_json(path, read_options=pa_json.ReadOptions(block_size=BLOCK))
+            table = table.select(_columns(task, key, table.column_names, path.name))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = str(error).split("\n")[0][:200]
+        raise DataError(f"{key}.source: {path.name} cannot be read as {FORMATS[ending]} ({reason})") from None
+    return table.to_pandas()
+
+
+def _read_csv(path: Path, task: Task, key: str) -> pa.Table:
+    tabs = path.suffix.lower() == ".tsv"
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {}
+        header = next(csv.reader(file, **dialect), [])
+    names = _columns(task, key, header, path.name) if header else []
+    texts = (task.text_a, task.text_b)
+    return pa_csv.read_csv(
+        path,
+        pa_csv.ReadOptions(block_size=BLOCK),
+        pa_csv.ParseOptions(
+            delimiter="\t" if tabs else ",", quote_char=False if tabs else '"', newlines_in_values=not tabs
+        ),
+        # text columns are left to be inferred, so that a column of numbers is seen not to be text
+        pa_csv.ConvertOptions(
+            include_columns=names, column_types={c: pa.string() for c in names if c not in texts}
+        ),
+    )
+
+
+def _class_files(path: Path) -> list[tuple[str, Path]]:
+    """(class, file) for every text file in the folders of `path`, in order of name."""
+    folders = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith((".", "_")))
+    return [
+        (folder.name, file)
+        for folder in folders
+        for file in sorted(folder.iterdir())
+        if file.is_file() and not file.name.startswith(".")
+    ]
+
+
+def _read_class_folders(path: Path, task: Task, key: str) -> pd.DataFrame:
+    items = _class_files(path)
+    if not items:
+        raise DataError(
+            f"{key}.source: {path.name}/ has neither a table per split ({listing(FORMATS)}) "
+            "nor a folder of text files per class"
+        )
+    names = _columns(task, key, ("text", "label"), f"{path.name}/ (a folder of text files per class)")
+    texts = [file.read_text(encoding="utf-8", errors="replace").strip() for _, file in items]
+    return pd.DataFrame({"text": texts, "label": [name for name, _ in items]}, dtype="str")[names]
+
+
+@functools.cache
+def _hub_dataset(source: str, subset: str | None, key: str) -> Any:
+    """Every split of a hub data set (or of a local folder of that name), as a ``DatasetDict``."""
+    import datasets
+
+    name, _, revision = source.removeprefix("hub:").partition("@")
+    try:
+        return datasets.load_dataset(name, subset, revision=revision or None)
+    except Exception as error:  # the library's errors have no common base
+        reason = str(error).split("\n")[0][:300]
+        raise DataError(f"{key}: '{source}' cannot be loaded ({reason})") from None
+
+
+def _read_hub(task: Task, key: str, split: str) -> pd.DataFrame:
+    dataset = _hub_dataset(task.source, task.subset, f"{key}.source")[split]
+    dataset = dataset.select_columns(_columns(task, key, dataset.column_names, name_of(task, split)))
+    frame = dataset.to_pandas()
+    for column, feature in dataset.features.items():
+        if hasattr(feature, "names"):
+            frame[column] = frame[column].map(dict(enumerate(feature.names)))
+    return frame

@@ -1,0 +1,67 @@
+"""How far importance repeats itself: between halves of the samples, and between seeds."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from headspec import tables
+from headspec.maps import importance_map, prune_count, top_heads
+from headspec.metrics import score
+from headspec.study import Run
+
+
+def agreement(a: NDArray[np.floating], b: NDArray[np.floating], fraction: float) -> dict[str, float]:
+    """Spearman over heads of two maps (layers, heads), and Jaccard of their prune sets.
+
+    The overlap is null where `fraction` of the heads is less than one head.
+    """
+    n = prune_count(fraction, a.size)
+    top_a, top_b = top_heads(a, n), top_heads(b, n)
+    overlap = (top_a & top_b).sum() / (top_a | top_b).sum() if n else np.nan
+    return {"spearman": score("spearman", a.ravel(), b.ravel()), "top_overlap": float(overlap)}
+
+
+def reliability(importances: Iterable[tuple[Run, pd.DataFrame]], fraction: float) -> pd.DataFrame:
+    """Split-half and seed-to-seed agreement of importance.
+
+    Parameters
+    ----------
+    importances : pairs of a run and its table 'importance'
+    fraction : float
+        Part of the heads that is pruned.
+
+    Returns
+    -------
+    table 'reliability'
+        Kind `split_half`: even against odd folds of one run. The Spearman is that of the halves
+        as they are; r of all samples would be 2r / (1 + r) (Spearman-Brown). Kind `seeds`: every
+        pair of seeds of the same model, mixture and method. `top_overlap` is the Jaccard
+        index of the two prune sets.
+    """
+    rows: list[dict[str, Any]] = []
+    seeds: dict[tuple[str, ...], dict[int, NDArray[np.float64]]] = defaultdict(dict)
+    for run, frame in importances:
+        even = frame["fold"] % 2 == 0
+        for task in run.tasks:
+            key: tuple[str, ...] = (run.model, run.mixture, run.method, task)
+            seeds[key][run.seed] = importance_map(frame, task)
+            halves = importance_map(frame[even], task), importance_map(frame[~even], task)
+            rows.append(_row(key, "split_half", run.seed, None) | agreement(*halves, fraction))
+    for key, maps in seeds.items():
+        for a, b in itertools.combinations(sorted(maps), 2):
+            rows.append(_row(key, "seeds", a, b) | agreement(maps[a], maps[b], fraction))
+    frame = pd.DataFrame(rows, columns=list(tables.SCHEMAS["reliability"][0]))
+    return frame.astype({"seed_a": "Int32", "seed_b": "Int32"})
+
+
+def _row(key: tuple[str, ...], kind: str, seed_a: int, seed_b: int | None) -> dict[str, Any]:
+    model, mixture, method, task = key
+    return {"model": model, "mixture": mixture, "method": method, "task": task,
+            "kind": kind, "seed_a": seed_a, "seed_b": seed_b}  # fmt: skip

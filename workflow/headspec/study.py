@@ -1,0 +1,306 @@
+"""The study config: what a user may write in config.yaml, typed, with defaults.
+
+The schema and the reference table in the README are generated from these models. Reading a config
+into them, with messages for a user, is in `headspec.validation`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+#: what tables say where a task's name could stand, and so cannot name one
+RESERVED = ("none", "random", "random_by_layer", "mean")
+
+
+def _number(value: Any) -> Any:
+    """YAML reads 2e-5 and 1e4 as text, and pydantic takes a YAML yes for 1."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("number", "a number is needed")
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    for i, value in enumerate(values):
+        if value in values[:i]:
+            raise ValueError(f"{value!r} is listed twice; every entry may occur once")
+    return values
+
+
+def _labels(value: Any) -> Any:
+    """Class names as a mapping to themselves; YAML's integers and booleans as text."""
+    if isinstance(value, list):
+        value = {label: label for label in _distinct(value) if isinstance(label, (str, int, float))}
+    if not isinstance(value, dict):
+        return value
+    _distinct([str(label) for label in value])
+    return {str(label): str(name) if isinstance(name, bool) else name for label, name in value.items()}
+
+
+T = TypeVar("T")
+NUMBER = BeforeValidator(_number)
+Seed = Annotated[int, Field(ge=0), NUMBER]
+Count = Annotated[int, Field(ge=1), NUMBER]
+Positive = Annotated[float, Field(gt=0), NUMBER]
+NotNegative = Annotated[float, Field(ge=0), NUMBER]
+Fraction = Annotated[float, Field(gt=0, le=1), NUMBER]
+Distinct = Annotated[list[T], AfterValidator(_distinct), Field(json_schema_extra={"uniqueItems": True})]
+Name = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        json_schema_extra={"format": "name (letters, digits, '.', '_', '-')"},
+    ),
+]
+Checksum = Annotated[
+    str,
+    Field(
+        pattern=r"^[0-9a-f]{8,64}$", json_schema_extra={"format": "8 to 64 hexadecimal digits, in lower case"}
+    ),
+]
+Labels = Annotated[
+    dict[str, str], BeforeValidator(_labels, json_schema_input_type=dict[str, str] | list[str])
+]
+Metric = Literal["accuracy", "f1", "matthews", "pearson", "spearman"]
+Method = Literal["tuned", "frozen", "single"]
+Pooling = Literal["auto", "first", "mean", "last"]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True, allow_inf_nan=False)
+
+
+class Model(Section):
+    """A pretrained encoder."""
+
+    source: str = Field(
+        description="`package:<import name>/<folder>`, `hub:<owner>/<name>@<revision>`, "
+        "or the path of a local folder with config, tokenizer and safetensors weights"
+    )
+    sha256: Checksum | None = Field(
+        None, description="SHA-256 of the weights file, or its beginning; checked on loading"
+    )
+    pooling: Pooling = Field(
+        "auto",
+        description="sentence vector: first token, mean over tokens, last token; "
+        "`auto` takes the architecture's convention",
+    )
+    max_length: Annotated[int, Field(ge=8), NUMBER] = Field(
+        128, description="tokens per example; longer texts are truncated and counted"
+    )
+
+
+class Task(Section):
+    """A labelled data set."""
+
+    source: str | None = Field(
+        None,
+        description="`package:<import name>/<path>`, `hub:<owner>/<name>@<revision>`, or a local "
+        "path: one table (Parquet, CSV, TSV, JSON lines), a folder with one table per split, "
+        "or a folder with one folder of text files per class",
+    )
+    subset: str | None = Field(None, description="configuration of a hub data set, such as `sst2`")
+    train_split: str = Field("train", description="split (or file stem) to train on")
+    validation_split: str | None = Field(
+        "validation",
+        description="split (or file stem) to evaluate on; where the source has none, "
+        "a stratified part of the training split is held out",
+    )
+    pairs_of: str | None = Field(
+        None,
+        description="instead of `source`: build a same-class-or-not pair task from this task",
+    )
+    text_a: str = Field("text", description="column of the text, or of a pair's first text")
+    text_b: str | None = Field(None, description="column of a pair's second text")
+    label: str = Field("label", description="column of the label")
+    type: Literal["classification", "regression"] = Field(
+        "classification", description="predict one of several classes, or a score"
+    )
+    labels: Labels | None = Field(
+        None,
+        description="stored label: class name, or the list of labels; also fixes the classes and their order",
+    )
+    filter: dict[str, Any] = Field({}, description="column: value, or list of values, of the rows to keep")
+    metrics: Annotated[Distinct[Metric], Field(min_length=1)] | None = Field(
+        None, description="the first is the main one; default accuracy, or Spearman for regression"
+    )
+    train_examples: Count | None = Field(None, description="at most this many training examples")
+    validation_examples: Count | None = Field(
+        None, description="at most this many validation examples, or the size of the held-out part"
+    )
+
+    @property
+    def all_metrics(self) -> list[str]:
+        if self.metrics:
+            return list(self.metrics)
+        return ["accuracy"] if self.type == "classification" else ["spearman", "pearson"]
+
+
+class Mixtures(Section):
+    """Which tasks share an encoder."""
+
+    pairs: Distinct[str] = Field([], description="every pair of these tasks is a mixture")
+    groups: dict[Name, Distinct[str]] = Field({}, description="name: tasks of a mixture of any size")
+    single: Distinct[str] = Field([], description="tasks that are also trained alone (method `single`)")
+
+
+class FrozenTraining(Section):
+    """What differs when only the classifiers learn."""
+
+    learning_rate: Positive = Field(1e-3, description="peak, decays linearly to 0")
+    epochs: Count = Field(10, description="passes over the training examples")
+
+
+class Training(Section):
+    """Fine-tuning."""
+
+    epochs: Count = Field(3, description="passes over the training examples")
+    batch_size: Count = Field(32, description="examples per step, all of one task")
+    learning_rate: Positive = Field(2e-5, description="peak, decays linearly to 0")
+    weight_decay: NotNegative = Field(0.0, description="of AdamW")
+    warmup: Annotated[float, Field(ge=0, lt=1), NUMBER] = Field(
+        0.0, description="part of the steps over which the rate rises"
+    )
+    clip: Positive = Field(1.0, description="largest norm of the gradient")
+    sampling: Literal["proportional", "sqrt", "annealed"] = Field(
+        "proportional", description="how often each task's batches come (Stickland & Murray 2019)"
+    )
+    checkpoint_minutes: NotNegative = Field(
+        5.0, description="time between checkpoints, from which an interrupted run continues"
+    )
+    frozen: FrozenTraining = FrozenTraining()
+
+
+class Importance(Section):
+    """Head importance: the gradient of the loss with respect to a gate on the head."""
+
+    samples: Annotated[int, Field(ge=10), NUMBER] = Field(
+        10_000, description="training samples per task (all, where a task has fewer)"
+    )
+
+
+class Pruning(Section):
+    """Important attention-head pruning (IAP)."""
+
+    fraction: Fraction = Field(0.3, description="main fraction of heads to prune")
+    fractions: Distinct[Fraction] = Field(
+        [0.1, 0.2, 0.3, 0.4, 0.5], description="fractions of the curves of top and bottom heads"
+    )
+    draws: Annotated[int, Field(ge=2), NUMBER] = Field(
+        20, description="random masks at the main fraction, of each kind"
+    )
+
+
+class Dissociation(Section):
+    """Statistics of the pruning matrix."""
+
+    resamples: Annotated[int, Field(ge=100), NUMBER] = Field(
+        2000, description="bootstrap resamples, and permutations, of the validation examples"
+    )
+    confidence: Annotated[float, Field(gt=0, lt=1), NUMBER] = Field(
+        0.95, description="level of the intervals"
+    )
+    distinct: Fraction = Field(0.10, description="mean dissociation from which a dissociation is distinct")
+
+
+class Figures(Section):
+    """The look of the figures."""
+
+    formats: Annotated[Distinct[Literal["svg", "png", "pdf"]], Field(min_length=1)] = Field(
+        ["svg", "png"], description="file types in which every figure is written"
+    )
+    dpi: Annotated[int, Field(ge=50), NUMBER] = Field(200, description="resolution of PNG files")
+
+
+class Run(BaseModel):
+    """One training run: a model, a mixture of tasks, a method and a seed."""
+
+    model_config = ConfigDict(frozen=True)
+
+    model: str
+    mixture: str
+    tasks: tuple[str, ...]
+    method: Method
+    seed: int
+
+    @property
+    def path(self) -> str:
+        return f"{self.model}/{self.mixture}/{self.method}/seed{self.seed}"
+
+
+class Study(Section):
+    """A study: models x mixtures of tasks x methods x seeds."""
+
+    study: Name = Field(description="name of the study; results go to `results/<study>/`")
+    seeds: Annotated[Distinct[Seed], Field(min_length=1)] = Field(
+        description="one run of everything for each"
+    )
+    data_seed: Seed = Field(0, description="seed of splits, subsets and pairs, the same for every run")
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        "auto", description="bf16 autocast where the processor or GPU has it, else fp32"
+    )
+    models: Annotated[dict[Name, Model], Field(min_length=1)] = Field(
+        description="name: a pretrained encoder; each learns every mixture"
+    )
+    tasks: Annotated[dict[Name, Task], Field(min_length=1)] = Field(
+        description="name: a labelled data set; their order here is their order in the names of mixtures"
+    )
+    mixtures: Mixtures
+    methods: Annotated[Distinct[Literal["tuned", "frozen"]], Field(min_length=1)] = Field(
+        ["tuned"],
+        description="`tuned`: everything learns; `frozen`: the control, only the classifiers learn",
+    )
+    training: Training = Training()
+    importance: Importance = Importance()
+    pruning: Pruning = Pruning()
+    dissociation: Dissociation = Dissociation()
+    figures: Figures = Figures()
+
+    def in_order(self, tasks: list[str]) -> tuple[str, ...]:
+        """`tasks` in the order in which the config defines them."""
+        return tuple(t for t in self.tasks if t in tasks)
+
+    @property
+    def mixture_tasks(self) -> dict[str, tuple[str, ...]]:
+        """Mixture name: its tasks; pairs first, then groups."""
+        pairs = itertools.combinations(self.in_order(self.mixtures.pairs), 2)
+        groups = {name: self.in_order(tasks) for name, tasks in self.mixtures.groups.items()}
+        return {"+".join(pair): pair for pair in pairs} | groups
+
+    @property
+    def runs(self) -> list[Run]:
+        """Every training run of the study."""
+        mixed: list[tuple[str, tuple[str, ...], Method]] = [
+            (mixture, tasks, method)
+            for mixture, tasks in self.mixture_tasks.items()
+            for method in self.methods
+        ]
+        alone: list[tuple[str, tuple[str, ...], Method]] = [
+            (task, (task,), "single") for task in self.in_order(self.mixtures.single)
+        ]
+        return [
+            Run(model=model, mixture=mixture, tasks=tasks, method=method, seed=seed)
+            for model in self.models
+            for mixture, tasks, method in mixed + alone
+            for seed in self.seeds
+        ]
+
+
+def plain(value: Any) -> Any:
+    """`value` as plain values sorted by key, so that equal settings are equal rule parameters.
+
+    Only `labels` keeps its order, which is the order of the classes.
+    """
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json")
+    if isinstance(value, dict):
+        return {str(k): value[k] if k == "labels" else plain(value[k]) for k in sorted(value, key=str)}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    return value

@@ -1,0 +1,137 @@
+"""The Parquet tables: fixed schemas, sorted rows, atomic writes, provenance in the footer."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headspec.errors import DataError
+
+TEXT, INT, FLOAT, FLAG = pa.string(), pa.int32(), pa.float64(), pa.bool_()
+RUN: dict[str, pa.DataType] = {"model": TEXT, "mixture": TEXT, "method": TEXT, "seed": INT}
+
+#: table: (columns, the leading columns whose values identify and sort the rows)
+SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
+    # label: class name, or the score of a regression task as text
+    "data": ({"example": INT, "text_a": TEXT, "text_b": TEXT, "label": TEXT}, 1),
+    # label: class index or score
+    "encoded": (
+        {"example": INT, "label": FLOAT, "input_ids": pa.list_(INT), "token_type_ids": pa.list_(pa.int8())},
+        1,
+    ),
+    "training": (
+        {"step": INT, "epoch": INT, "task": TEXT, "loss": FLOAT, "learning_rate": FLOAT, "examples_per_second": FLOAT,
+         "memory_mb": FLOAT},
+        1,
+    ),
+    "importance": (
+        {"task": TEXT, "fold": INT, "layer": INT, "head": INT, "importance": FLOAT, "n": INT},
+        4,
+    ),
+    "pruning": (
+        {
+            "pruned_for": TEXT, "order": TEXT, "fraction": FLOAT, "draw": INT, "n_pruned": INT,
+            "task": TEXT, "metric": TEXT, "value": FLOAT, "n": INT,
+        },
+        7,
+    ),
+    # label, prediction: class index or score
+    "predictions": (
+        {"pruned_for": TEXT, "task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT},
+        3,
+    ),
+    "dissociation": (
+        RUN | {"fraction": FLOAT, "task": TEXT, "dissociation": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT,
+               "p_value": FLOAT, "floor": FLAG, "p_holm": FLOAT, "metric": TEXT, "base": FLOAT},
+        6,
+    ),
+    "mixtures": (
+        RUN | {"mean_dissociation": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "case": TEXT,
+               "distinct": FLAG, "floor": FLAG},
+        4,
+    ),
+    # seeds combined; task "mean" is the mean over the mixture's tasks
+    "combined": (
+        {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "n_seeds": INT, "dissociation": FLOAT,
+         "ci_low": FLOAT, "ci_high": FLOAT, "p_value": FLOAT, "p_holm": FLOAT, "floor": FLAG,
+         "case": TEXT, "distinct": FLAG},
+        4,
+    ),
+    # kind: split_half (seed_b null) or seeds; top_overlap: Jaccard of the two prune sets
+    "reliability": (
+        {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "kind": TEXT, "seed_a": INT,
+         "seed_b": INT, "spearman": FLOAT, "top_overlap": FLOAT},
+        7,
+    ),
+}  # fmt: skip
+
+
+@contextlib.contextmanager
+def atomic(path: str | Path) -> Iterator[Path]:
+    """A temporary name beside `path` that becomes `path` when the block ends without error.
+
+    Whoever reads `path`, after whatever interruption, reads all of it or finds it absent.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def provenance(study: str, settings: Any, **more: Any) -> dict[str, Any]:
+    """What made a table: study, hash of the settings the stage read, package versions.
+
+    `more` adds what the stage knows (device, seed, precision, counts). No time of day and no
+    machine name: equal inputs give equal bytes.
+    """
+    versions = {}
+    for package in ("torch", "transformers", "numpy", "pandas", "pyarrow", "scipy"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
+    text = json.dumps(settings, sort_keys=True, default=str)
+    return {
+        "study": study,
+        "settings": hashlib.sha256(text.encode()).hexdigest()[:16],
+        "versions": versions,
+        **more,
+    }
+
+
+def write(path: str | Path, name: str, frame: pd.DataFrame, footer: dict[str, Any]) -> None:
+    """Write `frame` as the table `name` of `SCHEMAS`, sorted, atomically, with `footer`."""
+    columns, keys = SCHEMAS[name]
+    frame = frame[list(columns)].sort_values(list(columns)[:keys], kind="stable", na_position="first")
+    schema = pa.schema(list(columns.items()), metadata={"headspec": json.dumps(footer, sort_keys=True)})
+    table = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
+    table = table.replace_schema_metadata(schema.metadata)  # without what pandas adds
+    with atomic(path) as temporary:
+        pq.write_table(table, temporary, compression="zstd", compression_level=3)
+
+
+def read(path: str | Path) -> pd.DataFrame:
+    """A table that `write` wrote."""
+    try:
+        return pq.read_table(path).to_pandas()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path}: not a readable Parquet table ({error})") from None
+
+
+def footer(path: str | Path) -> dict[str, Any]:
+    """The provenance that `write` put into a table's footer."""
+    return json.loads(pq.read_schema(path).metadata[b"headspec"])

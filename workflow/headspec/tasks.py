@@ -1,0 +1,238 @@
+"""From a task's source to its training and validation tables: labels, splits, duplicates, pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from headspec import columns, readers
+from headspec.errors import DataError, listing, nearest
+from headspec.pairs import pair
+from headspec.seeds import derive
+from headspec.study import Study, Task
+
+HELD_OUT = 0.1  # fraction of a source without a validation split that becomes one
+DEFAULT_SPLIT = Task.model_fields["validation_split"].default
+TEXTS = ["text_a", "text_b"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A task's data, ready to be written.
+
+    Attributes
+    ----------
+    train, validation
+        Columns example (0, 1, ... in an order without information), text_a, text_b (null for single
+        texts), label (class name, or the score as text).
+    counts
+        Split: what was dropped and what is left.
+
+        - rows: read and kept by the filter; 0 for a validation split that is held out
+        - empty: dropped, without text
+        - duplicate: dropped, same texts (up to white space) as an earlier row
+        - conflicting: those of them whose label differs from the earlier row's
+        - in_validation: dropped from train, same texts as a validation row
+        - held_out: moved from train to validation
+        - examples: rows of the table
+    classes
+        Class names in order of their index; none for regression.
+    """
+
+    train: pd.DataFrame
+    validation: pd.DataFrame
+    counts: dict[str, dict[str, int]]
+    classes: list[str] | None
+
+
+def check(study: Study) -> None:
+    """Prepare every task that needs no network, so that no job starts on data that will not do.
+
+    Raises
+    ------
+    DataError
+        With one line for every problem found.
+    """
+    problems = []
+    prepared: dict[str, Prepared] = {}
+    for name, task in sorted(study.tasks.items(), key=lambda item: item[1].pairs_of is not None):
+        try:
+            if task.pairs_of in prepared:
+                prepare(name, task, study.data_seed, prepared[task.pairs_of])
+            elif task.source is not None and not task.source.startswith("hub:"):
+                prepared[name] = prepare(name, task, study.data_seed)
+        except DataError as error:
+            problems.append(str(error))
+    if problems:
+        raise DataError("\n".join(problems))
+
+
+def prepare(name: str, task: Task, seed: int, parent: Prepared | None = None) -> Prepared:
+    """The training and validation tables of a task.
+
+    Exact duplicates are removed within each split, and training rows that also occur in validation
+    from train. Where the source has no validation split, a stratified part of train is held out.
+    Pairs (`pairs_of`) are made within each of the parent's splits, so no text is in both.
+
+    Parameters
+    ----------
+    name
+        The task's name in the config.
+    task
+        Its settings.
+    seed
+        The study's `data_seed`.
+    parent
+        The prepared task that `task.pairs_of` names.
+
+    Raises
+    ------
+    DataError
+        If the data is missing, unreadable, or not what the config says.
+    """
+
+    def rng(purpose: str) -> np.random.Generator:
+        return np.random.default_rng(derive(seed, purpose, name))
+
+    limits = {"train": task.train_examples, "validation": task.validation_examples}
+    classes: list[str] | None
+    if parent is None:
+        splits, counts, classes = _from_source(name, task, rng)
+    else:
+        splits = {s: pair(getattr(parent, s), rng(f"{s} pairs"), f"tasks.{name}.pairs_of") for s in limits}
+        counts = {split: {"rows": len(frame)} for split, frame in splits.items()}
+        classes = ["different", "same"]
+    for split, limit in limits.items():
+        order = stratified_order(_strata(task, splits[split]), rng(f"{split} subset"))[:limit]
+        order = rng(f"{split} order").permutation(order)
+        splits[split] = splits[split].iloc[order].reset_index(drop=True)
+        splits[split].insert(0, "example", np.arange(len(order), dtype=np.int32))
+        counts[split]["examples"] = len(order)
+        what = f"the {split} split, once prepared,"
+        columns.check_varied(splits[split]["label"], task, f"tasks.{name}", what)
+    return Prepared(splits["train"], splits["validation"], counts, classes)
+
+
+def _from_source(
+    name: str, task: Task, rng: Callable[[str], np.random.Generator]
+) -> tuple[dict[str, pd.DataFrame], dict[str, dict[str, int]], list[str] | None]:
+    """Splits without duplicates and overlap, what was dropped, and the classes."""
+    splits, counts = rows(name, task), {}
+    classes = columns.classes(task, splits["train"]["label"])
+    for split in splits:
+        splits[split], counts[split] = _clean(splits[split])
+    train = splits["train"]
+    if "validation" in splits:
+        seen = _normal(train).isin(_normal(splits["validation"]))
+        splits["train"] = train[~seen]
+        counts["train"]["in_validation"] = int(seen.sum())
+    else:
+        held_out = _held_out(name, task, len(train))
+        order = stratified_order(_strata(task, train), rng("validation split"))
+        splits["validation"], splits["train"] = train.iloc[order[:held_out]], train.iloc[order[held_out:]]
+        counts["train"]["held_out"] = held_out
+        counts["validation"] = {"rows": 0, "held_out": held_out}
+    return splits, counts, classes
+
+
+def rows(name: str, task: Task) -> dict[str, pd.DataFrame]:
+    """The labelled rows of a task's source, filtered and checked.
+
+    Returns
+    -------
+    dict
+        ``train``, and ``validation`` if the source has that split: columns text_a, text_b (null for
+        single texts; missing texts are empty), label (class name, or the score as text). The index
+        is the row's position in the source.
+
+    Raises
+    ------
+    DataError
+        Naming the config key and, where one is to blame, the row (counted from 1, without header).
+    """
+    key = f"tasks.{name}"
+    known = readers.splits(task, key)
+    if task.train_split not in known:
+        raise DataError(_no_split(f"{key}.train_split", task.train_split, known))
+    names = {"train": task.train_split}
+    if task.validation_split in known and task.validation_split != task.train_split:
+        names["validation"] = str(task.validation_split)
+    elif task.validation_split not in (None, DEFAULT_SPLIT):
+        raise DataError(_no_split(f"{key}.validation_split", task.validation_split, known))
+    found = {split: _rows(task, key, stored) for split, stored in names.items()}
+    classes = columns.classes(task, found["train"]["label"])
+    if classes and "validation" in found:
+        where = readers.name_of(task, names["validation"])
+        what = "the classes of the training split"
+        columns.check_known(found["validation"]["label"], classes, f"{key}.label", where, what)
+    return found
+
+
+def _rows(task: Task, key: str, stored: str) -> pd.DataFrame:
+    where = readers.name_of(task, stored)
+    frame = columns.filtered(readers.read(task, key, stored), task, key, where)
+    text_a = columns.texts(frame, task.text_a, f"{key}.text_a", where)
+    text_b = None if task.text_b is None else columns.texts(frame, task.text_b, f"{key}.text_b", where)
+    labels = columns.scores if task.type == "regression" else columns.class_names
+    label = labels(frame[task.label], task, key, where)
+    columns.check_varied(label, task, key, where)
+    return pd.DataFrame({"text_a": text_a, "text_b": text_b, "label": label})
+
+
+def _no_split(key: str, split: object, known: list[str]) -> str:
+    return f"{key}: no split '{split}' in the source; it has {listing(known)}.{nearest(split, known)}"
+
+
+def _normal(frame: pd.DataFrame) -> pd.Series:
+    """The texts of each row as one string, with white space normalised."""
+    texts = frame[TEXTS].dropna(axis="columns", how="all")
+    joined = ["\t".join(" ".join(text.split()) for text in row) for row in texts.itertuples(index=False)]
+    return pd.Series(joined, index=frame.index, dtype="str")
+
+
+def _clean(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
+    """`frame` without empty texts and repeated rows, and how many there were."""
+    empty = (frame["text_a"].str.strip() == "") | (frame["text_b"].str.strip() == "")
+    full = frame[~empty]
+    normal = _normal(full)
+    duplicate = normal.duplicated()
+    first_label = full["label"].groupby(normal).transform("first")
+    counts = {
+        "rows": len(frame),
+        "empty": int(empty.sum()),
+        "duplicate": int(duplicate.sum()),
+        "conflicting": int((full["label"] != first_label).sum()),
+    }
+    return full[~duplicate], counts
+
+
+def _held_out(name: str, task: Task, n: int) -> int:
+    """Number of rows to hold out of `n` for validation."""
+    wanted = task.validation_examples or max(1, int(n * HELD_OUT))
+    if wanted >= n:
+        raise DataError(
+            f"tasks.{name}.validation_examples: {wanted} validation examples cannot be held out of {n} "
+            "distinct rows; at least one must be left to train on"
+        )
+    return wanted
+
+
+def _strata(task: Task, frame: pd.DataFrame) -> pd.Series:
+    """What a subset keeps the shares of: the classes; nothing in a regression task."""
+    return frame["label"] if task.type == "classification" else pd.Series("", index=frame.index)
+
+
+def stratified_order(labels: pd.Series, rng: np.random.Generator) -> np.ndarray:
+    """Positions 0..n-1 in a random order whose every beginning has the classes in their shares.
+
+    The i-th of a class's n_k items, in random order, comes at (i + 1/2) / n_k of the whole, so the
+    first m items hold m * n_k / n of class k up to rounding, and of a rare class none too early.
+    """
+    shuffled = rng.permutation(len(labels))
+    by_class = labels.iloc[shuffled].reset_index(drop=True)
+    groups = by_class.groupby(by_class)
+    place = (groups.cumcount() + 0.5) / groups.transform("size")
+    return shuffled[np.argsort(place.to_numpy(), kind="stable")]

@@ -1,0 +1,187 @@
+"""Multi-task fine-tuning: the loop, its checkpoints, and resuming from them."""
+
+from __future__ import annotations
+
+import fcntl
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from headspec.batching import Examples, Step, schedule
+from headspec.devices import Device
+from headspec.multitask import MultiTask
+from headspec.progress import Progress, log
+from headspec.seeds import derive
+from headspec.study import Training
+from headspec.tables import atomic
+
+
+def learning_rate(step: int, steps: int, peak: float, warmup: float) -> float:
+    """The rate of `step` (from 0): a linear rise over `warmup` of the steps, then linearly to 0."""
+    rise = round(warmup * steps)
+    if step < rise:
+        return peak * (step + 1) / rise
+    return peak * (steps - step) / max(steps - rise, 1)
+
+
+@contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """One process at a time for `path`: a job left over from a killed workflow ends first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            log.info("waiting for another process that is training this run")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+class Checkpoint:
+    """The state of an unfinished run in one file; ignored where it is of another run's making.
+
+    `fingerprint` says what the run depends on (settings, data, code): a checkpoint with another
+    one is not continued.
+    """
+
+    def __init__(self, path: Path, fingerprint: str, minutes: float) -> None:
+        self.path, self.fingerprint, self.seconds = path, fingerprint, 60 * minutes
+        self.saved = time.monotonic()
+
+    def load(self, device: str) -> dict | None:
+        try:
+            state = torch.load(self.path, map_location="cpu", weights_only=True)
+        except FileNotFoundError:
+            return None
+        return state if state["fingerprint"] == self.fingerprint else None
+
+    def due(self) -> bool:
+        return time.monotonic() - self.saved >= self.seconds
+
+    def save(self, state: dict) -> None:
+        with atomic(self.path) as temporary:
+            torch.save(state | {"fingerprint": self.fingerprint}, temporary)
+        self.saved = time.monotonic()
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+def train(
+    model: MultiTask,
+    examples: dict[str, Examples],
+    settings: Training,
+    frozen: bool,
+    seed: int,
+    device: Device,
+    checkpoint: Checkpoint,
+) -> pd.DataFrame:
+    """Fine-tune `model` on `examples`; resumes from `checkpoint` to the same result.
+
+    AdamW, linear decay, gradient clipping, task-homogeneous batches. With `frozen` the encoder
+    is a fixed feature extractor (no dropout, run once per example) and only the heads learn, with
+    the rate and epochs of `settings.frozen`.
+
+    Returns
+    -------
+    frame : the table `training`, a row per step
+    """
+    peak, epochs = settings.learning_rate, settings.epochs
+    if frozen:
+        peak, epochs = settings.frozen.learning_rate, settings.frozen.epochs
+    rng = np.random.default_rng(derive(seed, "schedule"))
+    steps = schedule(examples, settings.batch_size, epochs, settings.sampling, rng)
+
+    model.to(device.name).train()
+    model.encoder.requires_grad_(not frozen)
+    features = {t: extract(model, e, device) for t, e in examples.items()} if frozen else None
+    if device.name == "cpu" and not frozen and model.encoder.config._attn_implementation == "sdpa":
+        model.encoder.set_attn_implementation("eager")  # sdpa's CPU backward is slower
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(parameters, peak, weight_decay=settings.weight_decay, fused=True)
+
+    torch.manual_seed(derive(seed, "dropout"))
+    history: list[tuple] = []
+    state = checkpoint.load(device.name)
+    if state:
+        history = state["history"]
+        restore(model, optimizer, state)
+        log.info("continuing after step %d of %d", len(history), len(steps))
+    progress = Progress(sum(len(s.rows) for s in steps), "examples")
+    progress.resume(sum(len(s.rows) for s in steps[: len(history)]))
+
+    clock = time.monotonic()
+    for number, step in enumerate(steps[len(history) :], len(history)):
+        rate = learning_rate(number, len(steps), peak, settings.warmup)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        with device.cast():
+            losses = _losses(model, examples[step.task], step, device, features)
+        loss = losses.mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, settings.clip)
+        optimizer.step()
+        optimizer.zero_grad()
+        now, then = time.monotonic(), clock
+        clock = now
+        history.append(
+            (number, step.epoch, step.task, loss.item(), rate, len(step.rows) / (now - then), memory_mb(device))
+        )
+        progress.advance(len(step.rows), f"loss {history[-1][3]:.3f}")
+        if checkpoint.due():
+            checkpoint.save(capture(model, optimizer, history))
+    columns = ["step", "epoch", "task", "loss", "learning_rate", "examples_per_second", "memory_mb"]
+    return pd.DataFrame(history, columns=columns)
+
+
+def _losses(
+    model: MultiTask, examples: Examples, step: Step, device: Device, features: dict[str, torch.Tensor] | None
+) -> torch.Tensor:
+    if features is not None:
+        labels = torch.from_numpy(examples.label[step.rows]).to(device.name)
+        return model.losses(step.task, features[step.task][step.rows], labels)
+    batch = examples.batch(step.rows, device.name)
+    return model.losses(step.task, model.pool(batch), batch.labels)
+
+
+@torch.no_grad()
+def extract(model: MultiTask, examples: Examples, device: Device) -> torch.Tensor:
+    """Text vectors, (n, hidden), of all examples, without dropout; the model is left training."""
+    model.eval()
+    pooled = torch.empty(len(examples), model.encoder.config.hidden_size, device=device.name)
+    with device.cast():
+        for rows in examples.in_length_order(np.arange(len(examples)), device.tokens):
+            pooled[rows] = model.pool(examples.batch(rows, device.name)).float()
+    model.train()
+    return pooled
+
+
+def capture(model: MultiTask, optimizer: torch.optim.Optimizer, history: list[tuple]) -> dict:
+    state = {
+        "model": model.state_dict(), "optimizer": optimizer.state_dict(), "history": history,
+        "rng": torch.get_rng_state(),
+    }  # fmt: skip
+    if torch.cuda.is_available():
+        state["cuda_rng"] = torch.cuda.get_rng_state()
+    return state
+
+
+def restore(model: MultiTask, optimizer: torch.optim.Optimizer, state: dict) -> None:
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    torch.set_rng_state(state["rng"])
+    if "cuda_rng" in state:
+        torch.cuda.set_rng_state(state["cuda_rng"])
+
+
+def memory_mb(device: Device) -> float:
+    """Peak memory so far: of the GPU, or of this process."""
+    if device.name == "cuda":
+        return torch.cuda.max_memory_allocated() / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10

@@ -1,0 +1,266 @@
+"""From the raw config to a `Study`, or to one message that names everything wrong with it."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from headspec.errors import ConfigError, listing, nearest
+from headspec.reference import allowed, child, schema, sections
+from headspec.study import RESERVED, Model, Section, Study, Task
+
+S = TypeVar("S", bound=Section)
+
+METRICS = {"classification": ("accuracy", "f1", "matthews"), "regression": ("pearson", "spearman")}
+#: what a task made with `pairs_of` has of its own; the rest is that of the task it is made from
+OWN_SETTINGS = {"pairs_of", "metrics", "train_examples", "validation_examples"}
+#: scheme of a source: pattern of the rest, how to write it
+SOURCES = {
+    "package": (r"[A-Za-z_]\w*(\.\w+)*(/.+)?", "package:<import name>/<path>"),
+    "hub": (r"[\w.-]+/[\w.-]+(@[\w./-]+)?", "hub:<owner>/<name>@<revision>"),
+}
+
+
+def load(config: dict[str, Any]) -> Study:
+    """The study that `config` describes, as Snakemake hands it over.
+
+    Parameters
+    ----------
+    config
+        The raw config. Numbers may be text (YAML reads ``2e-5`` as text), names may be numbers.
+
+    Raises
+    ------
+    ConfigError
+        With one line for each problem: dotted key, value, what was expected, nearest valid name.
+    """
+    config = config or {}
+    problems: list[str] = []
+    try:
+        study = Study.model_validate(config)
+    except ValidationError as error:
+        problems += map(_worded, error.errors())
+    problems += _cross_checks(config)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return study
+
+
+def strict_yaml(path: str | Path) -> dict[str, Any]:
+    """The mapping in a YAML file that repeats no key.
+
+    PyYAML, and with it Snakemake, silently keeps the last of several equal keys.
+
+    Raises
+    ------
+    ConfigError
+        If the file cannot be read, is not YAML, is not a mapping, or repeats a key.
+    """
+    try:
+        content = Path(path).read_bytes()
+        repeated = list(_repeated_keys(yaml.compose(content, yaml.SafeLoader)))
+        config = yaml.safe_load(content)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    if repeated:
+        raise ConfigError("\n".join(f"{path}, line {line}: {problem}" for line, problem in repeated))
+    if not isinstance(config, dict):
+        raise ConfigError(f"{path}: got {_shown(config)}, expected keys and values such as 'study: demo'")
+    return config
+
+
+def _repeated_keys(node: yaml.Node | None, path: str = "") -> Iterator[tuple[int, str]]:
+    """Line and description of every key that occurred before in the same mapping."""
+    if isinstance(node, yaml.SequenceNode):
+        for i, item in enumerate(node.value):
+            yield from _repeated_keys(item, _dotted(path, i))
+    elif isinstance(node, yaml.MappingNode):
+        lines: dict[Any, int] = {}
+        for key, value in node.value:
+            dotted, line = _dotted(path, key.value), key.start_mark.line + 1
+            if dotted in lines:
+                yield line, f"{dotted}: set before, on line {lines[dotted]}; expected every key once"
+            lines.setdefault(dotted, line)
+            yield from _repeated_keys(value, dotted)
+
+
+def _worded(error: ErrorDetails) -> str:
+    """A problem that pydantic found, in the words of `headspec.errors`."""
+    *path, last = location = error["loc"]
+    got = error["input"]
+    if last == "[key]":
+        # the location holds 1 where YAML read true, so the name is taken from the input
+        rule = _schema_at(path[:-1]).get("propertyNames", {}).get("format", "text")
+        return f"{_dotted(*path[:-1], got)}: got {_shown(got)} as a name, expected {rule}."
+    key, node = _dotted(*location), _schema_at(location)
+    if error["type"] in ("extra_forbidden", "invalid_key"):
+        fields = _schema_at(path)["properties"]
+        hint = nearest(last, fields) or _elsewhere(str(last))
+        return f"{key}: no key '{last}' in {_dotted(*path) or 'the config'}; it has {listing(fields)}.{hint}"
+    if error["type"] == "value_error":
+        return f"{key}: {error['ctx']['error']}."
+    if error["type"] == "missing":
+        return f"{key}: missing, expected {allowed(node)}."
+    hint = nearest(got, node.get("enum", ()))
+    if "items" in node and isinstance(got, (str, int, float)):
+        hint = f" Did you mean [{got}]?"
+    return f"{key}: got {_shown(got)}, expected {allowed(node)}.{hint}"
+
+
+def _elsewhere(key: str) -> str:
+    """Where the study config does have `key`, as a hint."""
+    places = [path for path, section in sections(schema()) if key in section["properties"]]
+    return f" Did you mean '{_dotted(places[0], key)}'?" if places else ""
+
+
+def _schema_at(location: Iterable[str | int]) -> dict[str, Any]:
+    return functools.reduce(child, location, schema())
+
+
+def _dotted(*parts: object) -> str:
+    return ".".join(str(part) for part in parts if part != "")
+
+
+def _shown(value: object) -> str:
+    """`value` as a user would recognise it, on one line."""
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 80 else f"{text[:76]} ..."
+
+
+def _cross_checks(config: dict[str, Any]) -> Iterator[str]:
+    """What is wrong between the parts of `config`, as far as each part can be read."""
+    models, tasks = _mapping(config, "models"), _mapping(config, "tasks")
+    mixtures, groups = _mapping(config, "mixtures"), _mapping(config, "mixtures", "groups")
+    typed = {name: _typed(Task, task) for name, task in tasks.items()}
+    yield from _names(models, tasks, groups)
+    if "mixtures" in config and tasks:
+        yield from _mixtures(mixtures, groups, list(tasks))
+    for name, model in models.items():
+        if readable := _typed(Model, model):
+            yield from _source(f"models.{name}", readable.source)
+    for name, task in typed.items():
+        if task is not None:
+            yield from _source(f"tasks.{name}", task.source)
+            yield from _columns(f"tasks.{name}", task)
+            yield from _metrics(f"tasks.{name}", task)
+            yield from _pairs_of(name, task, typed)
+
+
+def _mapping(config: Any, *path: str) -> dict[str, Any]:
+    """The mapping at `path` in a raw config, with text keys; empty where there is none."""
+    for key in path:
+        config = config.get(key) if isinstance(config, dict) else None
+    return {str(key): value for key, value in config.items()} if isinstance(config, dict) else {}
+
+
+def _typed(section: type[S], value: Any) -> S | None:
+    try:
+        return section.model_validate(value)
+    except ValidationError:
+        return None
+
+
+def _names(models: Iterable[str], tasks: Iterable[str], groups: Iterable[str]) -> Iterator[str]:
+    """Names become folders, also on file systems that ignore case."""
+    keys = {"models.": models, "tasks.": tasks, "mixtures.groups.": groups}
+    taken: dict[tuple[bool, str], str] = {}
+    for section, names in keys.items():
+        for name in names:
+            # a task and a group are both the mixture of a run, a model is not
+            folder = (section == "models.", name.lower())
+            if folder in taken:
+                yield f"{section}{name}: the same as {taken[folder]}, or but for case; expected another name."
+            taken.setdefault(folder, section + name)
+    for name in tasks:
+        if name.lower() in RESERVED:
+            yield f"tasks.{name}: tables use this name otherwise; expected none of {listing(RESERVED)}."
+
+
+def _mixtures(mixtures: dict[str, Any], groups: dict[str, Any], tasks: list[str]) -> Iterator[str]:
+    if not any(mixtures.values()):
+        yield "mixtures: nothing to train, expected tasks under pairs, groups or single."
+    named = {"mixtures.pairs": mixtures.get("pairs"), "mixtures.single": mixtures.get("single")}
+    named |= {f"mixtures.groups.{name}": group for name, group in groups.items()}
+    lists = {key: [str(t) for t in value] for key, value in named.items() if isinstance(value, list)}
+    seen = {
+        frozenset(pair): "+".join(pair) for pair in itertools.combinations(lists.get("mixtures.pairs", ()), 2)
+    }
+    for key, members in lists.items():
+        for i, name in enumerate(members):
+            if name not in tasks:
+                yield f"{key}.{i}: no task '{name}'; there are {listing(tasks)}.{nearest(name, tasks)}"
+        is_group = key.startswith("mixtures.groups.")
+        if len(members) < 2 and (is_group or (key == "mixtures.pairs" and members)):
+            yield f"{key}: got {_shown(members)}, expected two tasks or more."
+        elif is_group and frozenset(members) in seen:
+            yield f"{key}: has the tasks of '{seen[frozenset(members)]}', expected every mixture once."
+        elif is_group:
+            seen[frozenset(members)] = key.removeprefix("mixtures.groups.")
+
+
+def _source(key: str, source: str | None) -> Iterator[str]:
+    if source is None or (source and not re.match(r"[A-Za-z][\w+-]+:", source)):
+        return  # a local path
+    scheme, _, rest = source.partition(":")
+    if scheme not in SOURCES:
+        expected = ", ".join(written for _, written in SOURCES.values())
+        yield f"{key}.source: got '{source}', expected {expected} or a local path.{nearest(scheme, SOURCES)}"
+        return
+    pattern, written = SOURCES[scheme]
+    if not re.fullmatch(pattern, rest):
+        name, slash, path = rest.partition("/")
+        importable = name.replace("-", "_") + slash + path
+        hint = f" Did you mean '{scheme}:{importable}'?" if re.fullmatch(pattern, importable) else ""
+        yield f"{key}.source: got '{source}', expected {written}.{hint}"
+
+
+def _columns(key: str, task: Task) -> Iterator[str]:
+    columns = {"text_a": task.text_a, "text_b": task.text_b, "label": task.label}
+    for (a, first), (b, second) in itertools.combinations(columns.items(), 2):
+        if first == second:
+            yield f"{key}.{b}: got '{second}', the column of {a}; expected another column."
+    if task.train_split == task.validation_split:
+        yield f"{key}.validation_split: got '{task.train_split}', the train_split; expected another, or null."
+
+
+def _metrics(key: str, task: Task) -> Iterator[str]:
+    fitting = METRICS[task.type]
+    for i, metric in enumerate(task.all_metrics):
+        if metric not in fitting:
+            yield f"{key}.metrics.{i}: got '{metric}' for a {task.type} task, expected {listing(fitting)}."
+    if task.labels is None:
+        return
+    classes = sorted(set(task.labels.values()))
+    if task.type == "regression":
+        yield f"{key}.labels: got {listing(classes)} for a regression task, expected no classes."
+    elif len(classes) < 2:
+        yield f"{key}.labels: got {listing(classes)}, expected two classes or more."
+    elif len(classes) > 2 and "f1" in task.all_metrics:
+        i = task.all_metrics.index("f1")
+        yield f"{key}.metrics.{i}: got 'f1' for {len(classes)} classes, expected accuracy or matthews."
+
+
+def _pairs_of(name: str, task: Task, tasks: dict[str, Task | None]) -> Iterator[str]:
+    key, base = f"tasks.{name}", task.pairs_of
+    if (task.source is None) == (base is None):
+        yield f"{key}: got {'neither' if base is None else 'both'}, expected one of source and pairs_of."
+    elif base is not None:
+        others = [other for other in tasks if other != name]
+        if base not in others:
+            why = "the task itself" if base == name else "no task"
+            yield f"{key}.pairs_of: got '{base}', {why}; expected {listing(others)}.{nearest(base, others)}"
+        elif (other := tasks[base]) and (other.pairs_of or other.text_b or other.type == "regression"):
+            why = "a regression task" if other.type == "regression" else "a task of pairs"
+            yield f"{key}.pairs_of: got '{base}', {why}; expected a task of single texts and classes."
+        for setting in sorted(task.model_fields_set - OWN_SETTINGS):
+            yield f"{key}.{setting}: has no effect beside pairs_of; expected it in tasks.{base}."

@@ -1,0 +1,174 @@
+# The study, checked, and what the rules share. No rules here.
+
+import fcntl
+import os
+import re
+import sys
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+LIBRARY = Path(workflow.current_basedir).parent
+sys.path.insert(0, str(LIBRARY))
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [str(LIBRARY), os.environ.get("PYTHONPATH")])
+)
+
+from headspec import architectures, devices, readers, sources, tasks, validation
+from headspec.errors import HeadspecError
+from headspec.study import Study, plain
+
+
+def checked(config: dict) -> Study:
+    """The study, or one error that names everything wrong with it, before any job starts.
+
+    Only the process that plans reads data and models; the jobs of a cluster trust it.
+    """
+    try:
+        study = validation.load(config)
+        if workflow.is_main_process:
+            for path in workflow.configfiles + list(workflow.overwrite_configfiles):
+                validation.strict_yaml(path)
+            problems = []
+            for check in (architectures.check, tasks.check):
+                try:
+                    check(study)
+                except HeadspecError as error:
+                    problems.append(str(error))
+            if problems:
+                raise HeadspecError("\n".join(problems))
+    except HeadspecError as error:
+        raise WorkflowError(f"the study cannot be run:\n{error}") from None
+    return study
+
+
+STUDY = checked(config)
+RESULTS = f"results/{STUDY.study}"
+RUN = "runs/{model}/{mixture}/{method}/seed{seed}"
+GPU = min(1, devices.gpu_count())  # GPUs that a job which runs a model asks for
+MIXTURES = STUDY.mixture_tasks | {task: (task,) for task in STUDY.tasks}
+METHODS = dict.fromkeys(run.method for run in STUDY.runs)
+MIXED = [run for run in STUDY.runs if run.method != "single"]
+TASK_METRICS = {name: task.all_metrics for name, task in STUDY.tasks.items()}
+
+
+def result(*parts: str) -> str:
+    """A path, possibly with wildcards, in the study's results."""
+    return "/".join([RESULTS, *parts])
+
+
+def log(*parts: str) -> str:
+    return result("logs", *parts) + ".log"
+
+
+def code(script: str) -> dict:
+    """The code of a rule, by content: the script and every module it reaches."""
+    return sources.closure(LIBRARY / "scripts" / script)
+
+
+def any_of(names) -> str:
+    """A wildcard constraint: one of `names`."""
+    return "|".join(re.escape(str(name)) for name in names) or "(?!)"
+
+
+def settings(section: str, *keys: str) -> dict:
+    """The keys of a section of the config that a rule reads."""
+    values = plain(getattr(STUDY, section))
+    return {key: values[key] for key in keys}
+
+
+def task_settings(wildcards) -> dict:
+    """What the config says of a task's data."""
+    return plain(STUDY.tasks[wildcards.task].model_dump(exclude={"metrics"}))
+
+
+def source_files(wildcards) -> list:
+    """What a task's data are made of: its local files, or the task that its pairs come from."""
+    task = STUDY.tasks[wildcards.task]
+    if task.pairs_of:
+        return [result("data", task.pairs_of, f"{split}.parquet") for split in ("train", "validation")]
+    return [os.path.relpath(path) for path in readers.files(task)]
+
+
+def source_version(wildcards) -> str:
+    task = STUDY.tasks[wildcards.task]
+    return readers.version(task) if task.source else ""
+
+
+def model_settings(*keys: str):
+    """Params function: what the config says of a run's model."""
+
+    def of(wildcards) -> dict:
+        values = plain(STUDY.models[wildcards.model])
+        return {key: values[key] for key in keys}
+
+    return of
+
+
+def run_tasks(wildcards) -> list:
+    """The tasks of a run's mixture, in order."""
+    return list(MIXTURES[wildcards.mixture])
+
+
+def run_metrics(wildcards) -> dict:
+    return {task: TASK_METRICS[task] for task in MIXTURES[wildcards.mixture]}
+
+
+def main_metrics(wildcards) -> dict:
+    return {task: metrics[0] for task, metrics in run_metrics(wildcards).items()}
+
+
+def encoded(split: str):
+    """Input function: the encoded split of each of a run's tasks, in order."""
+
+    def of(wildcards) -> list:
+        return [
+            result("encoded", wildcards.model, task, f"{split}.parquet")
+            for task in MIXTURES[wildcards.mixture]
+        ]
+
+    return of
+
+
+def train_settings(wildcards) -> dict:
+    """The training settings that a run's method uses."""
+    values = plain(STUDY.training.model_dump(exclude={"checkpoint_minutes"}))
+    frozen = values.pop("frozen")
+    return values | frozen if wildcards.method == "frozen" else values
+
+
+def of_seeds(name: str):
+    """Input function: a table of each seed's run of a model, mixture and method."""
+
+    def of(wildcards) -> list:
+        folder = f"{wildcards.model}/{wildcards.mixture}/{wildcards.method}"
+        return [result("runs", folder, f"seed{seed}", name) for seed in STUDY.seeds]
+
+    return of
+
+
+def figure(name: str) -> list:
+    """Output: a figure in every format of the config."""
+    return [result("figures", f"{name}.{kind}") for kind in STUDY.figures.formats]
+
+
+def figures() -> list:
+    """Every figure of the study."""
+    per_study = ["dissociation", "reliability"]
+    combinations = {(r.model, r.mixture, r.method): None for r in MIXED}
+    per_mixture = [
+        f"{kind}.{model}.{mixture}.{method}"
+        for kind in ("importance", "matrix", "curves")
+        for model, mixture, method in combinations
+    ]
+    return [path for name in per_study + per_mixture for path in figure(name)]
+
+
+def lock_folder() -> None:
+    """Refuse a second workflow in this folder; the lock ends with this process, however it ends."""
+    global _lock
+    _lock = open(".snakemake/headspec.lock", "w")
+    try:
+        fcntl.flock(_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise WorkflowError("another snakemake is running in this folder; wait for it or stop it") from None

@@ -1,0 +1,30 @@
+# Dissociation scores, their intervals and tests, from predictions alone.
+
+
+rule dissociation:
+    input:
+        [result("runs", run.path, "predictions.parquet") for run in MIXED],
+    output:
+        dissociation=result("tables/dissociation.parquet"),
+        mixtures=result("tables/mixtures.parquet"),
+        combined=result("tables/combined.parquet"),
+    params:
+        study=STUDY.study,
+        runs=[plain(run) for run in MIXED],
+        metrics={task: metrics[0] for task, metrics in TASK_METRICS.items()},
+        fraction=STUDY.pruning.fraction,
+        dissociation=settings("dissociation", "resamples", "confidence", "distinct"),
+        seed=STUDY.data_seed,
+        code=code("dissociation.py"),
+    log:
+        log("dissociation"),
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
+    conda:
+        "../../envs/analysis.yaml"
+    message:
+        "Dissociation of {params.study}"
+    script:
+        "../scripts/dissociation.py"

@@ -1,0 +1,156 @@
+# Figures, from tables alone.
+
+
+rule figure_dissociation:
+    input:
+        combined=rules.dissociation.output.combined,
+        dissociation=rules.dissociation.output.dissociation,
+    output:
+        report(
+            figure("dissociation"),
+            caption="../report/dissociation.rst",
+            category="Dissociation",
+            labels={"figure": "all mixtures"},
+        ),
+    params:
+        distinct=STUDY.dissociation.distinct,
+        dpi=STUDY.figures.dpi,
+        style=sources.style(),
+        code=code("figure_dissociation.py"),
+    log:
+        log("figures/dissociation"),
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=15,
+    conda:
+        "../../envs/figures.yaml"
+    message:
+        "Figure dissociation"
+    script:
+        "../scripts/figure_dissociation.py"
+
+
+rule figure_reliability:
+    input:
+        rules.reliability.output,
+    output:
+        report(
+            figure("reliability"),
+            caption="../report/reliability.rst",
+            category="Importance",
+            labels={"figure": "reliability of importance"},
+        ),
+    params:
+        dpi=STUDY.figures.dpi,
+        style=sources.style(),
+        code=code("figure_reliability.py"),
+    log:
+        log("figures/reliability"),
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=15,
+    conda:
+        "../../envs/figures.yaml"
+    message:
+        "Figure reliability"
+    script:
+        "../scripts/figure_reliability.py"
+
+
+rule figure_importance:
+    input:
+        of_seeds("importance.parquet"),
+    output:
+        report(
+            figure("importance.{model}.{mixture}.{method}"),
+            caption="../report/importance.rst",
+            category="Importance",
+            labels={"model": "{model}", "mixture": "{mixture}", "method": "{method}"},
+        ),
+    params:
+        seeds=STUDY.seeds,
+        tasks=run_tasks,
+        fraction=STUDY.pruning.fraction,
+        dpi=STUDY.figures.dpi,
+        style=sources.style(),
+        code=code("figure_importance.py"),
+    log:
+        log("figures/importance.{model}.{mixture}.{method}"),
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=15,
+    conda:
+        "../../envs/figures.yaml"
+    message:
+        "Figure importance.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
+    script:
+        "../scripts/figure_importance.py"
+
+
+rule figure_matrix:
+    input:
+        of_seeds("pruning.parquet"),
+    output:
+        report(
+            figure("matrix.{model}.{mixture}.{method}"),
+            caption="../report/matrix.rst",
+            category="Pruning",
+            labels={"model": "{model}", "mixture": "{mixture}", "method": "{method}"},
+        ),
+    params:
+        seeds=STUDY.seeds,
+        tasks=run_tasks,
+        fraction=STUDY.pruning.fraction,
+        metrics=main_metrics,
+        dpi=STUDY.figures.dpi,
+        style=sources.style(),
+        code=code("figure_matrix.py"),
+    log:
+        log("figures/matrix.{model}.{mixture}.{method}"),
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=15,
+    conda:
+        "../../envs/figures.yaml"
+    message:
+        "Figure matrix.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
+    script:
+        "../scripts/figure_matrix.py"
+
+
+rule figure_curves:
+    input:
+        pruning=of_seeds("pruning.parquet"),
+        predictions=of_seeds("predictions.parquet"),
+    output:
+        report(
+            figure("curves.{model}.{mixture}.{method}"),
+            caption="../report/curves.rst",
+            category="Pruning",
+            labels={"model": "{model}", "mixture": "{mixture}", "method": "{method}"},
+        ),
+    params:
+        seeds=STUDY.seeds,
+        tasks=run_tasks,
+        fraction=STUDY.pruning.fraction,
+        metrics=main_metrics,
+        dpi=STUDY.figures.dpi,
+        style=sources.style(),
+        code=code("figure_curves.py"),
+    log:
+        log("figures/curves.{model}.{mixture}.{method}"),
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=15,
+    conda:
+        "../../envs/figures.yaml"
+    message:
+        "Figure curves.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
+    script:
+        "../scripts/figure_curves.py"
+

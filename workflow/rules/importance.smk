@@ -1,0 +1,55 @@
+# Head importance: the gradient of the loss with respect to a gate on the head.
+
+
+rule importance:
+    input:
+        model=rules.train.output.model,
+        heads=rules.train.output.heads,
+        encoded=encoded("train"),
+    output:
+        result(RUN, "importance.parquet"),
+    params:
+        study=STUDY.study,
+        tasks=run_tasks,
+        samples=STUDY.importance.samples,
+        precision=STUDY.precision,
+        code=code("importance.py"),
+    log:
+        log(RUN, "importance"),
+    benchmark:
+        result("benchmarks", RUN, "importance.tsv")
+    threads: 2
+    resources:
+        gpu=GPU,
+        mem_mb=12000,
+        runtime=4 * 60,
+    conda:
+        "../../envs/train.yaml"
+    message:
+        "Head importance of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/importance.py"
+
+
+rule reliability:
+    input:
+        [result("runs", run.path, "importance.parquet") for run in STUDY.runs],
+    output:
+        result("tables/reliability.parquet"),
+    params:
+        study=STUDY.study,
+        runs=[plain(run) for run in STUDY.runs],
+        fraction=STUDY.pruning.fraction,
+        code=code("reliability.py"),
+    log:
+        log("reliability"),
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    conda:
+        "../../envs/analysis.yaml"
+    message:
+        "Reliability of head importance, within runs and between seeds"
+    script:
+        "../scripts/reliability.py"

@@ -1,0 +1,33 @@
+# Important attention-head pruning: every task evaluated under every mask.
+
+
+rule prune:
+    input:
+        model=rules.train.output.model,
+        heads=rules.train.output.heads,
+        importance=rules.importance.output[0],
+        encoded=encoded("validation"),
+    output:
+        pruning=result(RUN, "pruning.parquet"),
+        predictions=result(RUN, "predictions.parquet"),
+    params:
+        study=STUDY.study,
+        metrics=run_metrics,
+        pruning=settings("pruning", "fraction", "fractions", "draws"),
+        precision=STUDY.precision,
+        code=code("prune.py"),
+    log:
+        log(RUN, "prune"),
+    benchmark:
+        result("benchmarks", RUN, "prune.tsv")
+    threads: 2
+    resources:
+        gpu=GPU,
+        mem_mb=12000,
+        runtime=8 * 60,
+    conda:
+        "../../envs/train.yaml"
+    message:
+        "Pruning {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/prune.py"

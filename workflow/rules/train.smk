@@ -1,0 +1,39 @@
+# Fine-tuning: one encoder, one head per task.
+
+
+rule train:
+    input:
+        encoded("train"),
+    output:
+        model=result(RUN, "model/model.safetensors"),
+        config=result(RUN, "model/config.json"),
+        heads=result(RUN, "model/heads.json"),
+        history=result(RUN, "training.parquet"),
+    params:
+        study=STUDY.study,
+        tasks=run_tasks,
+        model=model_settings("source", "sha256", "pooling"),
+        training=train_settings,
+        precision=STUDY.precision,
+        code=code("train.py"),
+    wildcard_constraints:
+        model=any_of(STUDY.models),
+        mixture=any_of(MIXTURES),
+        method=any_of(METHODS),
+        seed=r"\d+",
+    log:
+        log(RUN, "train"),
+    benchmark:
+        result("benchmarks", RUN, "train.tsv")
+    threads: 2
+    resources:
+        gpu=GPU,
+        mem_mb=12000,
+        runtime=24 * 60,
+        checkpoint_seconds=round(60 * STUDY.training.checkpoint_minutes),
+    conda:
+        "../../envs/train.yaml"
+    message:
+        "Training {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/train.py"

@@ -1,0 +1,22 @@
+"""A task's tokens for one model: data tables -> encoded tables."""
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.encoding import encode, tokenizer
+from headspec.progress import log, stage
+from headspec.study import Model
+
+with stage(snakemake.log[0], f"encode {snakemake.wildcards.model} {snakemake.wildcards.task}"):
+    params = snakemake.params
+    model = Model(**params.model)
+    own = tokenizer(model, f"models.{snakemake.wildcards.model}")
+    for source, target in zip(snakemake.input, snakemake.output, strict=True):
+        classes = tables.footer(source)["classes"]
+        frame, truncated = encode(own, tables.read(source), model.max_length, classes)
+        footer = tables.provenance(params.study, params.model, classes=classes, truncated=truncated)
+        tables.write(target, "encoded", frame, footer)
+        tokens = frame["input_ids"].str.len()
+        log.info("%d examples, %.1f tokens on average, %d truncated to %d", len(frame), tokens.mean(), truncated, model.max_length)
