@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny import CPU, encoder, examples
 
+from headspec import training
 from headspec.batching import Examples, buckets, schedule
 from headspec.multitask import MultiTask
 from headspec.study import Training
@@ -171,3 +174,18 @@ def test_length_ordered_batches_hold_each_row_once_within_the_budget():
     batches = own.in_length_order(rows, tokens=48)
     assert sorted(np.concatenate(batches)) == sorted(rows)
     assert all(len(b) * own.lengths[b].max() <= 48 for b in batches)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2", "albert", "deberta-v2"])
+def test_a_compact_vocabulary_trains_to_the_same_weights(tmp_path, monkeypatch, kind):
+    compact, full = model(kind), model(kind)
+    before = weights(full)
+    run(tmp_path, compact)
+    monkeypatch.setattr(training, "compact_vocabulary", lambda model, examples: nullcontext(examples))
+    run(tmp_path, full)
+    assert list(compact.state_dict()) == list(full.state_dict())
+    for name, value in compact.state_dict().items():
+        torch.testing.assert_close(value, full.state_dict()[name], rtol=1e-3, atol=2e-5, msg=name)
+    name = next(n for n in before if before[n].shape[0] == 97)
+    unseen = sorted(set(range(97)) - {t for e in data().values() for t in e.vocabulary()})
+    assert unseen and torch.equal(compact.state_dict()[name][unseen], before[name][unseen])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,16 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def vocabulary(self) -> np.ndarray:
+        """Every token that occurs, sorted."""
+        return np.unique(np.concatenate([np.asarray(ids, dtype=np.int64) for ids in self.ids]))
+
+    def renumbered(self, vocabulary: np.ndarray) -> Examples:
+        """The same examples, each token replaced by its place in the sorted `vocabulary`."""
+        other = copy.copy(self)
+        other.ids = [np.searchsorted(vocabulary, ids) for ids in self.ids]
+        return other
 
     def batch(self, rows: np.ndarray, device: str = "cpu") -> Batch:
         shape = (len(rows), int(self.lengths[rows].max()))

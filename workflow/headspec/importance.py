@@ -35,6 +35,7 @@ def gate_gradients(
     gates = model.gates
     training, learning = model.training, [p.requires_grad for p in model.parameters()]
     model.to(device.name).eval().requires_grad_(False)
+    model.attend_for_gradients(device)
     gradients = np.empty((len(rows), gates.layers, gates.heads), dtype=np.float32)
     place = {row: i for i, row in enumerate(rows)}
     try:

@@ -64,3 +64,14 @@ def masks(
         like = tops[draw % len(tops)]
         found.append(Mask("random_by_layer", None, fraction, draw, random_by_layer(like, rng)))
     return found
+
+
+def window(draw: int, size: int | None, n: int, rng: np.random.Generator) -> np.ndarray:
+    """The rows of `n` that random mask `draw` is evaluated on: `size` of them, or all.
+
+    Windows of consecutive draws follow each other around a permutation made by `rng` (the same
+    for every draw), so that all rows take part equally often.
+    """
+    if size is None or size >= n:
+        return np.arange(n)
+    return rng.permutation(n)[(draw * size + np.arange(size)) % n]

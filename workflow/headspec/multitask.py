@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from transformers import PreTrainedModel
 
 from headspec.batching import Batch
+from headspec.devices import Device
 from headspec.encoders import pretrained
 from headspec.gates import HeadGates
 from headspec.tables import atomic
@@ -40,6 +41,11 @@ class MultiTask(nn.Module):
         for head in self.heads:
             nn.init.normal_(head.weight, std=0.02)
             nn.init.zeros_(head.bias)
+
+    def attend_for_gradients(self, device: Device) -> None:
+        """On a CPU, attention as plain products: the backward pass of fused attention is slower there."""
+        if device.name == "cpu" and self.encoder.config._attn_implementation == "sdpa":
+            self.encoder.set_attn_implementation("eager")
 
     def pool(self, batch: Batch) -> torch.Tensor:
         """Text vectors, (batch, hidden), of a padded batch."""

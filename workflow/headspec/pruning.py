@@ -8,39 +8,57 @@ import torch
 
 from headspec.batching import Examples
 from headspec.devices import Device
-from headspec.masks import Mask
+from headspec.masks import Mask, window
 from headspec.metrics import score
 from headspec.multitask import MultiTask
 from headspec.progress import Progress
+from headspec.seeds import derive
 
 
 @torch.no_grad()
 def predictions(
-    model: MultiTask, examples: dict[str, Examples], masks: list[Mask], device: Device
+    model: MultiTask,
+    examples: dict[str, Examples],
+    masks: list[Mask],
+    device: Device,
+    draw_examples: int | None = None,
+    seed: int = 0,
 ) -> dict[str, np.ndarray]:
     """Predictions under every mask.
 
-    Each batch is padded once and then runs under all masks.
+    Each batch is padded once and runs under all masks that evaluate the same examples.
+
+    Parameters
+    ----------
+    draw_examples, seed : a random mask is evaluated on this many examples per task (`masks.window`)
 
     Returns
     -------
-    dict of task: (masks, n) class indices, or scores for regression
+    dict of task: (masks, n) class indices, or scores for regression; nan where not evaluated
     """
     model.to(device.name).eval()
     closed = np.stack([mask.closed for mask in masks])
     gates = 1 - torch.from_numpy(closed).float().to(device.name)  # (masks, layers, heads)
-    found = {task: np.empty((len(masks), len(e)), dtype=np.float32) for task, e in examples.items()}
-    progress = Progress(sum(map(len, examples.values())) * len(masks), "masked examples")
+    found = {task: np.full((len(masks), len(e)), np.nan, dtype=np.float32) for task, e in examples.items()}
+    work = []  # (task, rows, masks)
+    for task, own in examples.items():
+        groups: dict[tuple, list[int]] = {}
+        for i, mask in enumerate(masks):
+            rng = np.random.default_rng(derive(seed, "draw examples", task))
+            rows = window(mask.draw or 0, None if mask.draw is None else draw_examples, len(own), rng)
+            groups.setdefault(tuple(rows), []).append(i)
+        work += [(task, np.array(rows), which) for rows, which in groups.items()]
+    progress = Progress(sum(len(rows) * len(which) for _, rows, which in work), "masked examples")
     with device.cast():  # one context, so that weights are cast once
-        for task, own in examples.items():
-            for rows in own.in_length_order(np.arange(len(own)), device.tokens):
-                batch = own.batch(rows, device.name)
+        for task, rows, which in work:
+            for part in examples[task].in_length_order(rows, device.tokens):
+                batch = examples[task].batch(part, device.name)
                 under = []
-                for gate in gates:
-                    model.gates.values = gate
+                for i in which:
+                    model.gates.values = gates[i]
                     under.append(model.predictions(task, model.pool(batch)))
-                    progress.advance(len(rows), task)
-                found[task][:, rows] = torch.stack(under).cpu().numpy()
+                    progress.advance(len(part), task)
+                found[task][np.ix_(which, part)] = torch.stack(under).cpu().numpy()
     model.gates.values = None
     return found
 
@@ -52,15 +70,17 @@ def pruning_table(
     metrics: dict[str, list[str]],
 ) -> pd.DataFrame:
     """The table `pruning`: every metric of every task under every mask."""
-    rows = [
-        (
-            mask.pruned_for, mask.order, mask.fraction, mask.draw, int(mask.closed.sum()),
-            task, metric, score(metric, own.label, found[task][i]), len(own),
-        )
-        for i, mask in enumerate(masks)
-        for task, own in examples.items()
-        for metric in metrics[task]
-    ]  # fmt: skip
+    rows = []
+    for i, mask in enumerate(masks):
+        for task, own in examples.items():
+            seen = ~np.isnan(found[task][i])
+            label, prediction = own.label[seen], found[task][i][seen]
+            for metric in metrics[task]:
+                value = score(metric, label, prediction)
+                rows.append(
+                    (mask.pruned_for, mask.order, mask.fraction, mask.draw, int(mask.closed.sum()))
+                    + (task, metric, value, len(label))
+                )
     columns = ["pruned_for", "order", "fraction", "draw", "n_pruned", "task", "metric", "value", "n"]
     return pd.DataFrame(rows, columns=columns).astype({"draw": "Int32"})
 

@@ -195,6 +195,11 @@ class Pruning(Section):
     draws: Annotated[int, Field(ge=2), NUMBER] = Field(
         20, description="random masks at the main fraction, of each kind"
     )
+    draw_examples: Annotated[int | None, Field(ge=1), NUMBER] = Field(
+        None,
+        description="validation examples per task under each random mask, another part for each, so "
+        "that all take part in turn; all of them by default",
+    )
 
 
 class Dissociation(Section):

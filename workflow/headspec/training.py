@@ -97,12 +97,50 @@ def train(
         peak, epochs = settings.frozen.learning_rate, settings.frozen.epochs
     rng = np.random.default_rng(derive(seed, "schedule"))
     steps = schedule(examples, settings.batch_size, epochs, settings.sampling, rng)
+    model.to(device.name)
+    if settings.weight_decay == 0 and not frozen:
+        with compact_vocabulary(model, examples) as compact:
+            return _train(model, compact, steps, settings, peak, frozen, seed, device, checkpoint)
+    return _train(model, examples, steps, settings, peak, frozen, seed, device, checkpoint)
 
-    model.to(device.name).train()
+
+@contextmanager
+def compact_vocabulary(model: MultiTask, examples: dict[str, Examples]) -> Iterator[dict[str, Examples]]:
+    """Reduce the word embedding to the rows that `examples` use; yields them, renumbered.
+
+    Exact without weight decay: other rows get no gradient, and AdamW leaves them where they are.
+    It saves clearing, clipping and updating them at every step. The first rows, which hold the
+    special tokens, keep their numbers. On leaving, the trained rows are back in their places.
+    """
+    full = model.encoder.get_input_embeddings()
+    used = np.unique(np.concatenate([np.arange(8), *(e.vocabulary() for e in examples.values())]))
+    rows = torch.from_numpy(used).to(full.weight.device)
+    padding = full.padding_idx if full.padding_idx is not None and full.padding_idx < 8 else None
+    small = torch.nn.Embedding.from_pretrained(full.weight.data[rows], freeze=False, padding_idx=padding)
+    model.encoder.set_input_embeddings(small)
+    try:
+        yield {task: e.renumbered(used) for task, e in examples.items()}
+    finally:
+        full.weight.data[rows] = small.weight.data
+        model.encoder.set_input_embeddings(full)
+
+
+def _train(
+    model: MultiTask,
+    examples: dict[str, Examples],
+    steps: list[Step],
+    settings: Training,
+    peak: float,
+    frozen: bool,
+    seed: int,
+    device: Device,
+    checkpoint: Checkpoint,
+) -> pd.DataFrame:
+    model.train()
     model.encoder.requires_grad_(not frozen)
     features = {t: extract(model, e, device) for t, e in examples.items()} if frozen else None
-    if device.name == "cpu" and not frozen and model.encoder.config._attn_implementation == "sdpa":
-        model.encoder.set_attn_implementation("eager")  # sdpa's CPU backward is slower
+    if not frozen:
+        model.attend_for_gradients(device)
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(parameters, peak, weight_decay=settings.weight_decay, fused=True)
 

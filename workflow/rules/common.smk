@@ -46,6 +46,7 @@ STUDY = checked(config)
 RESULTS = f"results/{STUDY.study}"
 RUN = "runs/{model}/{mixture}/{method}/seed{seed}"
 GPU = min(1, devices.gpu_count())  # GPUs that a job which runs a model asks for
+THREADS = 2 if GPU else 1  # of such a job: on a CPU, more jobs at once beat more threads in each
 MIXTURES = STUDY.mixture_tasks | {task: (task,) for task in STUDY.tasks}
 METHODS = dict.fromkeys(run.method for run in STUDY.runs)
 MIXED = [run for run in STUDY.runs if run.method != "single"]

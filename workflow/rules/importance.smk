@@ -18,7 +18,7 @@ rule importance:
         log(RUN, "importance"),
     benchmark:
         result("benchmarks", RUN, "importance.tsv")
-    threads: 2
+    threads: THREADS
     resources:
         gpu=GPU,
         mem_mb=12000,

@@ -13,14 +13,14 @@ rule prune:
     params:
         study=STUDY.study,
         metrics=run_metrics,
-        pruning=settings("pruning", "fraction", "fractions", "draws"),
+        pruning=settings("pruning", "fraction", "fractions", "draws", "draw_examples"),
         precision=STUDY.precision,
         code=code("prune.py"),
     log:
         log(RUN, "prune"),
     benchmark:
         result("benchmarks", RUN, "prune.tsv")
-    threads: 2
+    threads: THREADS
     resources:
         gpu=GPU,
         mem_mb=12000,

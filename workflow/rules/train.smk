@@ -25,7 +25,7 @@ rule train:
         log(RUN, "train"),
     benchmark:
         result("benchmarks", RUN, "train.tsv")
-    threads: 2
+    threads: THREADS
     resources:
         gpu=GPU,
         mem_mb=12000,

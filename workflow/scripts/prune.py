@@ -25,7 +25,7 @@ with stage(snakemake.log[0], "prune {model}/{mixture}/{method}/seed{seed}".forma
     importance = tables.read(snakemake.input.importance)
     maps = {task: importance_map(importance, task) for task in examples}
     planned = masks(maps, pruning["fraction"], pruning["fractions"], pruning["draws"], seed)
-    found = predictions(model, examples, planned, device)
+    found = predictions(model, examples, planned, device, pruning["draw_examples"], seed)
     footer = tables.provenance(
         params.study, [params.metrics, pruning], device=device.name, precision=device.precision, seed=seed
     )

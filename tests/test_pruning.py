@@ -1,0 +1,142 @@
+"""Masks, and the evaluation of every task under each of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny import CPU, HEADS, LAYERS, encoder, examples
+
+from headspec.importance import FOLDS, gate_gradients, importance
+from headspec.maps import importance_map
+from headspec.masks import masks, random_by_layer, random_heads, window
+from headspec.metrics import score
+from headspec.multitask import MultiTask
+from headspec.pruning import predictions, predictions_table, pruning_table
+
+CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}
+METRICS = {"a": ["accuracy", "f1"], "b": ["accuracy"], "r": ["spearman"]}
+
+
+@pytest.fixture(scope="module")
+def model() -> MultiTask:
+    torch.manual_seed(2)
+    return MultiTask(encoder("bert"), "mean", CLASSES).eval()
+
+
+@pytest.fixture(scope="module")
+def data():
+    return {"a": examples(23, 2, 1), "b": examples(31, 3, 2), "r": examples(17, 5, 3)}
+
+
+@pytest.fixture(scope="module")
+def planned():
+    rng = np.random.default_rng(0)
+    return masks({t: rng.random((LAYERS, HEADS)) for t in CLASSES}, 0.3, [0.1, 0.5], draws=4, seed=1)
+
+
+def test_the_plan(planned):
+    """12 heads: 1, 3 and 6 of them; the main fraction is evaluated even where not listed."""
+    assert [m.pruned_for for m in planned].count("none") == 1
+    for task in CLASSES:
+        own = [m for m in planned if m.pruned_for == task]
+        assert sorted((m.order, m.fraction, m.closed.sum()) for m in own) == [
+            (order, fraction, n) for order in ("bottom", "top") for fraction, n in ((0.1, 1), (0.3, 3), (0.5, 6))
+        ]
+    for kind in ("random", "random_by_layer"):
+        own = [m for m in planned if m.pruned_for == kind]
+        assert [m.draw for m in own] == [0, 1, 2, 3] and {m.closed.sum() for m in own} == {3}
+
+
+def test_draws_are_seeded():
+    maps = {"a": np.arange(12.0).reshape(3, 4)}
+    first, again, other = (masks(maps, 0.3, [0.3], 5, seed) for seed in (1, 1, 2))
+    assert all((x.closed == y.closed).all() for x, y in zip(first, again, strict=True))
+    assert any((x.closed != y.closed).any() for x, y in zip(first, other, strict=True))
+
+
+def test_layer_matched_draws_take_turns_over_the_tasks(planned):
+    tops = [m.closed for m in planned if m.order == "top" and m.fraction == 0.3]
+    for mask in planned:
+        if mask.pruned_for == "random_by_layer":
+            assert (mask.closed.sum(1) == tops[mask.draw % 3].sum(1)).all()
+
+
+@given(st.integers(1, 12), st.integers(0, 10**6))
+def test_random_masks(n, seed):
+    rng = np.random.default_rng(seed)
+    closed = random_heads((3, 4), n, rng)
+    assert closed.sum() == n
+    assert (random_by_layer(closed, rng).sum(1) == closed.sum(1)).all()
+
+
+def test_random_masks_choose_every_head_equally_often():
+    rng = np.random.default_rng(0)
+    share = np.mean([random_heads((6, 12), 21, rng) for _ in range(4000)], axis=0)
+    assert np.abs(share - 21 / 72).max() < 0.035  # five standard errors
+
+
+@given(st.integers(1, 50), st.integers(1, 50))
+def test_windows_use_every_row_equally_often(size, n):
+    rows = [window(d, size, n, np.random.default_rng(0)) for d in range(n)]
+    counts = np.bincount(np.concatenate(rows), minlength=n)
+    assert counts.min() == counts.max() == min(size, n)
+    assert all(len(set(r)) == min(size, n) for r in rows)
+
+
+def test_predictions_equal_one_forward_pass_per_mask_and_example(model, data, planned):
+    found = predictions(model, data, planned, CPU)
+    for task, own in data.items():
+        for i in range(0, len(planned), 5):
+            model.gates.values = torch.from_numpy(~planned[i].closed).float()
+            with torch.no_grad():
+                alone = [
+                    model.predictions(task, model.pool(own.batch(np.array([row])))).item() for row in range(len(own))
+                ]
+            np.testing.assert_allclose(found[task][i], alone, rtol=1e-4, atol=1e-5)
+        model.gates.values = None
+
+
+def test_random_masks_on_part_of_the_examples(model, data, planned):
+    whole = predictions(model, data, planned, CPU)
+    part = predictions(model, data, planned, CPU, draw_examples=5, seed=3)
+    for task, own in data.items():
+        for i, mask in enumerate(planned):
+            seen = ~np.isnan(part[task][i])
+            assert seen.sum() == (len(own) if mask.draw is None else 5)
+            np.testing.assert_allclose(part[task][i][seen], whole[task][i][seen], rtol=1e-4, atol=1e-5)
+    table = pruning_table(planned, data, part, METRICS)
+    assert set(table[table["draw"].notna()]["n"]) == {5}
+
+
+def test_tables(model, data, planned):
+    found = predictions(model, data, planned, CPU)
+    table = pruning_table(planned, data, found, METRICS)
+    assert len(table) == len(planned) * 4
+    base = table[(table["pruned_for"] == "none") & (table["metric"] == "f1")].iloc[0]
+    assert base["value"] == score("f1", data["a"].label, found["a"][0]) and base["n"] == 23
+    kept = predictions_table(planned, data, found, 0.3)
+    assert set(kept["pruned_for"]) == {"none", *CLASSES}
+    assert len(kept) == 4 * (23 + 31 + 17)
+    top = next(i for i, m in enumerate(planned) if (m.pruned_for, m.order, m.fraction) == ("b", "top", 0.3))
+    rows = kept[(kept["pruned_for"] == "b") & (kept["task"] == "r")]
+    np.testing.assert_array_equal(rows["prediction"], found["r"][top].astype(float))
+
+
+def test_importance_is_the_mean_absolute_value_per_sample(model, data):
+    """Eq. 4, on all samples; the folds have sizes that differ by one at most."""
+    frame = importance(model, data, 10_000, np.random.default_rng(0), CPU)
+    assert len(frame) == len(CLASSES) * FOLDS * LAYERS * HEADS
+    for task, own in data.items():
+        alone = [gate_gradients(model, task, own, np.array([row]), CPU)[0] for row in range(len(own))]
+        expected = np.abs(alone).mean(axis=0)
+        np.testing.assert_allclose(importance_map(frame, task), expected, rtol=1e-3, atol=1e-6)
+        sizes = frame[frame["task"] == task].groupby("fold")["n"].first()
+        assert sizes.sum() == len(own) and sizes.max() - sizes.min() <= 1
+
+
+def test_importance_draws_the_samples_it_is_asked_for(model, data):
+    frame = importance(model, data, 12, np.random.default_rng(0), CPU)
+    assert set(frame.groupby(["task", "layer", "head"])["n"].sum()) == {12}
