@@ -32,8 +32,8 @@ test: $(VENV)/.ready-test
 check: $(VENV)/.ready-test
 	ruff check .
 	ruff format --check .
-	snakefmt --check --quiet Snakefile workflow/rules
-	snakemake --lint --quiet all
+	snakefmt --check Snakefile workflow/rules
+	snakemake --lint
 	mypy
 
 bench: $(VENV)/.ready

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tiny import CPU, HEADS, LAYERS, encoder, examples
 from torch import nn
 
 from headspec.architectures import ARCHITECTURES
@@ -13,6 +12,7 @@ from headspec.errors import EncoderError
 from headspec.gates import HeadGates
 from headspec.importance import gate_gradients
 from headspec.multitask import MultiTask
+from tiny import CPU, HEADS, LAYERS, encoder, examples
 
 KINDS = list(ARCHITECTURES)
 

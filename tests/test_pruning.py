@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import CPU, HEADS, LAYERS, encoder, examples
 
 from headspec.importance import FOLDS, gate_gradients, importance
 from headspec.maps import importance_map
@@ -15,6 +14,7 @@ from headspec.masks import masks, random_by_layer, random_heads, window
 from headspec.metrics import score
 from headspec.multitask import MultiTask
 from headspec.pruning import predictions, predictions_table, pruning_table
+from tiny import CPU, HEADS, LAYERS, encoder, examples
 
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}
 METRICS = {"a": ["accuracy", "f1"], "b": ["accuracy"], "r": ["spearman"]}
@@ -43,7 +43,9 @@ def test_the_plan(planned):
     for task in CLASSES:
         own = [m for m in planned if m.pruned_for == task]
         assert sorted((m.order, m.fraction, m.closed.sum()) for m in own) == [
-            (order, fraction, n) for order in ("bottom", "top") for fraction, n in ((0.1, 1), (0.3, 3), (0.5, 6))
+            (order, fraction, n)
+            for order in ("bottom", "top")
+            for fraction, n in ((0.1, 1), (0.3, 3), (0.5, 6))
         ]
     for kind in ("random", "random_by_layer"):
         own = [m for m in planned if m.pruned_for == kind]
@@ -93,7 +95,8 @@ def test_predictions_equal_one_forward_pass_per_mask_and_example(model, data, pl
             model.gates.values = torch.from_numpy(~planned[i].closed).float()
             with torch.no_grad():
                 alone = [
-                    model.predictions(task, model.pool(own.batch(np.array([row])))).item() for row in range(len(own))
+                    model.predictions(task, model.pool(own.batch(np.array([row])))).item()
+                    for row in range(len(own))
                 ]
             np.testing.assert_allclose(found[task][i], alone, rtol=1e-4, atol=1e-5)
         model.gates.values = None

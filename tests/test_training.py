@@ -10,13 +10,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny import CPU, encoder, examples
 
 from headspec import training
 from headspec.batching import Examples, buckets, schedule
 from headspec.multitask import MultiTask
 from headspec.study import Training
 from headspec.training import Checkpoint, learning_rate, train
+from tiny import CPU, encoder, examples
 
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}
 
@@ -85,7 +85,9 @@ def test_training_learns(tmp_path):
     frame = pd.DataFrame(
         {"example": range(120), "label": labels, "input_ids": ids, "token_type_ids": [None] * 120}
     )
-    own = MultiTask(encoder("bert", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), "first", {"a": ["l", "h"]})
+    own = MultiTask(
+        encoder("bert", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0), "first", {"a": ["l", "h"]}
+    )
     settings = Training(batch_size=8, epochs=12, learning_rate=2e-3)
     checkpoint = Checkpoint(tmp_path / "c.pt", "", 1e9)
     history = train(own, {"a": Examples(frame)}, settings, False, 0, CPU, checkpoint)

@@ -15,15 +15,23 @@ VOCABULARY = 97
 CPU = Device("cpu", None)
 LAYERS, HEADS = 3, 4
 
-_SIZE = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
-         "intermediate_size": 48, "max_position_embeddings": 64, "pad_token_id": 0}  # fmt: skip
+_SIZE = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "intermediate_size": 48,
+    "max_position_embeddings": 64,
+    "pad_token_id": 0,
+}
 _OWN: dict[str, dict] = {
     "albert": {"embedding_size": 16},
     "electra": {"embedding_size": 32},
     "deberta": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "pooler_hidden_size": 32},
     "deberta-v2": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "pooler_hidden_size": 32},
     "distilbert": {"dim": 32, "n_layers": LAYERS, "n_heads": HEADS, "hidden_dim": 48},
-    "gpt2": {"n_embd": 32, "n_layer": LAYERS, "n_head": HEADS, "n_positions": 64, "bos_token_id": 1, "eos_token_id": 1},
+    "gpt2": {"n_embd": 32, "n_layer": LAYERS, "n_head": HEADS, "n_positions": 64,
+             "bos_token_id": 1, "eos_token_id": 1},
     "openai-gpt": {"n_embd": 32, "n_layer": LAYERS, "n_head": HEADS, "n_positions": 64},
     "modernbert": {"bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2,
                    "global_attn_every_n_layers": 2, "local_attention": 8},

@@ -58,6 +58,5 @@ def _verify(path: Path, model: Model, key: str) -> None:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if not found.startswith(model.sha256.lower()):
         raise EncoderError(
-            f"{key}.sha256: the weights of '{model.source}' have SHA-256 {found}, "
-            f"expected {model.sha256}"
+            f"{key}.sha256: the weights of '{model.source}' have SHA-256 {found}, expected {model.sha256}"
         )

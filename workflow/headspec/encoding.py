@@ -18,7 +18,9 @@ def tokenizer(model: Model, key: str) -> PreTrainedTokenizerBase:
     try:
         found = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except Exception as error:
-        raise EncoderError(f"{key}.source: the tokenizer of '{model.source}' cannot be loaded: {error}") from None
+        raise EncoderError(
+            f"{key}.source: the tokenizer of '{model.source}' cannot be loaded: {error}"
+        ) from None
     if not found.is_fast:
         raise EncoderError(f"{key}.source: '{model.source}' has no fast tokenizer (tokenizer.json)")
     return found
@@ -38,12 +40,19 @@ def encode(
     truncated : number of examples that had more than `max_length` tokens
     """
     pairs = None if table["text_b"].isna().all() else table["text_b"].tolist()
-    encoded: Any = tokenizer(table["text_a"].tolist(), pairs, truncation="longest_first", max_length=max_length)
+    encoded: Any = tokenizer(
+        table["text_a"].tolist(), pairs, truncation="longest_first", max_length=max_length
+    )
     truncated = sum(bool(encoding.overflowing) for encoding in encoded.encodings)
     if classes is None:
         label = table["label"].astype(float)
     else:
         label = table["label"].map({name: float(i) for i, name in enumerate(classes)})
     kinds = encoded.get("token_type_ids") or [None] * len(table)
-    columns = {"example": table["example"], "label": label, "input_ids": encoded["input_ids"], "token_type_ids": kinds}
+    columns = {
+        "example": table["example"],
+        "label": label,
+        "input_ids": encoded["input_ids"],
+        "token_type_ids": kinds,
+    }
     return pd.DataFrame(columns), truncated

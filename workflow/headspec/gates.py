@@ -7,9 +7,11 @@ output projection W_O. After W_O the heads are mixed and cannot be gated any mor
 from __future__ import annotations
 
 import fnmatch
+from typing import Any
 
 import torch
 from torch import nn
+from transformers import PreTrainedModel
 
 from headspec.architectures import ARCHITECTURES
 from headspec.errors import EncoderError
@@ -29,19 +31,19 @@ class HeadGates:
         Size of the grid of heads; `layers` counts calls of W_O, not modules.
     """
 
-    def __init__(self, encoder: nn.Module) -> None:
+    def __init__(self, encoder: PreTrainedModel) -> None:
         config = encoder.config
         pattern = ARCHITECTURES[config.model_type].projection
         modules = dict(encoder.named_modules())
-        self.projections = [modules[name] for name in modules if fnmatch.fnmatchcase(name, pattern)]
+        self.projections: list[Any] = [
+            modules[name] for name in modules if fnmatch.fnmatchcase(name, pattern)
+        ]
         self.heads: int = config.num_attention_heads
         self.values: torch.Tensor | None = None
         self.owners: list[int] = []  # layer: index of the projection that serves it
         encoder.register_forward_pre_hook(lambda module, args: self.owners.clear())
         for index, projection in enumerate(self.projections):
-            projection.register_forward_pre_hook(
-                lambda module, args, index=index: self._gate(index, args)
-            )
+            projection.register_forward_pre_hook(lambda module, args, index=index: self._gate(index, args))
         self._check(encoder)
 
     def _gate(self, index: int, args: tuple) -> tuple | None:
@@ -63,7 +65,7 @@ class HeadGates:
         return len(self.owners)
 
     @torch.no_grad()
-    def _check(self, encoder: nn.Module) -> None:
+    def _check(self, encoder: PreTrainedModel) -> None:
         """Refuse an encoder whose gates would not mean what they say.
 
         Gates of one must change nothing, and closing a head must equal zeroing the weights with
@@ -74,36 +76,34 @@ class HeadGates:
         training = encoder.training
         encoder.eval()
 
-        def states() -> torch.Tensor:
-            return encoder(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
-
-        open_states = states()
-        if not self.owners:
-            raise EncoderError(f"no attention output projection found in {encoder.config.model_type}")
-        ones = torch.ones(self.layers, self.heads, device=device)
-        self.values = ones
-        refused = None
-        if not torch.equal(states(), open_states):
-            refused = "gates of one change its output"
-        for index in {0, len(self.projections) - 1}:
-            head = self.heads - 1
-            self.values = ones.clone()
-            self.values[[owner == index for owner in self.owners], head] = 0
-            gated = states()
-            weight = self.projections[index].weight
-            kept = weight.clone()
-            size = kept.numel() // kept.shape[0] if isinstance(self.projections[index], nn.Linear) else len(kept)
-            part = slice(head * size // self.heads, (head + 1) * size // self.heads)
-            if isinstance(self.projections[index], nn.Linear):
-                weight[:, part] = 0  # (out, in)
-            else:
-                weight[part] = 0  # GPT's Conv1D: (in, out)
+        def states(gates: torch.Tensor | None = None) -> torch.Tensor:
+            self.values = gates
+            found = encoder(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
             self.values = None
+            return found
+
+        def refuse(reason: str) -> EncoderError:
+            return EncoderError(f"the heads of this {encoder.config.model_type} cannot be gated: {reason}")
+
+        plain = states()
+        if not self.owners:
+            raise refuse("it has no attention output projection where the architecture table says")
+        ones = torch.ones(self.layers, self.heads, device=device)
+        if not torch.equal(states(ones), plain):
+            raise refuse("gates of one change its output")
+        head = self.heads - 1
+        for index in {0, len(self.projections) - 1}:
+            gates = ones.clone()
+            gates[[owner == index for owner in self.owners], head] = 0
+            weight = self.projections[index].weight
+            # the weights' input side: columns of a Linear (out, in), rows of GPT's Conv1D (in, out)
+            read = weight.T if isinstance(self.projections[index], nn.Linear) else weight
+            part = read.unflatten(0, (self.heads, -1))[head]
+            kept = part.clone()
+            closed = states(gates)
+            part.zero_()
             zeroed = states()
-            weight.copy_(kept)
-            if not torch.allclose(gated, zeroed, rtol=1e-4, atol=1e-5) or torch.equal(gated, open_states):
-                refused = f"closing head {head} of projection {index} does not equal zeroing its weights"
-        self.values = None
+            part.copy_(kept)
+            if torch.equal(closed, plain) or not torch.allclose(closed, zeroed, rtol=1e-4, atol=1e-5):
+                raise refuse(f"closing head {head} of projection {index} is not zeroing its weights")
         encoder.train(training)
-        if refused:
-            raise EncoderError(f"the heads of this {encoder.config.model_type} cannot be gated: {refused}")

@@ -41,7 +41,9 @@ def gate_gradients(
     try:
         for part in examples.in_length_order(rows, device.tokens):
             batch = examples.batch(part, device.name)
-            gates.values = torch.ones(len(part), gates.layers, gates.heads, device=device.name, requires_grad=True)
+            gates.values = torch.ones(
+                len(part), gates.layers, gates.heads, device=device.name, requires_grad=True
+            )
             with device.cast():
                 loss = model.losses(task, model.pool(batch), batch.labels).sum()
             (gradient,) = torch.autograd.grad(loss, gates.values)

@@ -37,10 +37,12 @@ class MultiTask(nn.Module):
         hidden = encoder.config.hidden_size
         self.dropout = nn.Dropout(getattr(encoder.config, "hidden_dropout_prob", 0.1))
         # a list, because a task may have a name that a module may not
-        self.heads = nn.ModuleList(nn.Linear(hidden, len(c) if c else 1) for c in classes.values())
-        for head in self.heads:
+        self.heads = nn.ModuleList()
+        for names in classes.values():
+            head = nn.Linear(hidden, len(names) if names else 1)
             nn.init.normal_(head.weight, std=0.02)
             nn.init.zeros_(head.bias)
+            self.heads.append(head)
 
     def attend_for_gradients(self, device: Device) -> None:
         """On a CPU, attention as plain products: the backward pass of fused attention is slower there."""

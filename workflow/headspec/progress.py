@@ -19,7 +19,10 @@ def stage(log_file: str, label: str) -> Iterator[None]:
 
     An error that the user can mend ends the job with its message alone.
     """
-    handlers = [logging.StreamHandler(sys.stderr), logging.FileHandler(log_file, mode="w")]
+    handlers: list[logging.Handler] = [
+        logging.StreamHandler(sys.stderr),
+        logging.FileHandler(log_file, mode="w"),
+    ]
     logging.basicConfig(level=logging.INFO, format=f"{label}  %(message)s", handlers=handlers, force=True)
     for noisy in ("httpx", "datasets", "filelock", "fsspec"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
@@ -53,11 +56,9 @@ class Progress:
         self.said = now
         rate = (self.done - self.resumed) / max(now - self.begun, 1e-9)
         left = (self.total - self.done) / max(rate, 1e-9)
-        log.info(
-            "%3d %%, %d of %d %s, %.0f a second, %s%s", 100 * self.done // self.total, self.done,
-            self.total, self.unit, rate, f"{duration(left)} left" if left >= 0.5 else f"took {duration(now - self.begun)}",
-            f", {note}" if note else "",
-        )  # fmt: skip
+        time_left = f"{duration(left)} left" if left >= 0.5 else f"took {duration(now - self.begun)}"
+        line = f"{100 * self.done // self.total:3d} %, {self.done} of {self.total} {self.unit}, "
+        log.info("%s", line + ", ".join(filter(None, [f"{rate:.0f} a second", time_left, note])))
 
 
 def duration(seconds: float) -> str:

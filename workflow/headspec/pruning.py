@@ -58,7 +58,7 @@ def predictions(
                     model.gates.values = gates[i]
                     under.append(model.predictions(task, model.pool(batch)))
                     progress.advance(len(part), task)
-                found[task][np.ix_(which, part)] = torch.stack(under).cpu().numpy()
+                found[task][np.ix_(np.array(which), part)] = torch.stack(under).cpu().numpy()
     model.gates.values = None
     return found
 

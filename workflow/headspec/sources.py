@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import os
 from functools import cache
 from pathlib import Path
 
 LIBRARY = Path(__file__).parent
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def make_importable() -> None:
+    """Let the scripts of rules, which run in processes of their own, import this library."""
+    paths = [str(LIBRARY.parent), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 
 def closure(script: str | Path) -> dict[str, str]:
@@ -39,9 +47,8 @@ def _code(path: Path, changed: int) -> tuple[str, tuple[Path, ...]]:
     tree = ast.parse(path.read_text(), str(path))
     imported = [file for node in ast.walk(tree) for file in _imports(node)]
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            if ast.get_docstring(node, clean=False) is not None:
-                node.body = node.body[1:] or [ast.Pass()]
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
     return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:12], tuple(imported)
 
 

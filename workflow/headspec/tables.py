@@ -26,12 +26,13 @@ SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
     "data": ({"example": INT, "text_a": TEXT, "text_b": TEXT, "label": TEXT}, 1),
     # label: class index or score
     "encoded": (
-        {"example": INT, "label": FLOAT, "input_ids": pa.list_(INT), "token_type_ids": pa.list_(pa.int8())},
+        {"example": INT, "label": FLOAT, "input_ids": pa.list_(INT),
+         "token_type_ids": pa.list_(pa.int8())},
         1,
     ),
     "training": (
-        {"step": INT, "epoch": INT, "task": TEXT, "loss": FLOAT, "learning_rate": FLOAT, "examples_per_second": FLOAT,
-         "memory_mb": FLOAT},
+        {"step": INT, "epoch": INT, "task": TEXT, "loss": FLOAT, "learning_rate": FLOAT,
+         "examples_per_second": FLOAT, "memory_mb": FLOAT},
         1,
     ),
     "importance": (

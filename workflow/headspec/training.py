@@ -169,7 +169,15 @@ def _train(
         now, then = time.monotonic(), clock
         clock = now
         history.append(
-            (number, step.epoch, step.task, loss.item(), rate, len(step.rows) / (now - then), memory_mb(device))
+            (
+                number,
+                step.epoch,
+                step.task,
+                loss.item(),
+                rate,
+                len(step.rows) / (now - then),
+                memory_mb(device),
+            )
         )
         progress.advance(len(step.rows), f"loss {history[-1][3]:.3f}")
         if checkpoint.due():

@@ -10,9 +10,6 @@ from snakemake.exceptions import WorkflowError
 
 LIBRARY = Path(workflow.current_basedir).parent
 sys.path.insert(0, str(LIBRARY))
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    filter(None, [str(LIBRARY), os.environ.get("PYTHONPATH")])
-)
 
 from headspec import architectures, devices, readers, sources, tasks, validation
 from headspec.errors import HeadspecError
@@ -42,6 +39,7 @@ def checked(config: dict) -> Study:
     return study
 
 
+sources.make_importable()
 STUDY = checked(config)
 RESULTS = f"results/{STUDY.study}"
 RUN = "runs/{model}/{mixture}/{method}/seed{seed}"
@@ -87,7 +85,9 @@ def source_files(wildcards) -> list:
     """What a task's data are made of: its local files, or the task that its pairs come from."""
     task = STUDY.tasks[wildcards.task]
     if task.pairs_of:
-        return [result("data", task.pairs_of, f"{split}.parquet") for split in ("train", "validation")]
+        return [
+            result("data", task.pairs_of, f"{split}.parquet") for split in ("train", "validation")
+        ]
     return [os.path.relpath(path) for path in readers.files(task)]
 
 
@@ -172,4 +172,6 @@ def lock_folder() -> None:
     try:
         fcntl.flock(_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise WorkflowError("another snakemake is running in this folder; wait for it or stop it") from None
+        raise WorkflowError(
+            "another snakemake is running in this folder; wait for it or stop it"
+        ) from None

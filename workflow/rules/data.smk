@@ -7,6 +7,17 @@ rule data:
     output:
         train=result("data/{task}/train.parquet"),
         validation=result("data/{task}/validation.parquet"),
+    log:
+        log("data/{task}"),
+    wildcard_constraints:
+        task=any_of(STUDY.tasks),
+    priority: 10
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
     params:
         study=STUDY.study,
         task=task_settings,
@@ -14,17 +25,6 @@ rule data:
         version=source_version,
         seed=STUDY.data_seed,
         code=code("data.py"),
-    wildcard_constraints:
-        task=any_of(STUDY.tasks),
-    log:
-        log("data/{task}"),
-    priority: 10
-    threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=60,
-    conda:
-        "../../envs/analysis.yaml"
     message:
         "Reading task {wildcards.task}"
     script:
@@ -37,22 +37,22 @@ rule encode:
     output:
         train=result("encoded/{model}/{task}/train.parquet"),
         validation=result("encoded/{model}/{task}/validation.parquet"),
-    params:
-        study=STUDY.study,
-        model=model_settings("source", "max_length"),
-        code=code("encode.py"),
+    log:
+        log("encode/{model}/{task}"),
     wildcard_constraints:
         model=any_of(STUDY.models),
         task=any_of(STUDY.tasks),
-    log:
-        log("encode/{model}/{task}"),
     priority: 10
+    conda:
+        "../../envs/train.yaml"
     threads: 1
     resources:
         mem_mb=4000,
         runtime=60,
-    conda:
-        "../../envs/train.yaml"
+    params:
+        study=STUDY.study,
+        model=model_settings("source", "max_length"),
+        code=code("encode.py"),
     message:
         "Tokens of task {wildcards.task} for {wildcards.model}"
     script:

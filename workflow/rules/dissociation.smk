@@ -8,6 +8,14 @@ rule dissociation:
         dissociation=result("tables/dissociation.parquet"),
         mixtures=result("tables/mixtures.parquet"),
         combined=result("tables/combined.parquet"),
+    log:
+        log("dissociation"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
     params:
         study=STUDY.study,
         runs=[plain(run) for run in MIXED],
@@ -16,14 +24,6 @@ rule dissociation:
         dissociation=settings("dissociation", "resamples", "confidence", "distinct"),
         seed=STUDY.data_seed,
         code=code("dissociation.py"),
-    log:
-        log("dissociation"),
-    threads: 1
-    resources:
-        mem_mb=8000,
-        runtime=60,
-    conda:
-        "../../envs/analysis.yaml"
     message:
         "Dissociation of {params.study}"
     script:

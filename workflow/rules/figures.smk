@@ -12,19 +12,19 @@ rule figure_dissociation:
             category="Dissociation",
             labels={"figure": "all mixtures"},
         ),
+    log:
+        log("figures/dissociation"),
+    conda:
+        "../../envs/figures.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=15,
     params:
         distinct=STUDY.dissociation.distinct,
         dpi=STUDY.figures.dpi,
         style=sources.style(),
         code=code("figure_dissociation.py"),
-    log:
-        log("figures/dissociation"),
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=15,
-    conda:
-        "../../envs/figures.yaml"
     message:
         "Figure dissociation"
     script:
@@ -41,18 +41,18 @@ rule figure_reliability:
             category="Importance",
             labels={"figure": "reliability of importance"},
         ),
-    params:
-        dpi=STUDY.figures.dpi,
-        style=sources.style(),
-        code=code("figure_reliability.py"),
     log:
         log("figures/reliability"),
+    conda:
+        "../../envs/figures.yaml"
     threads: 1
     resources:
         mem_mb=2000,
         runtime=15,
-    conda:
-        "../../envs/figures.yaml"
+    params:
+        dpi=STUDY.figures.dpi,
+        style=sources.style(),
+        code=code("figure_reliability.py"),
     message:
         "Figure reliability"
     script:
@@ -69,6 +69,14 @@ rule figure_importance:
             category="Importance",
             labels={"model": "{model}", "mixture": "{mixture}", "method": "{method}"},
         ),
+    log:
+        log("figures/importance.{model}.{mixture}.{method}"),
+    conda:
+        "../../envs/figures.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=15,
     params:
         seeds=STUDY.seeds,
         tasks=run_tasks,
@@ -76,14 +84,6 @@ rule figure_importance:
         dpi=STUDY.figures.dpi,
         style=sources.style(),
         code=code("figure_importance.py"),
-    log:
-        log("figures/importance.{model}.{mixture}.{method}"),
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=15,
-    conda:
-        "../../envs/figures.yaml"
     message:
         "Figure importance.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
     script:
@@ -100,6 +100,14 @@ rule figure_matrix:
             category="Pruning",
             labels={"model": "{model}", "mixture": "{mixture}", "method": "{method}"},
         ),
+    log:
+        log("figures/matrix.{model}.{mixture}.{method}"),
+    conda:
+        "../../envs/figures.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=15,
     params:
         seeds=STUDY.seeds,
         tasks=run_tasks,
@@ -108,14 +116,6 @@ rule figure_matrix:
         dpi=STUDY.figures.dpi,
         style=sources.style(),
         code=code("figure_matrix.py"),
-    log:
-        log("figures/matrix.{model}.{mixture}.{method}"),
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=15,
-    conda:
-        "../../envs/figures.yaml"
     message:
         "Figure matrix.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
     script:
@@ -133,6 +133,14 @@ rule figure_curves:
             category="Pruning",
             labels={"model": "{model}", "mixture": "{mixture}", "method": "{method}"},
         ),
+    log:
+        log("figures/curves.{model}.{mixture}.{method}"),
+    conda:
+        "../../envs/figures.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=15,
     params:
         seeds=STUDY.seeds,
         tasks=run_tasks,
@@ -141,16 +149,7 @@ rule figure_curves:
         dpi=STUDY.figures.dpi,
         style=sources.style(),
         code=code("figure_curves.py"),
-    log:
-        log("figures/curves.{model}.{mixture}.{method}"),
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=15,
-    conda:
-        "../../envs/figures.yaml"
     message:
         "Figure curves.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
     script:
         "../scripts/figure_curves.py"
-

@@ -8,23 +8,23 @@ rule importance:
         encoded=encoded("train"),
     output:
         result(RUN, "importance.parquet"),
+    log:
+        log(RUN, "importance"),
+    benchmark:
+        result("benchmarks", RUN, "importance.tsv")
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=12000,
+        runtime=4 * 60,
     params:
         study=STUDY.study,
         tasks=run_tasks,
         samples=STUDY.importance.samples,
         precision=STUDY.precision,
         code=code("importance.py"),
-    log:
-        log(RUN, "importance"),
-    benchmark:
-        result("benchmarks", RUN, "importance.tsv")
-    threads: THREADS
-    resources:
-        gpu=GPU,
-        mem_mb=12000,
-        runtime=4 * 60,
-    conda:
-        "../../envs/train.yaml"
     message:
         "Head importance of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
     script:
@@ -36,19 +36,19 @@ rule reliability:
         [result("runs", run.path, "importance.parquet") for run in STUDY.runs],
     output:
         result("tables/reliability.parquet"),
+    log:
+        log("reliability"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
     params:
         study=STUDY.study,
         runs=[plain(run) for run in STUDY.runs],
         fraction=STUDY.pruning.fraction,
         code=code("reliability.py"),
-    log:
-        log("reliability"),
-    threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=30,
-    conda:
-        "../../envs/analysis.yaml"
     message:
         "Reliability of head importance, within runs and between seeds"
     script:

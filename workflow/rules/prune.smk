@@ -10,23 +10,23 @@ rule prune:
     output:
         pruning=result(RUN, "pruning.parquet"),
         predictions=result(RUN, "predictions.parquet"),
+    log:
+        log(RUN, "prune"),
+    benchmark:
+        result("benchmarks", RUN, "prune.tsv")
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=12000,
+        runtime=8 * 60,
     params:
         study=STUDY.study,
         metrics=run_metrics,
         pruning=settings("pruning", "fraction", "fractions", "draws", "draw_examples"),
         precision=STUDY.precision,
         code=code("prune.py"),
-    log:
-        log(RUN, "prune"),
-    benchmark:
-        result("benchmarks", RUN, "prune.tsv")
-    threads: THREADS
-    resources:
-        gpu=GPU,
-        mem_mb=12000,
-        runtime=8 * 60,
-    conda:
-        "../../envs/train.yaml"
     message:
         "Pruning {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
     script:

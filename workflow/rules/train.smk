@@ -9,6 +9,23 @@ rule train:
         config=result(RUN, "model/config.json"),
         heads=result(RUN, "model/heads.json"),
         history=result(RUN, "training.parquet"),
+    log:
+        log(RUN, "train"),
+    benchmark:
+        result("benchmarks", RUN, "train.tsv")
+    wildcard_constraints:
+        model=any_of(STUDY.models),
+        mixture=any_of(MIXTURES),
+        method=any_of(METHODS),
+        seed=r"\d+",
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=12000,
+        runtime=24 * 60,
+        checkpoint_seconds=round(60 * STUDY.training.checkpoint_minutes),
     params:
         study=STUDY.study,
         tasks=run_tasks,
@@ -16,23 +33,6 @@ rule train:
         training=train_settings,
         precision=STUDY.precision,
         code=code("train.py"),
-    wildcard_constraints:
-        model=any_of(STUDY.models),
-        mixture=any_of(MIXTURES),
-        method=any_of(METHODS),
-        seed=r"\d+",
-    log:
-        log(RUN, "train"),
-    benchmark:
-        result("benchmarks", RUN, "train.tsv")
-    threads: THREADS
-    resources:
-        gpu=GPU,
-        mem_mb=12000,
-        runtime=24 * 60,
-        checkpoint_seconds=round(60 * STUDY.training.checkpoint_minutes),
-    conda:
-        "../../envs/train.yaml"
     message:
         "Training {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
     script:

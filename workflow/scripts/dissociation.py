@@ -1,4 +1,5 @@
 """Dissociation of a study: predictions of every run -> tables of scores, intervals and tests."""
+
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ with stage(snakemake.log[0], "dissociation"):
         for run, path in zip(params.runs, snakemake.input, strict=True)
     )
     found = analyse(evaluations, **params.dissociation, fraction=params.fraction, seed=params.seed)
-    footer = tables.provenance(params.study, [params.runs, params.metrics, params.fraction, params.dissociation])
+    footer = tables.provenance(
+        params.study, [params.runs, params.metrics, params.fraction, params.dissociation]
+    )
     for name, frame in found.items():
         tables.write(snakemake.output[name], name, frame, footer)

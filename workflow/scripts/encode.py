@@ -1,4 +1,5 @@
 """A task's tokens for one model: data tables -> encoded tables."""
+
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,4 +20,10 @@ with stage(snakemake.log[0], f"encode {snakemake.wildcards.model} {snakemake.wil
         footer = tables.provenance(params.study, params.model, classes=classes, truncated=truncated)
         tables.write(target, "encoded", frame, footer)
         tokens = frame["input_ids"].str.len()
-        log.info("%d examples, %.1f tokens on average, %d truncated to %d", len(frame), tokens.mean(), truncated, model.max_length)
+        log.info(
+            "%d examples, %.1f tokens on average, %d truncated to %d",
+            len(frame),
+            tokens.mean(),
+            truncated,
+            model.max_length,
+        )

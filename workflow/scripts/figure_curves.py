@@ -11,10 +11,13 @@ from headspec.progress import stage
 
 params = snakemake.params
 with stage(snakemake.log[0], "figure curves"):
-    seeds = {seed: tables.read(path) for seed, path in zip(params.seeds, snakemake.input.pruning, strict=True)}
+    seeds = {
+        seed: tables.read(path) for seed, path in zip(params.seeds, snakemake.input.pruning, strict=True)
+    }
     unpruned = tables.read(snakemake.input.predictions[0]).query("pruned_for == 'none'")
-    chance = {
-        task: metrics.chance(params.metrics[task], rows["label"]) for task, rows in unpruned.groupby("task")
+    chance: dict[str, float | None] = {
+        str(task): metrics.chance(params.metrics[task], rows["label"])
+        for task, rows in unpruned.groupby("task")
     }
     figure = curves.draw(seeds, params.tasks, params.fraction, params.metrics, chance)
     save(figure, snakemake.output, params.dpi)

@@ -1,4 +1,5 @@
 """Reliability of head importance: importance of every run -> table of rank correlations."""
+
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,7 +12,9 @@ from headspec.study import Run
 
 params = snakemake.params
 with stage(snakemake.log[0], "reliability"):
-    importances = ((Run(**run), tables.read(path)) for run, path in zip(params.runs, snakemake.input, strict=True))
+    importances = (
+        (Run(**run), tables.read(path)) for run, path in zip(params.runs, snakemake.input, strict=True)
+    )
     frame = reliability(importances, params.fraction)
     footer = tables.provenance(params.study, [params.runs, params.fraction])
     tables.write(snakemake.output[0], "reliability", frame, footer)

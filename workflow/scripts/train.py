@@ -34,9 +34,17 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
         model = MultiTask(encoder, pooling, classes)
         checkpoint = Checkpoint(folder / "checkpoint.pt", fingerprint, snakemake.resources.checkpoint_seconds)
         history = train(
-            model, examples, Training(**params.training), wildcards.method == "frozen", seed, device, checkpoint
+            model,
+            examples,
+            Training(**params.training),
+            wildcards.method == "frozen",
+            seed,
+            device,
+            checkpoint,
         )
         model.save(Path(snakemake.output.model).parent)
-        footer = tables.provenance(params.study, settings, device=device.name, precision=device.precision, seed=seed)
+        footer = tables.provenance(
+            params.study, settings, device=device.name, precision=device.precision, seed=seed
+        )
         tables.write(snakemake.output.history, "training", history, footer)
         checkpoint.remove()
