@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+import numpy as np
 import pandas as pd
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
@@ -39,11 +38,24 @@ def encode(
     frame : the table `encoded`; `label` is the index in `classes`, or the score (no classes)
     truncated : number of examples that had more than `max_length` tokens
     """
-    pairs = None if table["text_b"].isna().all() else table["text_b"].tolist()
-    encoded: Any = tokenizer(
-        table["text_a"].tolist(), pairs, truncation="longest_first", max_length=max_length
-    )
-    truncated = sum(bool(encoding.overflowing) for encoding in encoded.encodings)
+    texts = [table[column].tolist() for column in ("text_a", "text_b") if table[column].notna().any()]
+    offsets = [
+        tokenizer(column, add_special_tokens=False, return_offsets_mapping=True, verbose=False)[
+            "offset_mapping"
+        ]
+        for column in texts
+    ]
+    lengths = np.array([[len(tokens) for tokens in column] for column in offsets])  # (texts, n)
+    special = tokenizer.num_special_tokens_to_add(pair=len(texts) == 2)
+    truncated = int((lengths.sum(0) + special > max_length).sum())
+    # On truncating, tokenizers also build everything that overflows, which for pairs of long texts
+    # takes minutes and gigabytes: cut far behind what is kept, the longer text one token later.
+    keep = 2 * max_length + (lengths == lengths.max(0))
+    shortened = [
+        [_cut(*each) for each in zip(column, tokens, wanted, strict=True)]
+        for column, tokens, wanted in zip(texts, offsets, keep, strict=True)
+    ]
+    encoded = tokenizer(*shortened, truncation="longest_first", max_length=max_length)
     if classes is None:
         label = table["label"].astype(float)
     else:
@@ -56,3 +68,8 @@ def encode(
         "token_type_ids": kinds,
     }
     return pd.DataFrame(columns), truncated
+
+
+def _cut(text: str, offsets: list[tuple[int, int]], keep: int) -> str:
+    """`text` without the tokens, which begin and end at `offsets`, after the first `keep`."""
+    return text if len(offsets) <= keep else text[: offsets[keep][0]]
