@@ -8,7 +8,8 @@ VENV ?= .venv
 CORES ?= 2
 BIN := $(abspath $(VENV))/bin
 PATH := $(BIN):$(PATH)
-export PATH
+PYTHONPATH := workflow
+export PATH PYTHONPATH
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test check bench report clean

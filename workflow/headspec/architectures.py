@@ -5,6 +5,7 @@ Everything here works without torch, so that a wrong model is refused before any
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,6 +93,18 @@ def architecture(path: Path, key: str, source: str) -> Architecture:
     return ARCHITECTURES[kind]
 
 
+def verify(path: Path, model: Model, key: str) -> None:
+    """EncoderError where the weights in folder `path` are not the ones that the config names."""
+    if model.sha256 is None:
+        return
+    with open(path / "model.safetensors", "rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if not found.startswith(model.sha256.lower()):
+        raise EncoderError(
+            f"{key}.sha256: the weights of '{model.source}' have SHA-256 {found}, expected {model.sha256}"
+        )
+
+
 def check(study: Study) -> None:
     """Refuse, with one EncoderError for all of them, models that cannot be loaded or gated.
 
@@ -102,7 +115,9 @@ def check(study: Study) -> None:
         key = f"models.{name}"
         if not model.source.startswith("hub:"):
             try:
-                architecture(folder(model, key), key, model.source)
+                path = folder(model, key)
+                architecture(path, key, model.source)
+                verify(path, model, key)
             except HeadspecError as error:
                 problems.append(str(error))
     if problems:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import torch
 from transformers import AutoModel, PreTrainedModel
 from transformers import logging as transformers_logging
 
-from headspec.architectures import architecture, folder
+from headspec.architectures import architecture, folder, verify
 from headspec.errors import EncoderError
 from headspec.study import Model
 
@@ -25,7 +24,7 @@ def load(model: Model, key: str) -> tuple[PreTrainedModel, str]:
     """
     path = folder(model, key)
     convention = architecture(path, key, model.source).pooling
-    _verify(path, model, key)
+    verify(path, model, key)
     try:
         encoder = pretrained(path)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
@@ -49,14 +48,3 @@ def pretrained(path: Path) -> PreTrainedModel:
     if pooler:
         encoder.pooler = None
     return encoder
-
-
-def _verify(path: Path, model: Model, key: str) -> None:
-    if model.sha256 is None:
-        return
-    with open(path / "model.safetensors", "rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if not found.startswith(model.sha256.lower()):
-        raise EncoderError(
-            f"{key}.sha256: the weights of '{model.source}' have SHA-256 {found}, expected {model.sha256}"
-        )

@@ -50,8 +50,8 @@ class Checkpoint:
     one is not continued.
     """
 
-    def __init__(self, path: Path, fingerprint: str, minutes: float) -> None:
-        self.path, self.fingerprint, self.seconds = path, fingerprint, 60 * minutes
+    def __init__(self, path: Path, fingerprint: str, seconds: float) -> None:
+        self.path, self.fingerprint, self.seconds = path, fingerprint, seconds
         self.saved = time.monotonic()
 
     def load(self, device: str) -> dict | None:
@@ -85,23 +85,19 @@ def train(
     """Fine-tune `model` on `examples`; resumes from `checkpoint` to the same result.
 
     AdamW, linear decay, gradient clipping, task-homogeneous batches. With `frozen` the encoder
-    is a fixed feature extractor (no dropout, run once per example) and only the heads learn, with
-    the rate and epochs of `settings.frozen`.
+    is a fixed feature extractor (no dropout, run once per example) and only the heads learn.
 
     Returns
     -------
     frame : the table `training`, a row per step
     """
-    peak, epochs = settings.learning_rate, settings.epochs
-    if frozen:
-        peak, epochs = settings.frozen.learning_rate, settings.frozen.epochs
     rng = np.random.default_rng(derive(seed, "schedule"))
-    steps = schedule(examples, settings.batch_size, epochs, settings.sampling, rng)
+    steps = schedule(examples, settings.batch_size, settings.epochs, settings.sampling, rng)
     model.to(device.name)
     if settings.weight_decay == 0 and not frozen:
         with compact_vocabulary(model, examples) as compact:
-            return _train(model, compact, steps, settings, peak, frozen, seed, device, checkpoint)
-    return _train(model, examples, steps, settings, peak, frozen, seed, device, checkpoint)
+            return _train(model, compact, steps, settings, frozen, seed, device, checkpoint)
+    return _train(model, examples, steps, settings, frozen, seed, device, checkpoint)
 
 
 @contextmanager
@@ -130,7 +126,6 @@ def _train(
     examples: dict[str, Examples],
     steps: list[Step],
     settings: Training,
-    peak: float,
     frozen: bool,
     seed: int,
     device: Device,
@@ -142,7 +137,7 @@ def _train(
     if not frozen:
         model.attend_for_gradients(device)
     parameters = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, peak, weight_decay=settings.weight_decay, fused=True)
+    optimizer = torch.optim.AdamW(parameters, weight_decay=settings.weight_decay, fused=True)
 
     torch.manual_seed(derive(seed, "dropout"))
     history: list[tuple] = []
@@ -156,7 +151,7 @@ def _train(
 
     clock = time.monotonic()
     for number, step in enumerate(steps[len(history) :], len(history)):
-        rate = learning_rate(number, len(steps), peak, settings.warmup)
+        rate = learning_rate(number, len(steps), settings.learning_rate, settings.warmup)
         for group in optimizer.param_groups:
             group["lr"] = rate
         with device.cast():
