@@ -38,7 +38,7 @@ check: $(VENV)/.ready-test
 	mypy
 
 bench: $(VENV)/.ready
-	python -m headspec.bench
+	python -m headspec.bench README.md
 
 $(VENV)/.ready: requirements.txt requirements-demo.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "headspec needs Python 3.11 or newer, this is " + sys.version)'

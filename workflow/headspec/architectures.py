@@ -97,6 +97,10 @@ def verify(path: Path, model: Model, key: str) -> None:
     """EncoderError where the weights in folder `path` are not the ones that the config names."""
     if model.sha256 is None:
         return
+    if not (path / "model.safetensors").exists():
+        raise EncoderError(
+            f"{key}.sha256: the weights of '{model.source}' are in several files, expected one (model.safetensors)"
+        )
     with open(path / "model.safetensors", "rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if not found.startswith(model.sha256.lower()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModel, PreTrainedModel
 from transformers import logging as transformers_logging
 
@@ -27,7 +28,7 @@ def load(model: Model, key: str) -> tuple[PreTrainedModel, str]:
     verify(path, model, key)
     try:
         encoder = pretrained(path)
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
+    except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         raise EncoderError(f"{key}.source: '{model.source}' cannot be loaded: {error}") from None
     return encoder, convention if model.pooling == "auto" else model.pooling
 

@@ -19,7 +19,7 @@ def make_importable() -> None:
 
 
 def closure(script: str | Path) -> dict[str, str]:
-    """File: hash of its code, for `script` and every headspec module it imports, however indirectly.
+    """File in workflow/: hash of its code, for `script` and every headspec module it imports, however indirectly.
 
     Comments, docstrings and layout are ignored: the hash is of the syntax tree, written out again.
     Imports inside functions count.
@@ -29,7 +29,7 @@ def closure(script: str | Path) -> dict[str, str]:
     queue = [script]
     while queue:
         path = queue.pop()
-        name = path.name if path == script else path.relative_to(LIBRARY).as_posix()
+        name = path.relative_to(LIBRARY.parent).as_posix()
         if name not in found:
             found[name], imported = _code(path, path.stat().st_mtime_ns)
             queue += imported

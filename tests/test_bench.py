@@ -1,0 +1,128 @@
+"""The benchmark's contenders compute the same, and its arithmetic is right. No times are tested."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headspec import bench
+from headspec.bench import Workload
+from headspec.errors import HeadspecError
+from headspec.importance import gate_gradients
+from headspec.masks import masks
+from headspec.multitask import MultiTask
+from headspec.pruning import predictions
+from headspec.study import Training
+from tiny import CPU, HEADS, LAYERS, encoder, examples
+
+TASK, TOKENS = "a", 24
+SETTINGS = Training(batch_size=8, epochs=1, learning_rate=1e-3)
+
+
+def build() -> MultiTask:
+    own = encoder("bert", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+    torch.manual_seed(5)
+    return MultiTask(own, "mean", {TASK: ["x", "y", "z"]})
+
+
+@pytest.fixture(scope="module")
+def work() -> Workload:
+    torch.set_num_threads(1)
+    own = examples(41, classes=3)
+    return Workload("sequences", TASK, own, examples(9, classes=3), own, examples(6, classes=3))
+
+
+def test_padding_hides_nothing_and_shows_nothing(work):
+    batch = work.train.batch(np.arange(5))
+    wide = bench.padded(batch, TOKENS)
+    length = batch.input_ids.shape[1]
+    assert wide.input_ids.shape == wide.attention_mask.shape == (5, TOKENS)
+    assert torch.equal(wide.input_ids[:, :length], batch.input_ids)
+    assert torch.equal(wide.attention_mask.sum(1), batch.attention_mask.sum(1))
+    model = build().eval()
+    with torch.no_grad():
+        torch.testing.assert_close(model.pool(wide), model.pool(batch), rtol=1e-4, atol=1e-5)
+
+
+@given(st.integers(1, 40), st.integers(1, 12))
+def test_unsorted_batches_are_all_rows_in_order(n, size):
+    batches = bench.unsorted(examples(n), size)
+    assert np.array_equal(np.concatenate(batches), np.arange(n))
+    assert {len(b) for b in batches[:-1]} <= {size} and 0 < len(batches[-1]) <= size
+
+
+def test_both_ways_of_training_have_the_same_losses(work):
+    assert bench.loss_error(work, build, SETTINGS, CPU, TOKENS) < 1e-4
+
+
+def test_different_training_has_different_losses(work, monkeypatch):
+    """`loss_error` sees a learning rate that is 1 % off."""
+    train, off = bench.train_padded, SETTINGS.model_copy(update={"learning_rate": 1.01e-3, "batch_size": 6})
+
+    def wrong(model, task, examples, settings, device, tokens):
+        return train(model, task, examples, off.model_copy(update={"epochs": 3}), device, tokens)
+
+    monkeypatch.setattr(bench, "train_padded", wrong)
+    assert bench.loss_error(work, build, SETTINGS, CPU, TOKENS) > 1e-4
+
+
+def test_both_ways_of_importance_have_the_same_gradients(work):
+    model = build()
+    expected = bench.gradients_one_by_one(model, TASK, work.score, CPU)
+    found = gate_gradients(model, TASK, work.score, np.arange(len(work.score)), CPU)
+    assert expected.shape == (41, LAYERS, HEADS)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5 * np.abs(expected).max())
+
+
+def test_both_ways_of_pruning_have_the_same_predictions(work):
+    model = build()
+    planned = masks({TASK: np.arange(12.0).reshape(LAYERS, HEADS)}, 0.3, [0.3, 0.5], draws=3, seed=0)
+    expected = bench.predictions_one_by_one(model, TASK, work.score, planned, CPU)
+    found = predictions(model, {TASK: work.score}, planned, CPU)[TASK]
+    assert np.array_equal(found, expected)
+    assert len(np.unique(expected, axis=0)) > 1  # masks matter
+
+
+def test_training_flops():
+    """4 d^2 + 2 d m parameters in a layer's matrices, 6 operations each per token; 12 d t^2 for attention."""
+    lengths = np.array([3, 5])
+    matrices, attention = 4 * 32**2 + 2 * 32 * 48, 12 * 32 * (3**2 + 5**2)
+    assert bench.training_flops(build(), lengths) == LAYERS * (6 * matrices * (3 + 5) + attention)
+
+
+def test_contenders_take_turns():
+    order: list[str] = []
+    seconds = bench.measure([lambda: order.append("a"), lambda: order.append("b")], 3, CPU)
+    assert "".join(order) == "ab" + "ba" + "ab" + "ba"
+    assert seconds.shape == (2, 3) and (seconds > 0).all()
+
+
+def test_a_row_has_medians_of_rates_and_of_ratios():
+    found = bench.row("what", np.array([10.0, 20.0, 100.0]), np.array([20.0, 80.0, 150.0]), "yes")
+    assert found == "| what | 20.0 | 80.0 | 2.00 (1.50 to 4.00) | yes |"
+    found = bench.row("what", np.array([1.0]), np.array([1234.5]))
+    assert found == "| what | 1.00 | 1,234 | 1,234 (1,234 to 1,234) |  |"
+
+
+def test_every_row_of_the_table(work):
+    found = list(bench.rows(work, build, SETTINGS, CPU, rounds=1, tokens=TOKENS))
+    columns = bench.HEADING.splitlines()[0].count("|")
+    assert all(line.count("|") == columns for line in found)
+    training, _, importance, pruning = found
+    assert float(training.split("within ")[1].strip(" |")) < 1e-4
+    assert "Spearman 1.00000" in importance
+    assert "100.0% of predictions" in pruning
+
+
+def test_the_table_goes_between_its_markers():
+    text = f"before\n{bench.BEGIN}\nold\n{bench.END}\nafter\n"
+    once = bench.updated(text, "new")
+    assert once == f"before\n{bench.BEGIN}\nnew\n{bench.END}\nafter\n" == bench.updated(once, "new")
+    with pytest.raises(HeadspecError, match="no place for the table"):
+        bench.updated("no markers", "new")
+    bench.updated((Path(bench.CONFIG).parent / "README.md").read_text(), "new")

@@ -1,0 +1,391 @@
+"""The speed of this machine: headspec against the plain way to compute the same.
+
+``python -m headspec.bench`` prints a table; ``python -m headspec.bench README.md`` also puts it into
+that file. Contenders take turns within a round, so that a slow stretch of the machine hits them all,
+and a ratio is of two times of one round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.stats import spearmanr
+from torch import nn
+from torch.nn import functional as F
+
+from headspec import devices, encoders, encoding, tasks, validation
+from headspec.batching import Batch, Examples
+from headspec.devices import Device
+from headspec.errors import HeadspecError
+from headspec.importance import gate_gradients
+from headspec.masks import Mask, masks
+from headspec.multitask import MultiTask
+from headspec.pruning import predictions
+from headspec.study import Training
+from headspec.training import Checkpoint, learning_rate, train
+
+CONFIG = Path(__file__).parents[2] / "config.yaml"
+MAX_LENGTH, ROUNDS = 128, 5
+PADDED, BATCH = 256, 32  # tokens and examples of the plain way's batches
+BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
+HEADING = "| | baseline | headspec | ratio: median (range) | same result |\n|---|---|---|---|---|"
+
+Run = Callable[[], object]
+Build = Callable[[], MultiTask]
+
+
+#: device: task of the demo: examples for training, for training with padding, and for the rest
+SIZES = {
+    "cpu": {"sentiment": (320, 32, 96), "topic-pair": (96, 32, 32)},
+    "cuda": {"sentiment": (3200, 320, 960), "topic-pair": (960, 320, 320)},
+}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Examples of one task: `name` says what they are."""
+
+    name: str
+    task: str
+    train: Examples
+    padded: Examples  # for training with padding, whose time does not depend on the texts
+    score: Examples  # for importance, and under every mask
+    check: Examples  # for comparing losses
+
+
+def padded(batch: Batch, tokens: int) -> Batch:
+    """`batch` with padding up to `tokens` columns."""
+
+    def wide(tensor: torch.Tensor) -> torch.Tensor:
+        return F.pad(tensor, (0, tokens - tensor.shape[1]))
+
+    kinds = None if batch.token_type_ids is None else wide(batch.token_type_ids)
+    ids, mask = wide(batch.input_ids), wide(batch.attention_mask)
+    return replace(batch, input_ids=ids, attention_mask=mask, token_type_ids=kinds)
+
+
+def unsorted(examples: Examples, size: int) -> list[np.ndarray]:
+    """Batches of `size` rows in the order of the table."""
+    return np.split(np.arange(len(examples)), range(size, len(examples), size))
+
+
+def train_padded(
+    model: MultiTask, task: str, examples: Examples, settings: Training, device: Device, tokens: int
+) -> list[float]:
+    """Training in float32 with every example padded to `tokens`; the loss of every step."""
+    model.to(device.name).train()
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=settings.weight_decay)
+    steps = unsorted(examples, settings.batch_size) * settings.epochs
+    losses = []
+    for number, rows in enumerate(steps):
+        rate = learning_rate(number, len(steps), settings.learning_rate, settings.warmup)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        batch = padded(examples.batch(rows, device.name), tokens)
+        loss = model.losses(task, model.pool(batch), batch.labels).mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def train_bucketed(
+    model: MultiTask, task: str, examples: Examples, settings: Training, device: Device
+) -> list[float]:
+    """`headspec.training.train`, without checkpoints; the loss of every step."""
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = Checkpoint(Path(folder) / "checkpoint", "", float("inf"))
+        return train(model, {task: examples}, settings, False, 0, device, checkpoint)["loss"].tolist()
+
+
+def gradients_one_by_one(model: MultiTask, task: str, examples: Examples, device: Device) -> np.ndarray:
+    """Derivatives with respect to gates, (n, layers, heads): a float32 pass per example, weights fixed."""
+    model.to(device.name).eval().requires_grad_(False)
+    found = []
+    for rows in unsorted(examples, 1):
+        shape = model.gates.layers, model.gates.heads
+        model.gates.values = torch.ones(shape, device=device.name, requires_grad=True)
+        batch = examples.batch(rows, device.name)
+        loss = model.losses(task, model.pool(batch), batch.labels).sum()
+        found.append(torch.autograd.grad(loss, model.gates.values)[0].cpu().numpy())
+    model.gates.values = None
+    return np.stack(found)
+
+
+@torch.no_grad()
+def predictions_one_by_one(
+    model: MultiTask, task: str, examples: Examples, planned: list[Mask], device: Device
+) -> np.ndarray:
+    """Predictions, (masks, n): a pass over all batches per mask, examples in the order of the table."""
+    model.to(device.name).eval()
+    found = np.empty((len(planned), len(examples)), dtype=np.float32)
+    for i, mask in enumerate(planned):
+        model.gates.values = torch.from_numpy(~mask.closed).float().to(device.name)
+        for rows in unsorted(examples, BATCH):
+            with device.cast():
+                own = model.predictions(task, model.pool(examples.batch(rows, device.name)))
+            found[i, rows] = own.cpu().numpy()
+    model.gates.values = None
+    return found
+
+
+def training_flops(model: MultiTask, lengths: np.ndarray) -> float:
+    """Floating-point operations of training once on examples of `lengths` tokens, without padding.
+
+    6 P T for the weight matrices of the layers (P parameters, T tokens; 2 P T forward, twice that
+    backward), 12 L d t^2 for the attention of an example of t tokens (L layers, hidden size d).
+    Pooler and classifiers, which see one vector per example, are left out. Every layer must have
+    weights of its own, in Linear modules.
+    """
+    matrices = sum(
+        module.weight.numel()
+        for name, module in model.encoder.named_modules()
+        if isinstance(module, nn.Linear) and not name.startswith("pooler")
+    )
+    squares = (lengths.astype(float) ** 2).sum()
+    attention = model.gates.layers * model.encoder.config.hidden_size * squares
+    return 6.0 * matrices * lengths.sum() + 12.0 * attention
+
+
+def multiplication(device: Device, size: int = 2048) -> tuple[Run, float]:
+    """Products of square matrices in the precision of `device`, and how many operations they are."""
+    dtype = getattr(torch, device.autocast) if device.autocast else torch.float32
+    a, b = torch.randn(2, size, size, device=device.name).to(dtype)
+    repeats = 500 if device.name == "cuda" else 10
+
+    def run() -> None:
+        for _ in range(repeats):
+            torch.mm(a, b)
+
+    return run, repeats * 2.0 * size**3
+
+
+def measure(contenders: list[Run], rounds: int, device: Device) -> np.ndarray:
+    """Wall seconds, (contenders, rounds), after a round to warm up; every other round in reverse."""
+
+    def settle() -> None:
+        if device.name == "cuda":
+            torch.cuda.synchronize()
+
+    seconds = np.empty((len(contenders), rounds + 1))
+    for number in range(rounds + 1):
+        for i in list(range(len(contenders)))[:: -1 if number % 2 else 1]:
+            settle()
+            begun = time.perf_counter()
+            contenders[i]()
+            settle()
+            seconds[i, number] = time.perf_counter() - begun
+    return seconds[:, 1:]
+
+
+def row(what: str, baseline: np.ndarray, ours: np.ndarray, same: str = "") -> str:
+    """A line of the table from rates, (rounds,), measured in the same rounds."""
+    ratio = ours / baseline
+    span = f"{_figures(np.median(ratio))} ({_figures(ratio.min())} to {_figures(ratio.max())})"
+    return f"| {what} | {_figures(np.median(baseline))} | {_figures(np.median(ours))} | {span} | {same} |"
+
+
+def _figures(value: float) -> str:
+    """At least three figures, without an exponent: ``1,234``, ``56.7``, ``0.890``."""
+    return f"{value:,.{max(0, 2 - int(np.floor(np.log10(value))))}f}"
+
+
+def rows(
+    work: Workload,
+    build: Build,
+    settings: Training,
+    device: Device,
+    rounds: int = ROUNDS,
+    tokens: int = PADDED,
+) -> Iterator[str]:
+    """The lines of the table for `work`, each as soon as it is measured.
+
+    Parameters
+    ----------
+    build : makes a new model, the same every time
+    tokens : length to which the plain way of training pads
+    """
+    ours = build()
+    yield from training_rows(work, build, ours, settings, device, rounds, tokens)
+
+    def trained() -> MultiTask:
+        model = build()
+        model.load_state_dict(ours.state_dict())
+        return model
+
+    yield from importance_rows(work, trained, device, rounds)
+    yield from pruning_rows(work, trained, device, rounds)
+
+
+def training_rows(
+    work: Workload,
+    build: Build,
+    ours: MultiTask,
+    settings: Training,
+    device: Device,
+    rounds: int,
+    tokens: int,
+) -> Iterator[str]:
+    """Training, which leaves `ours` trained, against padding in float32, and its share of the matrix peak."""
+    plain = build()
+    multiply, products = multiplication(device)
+    contenders: list[Run] = [
+        lambda: train_padded(plain, work.task, work.padded, settings, device, tokens),
+        lambda: train_bucketed(ours, work.task, work.train, settings, device),
+        multiply,
+    ]
+    padding, buckets, products_seconds = measure(contenders, rounds, device)
+    error = loss_error(work, build, settings, device, tokens)
+    rates = len(work.padded) / padding, len(work.train) / buckets
+    yield row(f"training, {work.name}/s", *rates, f"losses within {error:.1e}")
+    flops = training_flops(ours, work.train.lengths)
+    rates = products / products_seconds / 1e9, flops / buckets / 1e9
+    yield row(f"GFLOP/s of matrix products, of training on {work.name}", *rates)
+
+
+def loss_error(
+    work: Workload, build: Build, settings: Training, device: Device, tokens: int, epochs: int = 3
+) -> float:
+    """Largest relative difference of losses in `epochs` steps, each on all of `check`, without dropout."""
+    settings = settings.model_copy(update={"epochs": epochs, "batch_size": len(work.check)})
+    models = build(), build()
+    for module in (m for model in models for m in model.modules()):
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    expected = np.array(train_padded(models[0], work.task, work.check, settings, device, tokens))
+    found = np.array(train_bucketed(models[1], work.task, work.check, settings, device))
+    return float(np.abs(found / expected - 1).max())
+
+
+def importance_rows(work: Workload, build: Build, device: Device, rounds: int) -> Iterator[str]:
+    """Importance against one float32 pass per example."""
+    plain, ours = build(), build()
+    rows = np.arange(len(work.score))
+    contenders: list[Callable[[], np.ndarray]] = [
+        lambda: gradients_one_by_one(plain, work.task, work.score, device),
+        lambda: gate_gradients(ours, work.task, work.score, rows, device),
+    ]
+    single, batched = len(work.score) / measure([*contenders], rounds, device)
+    expected, found = (np.abs(run()).mean(axis=0).ravel() for run in contenders)
+    same = f"Spearman {spearmanr(expected, found).statistic:.5f}"
+    yield row(f"importance, {work.name}/s", single, batched, same)
+
+
+def pruning_rows(work: Workload, build: Build, device: Device, rounds: int) -> Iterator[str]:
+    """Masked evaluations against a pass over unsorted batches per mask, in this precision and in float32."""
+    plain, ours = build(), build()
+    rng = np.random.default_rng(0)
+    grid = rng.random((ours.gates.layers, ours.gates.heads))
+    planned = masks({work.task: grid}, 0.3, [0.3], draws=2, seed=0)
+    precisions = {own.precision: own for own in (device, Device(device.name, None))}
+    contenders: list[Callable[[], np.ndarray]] = [
+        partial(predictions_one_by_one, plain, work.task, work.score, planned, own)
+        for own in precisions.values()
+    ]
+    contenders.append(lambda: predictions(ours, {work.task: work.score}, planned, device)[work.task])
+    *rates, our_rate = len(planned) * len(work.score) / measure([*contenders], rounds, device)
+    *expected, found = (run() for run in contenders)
+    for precision, rate, values in zip(precisions, rates, expected, strict=True):
+        same = f"{(found == values).mean():.1%} of predictions"
+        yield row(f"masked {work.name}/s, from {precision}", rate, our_rate, same)
+
+
+def workloads(device: Device, key: str = "minilm") -> tuple[list[Workload], Build, Training]:
+    """Single sentences and pairs of long texts of the demo, its model, and one epoch of its training."""
+    study = validation.load(validation.strict_yaml(CONFIG))
+    model = study.models[key].model_copy(update={"max_length": MAX_LENGTH})
+    whole = {name: task.model_copy(update={"train_examples": None}) for name, task in study.tasks.items()}
+    topic = tasks.prepare("topic", whole["topic"], study.data_seed)
+    prepared = {
+        "sentiment": tasks.prepare("sentiment", whole["sentiment"], study.data_seed),
+        "topic-pair": tasks.prepare("topic-pair", whole["topic-pair"], study.data_seed, topic),
+    }
+    tokenizer = encoding.tokenizer(model, f"models.{key}")
+    found = []
+    for task, name in {"sentiment": "sentences", "topic-pair": "pairs of news"}.items():
+        own = prepared[task]
+        sizes = (*SIZES[device.name][task], 8)
+        frame, _ = encoding.encode(tokenizer, own.train.head(max(sizes)), MAX_LENGTH, own.classes)
+        found.append(Workload(name, task, *(Examples(frame.head(n)) for n in sizes)))
+    classes = {task: own.classes for task, own in prepared.items()}
+
+    def build() -> MultiTask:
+        torch.manual_seed(0)
+        return MultiTask(*encoders.load(model, f"models.{key}"), classes)
+
+    return found, build, study.training.model_copy(update={"epochs": 1})
+
+
+def machine(device: Device) -> str:
+    """What the figures were measured on, in a sentence."""
+    threads = torch.get_num_threads()
+    where = f"{_processor()}, {threads} thread{'s' if threads > 1 else ''}"
+    if device.name == "cuda":
+        where = f"{torch.cuda.get_device_name()} ({where})"
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("torch", "transformers"))
+    return f"{where}; {device.precision}; Python {platform.python_version()}, {versions}."
+
+
+def _processor() -> str:
+    try:
+        found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        found = None
+    return found[1] if found else platform.processor() or platform.machine()
+
+
+def updated(text: str, report: str) -> str:
+    """`text` with `report` between its two markers; HeadspecError where it has none."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise HeadspecError(f"no place for the table; expected the lines {BEGIN} and {END}")
+    return f"{before}{begin}\n{report}\n{end}{after}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="headspec.bench", description="Measure the speed of this machine.")
+    parser.add_argument("file", nargs="?", type=Path, help="put the table into this file too")
+    parser.add_argument(
+        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="default: all cores"
+    )
+    args = parser.parse_args()
+    if args.file:
+        updated(
+            args.file.read_text(encoding="utf-8"), ""
+        )  # a file without place is refused now, not at the end
+    device = devices.prepare("auto", args.threads)
+    works, build, settings = workloads(device)
+    lines = [HEADING]
+    print(HEADING, flush=True)
+    for work in works:
+        for line in rows(work, build, settings, device):
+            print(line, flush=True)
+            lines.append(line)
+    lines += ["", machine(device)]
+    print("\n" + lines[-1])
+    if args.file:
+        text = args.file.read_text(encoding="utf-8")
+        args.file.write_text(updated(text, "\n".join(lines)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except HeadspecError as error:
+        sys.exit(str(error))
