@@ -22,7 +22,11 @@ from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 ROOT = Path(__file__).parents[1]
 LAYERS, HEADS = 2, 4
 TONE = {"good": ["lovely", "bright", "merry"], "bad": ["awful", "gloomy", "bitter"]}
-TOPIC = {"sea": ["boat", "wave", "shell"], "wood": ["tree", "moss", "deer"], "town": ["street", "shop", "tram"]}
+TOPIC = {
+    "sea": ["boat", "wave", "shell"],
+    "wood": ["tree", "moss", "deer"],
+    "town": ["street", "shop", "tram"],
+}
 FILLER = ["the", "one", "saw", "near", "our", "old", "house", "was", "very", "day"]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = SPECIAL + sum([*TONE.values(), *TOPIC.values()], []) + FILLER
@@ -66,7 +70,9 @@ def texts(folder: Path, n: int = 200) -> None:
     with open(folder / "match.jsonl", "w") as file:
         for _ in range(n):
             left, right = rng.choice(list(TOPIC), 2, p=[0.5, 0.5, 0])
-            pair = {side: sentence(rng, rng.choice(TOPIC[t])) for side, t in (("left", left), ("right", right))}
+            pair = {
+                side: sentence(rng, rng.choice(TOPIC[t])) for side, t in (("left", left), ("right", right))
+            }
             file.write(json.dumps(pair | {"label": "same" if left == right else "other"}) + "\n")
 
 
@@ -76,7 +82,9 @@ def tokenizer() -> PreTrainedTokenizerFast:
     own.normalizer = normalizers.BertNormalizer()
     own.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     own.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=own, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",

