@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -101,3 +104,15 @@ def test_provenance_depends_on_settings_and_not_on_the_order_of_their_keys():
     assert first == tables.provenance("s", {"b": [2, 3], "a": 1}, device="cpu")
     assert first["settings"] != tables.provenance("s", {"a": 1, "b": [3, 2]}, device="cpu")["settings"]
     assert first["device"] == "cpu" and first["versions"]["pandas"] == pd.__version__
+
+
+def test_what_a_killed_writer_left_is_removed_and_a_living_one_is_let_be(tmp_path):
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    dead = tmp_path / f".table.parquet.{gone.pid}.tmp"
+    living = tmp_path / f".table.parquet.{os.getppid()}.tmp"
+    dead.touch()
+    living.touch()
+    with tables.atomic(tmp_path / "table.parquet") as path:
+        path.write_text("x")
+    assert {p.name for p in tmp_path.iterdir()} == {"table.parquet", living.name}

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from headspec.errors import EncoderError, HeadspecError, listing, nearest
+from headspec.errors import EncoderError, HeadspecError, listing
 from headspec.readers import locate
 from headspec.study import Model, Pooling, Study
 
@@ -84,7 +84,7 @@ def architecture(path: Path, key: str, source: str) -> Architecture:
     if kind not in ARCHITECTURES:
         raise EncoderError(
             f"{key}.source: the heads of '{source}' cannot be gated: its model type is {kind!r}; "
-            f"expected one of {listing(ARCHITECTURES)}.{nearest(kind, ARCHITECTURES)}"
+            f"expected one of {listing(ARCHITECTURES)}"
         )
     if not any((path / name).exists() for name in WEIGHTS):
         found = sorted(p.name for p in path.iterdir() if p.suffix in (".bin", ".pt", ".h5", ".gguf"))
