@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 import yaml
-from studies import ROOT, Folder
 
 from headspec import summary, tables
+from studies import ROOT, Folder
 
 pytestmark = pytest.mark.slow
 
