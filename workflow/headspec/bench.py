@@ -114,16 +114,21 @@ def train_bucketed(
 
 
 def gradients_one_by_one(model: MultiTask, task: str, examples: Examples, device: Device) -> np.ndarray:
-    """Derivatives with respect to gates, (n, layers, heads): a float32 pass per example, weights fixed."""
-    model.to(device.name).eval().requires_grad_(False)
+    """Derivatives with respect to gates, (n, layers, heads): a whole float32 pass per example.
+
+    As in the released code, the backward pass also computes the gradients of the weights.
+    """
+    model.to(device.name).eval()
     found = []
     for rows in unsorted(examples, 1):
-        shape = model.gates.layers, model.gates.heads
-        model.gates.values = torch.ones(shape, device=device.name, requires_grad=True)
+        gates = torch.ones(model.gates.layers, model.gates.heads, device=device.name, requires_grad=True)
+        model.gates.values = gates
         batch = examples.batch(rows, device.name)
-        loss = model.losses(task, model.pool(batch), batch.labels).sum()
-        found.append(torch.autograd.grad(loss, model.gates.values)[0].cpu().numpy())
+        model.losses(task, model.pool(batch), batch.labels).sum().backward()
+        assert gates.grad is not None
+        found.append(gates.grad.cpu().numpy())
     model.gates.values = None
+    model.zero_grad()
     return np.stack(found)
 
 
