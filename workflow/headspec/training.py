@@ -161,20 +161,10 @@ def _train(
         torch.nn.utils.clip_grad_norm_(parameters, settings.clip)
         optimizer.step()
         optimizer.zero_grad()
-        now, then = time.monotonic(), clock
-        clock = now
-        history.append(
-            (
-                number,
-                step.epoch,
-                step.task,
-                loss.item(),
-                rate,
-                len(step.rows) / (now - then),
-                memory_mb(device),
-            )
-        )
-        progress.advance(len(step.rows), f"loss {history[-1][3]:.3f}")
+        value, then, clock = loss.item(), clock, time.monotonic()
+        speed = len(step.rows) / (clock - then)
+        history.append((number, step.epoch, step.task, value, rate, speed, memory_mb(device)))
+        progress.advance(len(step.rows), f"loss {value:.3f}")
         if checkpoint.due():
             checkpoint.save(capture(model, optimizer, history))
     columns = ["step", "epoch", "task", "loss", "learning_rate", "examples_per_second", "memory_mb"]
