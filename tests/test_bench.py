@@ -10,13 +10,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headspec import bench
+from headspec import baselines, bench
 from headspec.bench import Workload
 from headspec.errors import HeadspecError
 from headspec.importance import gate_gradients
 from headspec.masks import masks
 from headspec.multitask import MultiTask
 from headspec.pruning import predictions
+from headspec.reference import between
 from headspec.study import Training
 from tiny import CPU, HEADS, LAYERS, encoder, examples
 
@@ -39,7 +40,7 @@ def work() -> Workload:
 
 def test_padding_hides_nothing_and_shows_nothing(work):
     batch = work.train.batch(np.arange(5))
-    wide = bench.padded(batch, TOKENS)
+    wide = baselines.padded(batch, TOKENS)
     length = batch.input_ids.shape[1]
     assert wide.input_ids.shape == wide.attention_mask.shape == (5, TOKENS)
     assert torch.equal(wide.input_ids[:, :length], batch.input_ids)
@@ -51,7 +52,7 @@ def test_padding_hides_nothing_and_shows_nothing(work):
 
 @given(st.integers(1, 40), st.integers(1, 12))
 def test_unsorted_batches_are_all_rows_in_order(n, size):
-    batches = bench.unsorted(examples(n), size)
+    batches = baselines.unsorted(examples(n), size)
     assert np.array_equal(np.concatenate(batches), np.arange(n))
     assert {len(b) for b in batches[:-1]} <= {size} and 0 < len(batches[-1]) <= size
 
@@ -62,7 +63,10 @@ def test_both_ways_of_training_have_the_same_losses(work):
 
 def test_different_training_has_different_losses(work, monkeypatch):
     """`loss_error` sees a learning rate that is 1 % off."""
-    train, off = bench.train_padded, SETTINGS.model_copy(update={"learning_rate": 1.01e-3, "batch_size": 6})
+    train, off = (
+        baselines.train_padded,
+        SETTINGS.model_copy(update={"learning_rate": 1.01e-3, "batch_size": 6}),
+    )
 
     def wrong(model, task, examples, settings, device, tokens):
         return train(model, task, examples, off.model_copy(update={"epochs": 3}), device, tokens)
@@ -73,7 +77,7 @@ def test_different_training_has_different_losses(work, monkeypatch):
 
 def test_both_ways_of_importance_have_the_same_gradients(work):
     model = build()
-    expected = bench.gradients_one_by_one(model, TASK, work.score, CPU)
+    expected = baselines.gradients_one_by_one(model, TASK, work.score, CPU)
     found = gate_gradients(model, TASK, work.score, np.arange(len(work.score)), CPU)
     assert expected.shape == (41, LAYERS, HEADS)
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5 * np.abs(expected).max())
@@ -82,7 +86,7 @@ def test_both_ways_of_importance_have_the_same_gradients(work):
 def test_both_ways_of_pruning_have_the_same_predictions(work):
     model = build()
     planned = masks({TASK: np.arange(12.0).reshape(LAYERS, HEADS)}, 0.3, [0.3, 0.5], draws=3, seed=0)
-    expected = bench.predictions_one_by_one(model, TASK, work.score, planned, CPU)
+    expected = baselines.predictions_one_by_one(model, TASK, work.score, planned, CPU)
     found = predictions(model, {TASK: work.score}, planned, CPU)[TASK]
     assert np.array_equal(found, expected)
     assert len(np.unique(expected, axis=0)) > 1  # masks matter
@@ -121,8 +125,12 @@ def test_every_row_of_the_table(work):
 
 def test_the_table_goes_between_its_markers():
     text = f"before\n{bench.BEGIN}\nold\n{bench.END}\nafter\n"
-    once = bench.updated(text, "new")
-    assert once == f"before\n{bench.BEGIN}\nnew\n{bench.END}\nafter\n" == bench.updated(once, "new")
+    once = between(text, bench.BEGIN, bench.END, "\nnew\n")
+    assert (
+        once
+        == f"before\n{bench.BEGIN}\nnew\n{bench.END}\nafter\n"
+        == between(once, bench.BEGIN, bench.END, "\nnew\n")
+    )
     with pytest.raises(HeadspecError, match="no place for the table"):
-        bench.updated("no markers", "new")
-    bench.updated((Path(bench.CONFIG).parent / "README.md").read_text(), "new")
+        between("no markers", bench.BEGIN, bench.END, "")
+    between((Path(bench.CONFIG).parent / "README.md").read_text(), bench.BEGIN, bench.END, "")

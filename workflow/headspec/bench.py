@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -24,22 +24,23 @@ import numpy as np
 import torch
 from scipy.stats import spearmanr
 from torch import nn
-from torch.nn import functional as F
 
 from headspec import devices, encoders, encoding, tasks, validation
-from headspec.batching import Batch, Examples
+from headspec.baselines import gradients_one_by_one, predictions_one_by_one, train_padded
+from headspec.batching import Examples
 from headspec.devices import Device
 from headspec.errors import HeadspecError
 from headspec.importance import gate_gradients
-from headspec.masks import Mask, masks
+from headspec.masks import masks
 from headspec.multitask import MultiTask
 from headspec.pruning import predictions
+from headspec.reference import between
 from headspec.study import Training
-from headspec.training import Checkpoint, learning_rate, train
+from headspec.training import Checkpoint, train
 
 CONFIG = Path(__file__).parents[2] / "config.yaml"
 MAX_LENGTH, ROUNDS = 128, 5
-PADDED, BATCH = 256, 32  # tokens and examples of the plain way's batches
+PADDED = 256  # tokens of every example in the plain way of training
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 HEADING = "| | baseline | headspec | ratio: median (range) | same result |\n|---|---|---|---|---|"
 
@@ -66,44 +67,6 @@ class Workload:
     check: Examples  # for comparing losses
 
 
-def padded(batch: Batch, tokens: int) -> Batch:
-    """`batch` with padding up to `tokens` columns."""
-
-    def wide(tensor: torch.Tensor) -> torch.Tensor:
-        return F.pad(tensor, (0, tokens - tensor.shape[1]))
-
-    kinds = None if batch.token_type_ids is None else wide(batch.token_type_ids)
-    ids, mask = wide(batch.input_ids), wide(batch.attention_mask)
-    return replace(batch, input_ids=ids, attention_mask=mask, token_type_ids=kinds)
-
-
-def unsorted(examples: Examples, size: int) -> list[np.ndarray]:
-    """Batches of `size` rows in the order of the table."""
-    return np.split(np.arange(len(examples)), range(size, len(examples), size))
-
-
-def train_padded(
-    model: MultiTask, task: str, examples: Examples, settings: Training, device: Device, tokens: int
-) -> list[float]:
-    """Training in float32 with every example padded to `tokens`; the loss of every step."""
-    model.to(device.name).train()
-    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=settings.weight_decay)
-    steps = unsorted(examples, settings.batch_size) * settings.epochs
-    losses = []
-    for number, rows in enumerate(steps):
-        rate = learning_rate(number, len(steps), settings.learning_rate, settings.warmup)
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        batch = padded(examples.batch(rows, device.name), tokens)
-        loss = model.losses(task, model.pool(batch), batch.labels).mean()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item())
-    return losses
-
-
 def train_bucketed(
     model: MultiTask, task: str, examples: Examples, settings: Training, device: Device
 ) -> list[float]:
@@ -111,42 +74,6 @@ def train_bucketed(
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = Checkpoint(Path(folder) / "checkpoint", "", float("inf"))
         return train(model, {task: examples}, settings, False, 0, device, checkpoint)["loss"].tolist()
-
-
-def gradients_one_by_one(model: MultiTask, task: str, examples: Examples, device: Device) -> np.ndarray:
-    """Derivatives with respect to gates, (n, layers, heads): a whole float32 pass per example.
-
-    As in the released code, the backward pass also computes the gradients of the weights.
-    """
-    model.to(device.name).eval()
-    found = []
-    for rows in unsorted(examples, 1):
-        gates = torch.ones(model.gates.layers, model.gates.heads, device=device.name, requires_grad=True)
-        model.gates.values = gates
-        batch = examples.batch(rows, device.name)
-        model.losses(task, model.pool(batch), batch.labels).sum().backward()
-        assert gates.grad is not None
-        found.append(gates.grad.cpu().numpy())
-    model.gates.values = None
-    model.zero_grad()
-    return np.stack(found)
-
-
-@torch.no_grad()
-def predictions_one_by_one(
-    model: MultiTask, task: str, examples: Examples, planned: list[Mask], device: Device
-) -> np.ndarray:
-    """Predictions, (masks, n): a pass over all batches per mask, examples in the order of the table."""
-    model.to(device.name).eval()
-    found = np.empty((len(planned), len(examples)), dtype=np.float32)
-    for i, mask in enumerate(planned):
-        model.gates.values = torch.from_numpy(~mask.closed).float().to(device.name)
-        for rows in unsorted(examples, BATCH):
-            with device.cast():
-                own = model.predictions(task, model.pool(examples.batch(rows, device.name)))
-            found[i, rows] = own.cpu().numpy()
-    model.gates.values = None
-    return found
 
 
 def training_flops(model: MultiTask, lengths: np.ndarray) -> float:
@@ -354,15 +281,6 @@ def _processor() -> str:
     return found[1] if found else platform.processor() or platform.machine()
 
 
-def updated(text: str, report: str) -> str:
-    """`text` with `report` between its two markers; HeadspecError where it has none."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise HeadspecError(f"no place for the table; expected the lines {BEGIN} and {END}")
-    return f"{before}{begin}\n{report}\n{end}{after}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="headspec.bench", description="Measure the speed of this machine.")
     parser.add_argument("file", nargs="?", type=Path, help="put the table into this file too")
@@ -371,9 +289,7 @@ def main() -> None:
     )
     args = parser.parse_args()
     if args.file:
-        updated(
-            args.file.read_text(encoding="utf-8"), ""
-        )  # a file without place is refused now, not at the end
+        between(args.file.read_text(encoding="utf-8"), BEGIN, END, "")  # refused now, not at the end
     device = devices.prepare("auto", args.threads)
     works, build, settings = workloads(device)
     lines = [HEADING]
@@ -386,7 +302,7 @@ def main() -> None:
     print("\n" + lines[-1])
     if args.file:
         text = args.file.read_text(encoding="utf-8")
-        args.file.write_text(updated(text, "\n".join(lines)), encoding="utf-8")
+        args.file.write_text(between(text, BEGIN, END, "\n" + "\n".join(lines) + "\n"), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -83,18 +83,17 @@ def markdown() -> str:
 
 
 def updated(text: str) -> str:
-    """`text` with the reference between its two markers brought up to date.
+    """`text` with the config reference between its two markers."""
+    return between(text, BEGIN, END, "\n" + markdown())
 
-    Raises
-    ------
-    HeadspecError
-        If `text` does not hold both markers, in order.
-    """
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise HeadspecError(f"no place for the config reference; expected the lines {BEGIN} and {END}")
-    return f"{before}{begin}\n{markdown()}{end}{after}"
+
+def between(text: str, begin: str, end: str, new: str) -> str:
+    """`text` with `new` between the markers `begin` and `end`; HeadspecError where it lacks them."""
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not (found and closed):
+        raise HeadspecError(f"no place for the table; expected the lines {begin} and {end}")
+    return f"{before}{begin}{new}{end}{after}"
 
 
 def _entry(node: Node) -> Node:

@@ -6,7 +6,7 @@ import fcntl
 import resource
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -73,33 +73,6 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
 
-def train(
-    model: MultiTask,
-    examples: dict[str, Examples],
-    settings: Training,
-    frozen: bool,
-    seed: int,
-    device: Device,
-    checkpoint: Checkpoint,
-) -> pd.DataFrame:
-    """Fine-tune `model` on `examples`; resumes from `checkpoint` to the same result.
-
-    AdamW, linear decay, gradient clipping, task-homogeneous batches. With `frozen` the encoder
-    is a fixed feature extractor (no dropout, run once per example) and only the heads learn.
-
-    Returns
-    -------
-    frame : the table `training`, a row per step
-    """
-    rng = np.random.default_rng(derive(seed, "schedule"))
-    steps = schedule(examples, settings.batch_size, settings.epochs, settings.sampling, rng)
-    model.to(device.name)
-    if settings.weight_decay == 0 and not frozen:
-        with compact_vocabulary(model, examples) as compact:
-            return _train(model, compact, steps, settings, frozen, seed, device, checkpoint)
-    return _train(model, examples, steps, settings, frozen, seed, device, checkpoint)
-
-
 @contextmanager
 def compact_vocabulary(model: MultiTask, examples: dict[str, Examples]) -> Iterator[dict[str, Examples]]:
     """Reduce the word embedding to the rows that `examples` use; yields them, renumbered.
@@ -121,54 +94,67 @@ def compact_vocabulary(model: MultiTask, examples: dict[str, Examples]) -> Itera
         model.encoder.set_input_embeddings(full)
 
 
-def _train(
+def train(
     model: MultiTask,
     examples: dict[str, Examples],
-    steps: list[Step],
     settings: Training,
     frozen: bool,
     seed: int,
     device: Device,
     checkpoint: Checkpoint,
 ) -> pd.DataFrame:
-    model.train()
-    model.encoder.requires_grad_(not frozen)
-    features = {t: extract(model, e, device) for t, e in examples.items()} if frozen else None
-    if not frozen:
-        model.attend_for_gradients(device)
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, weight_decay=settings.weight_decay, fused=True)
+    """Fine-tune `model` on `examples`; resumes from `checkpoint` to the same result.
 
-    torch.manual_seed(derive(seed, "dropout"))
-    history: list[tuple] = []
-    state = checkpoint.load(device.name)
-    if state:
-        history = state["history"]
-        restore(model, optimizer, state)
-        log.info("continuing after step %d of %d", len(history), len(steps))
-    progress = Progress(sum(len(s.rows) for s in steps), "examples")
-    progress.resume(sum(len(s.rows) for s in steps[: len(history)]))
+    AdamW, linear decay, gradient clipping, task-homogeneous batches. With `frozen` the encoder
+    is a fixed feature extractor (no dropout, run once per example) and only the heads learn.
 
-    clock = time.monotonic()
-    for number, step in enumerate(steps[len(history) :], len(history)):
-        rate = learning_rate(number, len(steps), settings.learning_rate, settings.warmup)
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        with device.cast():
-            losses = _losses(model, examples[step.task], step, device, features)
-        loss = losses.mean()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, settings.clip)
-        optimizer.step()
-        optimizer.zero_grad()
-        value, then, clock = loss.item(), clock, time.monotonic()
-        speed = len(step.rows) / (clock - then)
-        history.append((number, step.epoch, step.task, value, rate, speed, memory_mb(device)))
-        progress.advance(len(step.rows), f"loss {value:.3f}")
-        if checkpoint.due():
-            checkpoint.save(capture(model, optimizer, history))
-    columns = ["step", "epoch", "task", "loss", "learning_rate", "examples_per_second", "memory_mb"]
-    return pd.DataFrame(history, columns=columns)
+    Returns
+    -------
+    frame : the table `training`, a row per step
+    """
+    rng = np.random.default_rng(derive(seed, "schedule"))
+    steps = schedule(examples, settings.batch_size, settings.epochs, settings.sampling, rng)
+    model.to(device.name)
+    compact = settings.weight_decay == 0 and not frozen
+    with compact_vocabulary(model, examples) if compact else nullcontext(examples) as examples:
+        model.train()
+        model.encoder.requires_grad_(not frozen)
+        features = {t: extract(model, e, device) for t, e in examples.items()} if frozen else None
+        if not frozen:
+            model.attend_for_gradients(device)
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        optimizer = torch.optim.AdamW(parameters, weight_decay=settings.weight_decay, fused=True)
+
+        torch.manual_seed(derive(seed, "dropout"))
+        history: list[tuple] = []
+        state = checkpoint.load(device.name)
+        if state:
+            history = state["history"]
+            restore(model, optimizer, state)
+            log.info("continuing after step %d of %d", len(history), len(steps))
+        progress = Progress(sum(len(s.rows) for s in steps), "examples")
+        progress.resume(sum(len(s.rows) for s in steps[: len(history)]))
+
+        clock = time.monotonic()
+        for number, step in enumerate(steps[len(history) :], len(history)):
+            rate = learning_rate(number, len(steps), settings.learning_rate, settings.warmup)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            with device.cast():
+                losses = _losses(model, examples[step.task], step, device, features)
+            loss = losses.mean()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(parameters, settings.clip)
+            optimizer.step()
+            optimizer.zero_grad()
+            value, then, clock = loss.item(), clock, time.monotonic()
+            speed = len(step.rows) / (clock - then)
+            history.append((number, step.epoch, step.task, value, rate, speed, memory_mb(device)))
+            progress.advance(len(step.rows), f"loss {value:.3f}")
+            if checkpoint.due():
+                checkpoint.save(capture(model, optimizer, history))
+        columns = ["step", "epoch", "task", "loss", "learning_rate", "examples_per_second", "memory_mb"]
+        return pd.DataFrame(history, columns=columns)
 
 
 def _losses(
