@@ -37,6 +37,7 @@ _OWN: dict[str, dict] = {
                    "global_attn_every_n_layers": 2, "local_attention": 8},
     "llama": {"num_key_value_heads": 2},
     "qwen2": {"num_key_value_heads": 2},
+    "qwen3": {"num_key_value_heads": 2, "head_dim": 16},
     "mistral": {"num_key_value_heads": 2},
 }  # fmt: skip
 NATIVE_SIZES = ("distilbert", "gpt2", "openai-gpt")

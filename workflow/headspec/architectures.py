@@ -1,16 +1,19 @@
 """Which transformers can be gated, as data: one line per model type.
 
 Everything here works without torch, so that a wrong model is refused before any job starts.
+docs/architectures.md says how to add a line.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import struct
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from headspec.errors import EncoderError, HeadspecError, listing
+from headspec.errors import EncoderError, HeadspecError, listing, nearest
 from headspec.readers import locate
 from headspec.study import Model, Pooling, Study
 
@@ -19,111 +22,214 @@ from headspec.study import Model, Pooling, Study
 class Architecture:
     """Where a model type's heads meet, and how it is made into a sentence vector.
 
-    `projection` is the name of every attention output projection W_O inside `AutoModel`, with
-    ``*`` for numbers. Its input is (batch, tokens, heads * head size): the one place, in every
-    implementation of attention, where heads are still apart.
+    Attributes
+    ----------
+    projection : name of every attention output projection W_O inside `AutoModel`, ``*`` for numbers
+        Its input is (batch, tokens, heads * head size): the one place, in every implementation of
+        attention, where heads are still apart.
+    pooling : the convention of `pooling: auto`
+        ``first`` goes through the pooler where the weights have one. Decoders need ``last``: only
+        their last token has seen the whole text.
+    reserved : position embeddings that no token gets (RoBERTa's positions begin behind padding's)
     """
 
     projection: str
     pooling: Pooling
+    reserved: int = 0
 
 
 BERT = Architecture("encoder.layer.*.attention.output.dense", "first")
+ROBERTA = Architecture(BERT.projection, "first", reserved=2)
 GPT = Architecture("h.*.attn.c_proj", "last")
 LLAMA = Architecture("layers.*.self_attn.o_proj", "last")
 
 ARCHITECTURES: dict[str, Architecture] = {
     "bert": BERT,
-    "roberta": BERT,
-    "xlm-roberta": BERT,
-    "camembert": BERT,
+    "roberta": ROBERTA,
+    "xlm-roberta": ROBERTA,
+    "camembert": ROBERTA,
     "electra": BERT,
     "deberta": BERT,
-    "deberta-v2": BERT,
+    "deberta-v2": BERT,  # and v3
     "albert": Architecture("encoder.albert_layer_groups.*.albert_layers.*.attention.dense", "first"),
     "distilbert": Architecture("transformer.layer.*.attention.out_lin", "first"),
-    "mpnet": Architecture("encoder.layer.*.attention.attn.o", "mean"),
-    "modernbert": Architecture("layers.*.attn.Wo", "first"),
+    "mpnet": Architecture("encoder.layer.*.attention.attn.o", "mean", reserved=2),
+    "modernbert": Architecture("layers.*.attn.Wo", "mean"),
     "gpt2": GPT,
     "openai-gpt": GPT,
     "llama": LLAMA,
     "qwen2": LLAMA,
+    "qwen3": LLAMA,
     "mistral": LLAMA,
 }
 
-WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+FETCHED = ["*.json", "*.txt", "*.model", "model*.safetensors"]
 
 
 def folder(model: Model, key: str) -> Path:
-    """The local folder of a model's files; a hub model is looked up in, or fetched to, the cache.
+    """Where a model's files are: a local folder, a GGUF file, or a folder of the hub's cache.
 
-    Raises EncoderError where there is no such folder, no safetensors weights, or no connection.
+    Of a hub model the cache is enough, where it has the weights; else they are fetched.
+
+    Raises
+    ------
+    EncoderError
+        Not in the cache, and no connection or no such model.
+    DataError
+        No such package, file or folder.
     """
     if not model.source.startswith("hub:"):
         return locate(model.source, f"{key}.source")
+    found = cached(model)
+    if found:
+        return found
     from huggingface_hub import constants, errors, snapshot_download
 
-    name, _, revision = model.source.removeprefix("hub:").partition("@")
+    name, revision = hub_name(model)
     try:
-        wanted = ["*.json", "*.txt", "*.model", "model*.safetensors"]
-        return Path(snapshot_download(name, revision=revision or None, allow_patterns=wanted))
+        return Path(snapshot_download(name, revision=revision, allow_patterns=FETCHED))
+    except errors.RepositoryNotFoundError:
+        reason = "the hub has no such model, or it needs a login"
+    except errors.RevisionNotFoundError:
+        reason = "the model has no such revision"
     except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, OSError) as error:
-        raise EncoderError(
-            f"{key}.source: '{model.source}' is not in the cache {constants.HF_HUB_CACHE} "
-            f"and cannot be fetched ({type(error).__name__})"
-        ) from None
+        reason = f"no connection to the hub ({type(error).__name__})"
+    raise EncoderError(
+        f"{key}.source: '{model.source}' is not in the cache {constants.HF_HUB_CACHE} (set by HF_HOME) "
+        f"and cannot be fetched: {reason}. With a connection, `hf download {name}"
+        f"{f' --revision {revision}' if revision else ''}` puts it there"
+    )
 
 
-def architecture(path: Path, key: str, source: str) -> Architecture:
-    """The table's entry for the model in folder `path`; EncoderError where it cannot be gated."""
+def cached(model: Model) -> Path | None:
+    """The folder of a hub model in the cache, if it has config and weights; asks no network."""
+    from huggingface_hub import errors, snapshot_download
+
+    name, revision = hub_name(model)
     try:
-        settings = json.loads((path / "config.json").read_text())
-    except (OSError, ValueError) as error:
-        raise EncoderError(f"{key}.source: '{source}' has no readable config.json ({error})") from None
-    kind = settings.get("model_type")
+        path = Path(snapshot_download(name, revision=revision, local_files_only=True))
+    except errors.LocalEntryNotFoundError:
+        return None
+    return path if (path / "config.json").exists() and _has_weights(path) else None
+
+
+def hub_name(model: Model) -> tuple[str, str | None]:
+    """Name and revision (a commit, a tag or a branch; None: the main one) of a hub model."""
+    name, _, revision = model.source.removeprefix("hub:").partition("@")
+    return name, revision or None
+
+
+def _has_weights(path: Path) -> bool:
+    """Whether all of the weights are there, in one file or in several."""
+    if (path / "model.safetensors").exists():
+        return True
+    try:
+        index = json.loads((path / "model.safetensors.index.json").read_text())
+    except FileNotFoundError:
+        return False
+    return all((path / name).exists() for name in set(index["weight_map"].values()))
+
+
+def settings(path: Path, key: str, source: str) -> dict[str, Any]:
+    """What the model's own config says; of a GGUF file only its `model_type`."""
+    try:
+        if path.suffix == ".gguf":
+            return {"model_type": _gguf_type(path)}
+        return json.loads((path / "config.json").read_text())
+    except (OSError, ValueError, struct.error) as error:
+        what = "is no GGUF file" if path.suffix == ".gguf" else "has no readable config.json"
+        raise EncoderError(f"{key}.source: '{source}' {what} ({error})") from None
+
+
+def _gguf_type(path: Path) -> str:
+    """`general.architecture`, with which GGUF files begin (reading them whole takes seconds)."""
+    with open(path, "rb") as file:
+        magic, _, _, _, size = struct.unpack("<4sIQQQ", file.read(32))
+        name = file.read(min(size, 64)).decode(errors="replace")
+        kind, length = struct.unpack("<IQ", file.read(12))
+        if magic != b"GGUF" or name != "general.architecture" or kind != 8:
+            raise ValueError("it does not begin with its architecture")
+        return file.read(min(length, 64)).decode(errors="replace")
+
+
+def architecture(path: Path, model: Model, key: str) -> Architecture:
+    """The table's entry for the model at `path`.
+
+    Raises
+    ------
+    EncoderError
+        Its heads cannot be gated, or it has no safetensors or GGUF weights.
+    """
+    own = settings(path, key, model.source)
+    kind = own.get("model_type")
     if kind not in ARCHITECTURES:
         raise EncoderError(
-            f"{key}.source: the heads of '{source}' cannot be gated: its model type is {kind!r}; "
-            f"expected one of {listing(ARCHITECTURES)}"
+            f"{key}.source: the heads of '{model.source}' cannot be gated: its model type is {kind!r}; "
+            f"expected one of {listing(ARCHITECTURES)}.{nearest(str(kind), ARCHITECTURES)} "
+            "docs/architectures.md says how to add one"
         )
-    if not any((path / name).exists() for name in WEIGHTS):
+    if path.is_dir() and not _has_weights(path):
         found = sorted(p.name for p in path.iterdir() if p.suffix in (".bin", ".pt", ".h5", ".gguf"))
-        has = f"; it has {listing(found)}, which is not loaded" if found else ""
-        raise EncoderError(f"{key}.source: '{source}' has no safetensors weights (model.safetensors){has}")
+        has = f"; it has {listing(found)}" if found else ""
+        raise EncoderError(
+            f"{key}.source: '{model.source}' has no safetensors weights (model.safetensors){has}; "
+            "pickled weights are not loaded, a GGUF file is named with its path"
+        )
     return ARCHITECTURES[kind]
 
 
+def check_length(path: Path, model: Model, key: str) -> None:
+    """EncoderError where `max_length` is more tokens than the model at `path` has positions for."""
+    own = settings(path, key, model.source)
+    positions = own.get("max_position_embeddings", own.get("n_positions"))
+    if not positions or not own.get("position_biased_input", True):
+        return  # DeBERTa's are relative
+    longest = positions - ARCHITECTURES[own["model_type"]].reserved
+    if model.max_length > longest:
+        raise EncoderError(
+            f"{key}.max_length: got {model.max_length}, but '{model.source}' has positions for "
+            f"{longest} tokens; expected at most that"
+        )
+
+
 def verify(path: Path, model: Model, key: str) -> None:
-    """EncoderError where the weights in folder `path` are not the ones that the config names."""
+    """EncoderError where the weights at `path` are not the ones that the config names."""
     if model.sha256 is None:
         return
-    if not (path / "model.safetensors").exists():
+    file = path if path.is_file() else path / "model.safetensors"
+    if not file.exists():
         raise EncoderError(
             f"{key}.sha256: the weights of '{model.source}' are in several files, "
             "expected one (model.safetensors)"
         )
-    with open(path / "model.safetensors", "rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    with open(file, "rb") as weights:
+        found = hashlib.file_digest(weights, "sha256").hexdigest()
     if not found.startswith(model.sha256.lower()):
         raise EncoderError(
             f"{key}.sha256: the weights of '{model.source}' have SHA-256 {found}, expected {model.sha256}"
         )
 
 
+def check_model(path: Path, model: Model, key: str) -> None:
+    """EncoderError where the model at `path` cannot be gated, or is not what the config says."""
+    architecture(path, model, key)
+    check_length(path, model, key)
+    verify(path, model, key)
+
+
 def check(study: Study) -> None:
     """Refuse, with one EncoderError for all of them, models that cannot be loaded or gated.
 
-    Hub models are met on loading.
+    A hub model that is not in the cache is met when it is fetched, by the first job that needs it.
     """
     problems = []
     for name, model in study.models.items():
         key = f"models.{name}"
-        if not model.source.startswith("hub:"):
-            try:
-                path = folder(model, key)
-                architecture(path, key, model.source)
-                verify(path, model, key)
-            except HeadspecError as error:
-                problems.append(str(error))
+        try:
+            path = cached(model) if model.source.startswith("hub:") else folder(model, key)
+            if path:
+                check_model(path, model, key)
+        except HeadspecError as error:
+            problems.append(str(error))
     if problems:
         raise EncoderError("\n".join(problems))

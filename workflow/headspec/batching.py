@@ -9,6 +9,9 @@ import numpy as np
 import pandas as pd
 import torch
 
+from headspec.devices import out_of_memory
+from headspec.progress import log
+
 
 @dataclass
 class Batch:
@@ -19,6 +22,12 @@ class Batch:
     token_type_ids: torch.Tensor | None  # (batch, tokens)
     labels: torch.Tensor  # (batch,): class index or score
     rows: np.ndarray  # (batch,): rows of the Examples
+
+    def part(self, rows: slice) -> Batch:
+        """Some of its examples, padded as they are here."""
+        kinds = None if self.token_type_ids is None else self.token_type_ids[rows]
+        mask, labels = self.attention_mask[rows], self.labels[rows]
+        return Batch(self.input_ids[rows], mask, kinds, labels, self.rows[rows])
 
 
 class Examples:
@@ -58,19 +67,44 @@ class Examples:
 
         return Batch(put(ids), put(mask), put(kinds) if self.kinds else None, put(self.label[rows]), rows)
 
-    def in_length_order(self, rows: np.ndarray, tokens: int, largest: int = 256) -> list[np.ndarray]:
-        """`rows` as batches of similar length, of at most `tokens` tokens with their padding.
+    def in_length_order(self, rows: np.ndarray, tokens: int) -> LengthOrder:
+        """`rows` as batches of similar length, of at most `tokens` tokens with their padding."""
+        return LengthOrder(rows[np.argsort(-self.lengths[rows], kind="stable")], self.lengths, tokens)
 
-        For evaluation, where the order of examples does not matter. Longest first, so that a
-        batch that does not fit into memory is met at once.
-        """
-        order = rows[np.argsort(-self.lengths[rows], kind="stable")]
-        batches, start = [], 0
-        while start < len(order):
-            size = min(max(1, tokens // int(self.lengths[order[start]])), largest)
-            batches.append(order[start : start + size])
-            start += size
-        return batches
+
+class LengthOrder:
+    """Batches for evaluation, where the order of examples does not matter; an iterator of rows.
+
+    Longest first, so that a batch that does not fit into memory is met at once. After `halve` it
+    comes again, and all others with it, in half the size.
+    """
+
+    LARGEST = 256  # examples
+
+    def __init__(self, order: np.ndarray, lengths: np.ndarray, tokens: int) -> None:
+        self.order, self.lengths, self.tokens = order, lengths, tokens
+        self.start = self.end = 0
+
+    def __iter__(self) -> LengthOrder:
+        return self
+
+    def __next__(self) -> np.ndarray:
+        if self.end == len(self.order):
+            raise StopIteration
+        self.start = self.end
+        size = min(max(1, self.tokens // int(self.lengths[self.order[self.start]])), self.LARGEST)
+        self.end = min(self.start + size, len(self.order))
+        return self.order[self.start : self.end]
+
+    def halve(self, error: Exception) -> None:
+        """After `error` in computing a batch; raises it where smaller batches are of no help."""
+        size = self.end - self.start
+        if size == 1 or not out_of_memory(error):
+            raise error
+        self.tokens = size * int(self.lengths[self.order[self.start]]) // 2
+        self.end = self.start
+        torch.cuda.empty_cache()
+        log.info("out of memory: batches of %d tokens from here", self.tokens)
 
 
 def buckets(lengths: np.ndarray, size: int, rng: np.random.Generator, pool: int = 50) -> list[np.ndarray]:

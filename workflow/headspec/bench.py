@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -224,7 +224,7 @@ def pruning_rows(work: Workload, build: Build, device: Device, rounds: int) -> I
     rng = np.random.default_rng(0)
     grid = rng.random((ours.gates.layers, ours.gates.heads))
     planned = masks({work.task: grid}, 0.3, [0.3], draws=2, seed=0)
-    precisions = {own.precision: own for own in (device, Device(device.name, None))}
+    precisions = {own.precision: own for own in (device, replace(device, autocast=None))}
     contenders: list[Callable[[], np.ndarray]] = [
         partial(predictions_one_by_one, plain, work.task, work.score, planned, own)
         for own in precisions.values()

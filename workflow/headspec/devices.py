@@ -50,6 +50,7 @@ class Device:
 
     name: str
     autocast: str | None
+    tokens: int = 2048  # per batch, padding included, where the batch does not change the result
 
     def cast(self):
         """The autocast context of this device's precision."""
@@ -59,22 +60,24 @@ class Device:
         return torch.autocast(self.name, dtype, enabled=dtype is not None)
 
     @property
-    def tokens(self) -> int:
-        """Tokens per batch, padding included, where the batch does not change the result."""
-        return 32_768 if self.name == "cuda" else 2048
-
-    @property
     def precision(self) -> str:
         return "bf16" if self.autocast else "fp32"
 
 
-def prepare(precision: str, threads: int) -> Device:
+def out_of_memory(error: Exception) -> bool:
+    """Whether memory, of the GPU or of the machine, was not enough."""
+    words = f"{type(error).__name__}: {error}"  # on a CPU, torch raises a RuntimeError
+    return isinstance(error, MemoryError) or "OutOfMemory" in words or "can't allocate memory" in words
+
+
+def prepare(precision: str, threads: int, parts: int = 1) -> Device:
     """The device for this process, with `threads` CPU threads.
 
     Parameters
     ----------
     precision : {"auto", "fp32", "bf16"}
         `auto` is bf16 where the hardware multiplies in it, else fp32.
+    parts : by how much batches are to be smaller, after an attempt that ran out of memory
     """
     lease()
     import torch
@@ -87,4 +90,5 @@ def prepare(precision: str, threads: int) -> Device:
         else:
             native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
         precision = "bf16" if native else "fp32"
-    return Device(name, "bfloat16" if precision == "bf16" else None)
+    autocast = "bfloat16" if precision == "bf16" else None
+    return Device(name, autocast, max(1, (32_768 if name == "cuda" else 2048) // parts))

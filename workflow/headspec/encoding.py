@@ -2,27 +2,59 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from tokenizers import processors
+from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
 
 from headspec.architectures import folder
+from headspec.encoders import location
 from headspec.errors import EncoderError
 from headspec.study import Model
 
 
 def tokenizer(model: Model, key: str) -> PreTrainedTokenizerBase:
-    """The model's own tokenizer; EncoderError, naming `key`, where it has none that works here."""
+    """The model's own tokenizer, which gives token types if and only if the model takes them.
+
+    EncoderError, naming `key`, where it has none that works here.
+    """
     path = folder(model, key)
     try:
-        found = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+        found = AutoTokenizer.from_pretrained(**location(path), trust_remote_code=False)
+        types = 0 if path.is_file() else _token_types(path)
     except Exception as error:
+        reason = str(error).strip().split("\n")[0]
         raise EncoderError(
-            f"{key}.source: the tokenizer of '{model.source}' cannot be loaded: {error}"
+            f"{key}.source: the tokenizer of '{model.source}' cannot be loaded: {reason}"
         ) from None
     if not found.is_fast:
         raise EncoderError(f"{key}.source: '{model.source}' has no fast tokenizer (tokenizer.json)")
+    found.model_input_names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (types > 1)
+    if not found.num_special_tokens_to_add(pair=True):
+        delimit(found)
     return found
+
+
+def _token_types(path: Path) -> int:
+    config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    return getattr(config, "type_vocab_size", 0)
+
+
+def delimit(tokenizer: PreTrainedTokenizerBase) -> None:
+    """End every text with a token, where the tokenizer has no special tokens in texts (GPT, GPT-2, Qwen).
+
+    Without it the two texts of a pair would run into one another. The token is the separator, or
+    the end of a text, or (GPT, which has neither, and whose byte pairs hardly leave a word unknown)
+    the unknown word; fine-tuning gives it its new meaning, as with the delimiter of Radford et al. 2018.
+    """
+    end = tokenizer.sep_token or tokenizer.eos_token or tokenizer.unk_token
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single=["$A", end],
+        pair=["$A", end, "$B:1", f"{end}:1"],
+        special_tokens=[(end, tokenizer.convert_tokens_to_ids(end))],
+    )
 
 
 def encode(

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec.batching import Examples
+from headspec.batching import Batch, Examples
 from headspec.devices import Device
 from headspec.multitask import MultiTask
 from headspec.progress import Progress
@@ -39,15 +39,13 @@ def gate_gradients(
     gradients = np.empty((len(rows), gates.layers, gates.heads), dtype=np.float32)
     place = {row: i for i, row in enumerate(rows)}
     try:
-        for part in examples.in_length_order(rows, device.tokens):
-            batch = examples.batch(part, device.name)
-            gates.values = torch.ones(
-                len(part), gates.layers, gates.heads, device=device.name, requires_grad=True
-            )
-            with device.cast():
-                loss = model.losses(task, model.pool(batch), batch.labels).sum()
-            (gradient,) = torch.autograd.grad(loss, gates.values)
-            gradients[[place[row] for row in part]] = gradient.cpu().numpy()
+        for part in (batches := examples.in_length_order(rows, device.tokens)):
+            try:
+                gradient = _gradients_of_a_batch(model, task, examples.batch(part, device.name), device)
+            except RuntimeError as error:
+                batches.halve(error)
+                continue
+            gradients[[place[row] for row in part]] = gradient
             if progress:
                 progress.advance(len(part), task)
     finally:
@@ -56,6 +54,15 @@ def gate_gradients(
         for parameter, wanted in zip(model.parameters(), learning, strict=True):
             parameter.requires_grad_(wanted)
     return gradients
+
+
+def _gradients_of_a_batch(model: MultiTask, task: str, batch: Batch, device: Device) -> np.ndarray:
+    shape = (len(batch.rows), model.gates.layers, model.gates.heads)
+    model.gates.values = torch.ones(shape, device=device.name, requires_grad=True)
+    with device.cast():
+        loss = model.losses(task, model.pool(batch), batch.labels).sum()
+    (gradient,) = torch.autograd.grad(loss, model.gates.values)
+    return gradient.cpu().numpy()
 
 
 def importance(

@@ -9,13 +9,25 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional as F
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from headspec.batching import Batch
 from headspec.devices import Device
 from headspec.encoders import pretrained
 from headspec.gates import HeadGates
 from headspec.tables import atomic
+
+#: what configs call the dropout before a classifier, the more special name first
+DROPOUTS = [
+    "classifier_dropout", "classifier_dropout_prob", "cls_dropout", "seq_classif_dropout",
+    "hidden_dropout_prob", "resid_pdrop",
+]  # fmt: skip
+
+
+def classifier_dropout(config: PreTrainedConfig) -> float:
+    """The dropout that the architecture has before a classifier; 0 where it knows none (Llama)."""
+    rates = [getattr(config, name, None) for name in DROPOUTS]
+    return next((rate for rate in rates if rate is not None), 0.0)
 
 
 class MultiTask(nn.Module):
@@ -35,7 +47,7 @@ class MultiTask(nn.Module):
         self.encoder, self.pooling, self.classes = encoder, pooling, classes
         self.gates = HeadGates(encoder)
         hidden = encoder.config.hidden_size
-        self.dropout = nn.Dropout(getattr(encoder.config, "hidden_dropout_prob", 0.1))
+        self.dropout = nn.Dropout(classifier_dropout(encoder.config))
         # a list, because a task may have a name that a module may not
         self.heads = nn.ModuleList()
         for names in classes.values():

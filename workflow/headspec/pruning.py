@@ -51,14 +51,18 @@ def predictions(
     progress = Progress(sum(len(rows) * len(which) for _, rows, which in work), "masked examples")
     with device.cast():  # one context, so that weights are cast once
         for task, rows, which in work:
-            for part in examples[task].in_length_order(rows, device.tokens):
+            for part in (batches := examples[task].in_length_order(rows, device.tokens)):
                 batch = examples[task].batch(part, device.name)
                 under = []
-                for i in which:
-                    model.gates.values = gates[i]
-                    under.append(model.predictions(task, model.pool(batch)))
-                    progress.advance(len(part), task)
+                try:
+                    for i in which:
+                        model.gates.values = gates[i]
+                        under.append(model.predictions(task, model.pool(batch)))
+                except RuntimeError as error:
+                    batches.halve(error)
+                    continue
                 found[task][np.ix_(np.array(which), part)] = torch.stack(under).cpu().numpy()
+                progress.advance(len(part) * len(which), task)
     model.gates.values = None
     return found
 

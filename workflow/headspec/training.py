@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec.batching import Examples, Step, schedule
+from headspec.accumulation import backward, random_state, set_random_state
+from headspec.batching import Batch, Examples, Step, schedule
 from headspec.devices import Device
 from headspec.multitask import MultiTask
 from headspec.progress import Progress, log
@@ -102,11 +103,17 @@ def train(
     seed: int,
     device: Device,
     checkpoint: Checkpoint,
+    parts: int = 1,
 ) -> pd.DataFrame:
     """Fine-tune `model` on `examples`; resumes from `checkpoint` to the same result.
 
     AdamW, linear decay, gradient clipping, task-homogeneous batches. With `frozen` the encoder
     is a fixed feature extractor (no dropout, run once per example) and only the heads learn.
+
+    Parameters
+    ----------
+    parts : pieces in which a batch goes through the encoder, to save memory; the step is the same.
+        It grows where memory is not enough.
 
     Returns
     -------
@@ -140,10 +147,7 @@ def train(
             rate = learning_rate(number, len(steps), settings.learning_rate, settings.warmup)
             for group in optimizer.param_groups:
                 group["lr"] = rate
-            with device.cast():
-                losses = _losses(model, examples[step.task], step, device, features)
-            loss = losses.mean()
-            loss.backward()
+            loss, parts = _backward(model, examples[step.task], step, device, features, parts)
             torch.nn.utils.clip_grad_norm_(parameters, settings.clip)
             optimizer.step()
             optimizer.zero_grad()
@@ -157,14 +161,22 @@ def train(
         return pd.DataFrame(history, columns=columns)
 
 
-def _losses(
-    model: MultiTask, examples: Examples, step: Step, device: Device, features: dict[str, torch.Tensor] | None
-) -> torch.Tensor:
-    if features is not None:
-        labels = torch.from_numpy(examples.label[step.rows]).to(device.name)
-        return model.losses(step.task, features[step.task][step.rows], labels)
+def _backward(
+    model: MultiTask,
+    examples: Examples,
+    step: Step,
+    device: Device,
+    features: dict[str, torch.Tensor] | None,
+    parts: int,
+) -> tuple[torch.Tensor, int]:
+    """The step's mean loss, with its gradients in the weights; in how many parts that took."""
+
+    def losses(batch: Batch) -> torch.Tensor:
+        pooled = model.pool(batch) if features is None else features[step.task][batch.rows]
+        return model.losses(step.task, pooled, batch.labels)
+
     batch = examples.batch(step.rows, device.name)
-    return model.losses(step.task, model.pool(batch), batch.labels)
+    return backward(losses, batch, list(model.parameters()), parts if features is None else 1, device)
 
 
 @torch.no_grad()
@@ -173,8 +185,11 @@ def extract(model: MultiTask, examples: Examples, device: Device) -> torch.Tenso
     model.eval()
     pooled = torch.empty(len(examples), model.encoder.config.hidden_size, device=device.name)
     with device.cast():
-        for rows in examples.in_length_order(np.arange(len(examples)), device.tokens):
-            pooled[rows] = model.pool(examples.batch(rows, device.name)).float()
+        for rows in (batches := examples.in_length_order(np.arange(len(examples)), device.tokens)):
+            try:
+                pooled[rows] = model.pool(examples.batch(rows, device.name)).float()
+            except RuntimeError as error:
+                batches.halve(error)
     model.train()
     return pooled
 
@@ -182,19 +197,14 @@ def extract(model: MultiTask, examples: Examples, device: Device) -> torch.Tenso
 def capture(model: MultiTask, optimizer: torch.optim.Optimizer, history: list[tuple]) -> dict:
     state = {
         "model": model.state_dict(), "optimizer": optimizer.state_dict(), "history": history,
-        "rng": torch.get_rng_state(),
     }  # fmt: skip
-    if torch.cuda.is_available():
-        state["cuda_rng"] = torch.cuda.get_rng_state()
-    return state
+    return state | random_state()
 
 
 def restore(model: MultiTask, optimizer: torch.optim.Optimizer, state: dict) -> None:
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
-    torch.set_rng_state(state["rng"])
-    if "cuda_rng" in state:
-        torch.cuda.set_rng_state(state["cuda_rng"])
+    set_random_state(state)
 
 
 def memory_mb(device: Device) -> float:

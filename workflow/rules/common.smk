@@ -91,6 +91,16 @@ def source_files(wildcards) -> list:
     return [os.path.relpath(path) for path in readers.files(task)]
 
 
+def parts(wildcards, attempt: int) -> int:
+    """Resource: by how much batches are smaller, in case memory ran out; the numbers stay the same."""
+    return 2 ** (attempt - 1)
+
+
+def larger(wildcards, attempt: int) -> int:
+    """Resource: memory of a job that runs a model, in MB."""
+    return 12000 * attempt
+
+
 def source_version(wildcards) -> str:
     task = STUDY.tasks[wildcards.task]
     return readers.version(task) if task.source else ""

@@ -17,7 +17,8 @@ rule importance:
     threads: THREADS
     resources:
         gpu=GPU,
-        mem_mb=12000,
+        mem_mb=larger,
+        parts=parts,
         runtime=4 * 60,
     params:
         study=STUDY.study,

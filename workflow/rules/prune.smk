@@ -19,7 +19,8 @@ rule prune:
     threads: THREADS
     resources:
         gpu=GPU,
-        mem_mb=12000,
+        mem_mb=larger,
+        parts=parts,
         runtime=8 * 60,
     params:
         study=STUDY.study,

@@ -23,7 +23,8 @@ rule train:
     threads: THREADS
     resources:
         gpu=GPU,
-        mem_mb=12000,
+        mem_mb=larger,
+        parts=parts,
         runtime=24 * 60,
         checkpoint_seconds=round(60 * STUDY.training.checkpoint_minutes),
     params:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
-from headspec import tables
+from headspec import architectures, tables
 from headspec.encoding import encode, tokenizer
 from headspec.progress import log, stage
 from headspec.study import Model
@@ -13,7 +13,9 @@ from headspec.study import Model
 with stage(snakemake.log[0], f"encode {snakemake.wildcards.model} {snakemake.wildcards.task}"):
     params = snakemake.params
     model = Model(**params.model)
-    own = tokenizer(model, f"models.{snakemake.wildcards.model}")
+    key = f"models.{snakemake.wildcards.model}"
+    architectures.check_model(architectures.folder(model, key), model, key)  # hub models are new here
+    own = tokenizer(model, key)
     for source, target in zip(snakemake.input, snakemake.output, strict=True):
         classes = tables.footer(source)["classes"]
         frame, truncated = encode(own, tables.read(source), model.max_length, classes)

@@ -17,7 +17,7 @@ from headspec.seeds import derive
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake.log[0], "importance {model}/{mixture}/{method}/seed{seed}".format(**wildcards)):
-    device = devices.prepare(params.precision, snakemake.threads)
+    device = devices.prepare(params.precision, snakemake.threads, snakemake.resources.parts)
     seed = int(wildcards.seed)
     model = MultiTask.load(Path(snakemake.input.model).parent)
     examples = {

@@ -16,7 +16,7 @@ from headspec.pruning import predictions, predictions_table, pruning_table
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake.log[0], "prune {model}/{mixture}/{method}/seed{seed}".format(**wildcards)):
-    device = devices.prepare(params.precision, snakemake.threads)
+    device = devices.prepare(params.precision, snakemake.threads, snakemake.resources.parts)
     seed, pruning = int(wildcards.seed), params.pruning
     model = MultiTask.load(Path(snakemake.input.model).parent)
     examples = {

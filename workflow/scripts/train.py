@@ -19,7 +19,7 @@ from headspec.training import Checkpoint, exclusive, train
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".format(**wildcards)):
-    device = devices.prepare(params.precision, snakemake.threads)
+    device = devices.prepare(params.precision, snakemake.threads, snakemake.resources.parts)
     examples = {t: Examples(tables.read(p)) for t, p in zip(params.tasks, snakemake.input, strict=True)}
     classes = {t: tables.footer(p)["classes"] for t, p in zip(params.tasks, snakemake.input, strict=True)}
     seed = int(wildcards.seed)
@@ -41,6 +41,7 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
             seed,
             device,
             checkpoint,
+            snakemake.resources.parts,
         )
         model.save(Path(snakemake.output.model).parent)
         footer = tables.provenance(

@@ -1,0 +1,241 @@
+"""Every architecture from its files to a dissociation, and what each of them needs to be right."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+import tiny
+from headspec import tables
+from headspec.accumulation import backward
+from headspec.architectures import ARCHITECTURES, check
+from headspec.batching import Examples
+from headspec.encoders import load
+from headspec.encoding import encode, tokenizer
+from headspec.errors import EncoderError
+from headspec.multitask import MultiTask, classifier_dropout
+from headspec.study import Model
+from headspec.validation import load as study
+from models import MODELS, make
+from studies import CONFIG, Folder
+from test_encoding import table
+
+#: model: its convention
+POOLING = dict.fromkeys(MODELS, "first") | dict.fromkeys(("mpnet", "modernbert"), "mean")
+POOLING |= dict.fromkeys(("gpt2", "openai-gpt", "llama", "qwen2", "qwen3", "mistral"), "last")
+TWO_TYPES = {"bert", "tinybert", "electra", "albert"}
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory) -> Path:
+    """A folder with every model."""
+    folder = tmp_path_factory.mktemp("models")
+    for name in MODELS:
+        make(name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def finished(made, tmp_path_factory) -> Folder:
+    """One study of all of them, from texts to dissociation; one pools in another way."""
+    folder = Folder.new(tmp_path_factory.mktemp("architectures") / "study")
+    models = {name: {"source": str(made / name), "max_length": 16} for name in MODELS}
+    models["gpt2-mean"] = models["gpt2"] | {"pooling": "mean"}
+    folder.write(
+        CONFIG
+        | {
+            "seeds": [0],
+            "methods": ["tuned"],
+            "models": models,
+            "mixtures": {"pairs": ["tone", "match"]},
+            "training": {"epochs": 3, "batch_size": 16, "learning_rate": 3e-3},
+            "pruning": {"fraction": 0.3, "fractions": [0.5], "draws": 2},
+        }
+    )
+    folder.snakemake("results/tiny/tables/dissociation.parquet")
+    return folder
+
+
+def test_the_table_is_tested_whole():
+    assert {kind for kind, _, _ in MODELS.values()} == set(ARCHITECTURES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*MODELS, "gpt2-mean"])
+def test_the_whole_path(finished, name):
+    run = finished.results / "runs" / name / "tone+match" / "tuned" / "seed0"
+    heads = json.loads((run / "model" / "heads.json").read_text())
+    assert heads["pooling"] == POOLING.get(name, "mean")
+    history = tables.read(run / "training.parquet")
+    assert history["loss"].tail(10).mean() < history["loss"].head(10).mean()
+    importance = tables.read(run / "importance.parquet")
+    assert set(zip(importance["layer"], importance["head"], strict=True)) == {
+        (layer, head) for layer in range(tiny.LAYERS) for head in range(tiny.HEADS)
+    }
+    assert (importance.groupby(["task", "layer", "head"])["importance"].mean() > 0).all()
+    pruning = tables.read(run / "pruning.parquet")
+    assert set(pruning["pruned_for"]) == {"none", "tone", "match", "random", "random_by_layer"}
+    dissociation = tables.read(finished.results / "tables" / "dissociation.parquet")
+    own = dissociation[dissociation["model"] == name]
+    assert set(own["task"]) == {"tone", "match"} and np.isfinite(own["dissociation"]).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_pairs_in_tokens(finished, made, name):
+    """Two texts are kept apart; token types are there for the models that take them."""
+    frame = tables.read(finished.results / "encoded" / name / "match" / "train.parquet")
+    assert frame["token_type_ids"].isna().all() == (name not in TWO_TYPES)
+    if name in TWO_TYPES:
+        assert set(frame["token_type_ids"][0]) == {0, 1}
+    own = tokenizer(Model(source=str(made / name), max_length=16), "m")
+    together, apart = own("the old house boat"), own("the old house", "boat")
+    assert len(apart["input_ids"]) > len(together["input_ids"])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_padding_does_not_matter(made, name):
+    """A text's vector is that of the text alone, whatever it is padded with and for."""
+    model = Model(source=str(made / name), max_length=16)
+    own = MultiTask(*load(model, "m"), {"a": ["x", "y"]}).eval()
+    rows = table(
+        ("the old house saw our boat", "the tree", "x"), ("tree", "moss", "y"), ("our day", "the", "x")
+    )
+    frame, _ = encode(tokenizer(model, "m"), rows, 16, ["x", "y"])
+    examples = Examples(frame)
+    with torch.no_grad():
+        together = own.pool(examples.batch(np.arange(3)))
+        alone = torch.cat([own.pool(examples.batch(np.array([i]))) for i in range(3)])
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
+
+
+#: models whose classifiers in transformers are linear on the same vector: name of the linear layer
+CLASSIFIERS = {"bert": "classifier", "albert": "classifier", "gpt2": "score", "openai-gpt": "score",
+               "llama": "score", "qwen2": "score", "qwen3": "score", "mistral": "score"}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_logits_are_those_of_transformers(made, name):
+    """Its sequence classifier finds the same vector, padding on its own side with its own token."""
+    model = Model(source=str(made / name), max_length=16)
+    own = MultiTask(*load(model, "m"), {"a": ["x", "y"]}).eval()
+    theirs = AutoModelForSequenceClassification.from_pretrained(made / name, num_labels=2).eval()
+    linear = theirs.get_submodule(CLASSIFIERS[name])
+    own.heads[0].load_state_dict({"bias": torch.zeros(2)} | linear.state_dict())
+    if linear.bias is not None:
+        torch.nn.init.zeros_(linear.bias), torch.nn.init.zeros_(own.heads[0].bias)
+    rows = table(("the old house saw our boat", None, "x"), ("tree", None, "y"))
+    tokens = tokenizer(model, "m")
+    examples = Examples(encode(tokens, rows, 16, ["x", "y"])[0])
+    tokens.pad_token, tokens.padding_side = tokens.pad_token or tokens.convert_ids_to_tokens(5), "right"
+    theirs.config.pad_token_id = theirs.config.get_text_config().pad_token_id = tokens.pad_token_id
+    batch = tokens(rows["text_a"].tolist(), padding=True, return_tensors="pt")
+    with torch.no_grad():
+        found = own.logits("a", own.pool(examples.batch(np.arange(2))))
+        torch.testing.assert_close(found, theirs(**batch).logits, rtol=1e-4, atol=1e-5)
+
+
+def test_decoders_end_a_text_where_their_tokenizer_does_not(made):
+    for name, end in {"gpt2": "<|endoftext|>", "openai-gpt": "<unk>", "qwen2": "<|endoftext|>"}.items():
+        own = tokenizer(Model(source=str(made / name), max_length=16), "m")
+        number = own.convert_tokens_to_ids(end)
+        single, pair = own("the old house")["input_ids"], own("the house", "boat")["input_ids"]
+        assert single.count(number) == 1 and single[-1] == number, name
+        assert pair.count(number) == 2 and pair[-1] == number, name
+        plain = AutoTokenizer.from_pretrained(made / name)
+        assert plain("the old house")["input_ids"] == single[:-1], name
+
+
+def test_truncated_texts_keep_their_ends(made):
+    own = tokenizer(Model(source=str(made / "gpt2"), max_length=8), "m")
+    frame, truncated = encode(own, table(("the boat " * 9, "the tree " * 9, "x")), 8, ["x", "y"])
+    end = own.convert_tokens_to_ids("<|endoftext|>")
+    assert truncated == 1 and len(frame["input_ids"][0]) == 8
+    assert [i for i, token in enumerate(frame["input_ids"][0]) if token == end] == [3, 7]
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_a_batch_in_parts_has_the_same_gradients(kind):
+    """With dropout, and with the same random numbers afterwards."""
+    dropout = {"attention_dropout": 0.2} if tiny.encoder(kind).config.model_type in ("llama", "qwen2") else {}
+    found = {}
+    for parts in (1, 2, 3):
+        torch.manual_seed(1)
+        own = MultiTask(tiny.encoder(kind, **dropout), ARCHITECTURES[kind].pooling, {"a": ["x", "y"]}).train()
+        own.attend_for_gradients(tiny.CPU)
+        batch = tiny.examples(7).batch(np.arange(7))
+        torch.manual_seed(5)
+        learning = list(own.parameters())
+        loss, _ = backward(
+            lambda b, o=own: o.losses("a", o.pool(b), b.labels), batch, learning, parts, tiny.CPU
+        )
+        gradients = [p.grad.flatten() for p in own.parameters() if p.grad is not None]
+        found[parts] = loss, torch.cat(gradients), torch.rand(1)
+    for parts in (2, 3):
+        torch.testing.assert_close(found[parts][0], found[1][0])
+        scale = found[1][1].abs().max()
+        torch.testing.assert_close(found[parts][1] / scale, found[1][1] / scale, rtol=0, atol=2e-6)
+        assert torch.equal(found[parts][2], found[1][2])
+
+
+def test_dropout_of_a_classifier_is_the_architectures():
+    rates = {kind: classifier_dropout(tiny.encoder(kind).config) for kind in ARCHITECTURES}
+    assert rates["bert"] == rates["roberta"] == rates["gpt2"] == 0.1
+    assert rates["distilbert"] == 0.2 and rates["albert"] == 0.1
+    assert rates["llama"] == rates["modernbert"] == 0.0
+    assert classifier_dropout(tiny.encoder("bert", classifier_dropout=0.3).config) == 0.3
+
+
+# --- refusals, before anything runs
+
+
+def refused(folder: Path, **settings) -> str:
+    config = CONFIG | {"models": {"own": {"source": str(folder), **settings}}}
+    with pytest.raises(EncoderError) as caught:
+        check(study(config))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "longest"), [("bert", 64), ("gpt2", 64), ("roberta", 62), ("mpnet", 62)])
+def test_more_tokens_than_positions_are_refused(made, name, longest):
+    """Positions of RoBERTa and MPNet begin behind those of padding."""
+    own = MultiTask(*load(Model(source=str(made / name), max_length=longest), "m"), {"a": ["x", "y"]}).eval()
+    ids = torch.full((1, longest), 5)
+    assert own.encoder(input_ids=ids).last_hidden_state.shape[1] == longest
+    with pytest.raises((IndexError, RuntimeError)):
+        own.encoder(input_ids=torch.full((1, longest + 1), 5))
+    message = refused(made / name, max_length=longest + 1)
+    assert (
+        message.startswith(f"models.own.max_length: got {longest + 1}, ") and f"{longest} tokens" in message
+    )
+
+
+def test_relative_positions_have_no_end(made):
+    check(study(CONFIG | {"models": {"own": {"source": str(made / "deberta-v3"), "max_length": 128}}}))
+
+
+def test_a_model_type_that_is_nearly_known(made, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "robert"}))
+    message = refused(tmp_path)
+    assert "Did you mean 'roberta'?" in message and "docs/architectures.md" in message
+
+
+def gguf(path: Path, architecture: str) -> Path:
+    """The first bytes of a GGUF file."""
+    key, value = b"general.architecture", architecture.encode()
+    head = struct.pack("<4sIQQQ", b"GGUF", 3, 0, 1, len(key)) + key
+    path.write_bytes(head + struct.pack("<IQ", 8, len(value)) + value)
+    return path
+
+
+def test_gguf_files_are_known_by_their_first_bytes(tmp_path):
+    check(study(CONFIG | {"models": {"own": {"source": str(gguf(tmp_path / "a.gguf", "llama"))}}}))
+    assert "model type is 'mamba'" in refused(gguf(tmp_path / "b.gguf", "mamba"))
+    (tmp_path / "c.gguf").write_bytes(b"not what it says")
+    assert "is no GGUF file" in refused(tmp_path / "c.gguf")
