@@ -187,9 +187,9 @@ class Folder:
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
 
-    def snakemake(self, *arguments: str, fails: bool = False) -> str:
+    def snakemake(self, *arguments: str, fails: bool = False, **environment: str) -> str:
         """What `snakemake` prints; it has to succeed, or to fail."""
-        process = self.start(*arguments)
+        process = self.start(*arguments, **environment)
         output, _ = process.communicate()
         assert bool(process.returncode) == fails, output
         return output

@@ -102,7 +102,7 @@ def test_pickled_weights_are_not_loaded(folder):
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
     message = refused(folder)
-    assert "no safetensors weights" in message and "pytorch_model.bin" in message
+    assert "no whole safetensors weights" in message and "pytorch_model.bin" in message
 
 
 def test_remote_code_is_not_run(folder):

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 from headspec import training
 from headspec.batching import Examples, buckets, schedule
+from headspec.importance import gate_gradients
+from headspec.masks import Mask
 from headspec.multitask import MultiTask
+from headspec.pruning import predictions
 from headspec.study import Training
 from headspec.training import Checkpoint, learning_rate, train
 from tiny import CPU, encoder, examples
@@ -92,6 +95,58 @@ def test_training_learns(tmp_path):
     checkpoint = Checkpoint(tmp_path / "c.pt", "", 1e9)
     history = train(own, {"a": Examples(frame)}, settings, False, 0, CPU, checkpoint)
     assert history["loss"].tail(15).mean() < 0.5 * history["loss"].head(15).mean()
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    """From the 9th batch on, one of more than 3 examples does not fit."""
+    pool, seen = MultiTask.pool, []
+
+    def limited(self, batch):
+        seen.append(len(batch.rows))
+        if len(seen) > 8 and seen[-1] > 3:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB")
+        return pool(self, batch)
+
+    monkeypatch.setattr(MultiTask, "pool", limited)
+    return seen
+
+
+def test_when_memory_runs_out_the_numbers_are_the_same(tmp_path, request):
+    """With dropout; the steps have the same batches, in parts."""
+    plain, limited = model(), model()
+    history = run(tmp_path, plain)
+    seen = request.getfixturevalue("little_memory")
+    again = run(tmp_path, limited)
+    assert max(seen[:8]) == 8 and sum(size > 3 for size in seen[8:]) == 2 and max(seen[-20:]) == 2
+    assert again["loss"].to_numpy() == pytest.approx(history["loss"].to_numpy(), rel=1e-4)
+    for name, value in weights(plain).items():
+        torch.testing.assert_close(limited.state_dict()[name], value, rtol=2e-3, atol=1e-4, msg=name)
+
+
+def test_importance_and_pruning_take_smaller_batches_when_memory_runs_out(request):
+    own, data = model().eval(), examples(40)
+    rows, masks = np.arange(40), [Mask("none", None, None, None, np.zeros((3, 4), dtype=bool))]
+    gradients = gate_gradients(own, "a", data, rows, CPU)
+    found = predictions(own, {"a": data}, masks, CPU)["a"]
+    seen = request.getfixturevalue("little_memory")
+    seen += [0] * 8
+    np.testing.assert_allclose(gate_gradients(own, "a", data, rows, CPU), gradients, rtol=1e-4, atol=1e-6)
+    assert max(seen[8:]) == 40
+    np.testing.assert_array_equal(predictions(own, {"a": data}, masks, CPU)["a"], found)
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("of 1 example"), RuntimeError("another")])
+def test_errors_that_smaller_batches_do_not_help_are_raised(tmp_path, monkeypatch, error):
+    def fail(self, batch):
+        raise error
+
+    own = model().eval()
+    monkeypatch.setattr(MultiTask, "pool", fail)
+    with pytest.raises(type(error), match=str(error)):
+        gate_gradients(own, "a", examples(4), np.arange(4), CPU)
+    with pytest.raises(type(error), match=str(error)):
+        run(tmp_path, own)
 
 
 def test_frozen_training_moves_only_the_heads(tmp_path):

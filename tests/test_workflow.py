@@ -303,7 +303,9 @@ def fault(event, arguments):
     if event == "os.rename" and str(arguments[1]).endswith(name):
         seen += 1
         if seen == int(times):
-            os.killpg(0, signal.SIGKILL) if what == "kill" else os.kill(os.getpid(), signal.SIGSTOP)
+            group, whole = {"kill": (os.getpgid(0), True)}.get(what, (os.getpid(), False))
+            number = signal.SIGSTOP if what == "stop" else signal.SIGKILL
+            os.killpg(group, number) if whole else os.kill(group, number)
 sys.addaudithook(fault)
 """
 TIMES = ["examples_per_second", "memory_mb"]
@@ -423,6 +425,24 @@ def test_a_job_left_running_is_waited_for(finished, interruptible):
     assert contents(run) == expected
 
 
+def test_a_job_killed_for_its_memory_is_tried_again_with_smaller_batches(finished, interruptible):
+    """As a cluster kills it: the next attempt continues, in parts, and finds the same numbers."""
+    study, run = interruptible, interruptible.results / PAIR / "tuned" / "seed0"
+    shutil.rmtree(run)
+    target = f"results/tiny/{PAIR}/tuned/seed0/training.parquet"
+    fault = {"FAULT": "checkpoint.pt:60:kill-job", "PYTHONPATH": str(study.path.parent / "fault")}
+    assert "Trying to restart job" in study.snakemake(target, "--retries", "1", **fault)
+    log = (study.results / "logs" / PAIR / "tuned" / "seed0" / "train.log").read_text()
+    assert "continuing after step 59 of 104" in log and "batches in 2 parts" in log
+    expected, found = (
+        tables.read(f.results / PAIR / "tuned" / "seed0" / "training.parquet") for f in (finished, study)
+    )
+    assert found["loss"][:59].equals(expected["loss"][:59])
+    # the parts are rounded otherwise than the whole
+    assert found["loss"].to_numpy() == pytest.approx(expected["loss"].to_numpy(), rel=0.05, abs=0.01)
+    assert not found["loss"].equals(expected["loss"])
+
+
 def test_two_at_once_are_refused(interruptible):
     study = interruptible
     shutil.rmtree(study.results / "data" / "tone")
@@ -465,7 +485,10 @@ WRONG: list[tuple[str, Callable[[Folder], None], str]] = [
      "tasks.tone.text_a: no column 'sentense' in train.parquet; it has sentence, label. "
      "Did you mean 'sentence'?"),
     ("encoder without gates", xlnet, "models.bert.source: the heads of 'models/tiny-bert' cannot be gated"),
-    ("pickled weights", pickled_weights, "models.bert.source: 'models/tiny-bert' has no safetensors weights"),
+    ("pickled weights", pickled_weights,
+     "models.bert.source: 'models/tiny-bert' has no whole safetensors weights"),
+    ("more tokens than positions", setting("models.bert.max_length", 33),
+     "models.bert.max_length: got 33, but 'models/tiny-bert' has positions for 32 tokens"),
     ("repeated task", repeated_task, "tasks.tone: set before, on line"),
 ]  # fmt: skip
 

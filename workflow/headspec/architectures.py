@@ -172,8 +172,8 @@ def architecture(path: Path, model: Model, key: str) -> Architecture:
         found = sorted(p.name for p in path.iterdir() if p.suffix in (".bin", ".pt", ".h5", ".gguf"))
         has = f"; it has {listing(found)}" if found else ""
         raise EncoderError(
-            f"{key}.source: '{model.source}' has no safetensors weights (model.safetensors){has}; "
-            "pickled weights are not loaded, a GGUF file is named with its path"
+            f"{key}.source: '{model.source}' has no whole safetensors weights (model.safetensors) in "
+            f"{path}{has}; pickled weights are not loaded, a GGUF file is named with its path"
         )
     return ARCHITECTURES[kind]
 

@@ -139,6 +139,8 @@ def train(
             history = state["history"]
             restore(model, optimizer, state)
             log.info("continuing after step %d of %d", len(history), len(steps))
+        if parts > 1 and not frozen:
+            log.info("batches in %d parts", parts)
         progress = Progress(sum(len(s.rows) for s in steps), "examples")
         progress.resume(sum(len(s.rows) for s in steps[: len(history)]))
 

@@ -1,6 +1,12 @@
 # Labelled texts, and their tokens for each model.
 
 
+# they fetch what the hub has; on a cluster only the machine that plans may have a network
+localrules:
+    data,
+    encode,
+
+
 rule data:
     input:
         source_files,
