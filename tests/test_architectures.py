@@ -133,7 +133,7 @@ def test_logits_are_those_of_transformers(made, name):
     rows = table(("the old house saw our boat", None, "x"), ("tree", None, "y"))
     tokens = tokenizer(model, "m")
     examples = Examples(encode(tokens, rows, 16, ["x", "y"])[0])
-    tokens.pad_token, tokens.padding_side = tokens.pad_token or tokens.convert_ids_to_tokens(5), "right"
+    tokens.pad_token, tokens.padding_side = tokens.convert_ids_to_tokens(5), "right"  # not in the texts
     theirs.config.pad_token_id = theirs.config.get_text_config().pad_token_id = tokens.pad_token_id
     batch = tokens(rows["text_a"].tolist(), padding=True, return_tensors="pt")
     with torch.no_grad():

@@ -1,8 +1,8 @@
 """An encoder that exists only as an ONNX export, as a folder that a model's `source` can name.
 
-``python -m headspec.from_onnx <file> <folder> <out>`` takes the weights from the ONNX file, and what
-weights do not tell (kind of model, number of heads, activation, tokenizer) from a folder of the same
-kind and vocabulary. Before anything is written, the encoder's hidden states are compared with those
+``python -m headspec.from_onnx <file> <folder> <out>`` takes the weights and the number of layers from
+the ONNX file, and the rest (kind of model, sizes, heads, activation, tokenizer) from a folder of a
+model of that kind. Before anything is written, the encoder's hidden states are compared with those
 that onnxruntime computes from the file.
 """
 
@@ -26,21 +26,11 @@ from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedMode
 from transformers.pytorch_utils import Conv1D
 
 from headspec.architectures import ARCHITECTURES, folder
-from headspec.encoding import tokenizer
 from headspec.errors import EncoderError, HeadspecError, listing
 from headspec.readers import locate
 from headspec.study import Model
 from headspec.tables import atomic
 
-#: sizes that tensors tell, each with a value that no other dimension of a model has
-MARKS = {
-    "vocab_size": 9_999_991,
-    "max_position_embeddings": 10_007,
-    "type_vocab_size": 10_009,
-    "embedding_size": 10_037,
-    "intermediate_size": 10_039,
-}
-HEAD_MARK = 10_061  # the same for the size of a head
 TOLERANCE = 1e-4  # of hidden states
 TOKENIZER = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
@@ -123,51 +113,33 @@ def expected_names(tensors: dict[str, Stored], expected: Collection[str]) -> dic
     return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
 
 
-def resized(config: PreTrainedConfig, sizes: dict[str, int]) -> PreTrainedConfig:
-    """`config` with other sizes; EncoderError where it allows no such sizes."""
-    settings: dict[str, Any] = config.to_dict()
-    try:
-        return AutoConfig.for_model(settings.pop("model_type"), **(settings | sizes))
-    except Exception as error:
-        raise EncoderError(f"config.json does not go with the tensors' sizes {sizes}: {error}") from None
-
-
-def tensors_and_sizes(
-    export: Export, config: PreTrainedConfig
-) -> tuple[dict[str, torch.Tensor], dict[str, int]]:
-    """The tensors of the encoder as `AutoModel` names and turns them, and the sizes that they tell.
-
-    A dimension tells the size that it would have in a model of the marked sizes.
-    """
+def tensors(export: Export, config: PreTrainedConfig) -> dict[str, torch.Tensor]:
+    """The tensors of the encoder, as `AutoModel` names and turns them."""
     with torch.device("meta"):
-        expected = AutoModel.from_config(config).state_dict()
+        model = AutoModel.from_config(config)
+    expected = model.state_dict()
     found = expected_names(export.used, expected) | expected_names(export.named, expected)
-    sizes = layers(found, config)
-    marks = {key: mark for key, mark in MARKS.items() if hasattr(config, key)}
-    marks["hidden_size"] = HEAD_MARK * config.num_attention_heads
-    with torch.device("meta"):
-        model = AutoModel.from_config(resized(config, sizes | marks))
     state = {}
-    for name, marked in model.state_dict().items():
+    for name in expected:
         if name in found:
             value, rows = found[name].value, found[name].rows
             wanted = _rows(model.get_submodule(name.rpartition(".")[0]))
             if rows and wanted and rows != wanted:
                 value = value.T
             state[name] = torch.from_numpy(np.array(value, order="C"))
-            told = dict(zip(marked.shape, value.shape, strict=False))
-            sizes |= {key: told[m] for key, m in marks.items() if m in told and key not in sizes}
-    return state, sizes
+    return state
 
 
-def layers(names: Collection[str], config: PreTrainedConfig) -> dict[str, int]:
-    """The number of layers, where every layer has an attention of its own."""
+def layers(export: Export, config: PreTrainedConfig) -> int:
+    """The number of layers: how many attention output projections the file has."""
     before, *after = ARCHITECTURES[config.model_type].projection.split("*")
     if len(after) > 1:
-        return {}
-    own = fnmatch.filter(names, f"{before}*{after[0]}.weight")
-    numbers = [int(name.removeprefix(before).partition(".")[0]) for name in own]
-    return {"num_hidden_layers": 1 + max(numbers)} if numbers else {}
+        return config.num_hidden_layers  # shared by all layers
+    own = {name[name.index(before) :] for name in [*export.named, *export.used] if before in name}
+    numbers = [
+        name.removeprefix(before).partition(".")[0] for name in fnmatch.filter(own, f"{before}*{after[0]}.*")
+    ]
+    return len(set(numbers)) or config.num_hidden_layers
 
 
 def _rows(module: nn.Module) -> str | None:
@@ -185,7 +157,7 @@ def encoder(path: Path, config: PreTrainedConfig) -> PreTrainedModel:
     path
         The ONNX file.
     config
-        Of a model of the same kind; sizes that the tensors tell need not be right.
+        Of a model of the same kind and sizes; the number of layers is the file's.
 
     Raises
     ------
@@ -193,18 +165,17 @@ def encoder(path: Path, config: PreTrainedConfig) -> PreTrainedModel:
         No ONNX file, or an encoder that lacks tensors or has some of another shape.
     """
     export = read(path)
-    state, sizes = tensors_and_sizes(export, config)
-    config = resized(config, sizes)
-    kind, hidden, heads = config.model_type, config.hidden_size, config.num_attention_heads
-    if hidden % heads:
-        raise EncoderError(
-            f"'{path}': a hidden size of {hidden} is not divisible by the {heads} heads of config.json"
-        )
-    model = AutoModel.from_config(config, dtype=torch.float32)
+    settings: dict[str, Any] = config.to_dict() | {"num_hidden_layers": layers(export, config)}
+    try:
+        config = AutoConfig.for_model(settings.pop("model_type"), **settings)
+        model = AutoModel.from_config(config, dtype=torch.float32)
+    except Exception as error:
+        raise EncoderError(f"config.json does not go with '{path}': {error}") from None
+    state = tensors(export, config)
     if any(name.startswith("pooler.") and name not in state for name in model.state_dict()):
         model.pooler = None
     shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    state = {name: value for name, value in state.items() if name in shapes}
+    state = {name: value for name, value in state.items() if name in shapes}  # no pooler without all of it
     lacking = [name for name in shapes if name not in state]
     unfit = [f"{n} {tuple(t.shape)} instead of {shapes[n]}" for n, t in state.items() if t.shape != shapes[n]]
     if lacking or unfit:
@@ -213,7 +184,7 @@ def encoder(path: Path, config: PreTrainedConfig) -> PreTrainedModel:
         if export.other:
             found = listing(export.other)
             reasons.append(f"it has weights of type {found}: quantised and half-precision files are not read")
-        raise EncoderError(f"'{path}' has no whole {kind} encoder: {'; '.join(reasons)}")
+        raise EncoderError(f"'{path}' has no whole {config.model_type} encoder: {'; '.join(reasons)}")
     model.load_state_dict(state)
     return model.eval()
 
@@ -284,13 +255,7 @@ def convert(file: str, source: str, out: Path) -> str:
         raise EncoderError(
             f"the heads of a {config.model_type} cannot be gated; expected one of {listing(ARCHITECTURES)}"
         )
-    tokens = tokenizer(Model(source=source), "folder")
     model = encoder(path, config)
-    if max(tokens.get_vocab().values()) >= model.config.vocab_size:
-        raise EncoderError(
-            f"the tokenizer of '{source}' has more tokens than the {model.config.vocab_size} "
-            f"that '{path}' embeds"
-        )
     finding = verify(path, model)
     for each in sorted(file for pattern in TOKENIZER for file in origin.glob(pattern)):
         with atomic(out / each.name) as temporary:
