@@ -29,6 +29,8 @@ from test_encoding import table
 #: model: its convention
 POOLING = dict.fromkeys(MODELS, "first") | dict.fromkeys(("mpnet", "modernbert"), "mean")
 POOLING |= dict.fromkeys(("gpt2", "openai-gpt", "llama", "qwen2", "qwen3", "mistral"), "last")
+#: those that a study is run with; the others have the code of roberta, llama and qwen3
+STUDIED = [name for name in MODELS if name not in ("xlm-roberta", "camembert", "mistral", "qwen2")]
 TWO_TYPES = {"bert", "tinybert", "electra", "albert"}
 
 
@@ -45,7 +47,7 @@ def made(tmp_path_factory) -> Path:
 def finished(made, tmp_path_factory) -> Folder:
     """One study of all of them, from texts to dissociation; one pools in another way."""
     folder = Folder.new(tmp_path_factory.mktemp("architectures") / "study")
-    models = {name: {"source": str(made / name), "max_length": 16} for name in MODELS}
+    models = {name: {"source": str(made / name), "max_length": 16} for name in STUDIED}
     models["gpt2-mean"] = models["gpt2"] | {"pooling": "mean"}
     folder.write(
         CONFIG
@@ -67,7 +69,7 @@ def test_the_table_is_tested_whole():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*MODELS, "gpt2-mean"])
+@pytest.mark.parametrize("name", [*STUDIED, "gpt2-mean"])
 def test_the_whole_path(finished, name):
     run = finished.results / "runs" / name / "tone+match" / "tuned" / "seed0"
     heads = json.loads((run / "model" / "heads.json").read_text())
@@ -86,15 +88,14 @@ def test_the_whole_path(finished, name):
     assert set(own["task"]) == {"tone", "match"} and np.isfinite(own["dissociation"]).all()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
-def test_pairs_in_tokens(finished, made, name):
+def test_pairs_in_tokens(made, name):
     """Two texts are kept apart; token types are there for the models that take them."""
-    frame = tables.read(finished.results / "encoded" / name / "match" / "train.parquet")
+    own = tokenizer(Model(source=str(made / name), max_length=16), "m")
+    frame, _ = encode(own, table(("the old house", "our boat", "x")), 16, ["x", "y"])
     assert frame["token_type_ids"].isna().all() == (name not in TWO_TYPES)
     if name in TWO_TYPES:
         assert set(frame["token_type_ids"][0]) == {0, 1}
-    own = tokenizer(Model(source=str(made / name), max_length=16), "m")
     together, apart = own("the old house boat"), own("the old house", "boat")
     assert len(apart["input_ids"]) > len(together["input_ids"])
 
