@@ -35,11 +35,16 @@ def jobs(study: Study) -> dict[str, int]:
     return {
         "data": len(used | parents),
         "encode": len(study.models) * len(used),
-        **dict.fromkeys(PASSES, len(runs)),
+        **{stage: len(of_stage(runs, stage)) for stage in PASSES},
         "dissociation": 1,
         "reliability": 1,
         "figures": 2 + len(FIGURES) * len(drawn),
     }
+
+
+def of_stage(runs: list[Run], stage: str) -> list[Run]:
+    """Those of `runs` that have a job in `stage`: pruning compares the tasks of a mixture."""
+    return [run for run in runs if stage != "prune" or run.method != "single"]
 
 
 @dataclass(frozen=True)
@@ -123,9 +128,8 @@ def config(model: Model, key: str) -> tuple[Path, PretrainedConfig]:
         else:
             found = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
-        reason = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
         raise EncoderError(
-            f"{key}.source: no config.json of '{model.source}' can be had ({reason})"
+            f"{key}.source: the config.json of '{model.source}' cannot be had ({type(error).__name__})"
         ) from None
     if found.model_type not in ARCHITECTURES:
         raise EncoderError(
@@ -172,15 +176,16 @@ def examples(extent: Extent, run: Run) -> dict[str, dict[str, float]]:
     maps = {task: np.zeros((2, 2)) for task in run.tasks}
     planned = masks(maps, pruning.fraction, pruning.fractions, pruning.draws, run.seed)
     draws = sum(mask.draw is not None for mask in planned)
-    return {
+    found = {
         "train": learnt,
-        "importance": {t: min(study.importance.samples, found.train) for t, found in sizes.items()},
+        "importance": {t: min(study.importance.samples, s.train) for t, s in sizes.items()},
         "prune": {
             t: (len(planned) - draws) * s.validation
             + draws * min(pruning.draw_examples or s.validation, s.validation)
             for t, s in sizes.items()
         },
     }
+    return {stage: amounts for stage, amounts in found.items() if of_stage([run], stage)}
 
 
 def _learnt(study: Study, sizes: dict[str, int]) -> dict[str, float]:

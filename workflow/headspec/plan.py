@@ -63,7 +63,7 @@ def stages(
         runs_model = stage in PASSES
         flops, computing = (_sum(values, stage=stage) for values in (work, seconds))
         start = measured.model_start if runs_model or stage == "encode" else measured.light_start
-        planned = len(found.runs) if runs_model else n
+        planned = len(extent.of_stage(found.runs, stage)) if runs_model else n
         busy = computing + planned * start
         wall = busy / min((gpus or cores) if runs_model else cores, max(planned, 1))
         numbers = f"{flops / 1e15:12,.3f} {busy / 3600:12,.2f}" if runs_model else f"{'':>25}"
@@ -156,8 +156,9 @@ def main(arguments: Iterable[str] | None = None) -> None:
         raise HeadspecError(f"--gpus: got {args.gpus}, but {here} can be measured here; give --rate")
     else:
         at_once = min(args.gpus or args.cores, len(os.sched_getaffinity(0)), max(len(found.runs), 1))
+        load = os.getloadavg()[0]
         measured = find_speed(found, at_once, args.gpus > 0)
-        source = f"measured here, {_several(at_once, 'job')} at once"
+        source = f"measured here with {_several(at_once, 'job')} at once (load before that: {load:.1f})"
     print(text(found, measured, source, args.cores, args.gpus))
     if found.problems:
         left = [run for run in found.study.runs if run not in found.runs]
