@@ -176,7 +176,7 @@ def examples(extent: Extent, run: Run) -> dict[str, dict[str, float]]:
     maps = {task: np.zeros((2, 2)) for task in run.tasks}
     planned = masks(maps, pruning.fraction, pruning.fractions, pruning.draws, run.seed)
     draws = sum(mask.draw is not None for mask in planned)
-    found = {
+    found: dict[str, dict[str, float]] = {
         "train": learnt,
         "importance": {t: min(study.importance.samples, s.train) for t, s in sizes.items()},
         "prune": {
