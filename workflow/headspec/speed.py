@@ -37,7 +37,7 @@ from headspec.training import Checkpoint, train
 #: what is measured: operations per example of one forward pass
 PASSES = {"train": 3, "importance": 2, "prune": 1}
 LAYERS, VOCABULARY, STEPS = 2, 1000, 4  # of the copy that is measured
-SECONDS = 1.5  # of measuring each stage, at least
+SECONDS = 6.0  # of measuring a model, at least
 
 #: what a job of a figure loads, and one figure
 FIGURE = """
@@ -93,14 +93,21 @@ def made(n: int, tokens: int) -> Examples:
     return Examples(pd.DataFrame(columns | {"token_type_ids": None}))
 
 
-def per_second(run: Callable[[], object], seconds: float) -> float:
-    """Calls of `run` a second, over at least `seconds` and one call, after one to warm up."""
-    run()
-    calls, begun = 0, time.perf_counter()
-    while not calls or time.perf_counter() - begun < seconds:
+def seconds_per_call(runs: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
+    """Mean seconds of a call of each, taking turns for `seconds` in all, after one each to warm up.
+
+    Turns, so that a slow stretch of the machine hits them all.
+    """
+    for run in runs.values():
         run()
-        calls += 1
-    return calls / (time.perf_counter() - begun)
+    spent, turns = dict.fromkeys(runs, 0.0), 0
+    while not turns or sum(spent.values()) < seconds:
+        for name, run in runs.items():
+            begun = time.perf_counter()
+            run()
+            spent[name] += time.perf_counter() - begun
+        turns += 1
+    return {name: total / turns for name, total in spent.items()}
 
 
 def measure(
@@ -109,27 +116,25 @@ def measure(
     """FLOP/s of each of `PASSES` on examples of `tokens` tokens, in training batches of `size`."""
     small = reduced(config)
     pooling = ARCHITECTURES[config.model_type].pooling
-    model = MultiTask(AutoModel.from_config(small, dtype=torch.float32), pooling, {"task": ["a", "b"]})
+
+    def build() -> MultiTask:
+        encoder = AutoModel.from_config(small, dtype=torch.float32)
+        return MultiTask(encoder, pooling, {"task": ["a", "b"]})
+
+    pruned, learning = build(), build()  # two, because gradients change how a CPU computes attention
     learnt, seen = made(STEPS * size, tokens), made(min(256, max(1, device.tokens // tokens)), tokens)
-    planned = masks({"task": np.zeros((model.gates.layers, model.gates.heads))}, 0.3, [0.3], 2, 0)
-    settings = Training(batch_size=size, epochs=1)
+    planned = masks({"task": np.zeros((pruned.gates.layers, pruned.gates.heads))}, 0.3, [0.3], 2, 0)
+    settings, rows = Training(batch_size=size, epochs=1), np.arange(len(seen))
     checkpoint = Checkpoint(Path(tempfile.gettempdir()) / "headspec-no-checkpoint", "", float("inf"))
-    # pruning first: training and importance change how a CPU computes attention
-    stages: dict[str, tuple[int, Callable[[], object]]] = {
-        "prune": (len(planned) * len(seen), lambda: predictions(model, {"task": seen}, planned, device)),
-        "importance": (
-            len(seen),
-            lambda: gate_gradients(model, "task", seen, np.arange(len(seen)), device),
-        ),
-        "train": (
-            len(learnt),
-            lambda: train(model, {"task": learnt}, settings, False, 0, device, checkpoint),
-        ),
+    examples = {"train": len(learnt), "importance": len(seen), "prune": len(planned) * len(seen)}
+    runs: dict[str, Callable[[], object]] = {
+        "train": lambda: train(learning, {"task": learnt}, settings, False, 0, device, checkpoint),
+        "importance": lambda: gate_gradients(learning, "task", seen, rows, device),
+        "prune": lambda: predictions(pruned, {"task": seen}, planned, device),
     }
     operations = forward(small, tokens, size)
-    return {
-        stage: PASSES[stage] * operations * n * per_second(run, seconds) for stage, (n, run) in stages.items()
-    }
+    taken = seconds_per_call(runs, seconds)
+    return {stage: PASSES[stage] * operations * examples[stage] / taken[stage] for stage in PASSES}
 
 
 def rates(
