@@ -1,18 +1,20 @@
 # make demo   sets up .venv and runs the demo study to its figures and report
 # make test   sets up .venv and runs every check
+# make plan   says what a study will cost: make plan STUDY=my-study.yaml CORES=8, also GPUS=2 RATE=2e14
 # make bench  measures the speed of this machine
 # A virtual environment of your own: make VENV=path demo. Another Python: make PYTHON=python3.12 demo.
 
 PYTHON ?= python3
 VENV ?= .venv
 CORES ?= 2
+STUDY ?= config.yaml
 BIN := $(abspath $(VENV))/bin
 PATH := $(BIN):$(PATH)
 PYTHONPATH := workflow
 export PATH PYTHONPATH
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check bench report clean
+.PHONY: demo test check plan bench report clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.ready
@@ -36,6 +38,9 @@ check: $(VENV)/.ready-test
 	snakefmt --check Snakefile workflow/rules
 	snakemake --lint
 	mypy
+
+plan: $(VENV)/.ready
+	@python -m headspec.plan $(STUDY) --cores $(CORES) $(if $(GPUS),--gpus $(GPUS)) $(if $(RATE),--rate $(RATE))
 
 bench: $(VENV)/.ready
 	python -m headspec.bench README.md

@@ -1,0 +1,217 @@
+"""How much a study is: its jobs, examples, tokens and operations, counted before anything runs.
+
+What a job would read is read here too, where it can be; what is missing is named, and left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from transformers import AutoConfig, AutoTokenizer, PretrainedConfig
+
+from headspec import encoding, speed, tasks
+from headspec.architectures import ARCHITECTURES, folder
+from headspec.errors import DataError, EncoderError, HeadspecError, listing
+from headspec.masks import masks
+from headspec.speed import PASSES
+from headspec.study import Model, Run, Study
+from headspec.tasks import Prepared
+
+FIGURES = ("importance", "matrix", "curves")  # of each model, mixture and method
+TOKENS = {False: 25, True: 50}  # of a single text, and of a pair, where they cannot be counted
+SAMPLE = 300  # texts per task whose tokens are counted
+#: stage, and what is computed in it: a frozen encoder is evaluated, and its features learnt from
+WORK = [("train", "train"), ("train", "prune"), ("importance", "importance"), ("prune", "prune")]
+
+
+def jobs(study: Study) -> dict[str, int]:
+    """Number of jobs in each stage of a study of which nothing is done yet."""
+    runs = study.runs
+    used = {task for run in runs for task in run.tasks}
+    parents = {study.tasks[task].pairs_of for task in used} - {None}
+    drawn = {(run.model, run.mixture, run.method) for run in runs if run.method != "single"}
+    return {
+        "data": len(used | parents),
+        "encode": len(study.models) * len(used),
+        **{stage: len(of_stage(runs, stage)) for stage in PASSES},
+        "dissociation": 1,
+        "reliability": 1,
+        "figures": 2 + len(FIGURES) * len(drawn),
+    }
+
+
+def of_stage(runs: list[Run], stage: str) -> list[Run]:
+    """Those of `runs` that have a job in `stage`: pruning compares the tasks of a mixture."""
+    return [run for run in runs if stage != "prune" or run.method != "single"]
+
+
+@dataclass(frozen=True)
+class Size:
+    """Examples of a task in each split; `prepared` where they were read, else `note` says why not."""
+
+    train: int
+    validation: int
+    prepared: Prepared | None
+    note: str
+
+
+@dataclass
+class Extent:
+    """What is known of a study, found out step by step; `problems` say what is missing."""
+
+    study: Study
+    sizes: dict[str, Size] = field(default_factory=dict)
+    configs: dict[str, PretrainedConfig] = field(default_factory=dict)
+    #: (model, task): tokens per example
+    tokens: dict[tuple[str, str], int] = field(default_factory=dict)
+    counted: dict[tuple[str, str], bool] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of which everything is known."""
+        return [r for r in self.study.runs if r.model in self.configs and {*r.tasks} <= {*self.sizes}]
+
+
+def read(study: Study) -> Extent:
+    """Sizes of tasks, configs of models, and tokens, as far as they are here."""
+    extent = Extent(study)
+    for name in sorted(study.tasks, key=lambda name: study.tasks[name].pairs_of is not None):
+        try:
+            extent.sizes[name] = size(study, name, extent.sizes)
+        except DataError as error:
+            extent.problems.append(str(error))
+    for name, model in study.models.items():
+        try:
+            path, extent.configs[name] = config(model, f"models.{name}")
+        except HeadspecError as error:
+            extent.problems.append(str(error))
+            continue
+        for task, found in extent.sizes.items():
+            length = tokens(model, path, extent.configs[name], found)
+            pair = bool(study.tasks[task].text_b or study.tasks[task].pairs_of)
+            extent.counted[name, task] = length is not None
+            extent.tokens[name, task] = length or min(TOKENS[pair], model.max_length)
+    return extent
+
+
+def size(study: Study, name: str, known: dict[str, Size]) -> Size:
+    """Examples of a task: read and split as its job will do it, else the config's numbers."""
+    task = study.tasks[name]
+    parent = known.get(task.pairs_of or "")
+    try:
+        if task.pairs_of and (parent is None or parent.prepared is None):
+            raise DataError(f"tasks.{task.pairs_of} cannot be read here")
+        prepared = tasks.prepare(name, task, study.data_seed, parent.prepared if parent else None)
+        return Size(len(prepared.train), len(prepared.validation), prepared, "as read here")
+    except DataError as error:
+        limits = {"train_examples": task.train_examples, "validation_examples": task.validation_examples}
+        for split in ("train", "validation") if parent else ():
+            limits[f"{split}_examples"] = limits[f"{split}_examples"] or getattr(parent, split)
+        lacking = [f"tasks.{name}.{key}" for key, value in limits.items() if value is None]
+        if lacking:
+            raise DataError(
+                f"{error}\n{listing(lacking)}: missing, expected here to plan without it"
+            ) from None
+        train, held = (int(value) for value in limits.values() if value)
+        return Size(train, held, None, "by the config: the texts cannot be read here")
+
+
+def config(model: Model, key: str) -> tuple[Path, PretrainedConfig]:
+    """The folder of a model's files, which need not hold weights, and its config."""
+    try:
+        path = _hub_folder(model.source) if model.source.startswith("hub:") else folder(model, key)
+        if path.suffix == ".gguf":
+            found = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
+        else:
+            found = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise EncoderError(
+            f"{key}.source: the config.json of '{model.source}' cannot be had ({type(error).__name__})"
+        ) from None
+    if found.model_type not in ARCHITECTURES:
+        raise EncoderError(
+            f"{key}.source: the heads of '{model.source}' cannot be gated: its model type is "
+            f"{found.model_type!r}; expected one of {listing(ARCHITECTURES)}"
+        )
+    return path, found
+
+
+def _hub_folder(source: str) -> Path:
+    """The folder of a hub model in the cache; only its config.json is fetched to it."""
+    from huggingface_hub import errors, hf_hub_download
+
+    name, _, revision = source.removeprefix("hub:").partition("@")
+    try:
+        return Path(hf_hub_download(name, "config.json", revision=revision or None)).parent
+    except errors.HfHubHTTPError as error:
+        raise OSError(str(error)) from None
+
+
+def tokens(model: Model, path: Path, config: PretrainedConfig, size: Size) -> int | None:
+    """Mean tokens of the task's training texts, in a sample; None where texts or tokenizer are not here."""
+    if size.prepared is None or path.suffix == ".gguf":
+        return None
+    try:
+        own = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    except Exception:  # the library's errors have no common base
+        return None
+    if len(own) < config.vocab_size / 2:  # made up, where a folder has a config and no tokenizer
+        return None
+    sample = size.prepared.train.head(SAMPLE)
+    frame, _ = encoding.encode(own, sample, model.max_length, size.prepared.classes)
+    return round(frame["input_ids"].str.len().mean())
+
+
+def examples(extent: Extent, run: Run) -> dict[str, dict[str, float]]:
+    """Stage: task: examples that go through the encoder in a job of `run`, once per epoch and mask."""
+    study, sizes = extent.study, {task: extent.sizes[task] for task in run.tasks}
+    if run.method == "frozen":  # features are extracted once
+        learnt = {task: float(found.train) for task, found in sizes.items()}
+    else:
+        learnt = _learnt(study, {task: found.train for task, found in sizes.items()})
+    pruning = study.pruning
+    maps = {task: np.zeros((2, 2)) for task in run.tasks}
+    planned = masks(maps, pruning.fraction, pruning.fractions, pruning.draws, run.seed)
+    draws = sum(mask.draw is not None for mask in planned)
+    found: dict[str, dict[str, float]] = {
+        "train": learnt,
+        "importance": {t: min(study.importance.samples, s.train) for t, s in sizes.items()},
+        "prune": {
+            t: (len(planned) - draws) * s.validation
+            + draws * min(pruning.draw_examples or s.validation, s.validation)
+            for t, s in sizes.items()
+        },
+    }
+    return {stage: amounts for stage, amounts in found.items() if of_stage([run], stage)}
+
+
+def _learnt(study: Study, sizes: dict[str, int]) -> dict[str, float]:
+    """Expected training examples of each task over all epochs, as `headspec.batching.schedule` draws them."""
+    training = study.training
+    if training.sampling == "proportional":
+        return {task: float(training.epochs * n) for task, n in sizes.items()}
+    steps = np.array([-(-n // training.batch_size) for n in sizes.values()])
+    epochs = np.arange(training.epochs)
+    powers = 1 - 0.8 * epochs / max(training.epochs - 1, 1)
+    if training.sampling == "sqrt":
+        powers = np.full(training.epochs, 0.5)
+    weights = steps[None] ** powers[:, None]  # (epochs, tasks)
+    drawn = steps.sum() * (weights / weights.sum(1, keepdims=True)).sum(0)
+    return {task: d * n / s for (task, n), d, s in zip(sizes.items(), drawn, steps, strict=True)}
+
+
+def operations(extent: Extent) -> dict[tuple[str, str, str], float]:
+    """(model, stage, pass of `PASSES`): floating-point operations of all its jobs."""
+    size = extent.study.training.batch_size
+    cost = {key: speed.forward(extent.configs[key[0]], n, size) for key, n in extent.tokens.items()}
+    found = dict.fromkeys([(m, s, p) for m in extent.configs for s, p in WORK], 0.0)
+    for run in extent.runs:
+        for stage, amounts in examples(extent, run).items():
+            kind = "prune" if (stage, run.method) == ("train", "frozen") else stage
+            found[run.model, stage, kind] += PASSES[kind] * sum(
+                n * cost[run.model, task] for task, n in amounts.items()
+            )
+    return found
