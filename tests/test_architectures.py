@@ -227,6 +227,21 @@ def test_a_model_type_that_is_nearly_known(made, tmp_path):
     assert "Did you mean 'roberta'?" in message and "docs/architectures.md" in message
 
 
+def test_names_of_the_hub_without_hub():
+    for source, written in {
+        "google-bert/bert-base-uncased": "hub:google-bert/bert-base-uncased@<revision>",
+        "bert-base-uncased": "hub:<owner>/bert-base-uncased@<revision>",
+    }.items():
+        assert refused(Path(source)).endswith(f"On the hub it would be '{written}'.")
+    assert "hub" not in refused(Path("models/mine/checkpoint"))
+
+
+def test_a_file_instead_of_a_folder_and_the_other_way_round(made, tmp_path):
+    assert "is a file; expected the model's folder" in refused(made / "bert" / "model.safetensors")
+    gguf(tmp_path / "small.gguf", "llama")
+    assert refused(tmp_path).endswith(f"Did you mean '{tmp_path}/small.gguf'?")
+
+
 def gguf(path: Path, architecture: str) -> Path:
     """The first bytes of a GGUF file."""
     key, value = b"general.architecture", architecture.encode()

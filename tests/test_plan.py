@@ -184,7 +184,7 @@ def test_the_plan_says_what_it_assumes(here, capsys):
     assert "with 4 cores" in text and "core hours" in text
     tone = found.sizes["tone"]
     assert f"tone: {tone.train} training and 60 validation examples, as read here" in text
-    assert f"tone: {found.tokens['bert', 'tone']} tokens per example for bert, counted" in text
+    assert f"tone: {found.tokens['bert', 'tone']} tokens per example, in a sample\n" in text
     assert "bert: train 0.0, importance 0.0, prune 0.0 GFLOP/s, as given" in text
     assert "start of a job: 6.0 s with a model, 3.0 s without" in text
 
@@ -204,7 +204,7 @@ def test_numbers_of_the_config_stand_in_for_texts_that_are_not_here(here, capsys
     text = capsys.readouterr().out
     assert "topic: 1,000 training and 70 validation examples, by the config" in text
     assert "pair: 300 training and 70 validation examples, by the config" in text
-    assert "topic: 16 tokens per example for bert, not counted" in text  # 25, but for max_length
+    assert "topic: 16 tokens per example, assumed: " in text  # 25, but for max_length
 
 
 def test_a_task_without_texts_and_sizes_is_named(here, capsys):

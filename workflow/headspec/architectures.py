@@ -132,13 +132,17 @@ def _has_weights(path: Path) -> bool:
 
 def settings(path: Path, key: str, source: str) -> dict[str, Any]:
     """What the model's own config says; of a GGUF file only its `model_type`."""
+    if path.is_file() and path.suffix != ".gguf":
+        raise EncoderError(f"{key}.source: '{source}' is a file; expected the model's folder, or a GGUF file")
     try:
-        if path.suffix == ".gguf":
+        if path.is_file():
             return {"model_type": _gguf_type(path)}
         return json.loads((path / "config.json").read_text())
     except (OSError, ValueError, struct.error) as error:
-        what = "is no GGUF file" if path.suffix == ".gguf" else "has no readable config.json"
-        raise EncoderError(f"{key}.source: '{source}' {what} ({error})") from None
+        what = "is no GGUF file" if path.is_file() else "has no readable config.json"
+        files = [] if path.is_file() else sorted(file.name for file in path.glob("*.gguf"))
+        hint = f". Did you mean '{source}/{files[0]}'?" if files else ""
+        raise EncoderError(f"{key}.source: '{source}' {what} ({error}){hint}") from None
 
 
 def _gguf_type(path: Path) -> str:

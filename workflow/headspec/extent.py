@@ -5,6 +5,7 @@ What a job would read is read here too, where it can be; what is missing is name
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -206,7 +207,8 @@ def _learnt(study: Study, sizes: dict[str, int]) -> dict[str, float]:
 def operations(extent: Extent) -> dict[tuple[str, str, str], float]:
     """(model, stage, pass of `PASSES`): floating-point operations of all its jobs."""
     size = extent.study.training.batch_size
-    cost = {key: speed.forward(extent.configs[key[0]], n, size) for key, n in extent.tokens.items()}
+    of_length = functools.cache(lambda model, tokens: speed.forward(extent.configs[model], tokens, size))
+    cost = {(model, task): of_length(model, n) for (model, task), n in extent.tokens.items()}
     found = dict.fromkeys([(m, s, p) for m in extent.configs for s, p in WORK], 0.0)
     for run in extent.runs:
         for stage, amounts in examples(extent, run).items():

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from headspec import devices, extent, speed, validation
-from headspec.errors import HeadspecError
+from headspec.errors import HeadspecError, listing
 from headspec.extent import Extent
 from headspec.progress import duration
 from headspec.speed import PASSES, Speed
@@ -104,16 +104,22 @@ def assumptions(found: Extent, measured: Speed, source: str) -> Iterator[str]:
     """What the plan rests on, a line for each, with its numbers."""
     for task, size in found.sizes.items():
         yield f"{task}: {size.train:,} training and {size.validation:,} validation examples, {size.note}"
+        lengths: dict[str, list[str]] = {}
         for model in found.configs:
-            how = "counted in a sample" if found.counted[model, task] else "not counted: texts or tokenizer"
-            how += "" if found.counted[model, task] else " are not here"
-            yield f"{task}: {found.tokens[model, task]} tokens per example for {model}, {how}"
+            how = "in a sample" if found.counted[model, task] else "assumed: texts or tokenizer are not here"
+            lengths.setdefault(f"{found.tokens[model, task]} tokens per example, {how}", []).append(model)
+        for length, names in lengths.items():
+            yield f"{task}: {length}" + (f" ({listing(names)})" if len(lengths) > 1 else "")
+    speeds: dict[str, list[str]] = {}
     for name, rates in zip(found.configs, measured.rates, strict=True):
-        speeds = ", ".join(f"{stage} {rate / 1e9:,.1f}" for stage, rate in rates.items())
-        yield f"{name}: {speeds} GFLOP/s, {source}"
+        numbers = ", ".join(f"{stage} {rate / 1e9:,.1f}" for stage, rate in rates.items())
+        speeds.setdefault(numbers, []).append(name)
+    for numbers, names in speeds.items():
+        yield f"{listing(names)}: {numbers} GFLOP/s, {source}"
     yield "a forward pass and twice as much backward in training; as much again for importance"
     yield "a frozen encoder: one pass over the training examples, at the speed of pruning"
     yield f"start of a job: {measured.model_start:.1f} s with a model, {measured.light_start:.1f} s without"
+    yield "data, tokens, statistics and figures take no more time than the start of their jobs"
     yield f"disk: {STORED} bytes a token in tables, {CHECKPOINT} numbers a parameter in a checkpoint"
 
 

@@ -14,6 +14,7 @@ import csv
 import functools
 import importlib.util
 import pkgutil
+import re
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
@@ -67,9 +68,17 @@ def locate(source: str, key: str) -> Path:
         while not folder.exists():
             folder, missing = folder.parent, folder.name
         known = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
-        hint = nearest(missing, known)
+        hint = nearest(missing, known) or _hub_hint(source)
         raise DataError(f"{key}: no file or folder '{missing}' in {folder}/ (in '{source}').{hint}")
     return path
+
+
+def _hub_hint(source: str) -> str:
+    """What to write, where `source` looks like a name on the hub."""
+    if not re.fullmatch(r"([\w-][\w.-]*/)?[\w-]+", source):
+        return ""
+    name = source if "/" in source else f"<owner>/{source}"
+    return f" On the hub it would be 'hub:{name}@<revision>'."
 
 
 def splits(task: Task, key: str) -> list[str]:
