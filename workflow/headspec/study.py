@@ -81,7 +81,7 @@ class Model(Section):
 
     source: str = Field(
         description="`package:<import name>/<folder>`, `hub:<owner>/<name>@<revision>`, "
-        "or the path of a local folder with config, tokenizer and safetensors weights"
+        "or the path of a local folder with config, tokenizer and safetensors weights, or of a GGUF file"
     )
     sha256: Checksum | None = Field(
         None, description="SHA-256 of the weights file, or its beginning; checked on loading"
