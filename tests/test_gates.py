@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from headspec.architectures import ARCHITECTURES
+from headspec.architectures import ARCHITECTURES, Architecture
 from headspec.errors import EncoderError
 from headspec.gates import HeadGates
 from headspec.importance import gate_gradients
@@ -141,6 +141,21 @@ def test_albert_has_gates_for_every_call_of_its_one_layer(model):
         assert len(model.gates.projections) == 1 and model.gates.owners == [0] * LAYERS
     else:
         assert model.gates.owners == list(range(LAYERS))
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [("llama", "layers.*.self_attn.v_proj"), ("llama", "layers.*.self_attn.q_proj"),
+     ("llama", "layers.*.mlp.down_proj"), ("llama", "layers.*.self_attn"), ("gpt2", "h.*.mlp.c_proj"),
+     ("bert", "encoder.layer.*.attention.self.value"), ("bert", "encoder.layer.*.attention.output.dropout"),
+     ("bert", "encoder.layer.*.output.dense"), ("bert", "encoder.layer.*.attention.self"),
+     ("bert", "nothing.*")],
+)  # fmt: skip
+def test_another_layer_than_the_output_projection_is_refused(monkeypatch, kind, wrong):
+    """That gates agree with zeroed weights is not enough: they do so for every linear layer."""
+    monkeypatch.setitem(ARCHITECTURES, kind, Architecture(wrong, "mean"))
+    with pytest.raises(EncoderError, match="cannot be gated"):
+        HeadGates(encoder(kind))
 
 
 def test_an_encoder_that_ignores_its_gates_is_refused(monkeypatch):

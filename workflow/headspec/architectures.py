@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headspec.errors import EncoderError, HeadspecError, listing, nearest
+from headspec.errors import EncoderError, HeadspecError, listing
 from headspec.readers import locate
 from headspec.study import Model, Pooling, Study
 
@@ -169,8 +169,7 @@ def architecture(path: Path, model: Model, key: str) -> Architecture:
     if kind not in ARCHITECTURES:
         raise EncoderError(
             f"{key}.source: the heads of '{model.source}' cannot be gated: its model type is {kind!r}; "
-            f"expected one of {listing(ARCHITECTURES)}.{nearest(str(kind), ARCHITECTURES)} "
-            "docs/architectures.md says how to add one"
+            f"expected one of {listing(ARCHITECTURES)}; docs/architectures.md says how to add one"
         )
     if path.is_dir() and not _has_weights(path):
         found = sorted(p.name for p in path.iterdir() if p.suffix in (".bin", ".pt", ".h5", ".gguf"))

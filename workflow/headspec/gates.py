@@ -7,6 +7,8 @@ output projection W_O. After W_O the heads are mixed and cannot be gated any mor
 from __future__ import annotations
 
 import fnmatch
+import re
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -35,9 +37,8 @@ class HeadGates:
         config = encoder.config
         pattern = ARCHITECTURES[config.model_type].projection
         modules = dict(encoder.named_modules())
-        self.projections: list[Any] = [
-            modules[name] for name in modules if fnmatch.fnmatchcase(name, pattern)
-        ]
+        self.names = [name for name in modules if fnmatch.fnmatchcase(name, pattern)]
+        self.projections: list[Any] = [modules[name] for name in self.names]
         self.heads: int = config.num_attention_heads
         self.values: torch.Tensor | None = None
         self.owners: list[int] = []  # layer: index of the projection that serves it
@@ -64,12 +65,28 @@ class HeadGates:
     def layers(self) -> int:
         return len(self.owners)
 
+    @staticmethod
+    def _calls(
+        encoder: PreTrainedModel, states: Callable[[], torch.Tensor]
+    ) -> tuple[torch.Tensor, list[str]]:
+        """What `states` gives, and the names of the linear layers that it called, in order."""
+        called: list[str] = []
+        hooks = [
+            module.register_forward_hook(lambda *_, name=name: called.append(name))
+            for name, module in encoder.named_modules()
+            if getattr(module, "weight", None) is not None and module.weight.dim() == 2
+        ]
+        found = states()
+        for hook in hooks:
+            hook.remove()
+        return found, called
+
     @torch.no_grad()
     def _check(self, encoder: PreTrainedModel) -> None:
         """Refuse an encoder whose gates would not mean what they say.
 
-        Gates of one must change nothing, and closing a head must equal zeroing the weights with
-        which W_O reads it.
+        Each projection must be the last layer of its attention, gates of one must change nothing,
+        and closing a head must equal zeroing the weights with which W_O reads it.
         """
         device = next(encoder.parameters()).device
         ids = torch.arange(16, device=device).view(2, 8) % encoder.config.vocab_size
@@ -85,9 +102,14 @@ class HeadGates:
         def refuse(reason: str) -> EncoderError:
             return EncoderError(f"the heads of this {encoder.config.model_type} cannot be gated: {reason}")
 
-        plain = states()
+        plain, called = self._calls(encoder, states)
         if not self.owners:
             raise refuse("it has no attention output projection where the architecture table says")
+        for name in self.names:
+            attention = re.match(r"(.*?\.)?[^.]*att[^.]*\.", name)  # up to the module that is named so
+            inside = [own for own in called if attention and own.startswith(attention[0])]
+            if not inside or inside[-1] != name:
+                raise refuse(f"'{name}' is not the last linear layer of an attention")
         ones = torch.ones(self.layers, self.heads, device=device)
         if not torch.equal(states(ones), plain):
             raise refuse("gates of one change its output")
