@@ -29,8 +29,9 @@ from test_encoding import table
 #: model: its convention
 POOLING = dict.fromkeys(MODELS, "first") | dict.fromkeys(("mpnet", "modernbert"), "mean")
 POOLING |= dict.fromkeys(("gpt2", "openai-gpt", "llama", "qwen2", "qwen3", "mistral"), "last")
-#: those that a study is run with; the others have the code of roberta, llama and qwen3
-STUDIED = [name for name in MODELS if name not in ("xlm-roberta", "camembert", "mistral", "qwen2")]
+#: those that a study is run with; the others have the code of roberta, deberta-v3 and llama
+LIKE_OTHERS = ("xlm-roberta", "camembert", "deberta", "qwen2", "qwen3", "mistral")
+STUDIED = [name for name in MODELS if name not in LIKE_OTHERS]
 TWO_TYPES = {"bert", "tinybert", "electra", "albert"}
 
 
@@ -49,8 +50,6 @@ def finished(made, tmp_path_factory, request) -> Folder:
     tests = [item for item in request.session.items if item.originalname == "test_the_whole_path"]
     wanted = [item.callspec.params["name"] for item in tests]
     models = {name: {"source": str(made / name), "max_length": 16} for name in STUDIED if name in wanted}
-    if "gpt2-mean" in wanted:  # pools in another way than its convention
-        models["gpt2-mean"] = {"source": str(made / "gpt2"), "max_length": 16, "pooling": "mean"}
     folder = Folder.new(tmp_path_factory.mktemp("architectures") / "study")
     folder.write(
         CONFIG
@@ -72,11 +71,11 @@ def test_the_table_is_tested_whole():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*STUDIED, "gpt2-mean"])
+@pytest.mark.parametrize("name", STUDIED)
 def test_the_whole_path(finished, name):
     run = finished.results / "runs" / name / "tone+match" / "tuned" / "seed0"
     heads = json.loads((run / "model" / "heads.json").read_text())
-    assert heads["pooling"] == POOLING.get(name, "mean")
+    assert heads["pooling"] == POOLING[name]
     history = tables.read(run / "training.parquet")
     assert history["loss"].tail(10).mean() < history["loss"].head(10).mean()
     importance = tables.read(run / "importance.parquet")
