@@ -440,7 +440,6 @@ def test_a_job_killed_for_its_memory_is_tried_again_with_smaller_batches(finishe
     assert found["loss"][:59].equals(expected["loss"][:59])
     # the parts are rounded otherwise than the whole
     assert found["loss"].to_numpy() == pytest.approx(expected["loss"].to_numpy(), rel=0.05, abs=0.01)
-    assert not found["loss"].equals(expected["loss"])
 
 
 def test_two_at_once_are_refused(interruptible):

@@ -13,7 +13,7 @@ import numpy as np
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig
 
 from headspec import encoding, speed, tasks
-from headspec.architectures import ARCHITECTURES, folder
+from headspec.architectures import ARCHITECTURES, folder, hub_name
 from headspec.errors import DataError, EncoderError, HeadspecError, listing
 from headspec.masks import masks
 from headspec.speed import PASSES
@@ -123,7 +123,7 @@ def size(study: Study, name: str, known: dict[str, Size]) -> Size:
 def config(model: Model, key: str) -> tuple[Path, PretrainedConfig]:
     """The folder of a model's files, which need not hold weights, and its config."""
     try:
-        path = _hub_folder(model.source) if model.source.startswith("hub:") else folder(model, key)
+        path = _hub_folder(model) if model.source.startswith("hub:") else folder(model, key)
         if path.suffix == ".gguf":
             found = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
         else:
@@ -140,13 +140,13 @@ def config(model: Model, key: str) -> tuple[Path, PretrainedConfig]:
     return path, found
 
 
-def _hub_folder(source: str) -> Path:
+def _hub_folder(model: Model) -> Path:
     """The folder of a hub model in the cache; only its config.json is fetched to it."""
     from huggingface_hub import errors, hf_hub_download
 
-    name, _, revision = source.removeprefix("hub:").partition("@")
+    name, revision = hub_name(model)
     try:
-        return Path(hf_hub_download(name, "config.json", revision=revision or None)).parent
+        return Path(hf_hub_download(name, "config.json", revision=revision)).parent
     except errors.HfHubHTTPError as error:
         raise OSError(str(error)) from None
 
