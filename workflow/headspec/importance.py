@@ -79,17 +79,17 @@ def importance(
 
     Returns
     -------
-    frame : the table `importance`; a head's importance is the mean over folds weighted by n
+    frame : the table `importance`; a head's importance is the mean over folds weighted by n. `fisher` is
+        the mean of the squared derivative: the diagonal empirical Fisher information of the gate.
     """
     drawn = {task: rng.permutation(len(e))[:samples] for task, e in examples.items()}
     progress = Progress(sum(map(len, drawn.values())), "examples")
     frames = []
     for task, rows in drawn.items():
-        sizes = np.abs(gate_gradients(model, task, examples[task], rows, device, progress))
+        gradients = gate_gradients(model, task, examples[task], rows, device, progress)
         for fold in range(FOLDS):
-            part = sizes[fold::FOLDS]
+            part = gradients[fold::FOLDS].astype(np.float64)
             layer, head = np.indices(part.shape[1:])
-            mean = part.mean(axis=0, dtype=np.float64)
             frames.append(
                 pd.DataFrame(
                     {
@@ -97,8 +97,9 @@ def importance(
                         "fold": fold,
                         "layer": layer.ravel(),
                         "head": head.ravel(),
-                        "importance": mean.ravel(),
+                        "importance": np.abs(part).mean(axis=0).ravel(),
                         "n": len(part),
+                        "fisher": np.square(part).mean(axis=0).ravel(),
                     }
                 )
             )

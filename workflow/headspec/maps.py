@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from headspec.errors import DataError, listing, nearest
 
 
-def importance_map(importance: pd.DataFrame, task: str) -> NDArray[np.float64]:
+def importance_map(importance: pd.DataFrame, task: str, column: str = "importance") -> NDArray[np.float64]:
     """Importance of every head for `task`: the mean over samples (Li et al. 2023, Eq. 4).
 
     Parameters
@@ -19,6 +19,7 @@ def importance_map(importance: pd.DataFrame, task: str) -> NDArray[np.float64]:
     importance : table 'importance'
         Mean over the `n` samples of each fold; folds count by their samples.
     task : str
+    column : what the mean is of; `fisher` for the Fisher information of the heads' gates
 
     Returns
     -------
@@ -30,7 +31,7 @@ def importance_map(importance: pd.DataFrame, task: str) -> NDArray[np.float64]:
         raise DataError(
             f"importance: no task '{task}'; the table has {listing(known)}.{nearest(task, known)}"
         )
-    sums = rows.assign(total=rows["importance"] * rows["n"]).groupby(["layer", "head"])[["total", "n"]].sum()
+    sums = rows.assign(total=rows[column] * rows["n"]).groupby(["layer", "head"])[["total", "n"]].sum()
     return (sums["total"] / sums["n"]).unstack("head").to_numpy(dtype=float)
 
 

@@ -14,6 +14,8 @@ from pydantic_core import PydanticCustomError
 
 #: what tables say where a task's name could stand, and so cannot name one
 RESERVED = ("none", "random", "random_by_layer", "mean")
+#: what the table 'correlation' says where a model's name could stand
+POOLED = "pooled"
 
 
 def _number(value: Any) -> Any:
@@ -70,6 +72,12 @@ Labels = Annotated[
 Metric = Literal["accuracy", "f1", "matthews", "pearson", "spearman"]
 Method = Literal["tuned", "frozen", "single"]
 Pooling = Literal["auto", "first", "mean", "last"]
+Measure = Literal[
+    "paradigm", "text", "dse", "rsa", "cka", "fisher", "head-fisher", "gradient", "importance", "top-heads",
+    "cnm",
+]  # fmt: skip
+#: measures that need no single-task run
+UNTRAINED: tuple[Measure, ...] = ("paradigm", "text")
 
 
 class Section(BaseModel):
@@ -214,6 +222,58 @@ class Dissociation(Section):
     distinct: Fraction = Field(0.10, description="mean dissociation from which a dissociation is distinct")
 
 
+class Similarity(Section):
+    """How alike tasks are, to be correlated with how they dissociate; over the tasks of `mixtures.pairs`."""
+
+    measures: Distinct[Measure] = Field(
+        [],
+        description="measures of similarity; all but `paradigm` and `text` add a run of method `single` for "
+        "each task of `mixtures.pairs`; `cnm` needs `brain`",
+    )
+    probe: str | None = Field(
+        None,
+        description="text file with one sentence a line, on which `dse`, `rsa` and `cka` compare models; by "
+        "default sentences of all tasks' validation texts, as many of each",
+    )
+    probe_sentences: Annotated[int, Field(ge=10), NUMBER] = Field(
+        600, description="at most this many sentences of the probe"
+    )
+    samples: Annotated[int, Field(ge=10), NUMBER] = Field(
+        500, description="training samples per task of `text`, `fisher` and `gradient`"
+    )
+
+
+class Brain(Section):
+    """Brain responses to texts, for cognitive-neural mapping (`cnm`)."""
+
+    stimuli: str = Field(
+        description="table (Parquet, CSV, TSV, JSON lines) with columns stimulus_id and text, in the order "
+        "of presentation; stimuli with the same value in a column passage stay in one fold"
+    )
+    responses: str = Field(
+        description="Parquet table with columns subject, stimulus_id and voxels (a list of numbers); several "
+        "rows of a subject and stimulus are repetitions and are averaged"
+    )
+    regression: Literal["ridge", "network"] = Field(
+        "ridge",
+        description="from sentence vectors to voxels: ridge with a penalty for each voxel, or the network "
+        "with one hidden layer of Luo et al. (2022)",
+    )
+    folds: Annotated[int, Field(ge=2), NUMBER] = Field(
+        5, description="of cross-validation, contiguous in the order of the stimuli"
+    )
+    voxels: Literal["all", "reliable"] = Field(
+        "all",
+        description="`reliable`: only voxels that other subjects' responses predict, within the training "
+        "part of each fold",
+    )
+    nuisance: Distinct[str] = Field(
+        [],
+        description="what is regressed out of responses and vectors: `length`, `position`, `frequency`, or "
+        "numeric columns of the stimuli",
+    )
+
+
 class Figures(Section):
     """The look of the figures."""
 
@@ -265,6 +325,10 @@ class Study(Section):
     importance: Importance = Importance()
     pruning: Pruning = Pruning()
     dissociation: Dissociation = Dissociation()
+    similarity: Similarity = Similarity()
+    brain: Brain | None = Field(
+        None, description="responses to texts, for the measure `cnm`; none by default"
+    )
     figures: Figures = Figures()
 
     def in_order(self, tasks: list[str]) -> tuple[str, ...]:
@@ -279,6 +343,12 @@ class Study(Section):
         return {"+".join(pair): pair for pair in pairs} | groups
 
     @property
+    def alone(self) -> tuple[str, ...]:
+        """The tasks that are trained alone: those of the config, and those that measures compare."""
+        compared = self.mixtures.pairs if set(self.similarity.measures) - set(UNTRAINED) else []
+        return self.in_order([*self.mixtures.single, *compared])
+
+    @property
     def runs(self) -> list[Run]:
         """Every training run of the study."""
         mixed: list[tuple[str, tuple[str, ...], Method]] = [
@@ -286,9 +356,7 @@ class Study(Section):
             for mixture, tasks in self.mixture_tasks.items()
             for method in self.methods
         ]
-        alone: list[tuple[str, tuple[str, ...], Method]] = [
-            (task, (task,), "single") for task in self.in_order(self.mixtures.single)
-        ]
+        alone: list[tuple[str, tuple[str, ...], Method]] = [(task, (task,), "single") for task in self.alone]
         return [
             Run(model=model, mixture=mixture, tasks=tasks, method=method, seed=seed)
             for model in self.models

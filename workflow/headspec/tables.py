@@ -37,7 +37,8 @@ SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
         1,
     ),
     "importance": (
-        {"task": TEXT, "fold": INT, "layer": INT, "head": INT, "importance": FLOAT, "n": INT},
+        {"task": TEXT, "fold": INT, "layer": INT, "head": INT, "importance": FLOAT, "n": INT,
+         "fisher": FLOAT},
         4,
     ),
     "pruning": (
@@ -74,6 +75,47 @@ SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
         {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "kind": TEXT, "seed_a": INT,
          "seed_b": INT, "spearman": FLOAT, "top_overlap": FLOAT},
         7,
+    ),
+    # task: whose validation text the sentence is; null for the user's own
+    "probe": ({"example": INT, "text": TEXT, "task": TEXT}, 1),
+    # in the order of presentation; nuisance: one value for each regressor of the config
+    "stimuli": (
+        {"example": INT, "stimulus_id": TEXT, "text": TEXT, "passage": TEXT, "nuisance": pa.list_(FLOAT)},
+        1,
+    ),
+    # example: row of the probe or the stimuli; null for a mean over texts
+    "representations": ({"task": TEXT, "example": INT, "vector": pa.list_(pa.float32())}, 2),
+    # reliability: r of the prediction from the other subjects' responses, within the training part of the
+    # fold; ceiling: the same on its held-out part; both null where there is one subject
+    "voxels": (
+        {"subject": TEXT, "voxel": INT, "fold": INT, "reliability": FLOAT, "selected": FLAG, "ceiling": FLOAT},
+        3,
+    ),
+    # r: mean over the folds in which the voxel is selected, and their number
+    "encoding": (
+        {"task": TEXT, "subject": TEXT, "voxel": INT, "r": FLOAT, "ceiling": FLOAT, "n_folds": INT},
+        3,
+    ),
+    # r: mean over voxels; p_value: of the permutation test whether it is above 0
+    "encoding_summary": (
+        {"task": TEXT, "subject": TEXT, "n_voxels": INT, "r": FLOAT, "ceiling": FLOAT, "p_value": FLOAT},
+        2,
+    ),
+    "parameters": ({"measure": TEXT, "task_a": TEXT, "task_b": TEXT, "similarity": FLOAT}, 3),
+    # mean over seeds (between_seeds: their standard deviation); subject null: mean over subjects, and its
+    # interval
+    "similarity": (
+        {"model": TEXT, "measure": TEXT, "task_a": TEXT, "task_b": TEXT, "subject": TEXT, "similarity": FLOAT,
+         "between_seeds": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT},
+        5,
+    ),
+    # dissociation against similarity over pairs of tasks; partial: input paradigm held constant
+    "correlation": (
+        {"model": TEXT, "measure": TEXT, "n_pairs": INT, "pearson_r": FLOAT, "spearman_r": FLOAT,
+         "slope": FLOAT, "intercept": FLOAT, "p_pearson": FLOAT, "p_mantel": FLOAT, "p_spearman": FLOAT,
+         "p_mantel_spearman": FLOAT, "partial_r": FLOAT, "p_partial": FLOAT, "permutations": INT,
+         "exact": FLAG},
+        2,
     ),
 }  # fmt: skip
 
