@@ -14,6 +14,7 @@ include: "workflow/rules/importance.smk"
 include: "workflow/rules/prune.smk"
 include: "workflow/rules/dissociation.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/similarity.smk"
 
 
 report: "workflow/report/workflow.rst"

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from headspec.errors import ConfigError, listing, nearest
 from headspec.reference import allowed, child, schema, sections
-from headspec.study import RESERVED, Model, Section, Study, Task
+from headspec.study import POOLED, RESERVED, Model, Section, Similarity, Study, Task
 
 S = TypeVar("S", bound=Section)
 
@@ -145,6 +145,7 @@ def _cross_checks(config: dict[str, Any]) -> Iterator[str]:
     yield from _names(models, tasks, groups)
     if "mixtures" in config and tasks:
         yield from _mixtures(mixtures, groups, list(tasks))
+    yield from _similarity(_typed(Similarity, config.get("similarity", {})), mixtures, "brain" in config)
     for name, model in models.items():
         if readable := _typed(Model, model):
             yield from _source(f"models.{name}", readable.source)
@@ -181,6 +182,9 @@ def _names(models: Iterable[str], tasks: Iterable[str], groups: Iterable[str]) -
             if folder in taken:
                 yield f"{section}{name}: the same as {taken[folder]}, or but for case; expected another name."
             taken.setdefault(folder, section + name)
+    for name in models:
+        if name.lower() == POOLED:
+            yield f"models.{name}: tables use this name for all models together; expected another name."
     for name in tasks:
         if name.lower() in RESERVED:
             yield f"tasks.{name}: tables use this name otherwise; expected none of {listing(RESERVED)}."
@@ -206,6 +210,20 @@ def _mixtures(mixtures: dict[str, Any], groups: dict[str, Any], tasks: list[str]
             yield f"{key}: has the tasks of '{seen[frozenset(members)]}', expected every mixture once."
         elif is_group:
             seen[frozenset(members)] = key.removeprefix("mixtures.groups.")
+
+
+def _similarity(similarity: Similarity | None, mixtures: dict[str, Any], brain: bool) -> Iterator[str]:
+    measures = similarity.measures if similarity else []
+    pairs = mixtures.get("pairs", [])
+    if measures and isinstance(pairs, list) and len(pairs) < 3:
+        yield (
+            f"similarity.measures: there is nothing to correlate, expected three tasks or more under "
+            f"mixtures.pairs, which has {listing(pairs)}."
+        )
+    if "cnm" in measures and not brain:
+        yield f"similarity.measures.{measures.index('cnm')}: 'cnm' needs responses, expected a section brain."
+    if brain and similarity and "cnm" not in measures:
+        yield "brain: nothing asks for it, expected 'cnm' in similarity.measures."
 
 
 def _source(key: str, source: str | None) -> Iterator[str]:

@@ -1,11 +1,12 @@
-"""How alike two tasks are: one measure a module, each a function of what is known of the two tasks.
+"""How alike two tasks are: one family of measures a module, all functions of the two tasks' traits.
 
-Every measure is symmetric, and most to two tasks whose traits are equal.
+Every measure is symmetric, at most 1, and 1 for two tasks with the same traits. `measures` names them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,26 +14,28 @@ from numpy.typing import NDArray
 Floats = NDArray[np.floating]
 
 
-@dataclass(frozen=True)
-class Traits:
-    """What measures compare of a task; a measure reads one of these, and needs no other.
+class Traits(TypedDict, total=False):
+    """What measures compare of a task; each reads one of them. Of two tasks, arrays have the same shape."""
 
-    Of two tasks, arrays of the same name have the same shape.
-    """
-
-    paradigm: str | None = None  #: `single` or `pair`: texts in an example
-    text: Floats | None = None  #: (hidden,): mean pretrained vector of training texts
-    vectors: Floats | None = None  #: (sentences, hidden): of the probe, by the task's own model
-    fisher: Floats | None = None  #: (parameters,): diagonal of the empirical Fisher information
-    gradient: Floats | None = None  #: (parameters,): of the mean loss, at a point the tasks share
-    head_fisher: Floats | None = None  #: (layers, heads): Fisher information of the gates
-    importance: Floats | None = None  #: (layers, heads)
-    top: NDArray[np.bool_] | None = None  #: (layers, heads): the most important heads
-    encoding: Floats | None = None  #: (voxels,): how well vectors of stimuli predict responses
+    paradigm: str  #: `single` or `pair`: texts in an example
+    text: Floats  #: (hidden,): mean pretrained vector of training texts
+    vectors: Floats  #: (sentences, hidden): of the probe, by the task's own model
+    fisher: Floats  #: (parameters,): diagonal of the empirical Fisher information
+    gradient: Floats  #: (parameters,): of the mean loss, at weights that the tasks share
+    head_fisher: Floats  #: (layers, heads): Fisher information of the gates
+    importance: Floats  #: (layers, heads)
+    top: NDArray[np.bool_]  #: (layers, heads): the most important heads
+    encoding: Floats  #: (voxels,): how well the vectors of stimuli predict a subject's responses
 
 
 def cosine(a: Floats, b: Floats) -> float:
-    """Cosine of two arrays as vectors; nan where one is zero."""
-    a, b = np.ravel(a).astype(np.float64), np.ravel(b).astype(np.float64)
-    norm = np.linalg.norm(a) * np.linalg.norm(b)
-    return float(a @ b / norm) if norm > 0 else float("nan")
+    """Cosine of two arrays of one shape, as vectors; nan where one is zero."""
+    squares = _dot(a, a) * _dot(b, b)
+    return _dot(a, b) / math.sqrt(squares) if squares > 0 else math.nan
+
+
+def _dot(a: Floats, b: Floats, block: int = 1 << 20) -> float:
+    """Inner product in double precision, in blocks, since there may be hundreds of millions of entries."""
+    a, b = a.ravel(), b.ravel()
+    starts = range(0, a.size, block)
+    return math.fsum(a[i : i + block].astype(float) @ b[i : i + block].astype(float) for i in starts)

@@ -1,0 +1,73 @@
+"""How losses depend on the encoder's parameters: Fisher information and gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+from headspec.batching import Examples
+from headspec.devices import Device
+from headspec.multitask import MultiTask
+from headspec.progress import Progress
+
+
+def parameters(model: MultiTask) -> list[nn.Parameter]:
+    """The encoder's parameters but for the word vectors, of which each text reaches but a few."""
+    words = model.encoder.get_input_embeddings().weight
+    return [p for p in model.encoder.parameters() if p is not words]
+
+
+def fisher(
+    model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device, progress: Progress
+) -> np.ndarray:
+    """Diagonal of the empirical Fisher information: mean square of each example's gradient.
+
+    The gradient is that of the loss of the true label, by every one of `parameters`; examples come
+    one at a time, since the square of a batch's gradient is not the sum of their squares.
+
+    Returns
+    -------
+    (parameters,) float32
+    """
+    squares = [torch.zeros_like(p, device=device.name) for p in parameters(model)]
+    for row in rows:
+        for square, gradient in zip(
+            squares, _gradients(model, task, examples, np.array([row]), device), strict=True
+        ):
+            square.addcmul_(gradient, gradient)
+        progress.advance(1, task)
+    return _flat(squares) / len(rows)
+
+
+def gradient(
+    model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device, progress: Progress
+) -> np.ndarray:
+    """Gradient of the mean loss over `rows` by every one of `parameters`, (parameters,) float32."""
+    sums = [torch.zeros_like(p, device=device.name) for p in parameters(model)]
+    for part in (batches := examples.in_length_order(rows, device.tokens)):
+        try:
+            gradients = _gradients(model, task, examples, part, device)
+        except RuntimeError as error:
+            batches.halve(error)
+            continue
+        for total, gradient in zip(sums, gradients, strict=True):
+            total += gradient
+        progress.advance(len(part), task)
+    return _flat(sums) / len(rows)
+
+
+def _gradients(
+    model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device
+) -> tuple[torch.Tensor, ...]:
+    """Of the summed loss of `rows`; zero for a parameter that has no part in it."""
+    model.to(device.name).eval()
+    model.attend_for_gradients(device)
+    batch = examples.batch(rows, device.name)
+    with device.cast():
+        loss = model.losses(task, model.pool(batch), batch.labels).sum()
+    return torch.autograd.grad(loss, parameters(model), allow_unused=True, materialize_grads=True)
+
+
+def _flat(tensors: list[torch.Tensor]) -> np.ndarray:
+    return torch.cat([tensor.flatten() for tensor in tensors]).cpu().numpy()

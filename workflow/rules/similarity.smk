@@ -1,0 +1,249 @@
+# How alike the tasks of `mixtures.pairs` are, by every measure of the config.
+
+COMPARED = list(STUDY.in_order(STUDY.mixtures.pairs))
+#: texts without labels that models represent
+TEXTS = {
+    "probe": result("similarity/probe.parquet"),
+    "stimuli": result("brain/stimuli.parquet"),
+}
+#: rule that makes it: the measures that it is for
+MEASURED_BY = {
+    "text_embedding": ["text"],
+    "representations": ["dse", "rsa", "cka"],
+    "sensitivity": ["fisher", "gradient"],
+    "importance": ["head-fisher", "importance", "top-heads"],
+    "encoding": ["cnm"],
+}
+
+
+def asked(rule_name: str) -> list:
+    """The measures of the config that a rule is for."""
+    return [m for m in STUDY.similarity.measures if m in MEASURED_BY[rule_name]]
+
+
+def of_singles(name: str):
+    """Input function: a file of each compared task's single-task run."""
+
+    def of(wildcards) -> list:
+        return [
+            result("runs", wildcards.model, task, "single", f"seed{wildcards.seed}", name)
+            for task in COMPARED
+        ]
+
+    return of
+
+
+def of_compared(wildcards) -> list:
+    """Input function: the encoded training samples of each compared task."""
+    return [result("encoded", wildcards.model, task, "train.parquet") for task in COMPARED]
+
+
+def of_models_and_seeds(rule_name: str, name: str) -> list:
+    """A table of each model and seed, if the config asks for measures that need it."""
+    return [
+        result("similarity", model, f"seed{seed}", name)
+        for model in STUDY.models
+        for seed in STUDY.seeds
+        if asked(rule_name)
+    ]
+
+
+def paradigm(task: str) -> str:
+    return "pair" if STUDY.tasks[task].text_b or STUDY.tasks[task].pairs_of else "single"
+
+
+localrules:
+    encode_texts,
+
+
+rule probe:
+    input:
+        []
+        if STUDY.similarity.probe
+        else [result("data", t, "validation.parquet") for t in COMPARED],
+    output:
+        TEXTS["probe"],
+    log:
+        log("probe"),
+    priority: 10
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=15,
+    params:
+        study=STUDY.study,
+        source=STUDY.similarity.probe,
+        sentences=STUDY.similarity.probe_sentences,
+        seed=STUDY.data_seed,
+        code=code("probe.py"),
+    message:
+        "Sentences of the probe"
+    script:
+        "../scripts/probe.py"
+
+
+rule encode_texts:
+    input:
+        lambda wildcards: TEXTS[wildcards.texts],
+    output:
+        result("encoded/{model}/{texts}.parquet"),
+    log:
+        log("encode/{model}.{texts}"),
+    wildcard_constraints:
+        model=any_of(STUDY.models),
+        texts=any_of(TEXTS),
+    priority: 10
+    conda:
+        "../../envs/train.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        study=STUDY.study,
+        model=model_settings("source", "max_length"),
+        code=code("encode_texts.py"),
+    message:
+        "Tokens of the {wildcards.texts} for {wildcards.model}"
+    script:
+        "../scripts/encode_texts.py"
+
+
+rule text_embedding:
+    input:
+        of_compared,
+    output:
+        result("similarity/{model}/text.parquet"),
+    log:
+        log("similarity/{model}/text"),
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=larger,
+        parts=parts,
+        runtime=4 * 60,
+    params:
+        study=STUDY.study,
+        tasks=COMPARED,
+        model=model_settings("source", "sha256", "pooling"),
+        samples=STUDY.similarity.samples,
+        seed=STUDY.data_seed,
+        precision=STUDY.precision,
+        code=code("text_embedding.py"),
+    message:
+        "Text embeddings of the tasks by {wildcards.model}"
+    script:
+        "../scripts/text_embedding.py"
+
+
+rule representations:
+    input:
+        models=of_singles("model/model.safetensors"),
+        heads=of_singles("model/heads.json"),
+        encoded=rules.encode_texts.output,
+    output:
+        result("similarity/{model}/seed{seed}/{texts}.parquet"),
+    log:
+        log("similarity/{model}/seed{seed}/{texts}"),
+    wildcard_constraints:
+        seed=r"\d+",
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=larger,
+        parts=parts,
+        runtime=4 * 60,
+    params:
+        study=STUDY.study,
+        tasks=COMPARED,
+        precision=STUDY.precision,
+        code=code("representations.py"),
+    message:
+        "Vectors of the {wildcards.texts} by {wildcards.model}, every task's own, seed {wildcards.seed}"
+    script:
+        "../scripts/representations.py"
+
+
+rule sensitivity:
+    input:
+        models=of_singles("model/model.safetensors"),
+        heads=of_singles("model/heads.json"),
+        encoded=of_compared,
+    output:
+        result("similarity/{model}/seed{seed}/parameters.parquet"),
+    log:
+        log("similarity/{model}/seed{seed}/parameters"),
+    benchmark:
+        result("benchmarks/similarity/{model}/seed{seed}/parameters.tsv")
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=larger,
+        parts=parts,
+        runtime=8 * 60,
+    params:
+        study=STUDY.study,
+        tasks=COMPARED,
+        measures=asked("sensitivity"),
+        model=model_settings("source", "sha256", "pooling"),
+        samples=STUDY.similarity.samples,
+        precision=STUDY.precision,
+        code=code("sensitivity.py"),
+    message:
+        "Fisher information and gradients of {wildcards.model}, seed {wildcards.seed}"
+    script:
+        "../scripts/sensitivity.py"
+
+
+rule similarity:
+    input:
+        text=[
+            result("similarity", model, "text.parquet")
+            for model in STUDY.models
+            if asked("text_embedding")
+        ],
+        vectors=of_models_and_seeds("representations", "probe.parquet"),
+        parameters=of_models_and_seeds("sensitivity", "parameters.parquet"),
+        importance=[
+            result("runs", model, task, "single", f"seed{seed}", "importance.parquet")
+            for model in STUDY.models
+            for seed in STUDY.seeds
+            for task in COMPARED
+            if asked("importance")
+        ],
+        encoding=of_models_and_seeds("encoding", "encoding.parquet"),
+    output:
+        result("tables/similarity.parquet"),
+    log:
+        log("similarity"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
+    params:
+        study=STUDY.study,
+        models=list(STUDY.models),
+        seeds=list(STUDY.seeds),
+        paradigms={task: paradigm(task) for task in COMPARED},
+        measures=[
+            m
+            for m in STUDY.similarity.measures
+            if m not in asked("sensitivity") + asked("encoding")
+        ],
+        fraction=STUDY.pruning.fraction,
+        confidence=STUDY.dissociation.confidence,
+        code=code("similarity.py"),
+    message:
+        "Similarity of tasks in {params.study}"
+    script:
+        "../scripts/similarity.py"

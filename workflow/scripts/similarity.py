@@ -1,0 +1,36 @@
+"""Similarity of tasks: what is known of every task, by model and seed -> table of similarities."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+import pandas as pd
+
+from headspec import tables
+from headspec.progress import stage
+from headspec.similarity.table import combined, encodings, pairwise, traits
+
+params, inputs = snakemake.params, snakemake.input
+tasks = list(params.paradigms)
+with stage(snakemake.log[0], "similarity"):
+    frames = []
+    for m, model in enumerate(params.models):
+        text = tables.read(inputs.text[m]) if inputs.text else None
+        seeds = []
+        for run in range(m * len(params.seeds), (m + 1) * len(params.seeds)):
+            vectors = tables.read(inputs.vectors[run]) if inputs.vectors else None
+            paths = inputs.importance[run * len(tasks) : (run + 1) * len(tasks)]
+            importances = {task: tables.read(path) for task, path in zip(tasks, paths, strict=False)}
+            found = traits(params.paradigms, text, vectors, importances, params.fraction)
+            parts = [pairwise(found, tasks, params.measures)]
+            if inputs.parameters:
+                parts.append(tables.read(inputs.parameters[run]))
+            if inputs.encoding:
+                for subject, by_task in encodings(tables.read(inputs.encoding[run])).items():
+                    parts.append(pairwise(by_task, tasks, ["cnm"], subject))
+            seeds.append(pd.concat(parts, ignore_index=True))
+        frames.append(combined(model, seeds, params.confidence))
+    settings = [params.models, params.seeds, params.paradigms, params.measures, params.fraction]
+    footer = tables.provenance(params.study, [*settings, params.confidence])
+    tables.write(snakemake.output[0], "similarity", pd.concat(frames, ignore_index=True), footer)
