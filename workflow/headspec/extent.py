@@ -21,10 +21,13 @@ from headspec.study import Model, Run, Study
 from headspec.tasks import Prepared
 
 FIGURES = ("importance", "matrix", "curves")  # of each model, mixture and method
-TOKENS = {False: 25, True: 50}  # of a single text, and of a pair, where they cannot be counted
+TOKENS = {"single": 25, "pair": 50}  # of a single text, and of a pair, where they cannot be counted
 SAMPLE = 300  # texts per task whose tokens are counted
 #: stage, and what is computed in it: a frozen encoder is evaluated, and its features learnt from
-WORK = [("train", "train"), ("train", "prune"), ("importance", "importance"), ("prune", "prune")]
+WORK = [
+    ("train", "train"), ("train", "prune"), ("importance", "importance"), ("prune", "prune"),
+    ("text_embedding", "prune"), ("representations", "prune"), ("sensitivity", "train"),
+]  # fmt: skip
 
 
 def jobs(study: Study) -> dict[str, int]:
@@ -33,7 +36,7 @@ def jobs(study: Study) -> dict[str, int]:
     used = {task for run in runs for task in run.tasks}
     parents = {study.tasks[task].pairs_of for task in used} - {None}
     drawn = {(run.model, run.mixture, run.method) for run in runs if run.method != "single"}
-    return {
+    found = {
         "data": len(used | parents),
         "encode": len(study.models) * len(used),
         **{stage: len(of_stage(runs, stage)) for stage in PASSES},
@@ -41,6 +44,28 @@ def jobs(study: Study) -> dict[str, int]:
         "reliability": 1,
         "figures": 2 + len(FIGURES) * len(drawn),
     }
+    return found | (_jobs_of_similarity(study, found["figures"]) if study.similarity.measures else {})
+
+
+def _jobs_of_similarity(study: Study, figures: int) -> dict[str, int]:
+    """Jobs of the rules that compare tasks; `figures` are those of the rest."""
+    measures, models = study.similarity, len(study.models)
+    runs = models * len(study.seeds)
+    probe, brain = bool(measures.asked("representations")), bool(measures.asked("encoding"))
+    found = {
+        "probe": int(probe),
+        "stimuli": int(brain),
+        "voxels": int(brain),
+        "encode_texts": models * (probe + brain),
+        "text_embedding": models * bool(measures.asked("text_embedding")),
+        "representations": runs * (probe + brain),
+        "sensitivity": runs * bool(measures.asked("sensitivity")),
+        "encoding": runs * brain,
+        "similarity": 1,
+        "correlation": 1,
+        "figures": figures + 1 + len(measures.measures) + models * (1 + brain),
+    }
+    return {rule: n for rule, n in found.items() if n}
 
 
 def of_stage(runs: list[Run], stage: str) -> list[Run]:
@@ -92,9 +117,8 @@ def read(study: Study) -> Extent:
             continue
         for task, found in extent.sizes.items():
             length = tokens(model, path, extent.configs[name], found)
-            pair = bool(study.tasks[task].text_b or study.tasks[task].pairs_of)
             extent.counted[name, task] = length is not None
-            extent.tokens[name, task] = length or min(TOKENS[pair], model.max_length)
+            extent.tokens[name, task] = length or min(TOKENS[study.tasks[task].paradigm], model.max_length)
     return extent
 
 
@@ -216,4 +240,27 @@ def operations(extent: Extent) -> dict[tuple[str, str, str], float]:
             found[run.model, stage, kind] += PASSES[kind] * sum(
                 n * cost[run.model, task] for task, n in amounts.items()
             )
+    for key, amounts in _compared(extent).items():
+        found[key] += PASSES[key[2]] * sum(n * cost[key[0], task] for task, n in amounts.items())
+    return found
+
+
+def _compared(extent: Extent) -> dict[tuple[str, str, str], dict[str, float]]:
+    """(model, stage, pass): task: its examples that go through the encoder so that tasks can be compared.
+
+    A sentence of the probe counts as an example; stimuli, which are not read here, are left out.
+    """
+    study, measures = extent.study, extent.study.similarity
+    tasks = [task for task in study.in_order(study.mixtures.pairs) if task in extent.sizes]
+    samples = {task: float(min(measures.samples, extent.sizes[task].train)) for task in tasks}
+    seeds, kinds = len(study.seeds), len(measures.asked("sensitivity"))
+    found = {}
+    for model in extent.configs:
+        if measures.asked("text_embedding"):
+            found[model, "text_embedding", "prune"] = samples
+        if measures.asked("representations"):
+            probe = float(seeds * measures.probe_sentences)
+            found[model, "representations", "prune"] = dict.fromkeys(tasks, probe)
+        if kinds:
+            found[model, "sensitivity", "train"] = {t: seeds * kinds * n for t, n in samples.items()}
     return found

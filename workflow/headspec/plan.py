@@ -56,21 +56,21 @@ def stages(
     found: Extent, work: Work, seconds: Work, measured: Speed, unit: str, cores: int, gpus: int
 ) -> Iterator[str]:
     """A line for each stage and one for all: jobs, operations, hours of computing, wall time."""
-    yield f"{'stage':<14} {'jobs':>6} {'PFLOP':>12} {unit:>12}   wall time"
+    yield f"{'stage':<15} {'jobs':>6} {'PFLOP':>12} {unit:>12}   wall time"
     total = [0.0, 0.0, 0.0]
     count = extent.jobs(found.study)
     for stage, n in count.items():
-        runs_model = stage in PASSES
+        runs_model = any(stage == of for of, _ in extent.WORK)
         flops, computing = (_sum(values, stage=stage) for values in (work, seconds))
         start = measured.model_start if runs_model or stage == "encode" else measured.light_start
-        planned = len(extent.of_stage(found.runs, stage)) if runs_model else n
+        planned = len(extent.of_stage(found.runs, stage)) if stage in PASSES else n
         busy = computing + planned * start
         wall = busy / min((gpus or cores) if runs_model else cores, max(planned, 1))
         numbers = f"{flops / 1e15:12,.3f} {busy / 3600:12,.2f}" if runs_model else f"{'':>25}"
-        yield f"{stage:<14} {n:6,} {numbers}   {duration(wall)}"
+        yield f"{stage:<15} {n:6,} {numbers}   {duration(wall)}"
         total = [total[0] + flops, total[1] + busy * runs_model, total[2] + wall]
     numbers = f"{total[0] / 1e15:12,.3f} {total[1] / 3600:12,.2f}"
-    yield f"{'all':<14} {sum(count.values()):6,} {numbers}   {duration(total[2])}"
+    yield f"{'all':<15} {sum(count.values()):6,} {numbers}   {duration(total[2])}"
 
 
 def models(found: Extent, seconds: Work, unit: str) -> Iterator[str]:
@@ -120,6 +120,8 @@ def assumptions(found: Extent, measured: Speed, source: str) -> Iterator[str]:
     yield "a frozen encoder: one pass over the training examples, at the speed of pruning"
     yield f"start of a job: {measured.model_start:.1f} s with a model, {measured.light_start:.1f} s without"
     yield "data, tokens, statistics and figures take no more time than the start of their jobs"
+    if found.study.brain:
+        yield "stimuli and voxels take no more time than the start of their jobs"
     yield f"disk: {STORED} bytes a token in tables, {CHECKPOINT} numbers a parameter in a checkpoint"
 
 

@@ -76,8 +76,14 @@ Measure = Literal[
     "paradigm", "text", "dse", "rsa", "cka", "fisher", "head-fisher", "gradient", "importance", "top-heads",
     "cnm",
 ]  # fmt: skip
-#: measures that need no single-task run
-UNTRAINED: tuple[Measure, ...] = ("paradigm", "text")
+#: rule of the workflow: the measures of similarity that rest on what it makes
+MEASURED_BY: dict[str, tuple[Measure, ...]] = {
+    "text_embedding": ("text",),
+    "representations": ("dse", "rsa", "cka"),
+    "sensitivity": ("fisher", "gradient"),
+    "importance": ("head-fisher", "importance", "top-heads"),
+    "encoding": ("cnm",),
+}
 
 
 class Section(BaseModel):
@@ -148,6 +154,11 @@ class Task(Section):
         if self.metrics:
             return list(self.metrics)
         return ["accuracy"] if self.type == "classification" else ["spearman", "pearson"]
+
+    @property
+    def paradigm(self) -> Literal["single", "pair"]:
+        """Whether an example is one text or two."""
+        return "pair" if self.text_b or self.pairs_of else "single"
 
 
 class Mixtures(Section):
@@ -241,6 +252,10 @@ class Similarity(Section):
     samples: Annotated[int, Field(ge=10), NUMBER] = Field(
         500, description="training samples per task of `text`, `fisher` and `gradient`"
     )
+
+    def asked(self, rule: str) -> list[Measure]:
+        """The measures of the config that rest on what `rule` makes."""
+        return [measure for measure in self.measures if measure in MEASURED_BY[rule]]
 
 
 class Brain(Section):
@@ -345,7 +360,7 @@ class Study(Section):
     @property
     def alone(self) -> tuple[str, ...]:
         """The tasks that are trained alone: those of the config, and those that measures compare."""
-        compared = self.mixtures.pairs if set(self.similarity.measures) - set(UNTRAINED) else []
+        compared = self.mixtures.pairs if set(self.similarity.measures) - {"paradigm", "text"} else []
         return self.in_order([*self.mixtures.single, *compared])
 
     @property

@@ -6,19 +6,6 @@ TEXTS = {
     "probe": result("similarity/probe.parquet"),
     "stimuli": result("brain/stimuli.parquet"),
 }
-#: rule that makes it: the measures that it is for
-MEASURED_BY = {
-    "text_embedding": ["text"],
-    "representations": ["dse", "rsa", "cka"],
-    "sensitivity": ["fisher", "gradient"],
-    "importance": ["head-fisher", "importance", "top-heads"],
-    "encoding": ["cnm"],
-}
-
-
-def asked(rule_name: str) -> list:
-    """The measures of the config that a rule is for."""
-    return [m for m in STUDY.similarity.measures if m in MEASURED_BY[rule_name]]
 
 
 def of_singles(name: str):
@@ -44,12 +31,15 @@ def of_models_and_seeds(rule_name: str, name: str) -> list:
         result("similarity", model, f"seed{seed}", name)
         for model in STUDY.models
         for seed in STUDY.seeds
-        if asked(rule_name)
+        if STUDY.similarity.asked(rule_name)
     ]
 
 
-def paradigm(task: str) -> str:
-    return "pair" if STUDY.tasks[task].text_b or STUDY.tasks[task].pairs_of else "single"
+def probe_sources() -> list:
+    """What the probe is made of: the user's file, or the texts of all compared tasks."""
+    if STUDY.similarity.probe:
+        return [os.path.relpath(readers.locate(STUDY.similarity.probe, "similarity.probe"))]
+    return [result("data", task, "validation.parquet") for task in COMPARED]
 
 
 localrules:
@@ -58,9 +48,7 @@ localrules:
 
 rule probe:
     input:
-        []
-        if STUDY.similarity.probe
-        else [result("data", t, "validation.parquet") for t in COMPARED],
+        probe_sources(),
     output:
         TEXTS["probe"],
     log:
@@ -192,7 +180,7 @@ rule sensitivity:
     params:
         study=STUDY.study,
         tasks=COMPARED,
-        measures=asked("sensitivity"),
+        measures=STUDY.similarity.asked("sensitivity"),
         model=model_settings("source", "sha256", "pooling"),
         samples=STUDY.similarity.samples,
         precision=STUDY.precision,
@@ -208,7 +196,7 @@ rule similarity:
         text=[
             result("similarity", model, "text.parquet")
             for model in STUDY.models
-            if asked("text_embedding")
+            if STUDY.similarity.asked("text_embedding")
         ],
         vectors=of_models_and_seeds("representations", "probe.parquet"),
         parameters=of_models_and_seeds("sensitivity", "parameters.parquet"),
@@ -217,7 +205,7 @@ rule similarity:
             for model in STUDY.models
             for seed in STUDY.seeds
             for task in COMPARED
-            if asked("importance")
+            if STUDY.similarity.asked("importance")
         ],
         encoding=of_models_and_seeds("encoding", "encoding.parquet"),
     output:
@@ -234,11 +222,11 @@ rule similarity:
         study=STUDY.study,
         models=list(STUDY.models),
         seeds=list(STUDY.seeds),
-        paradigms={task: paradigm(task) for task in COMPARED},
+        paradigms={task: STUDY.tasks[task].paradigm for task in COMPARED},
         measures=[
             m
             for m in STUDY.similarity.measures
-            if m not in asked("sensitivity") + asked("encoding")
+            if m not in STUDY.similarity.asked("sensitivity") + STUDY.similarity.asked("encoding")
         ],
         fraction=STUDY.pruning.fraction,
         confidence=STUDY.dissociation.confidence,
