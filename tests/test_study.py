@@ -8,7 +8,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from headspec import reference
 from headspec.errors import ConfigError, HeadspecError
-from headspec.study import Study, plain
+from headspec.similarity.measures import MEASURES
+from headspec.study import MEASURED_BY, Measure, Study, plain
 from headspec.validation import load, strict_yaml
 
 README = Path(__file__).parents[1] / "README.md"
@@ -235,7 +236,31 @@ WRONG: list[tuple[str, Any, list[str]]] = [
         "topic",
         ["tasks.agpair.label: has no effect beside pairs_of; expected it in tasks.agnews."],
     ),
+    # similarity
+    (
+        "similarity/measures",
+        ["ckaa"],
+        ["similarity.measures.0: got 'ckaa', expected paradigm", "mean 'cka'?"],
+    ),
+    ("similarity/measures", "cka", ["similarity.measures: got 'cka'", "Did you mean [cka]?"]),
+    ("similarity/measures", ["cka", "cka"], ["similarity.measures: 'cka' is listed twice"]),
+    (
+        "similarity/measures",
+        ["cka"],
+        ["similarity.measures: there is nothing to correlate, expected three tasks", "which has sst2, qnli."],
+    ),
+    ("similarity/probes", "x.txt", ["similarity.probes: no key", "Did you mean 'probe'?"]),
+    ("models/pooled", {"source": "x"}, ["models.pooled: tables use this name for all models together"]),
+    ("brain", {"stimuli": "a", "responses": "b"}, ["brain: nothing asks for it, expected 'cnm' in"]),
 ]
+
+
+def test_brain_responses_are_missed() -> None:
+    assert "brain.responses: missing, expected text." in message(changed(("brain", {"stimuli": "a"})))
+    changes = ("mixtures/pairs", ["sst2", "qnli", "agnews"]), ("similarity/measures", ["cka", "cnm"])
+    assert message(changed(*changes)) == (
+        "similarity.measures.1: 'cnm' needs responses, expected a section brain."
+    )
 
 
 @pytest.mark.parametrize(("key", "value", "fragments"), WRONG, ids=[f"{w[0]}={w[1]}" for w in WRONG])
@@ -385,6 +410,27 @@ def test_runs() -> None:
     assert study.runs[-1].tasks == ("stsb",)
 
 
+@pytest.mark.parametrize(
+    ("measures", "alone"), [(["text"], ["stsb"]), (["cka"], ["sst2", "qnli", "agnews", "stsb"])]
+)
+def test_measures_that_compare_models_train_each_task_alone(measures: list[str], alone: list[str]) -> None:
+    study = load(
+        changed(
+            ("mixtures/pairs", ["sst2", "agnews", "qnli"]),
+            ("mixtures/groups", {}),
+            ("similarity/measures", measures),
+        )
+    )
+    assert [run.mixture for run in study.runs if run.method == "single" and run.seed == 0] == alone
+
+
+def test_every_measure_has_its_function_and_its_rule() -> None:
+    names = get_args(Measure)
+    assert tuple(MEASURES) == names
+    made = [measure for measures in MEASURED_BY.values() for measure in measures]
+    assert sorted([*made, "paradigm"]) == sorted(names)
+
+
 @given(st.permutations(["sst2", "qnli", "agnews", "agpair", "stsb"]), st.integers(2, 5))
 def test_mixtures_are_named_in_the_order_of_the_tasks(order: list[str], size: int) -> None:
     study = load(changed(("mixtures/pairs", order[:size]), ("mixtures/groups/all", order)))
@@ -475,7 +521,7 @@ def test_the_documented_defaults_are_the_defaults() -> None:
     assert "| `learning_rate` | number > 0 | `2e-05` | peak, decays linearly to 0 |" in reference.markdown()
     study = load(changed())
     for name, section in reference.sections(reference.schema()):
-        if name and "<name>" not in name and name != "mixtures":
+        if name and "<name>" not in name and name not in ("mixtures", "brain"):
             part = study
             for key in name.split("."):
                 part = getattr(part, key)

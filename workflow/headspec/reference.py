@@ -32,7 +32,10 @@ def schema() -> Node:
             return [inline(n) for n in node]
         if not isinstance(node, dict):
             return node
-        section = inline(definitions["$defs"][node["$ref"].split("/")[-1]]) if "$ref" in node else {}
+        wanted = [n for n in node.get("anyOf", [node]) if "$ref" in n]  # a section, or a section or nothing
+        section = inline(definitions["$defs"][wanted[0]["$ref"].split("/")[-1]]) if wanted else {}
+        if wanted:
+            node = {key: value for key, value in node.items() if key != "anyOf"}
         return section | {key: inline(n) for key, n in node.items() if key not in ("$ref", "$defs")}
 
     return inline(definitions)

@@ -259,7 +259,7 @@ class Similarity(Section):
 
 
 class Brain(Section):
-    """Brain responses to texts, for cognitive-neural mapping (`cnm`)."""
+    """Brain responses to texts, for cognitive-neural mapping (`cnm`); none by default."""
 
     stimuli: str = Field(
         description="table (Parquet, CSV, TSV, JSON lines) with columns stimulus_id and text, in the order "
@@ -341,9 +341,7 @@ class Study(Section):
     pruning: Pruning = Pruning()
     dissociation: Dissociation = Dissociation()
     similarity: Similarity = Similarity()
-    brain: Brain | None = Field(
-        None, description="responses to texts, for the measure `cnm`; none by default"
-    )
+    brain: Brain | None = None
     figures: Figures = Figures()
 
     def in_order(self, tasks: list[str]) -> tuple[str, ...]:

@@ -145,7 +145,9 @@ def _cross_checks(config: dict[str, Any]) -> Iterator[str]:
     yield from _names(models, tasks, groups)
     if "mixtures" in config and tasks:
         yield from _mixtures(mixtures, groups, list(tasks))
-    yield from _similarity(_typed(Similarity, config.get("similarity", {})), mixtures, "brain" in config)
+    yield from _similarity(
+        _typed(Similarity, config.get("similarity", {})), mixtures, config.get("brain") is not None
+    )
     for name, model in models.items():
         if readable := _typed(Model, model):
             yield from _source(f"models.{name}", readable.source)
