@@ -7,6 +7,7 @@ import math
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import offset_copy
 
 from headspec.plots import MEASURES, PAGE, legend, styled
 from headspec.plots.points import draw_points, verdict
@@ -14,7 +15,7 @@ from headspec.plots.points import draw_points, verdict
 #: panels side by side, at most
 COLUMNS = 6
 #: of ticks
-STEPS = [1, 2, 5, 10]
+STEPS = [1, 2, 2.5, 5, 10]
 
 
 def by_strength(correlation: pd.DataFrame) -> list[str]:
@@ -41,18 +42,20 @@ def draw(pairs: pd.DataFrame, correlation: pd.DataFrame) -> Figure:
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(len(models) * lines, columns, sharey=True, squeeze=False)
     for panels, model in zip(grid.reshape(len(models), -1), models, strict=True):
-        panels[0].set_title(f"{model}\n\n", loc="left", fontweight="bold")  # above the other title
+        heading = panels[0].set_title(model, loc="left", fontweight="bold")
+        heading.set_transform(offset_copy(heading.get_transform(), figure, y=19, units="points"))
         for axes, measure in zip(panels, measures, strict=False):
             chosen = (pairs["model"] == model) & (pairs["measure"] == measure)
             result = results[(results["model"] == model) & (results["measure"] == measure)].iloc[0]
             draw_points(axes, pairs[chosen], result)
             axes.set_title(f"{MEASURES[measure]}\n{verdict(result)}", fontsize="small")
-            axes.xaxis.set_major_locator(MaxNLocator(2, steps=STEPS))
+            axes.xaxis.set_major_locator(MaxNLocator(3, steps=STEPS))
             axes.yaxis.set_major_locator(MaxNLocator(4, steps=STEPS))
             axes.margins(0.12)
         for axes in panels[len(measures) :]:
             axes.remove()
+    for axes in panels[: len(measures)][-columns:]:  # the lowest in each column
+        axes.set_xlabel("similarity", fontsize="small")
     figure.supylabel("mean dissociation D (%)", fontsize="medium")
-    figure.supxlabel("task similarity", fontsize="medium")
     legend(figure)
     return figure

@@ -45,7 +45,7 @@ def name_points(axes: Axes, points: Floats, names: Sequence[str], taken: Floats)
     ends = axes.transData.transform(taken.reshape(-1, 2)).reshape(-1, 4) / scale
     thin = np.array([-1, -1, 1, 1])
     obstacles = np.concatenate([np.hstack([centres, centres]) + POINT * thin, ends + 0.8 * thin])
-    frame = axes.get_window_extent().extents / scale
+    frame = np.array([axes.get_window_extent().extents]) / scale
     directions = np.deg2rad(DIRECTIONS)
     apart = np.linalg.norm(centres[:, None] - centres, axis=-1)
     for index in np.argsort(-(apart < 20).sum(axis=1), kind="stable"):
@@ -54,12 +54,12 @@ def name_points(axes: Axes, points: Floats, names: Sequence[str], taken: Floats)
             ha="center", va="center", path_effects=[withStroke(linewidth=1.5, foreground="white")],
         )  # fmt: skip
         text.set_in_layout(False)
-        half = text.get_window_extent().size / scale / 2
+        half = np.array(text.get_window_extent().size) / scale / 2
         reach = np.array(DISTANCES)[:, None, None] + half
         offsets = (np.stack([np.cos(directions), np.sin(directions)], axis=-1) * reach).reshape(-1, 2)
         middles = centres[index] + offsets
         boxes = np.hstack([middles - half, middles + half])
-        outside = np.prod(2 * half) - _overlap(boxes, frame[None])
+        outside = np.prod(2 * half) - _overlap(boxes, frame)
         best = int(np.argmin(np.round(_overlap(boxes, obstacles) + 4 * outside, 2)))
         text.set_position(offsets[best])
         obstacles = np.vstack([obstacles, boxes[best]])

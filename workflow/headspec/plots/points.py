@@ -31,15 +31,18 @@ def draw_points(axes: Axes, pairs: pd.DataFrame, result: pd.Series) -> None:
     """
     for same, (label, look) in PARADIGMS.items():
         part = pairs[pairs["same_paradigm"] == same]
-        floor = part["floor"].to_numpy(dtype=bool)
-        for rows, more in ((part[~floor], {"label": label}), (part[floor], HOLLOW)):
-            if len(part) and (len(rows) or more is not HOLLOW):
-                x, y = rows["similarity"], 100 * rows["dissociation"]
-                axes.plot(x, y, linestyle="none", **look, **more)
+        if len(part):
+            _dots(axes, part[~part["floor"]], look | {"label": label})
+        if part["floor"].any():
+            _dots(axes, part[part["floor"]], look | HOLLOW)
     if pd.notna(result["slope"]):
         ends = np.array([pairs["similarity"].min(), pairs["similarity"].max()])
         line = 100 * (result["intercept"] + result["slope"] * ends)
         axes.plot(ends, line, color="0.35", linewidth=0.8, zorder=1, label="least squares")
+
+
+def _dots(axes: Axes, pairs: pd.DataFrame, look: dict[str, Any]) -> None:
+    axes.plot(pairs["similarity"], 100 * pairs["dissociation"], linestyle="none", **look)
 
 
 def verdict(result: pd.Series, p_name: str = "p") -> str:
