@@ -41,8 +41,8 @@ def made_up(tasks: list[str], models: tuple[str, ...] = MODELS[:1], measures=tup
                 value = 0.97 + 0.03 * value
             if measure == "gradient":
                 value -= 0.4
-            row = dict(model=model, measure=measure, task_a=a, task_b=b, similarity=value)
             value = min(value, 1)
+            row = dict(model=model, measure=measure, task_a=a, task_b=b, similarity=value)
             if measure == "cnm":
                 row |= dict(ci_low=value - 0.05, ci_high=value + 0.05)
                 alike.append(row | dict(subject="s1"))

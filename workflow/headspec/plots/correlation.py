@@ -42,8 +42,6 @@ def draw(pairs: pd.DataFrame, correlation: pd.DataFrame) -> Figure:
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(len(models) * lines, columns, sharey=True, squeeze=False)
     for panels, model in zip(grid.reshape(len(models), -1), models, strict=True):
-        heading = panels[0].set_title(model, loc="left", fontweight="bold")
-        heading.set_transform(offset_copy(heading.get_transform(), figure, y=19, units="points"))
         for axes, measure in zip(panels, measures, strict=False):
             chosen = (pairs["model"] == model) & (pairs["measure"] == measure)
             result = results[(results["model"] == model) & (results["measure"] == measure)].iloc[0]
@@ -51,7 +49,10 @@ def draw(pairs: pd.DataFrame, correlation: pd.DataFrame) -> Figure:
             axes.set_title(f"{MEASURES[measure]}\n{verdict(result)}", fontsize="small")
             axes.xaxis.set_major_locator(MaxNLocator(3, steps=STEPS))
             axes.yaxis.set_major_locator(MaxNLocator(4, steps=STEPS))
+            axes.tick_params(axis="x", labelsize="small")
             axes.margins(0.12)
+        heading = panels[0].set_title(model, loc="left", fontweight="bold")  # above the other title
+        heading.set_transform(offset_copy(heading.get_transform(), figure, y=20, units="points"))
         for axes in panels[len(measures) :]:
             axes.remove()
     for axes in panels[: len(measures)][-columns:]:  # the lowest in each column

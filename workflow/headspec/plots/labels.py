@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
@@ -38,13 +39,14 @@ def name_points(axes: Axes, points: Floats, names: Sequence[str], taken: Floats)
         In the units of the data.
     names : n texts
     taken : (m, 4)
-        Boxes to keep clear, such as intervals: x0, y0, x1, y1 in the units of the data.
+        Boxes to keep clear, such as intervals: two opposite corners, in the units of the data.
     """
     scale = axes.figure.dpi / 72  # pixels per point
     centres = axes.transData.transform(points) / scale
-    ends = axes.transData.transform(taken.reshape(-1, 2)).reshape(-1, 4) / scale
+    ends = axes.transData.transform(taken.reshape(-1, 2)).reshape(-1, 2, 2) / scale
+    spans = np.hstack([ends.min(axis=1), ends.max(axis=1)])
     thin = np.array([-1, -1, 1, 1])
-    obstacles = np.concatenate([np.hstack([centres, centres]) + POINT * thin, ends + 0.8 * thin])
+    obstacles = np.concatenate([np.hstack([centres, centres]) + POINT * thin, spans + 0.8 * thin])
     frame = np.array([axes.get_window_extent().extents]) / scale
     directions = np.deg2rad(DIRECTIONS)
     apart = np.linalg.norm(centres[:, None] - centres, axis=-1)
@@ -65,5 +67,5 @@ def name_points(axes: Axes, points: Floats, names: Sequence[str], taken: Floats)
         obstacles = np.vstack([obstacles, boxes[best]])
         if best >= len(directions):
             edge = middles[best] - np.clip(offsets[best], -half, half)
-            line = np.stack([centres[index], edge]) * scale
-            axes.plot(*axes.transData.inverted().transform(line).T, color="0.5", linewidth=0.4, zorder=1.5)
+            line = axes.transData.inverted().transform(np.stack([centres[index], edge]) * scale)
+            axes.add_line(Line2D(*line.T, color="0.5", linewidth=0.4, zorder=1.5))

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from numpy.typing import NDArray
 
 from headspec.plots import MEASURES, legend, styled
 from headspec.plots.labels import name_points
@@ -34,7 +35,7 @@ def draw(pairs: pd.DataFrame, correlation: pd.DataFrame, measure: str) -> Figure
     columns = min(COLUMNS, len(models))
     lines = math.ceil(len(models) / columns)
     width, height = (3.4, 2.7) if len(models) == 1 else (2.25, 2.2)
-    key = [f"{n:\N{FIGURE SPACE}>2}  {' + '.join(m.split('+'))}" for n, m in enumerate(mixtures, 1)]
+    key = [f"{n:\N{FIGURE SPACE}>2}  {mixture.replace('+', ' + ')}" for n, mixture in enumerate(mixtures, 1)]
     size = (columns * width + 0.4 + 0.055 * max(map(len, key)), max(lines * height, 0.14 * len(key)) + 0.6)
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(lines, columns, sharey=True, squeeze=False).ravel()
@@ -58,10 +59,18 @@ def draw(pairs: pd.DataFrame, correlation: pd.DataFrame, measure: str) -> Figure
     for axes, model in zip(panels, models, strict=False):
         part = pairs[pairs["model"] == model].reset_index(drop=True)
         shown = part.dropna(subset=["similarity", "dissociation"])
-        x, y = shown["similarity"], 100 * shown["dissociation"]
-        upright = np.stack([x, 100 * shown["ci_low"], x, 100 * shown["ci_high"]], axis=-1)
-        level = np.stack([shown["similarity_low"], y, shown["similarity_high"], y], axis=-1)
-        boxes = np.concatenate([upright, level]).astype(float)
-        names = [str(n + 1) for n in shown.index]
-        name_points(axes, np.stack([x, y], axis=-1), names, boxes[~np.isnan(boxes).any(axis=1)])
+        names = [str(number + 1) for number in shown.index]
+        points = np.stack([shown["similarity"], 100 * shown["dissociation"]], axis=-1)
+        name_points(axes, points, names, _lines(shown, results.loc[model]))
     return figure
+
+
+def _lines(pairs: pd.DataFrame, result: pd.Series) -> NDArray[np.float64]:
+    """Corners (n, 4) of boxes along all lines of a panel: intervals and least squares."""
+    x, y = pairs["similarity"], 100 * pairs["dissociation"]
+    upright = np.stack([x, 100 * pairs["ci_low"], x, 100 * pairs["ci_high"]], axis=-1)
+    level = np.stack([pairs["similarity_low"], y, pairs["similarity_high"], y], axis=-1)
+    along = np.linspace(x.min(), x.max(), 31)
+    fit = np.stack([along, 100 * (result["intercept"] + result["slope"] * along)], axis=-1)
+    boxes = np.concatenate([upright, level, np.hstack([fit[:-1], fit[1:]])]).astype(float)
+    return boxes[~np.isnan(boxes).any(axis=1)]
