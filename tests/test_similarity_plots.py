@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,7 +13,7 @@ import pytest
 
 from headspec.correlation import correlation as correlate
 from headspec.correlation import paired
-from headspec.plots import MEASURES, correlation, labels, number, scatter, similarity
+from headspec.plots import MEASURES, correlation, labels, number, save, scatter, similarity
 from headspec.plots.points import FLOOR, PARADIGMS
 from test_plots import LONG, NINE, frame, labelled, texts
 
@@ -209,6 +212,26 @@ def test_texts_neither_overlap_nor_leave_the_figure(tasks, models, measures):
             assert inside.y0 <= box.y0 <= box.y1 <= inside.y1, words
         for (one, a), (other, b) in itertools.combinations(found, 2):
             assert not a.padded(-1).overlaps(b.padded(-1)), f"{one!r} on {other!r}"
+
+
+def test_same_tables_same_bytes(tmp_path):
+    for run in ("one", "two"):
+        for index, figure in enumerate(figures(SIX, MODELS[:1], ("rsa", "cnm"))):
+            save(figure, [tmp_path / run / f"{index}.svg"], 100)
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+def test_two_tasks_are_drawn_without_correlation():
+    for figure in figures(SIX[:2], MODELS[:1], ("paradigm", "rsa")):
+        figure.draw_without_rendering()
+
+
+def test_figures_load_neither_torch_nor_pyplot():
+    code = "import sys; from headspec.plots import correlation, scatter, similarity; print(*sys.modules)"
+    path = {"PYTHONPATH": str(Path(__file__).parents[1] / "workflow")}
+    done = subprocess.run([sys.executable, "-c", code], env=path, capture_output=True, text=True, check=True)
+    assert not {"torch", "matplotlib.pyplot"} & set(done.stdout.split())
 
 
 def test_names_keep_clear_of_points_and_intervals():

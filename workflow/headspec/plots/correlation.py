@@ -19,7 +19,7 @@ STEPS = [1, 2, 2.5, 5, 10]
 
 
 def by_strength(correlation: pd.DataFrame) -> list[str]:
-    """Measures by the mean over models of \\|Pearson r\\|, the strongest first; no r counts as 0."""
+    """Measures by the mean over models of |Pearson r|, the strongest first; no r counts as 0."""
     strength = correlation["pearson_r"].abs().fillna(0).groupby(correlation["measure"]).mean()
     return list(strength.sort_values(ascending=False, kind="stable").index)
 
