@@ -172,7 +172,10 @@ def figures() -> list:
         for kind in ("importance", "matrix", "curves")
         for model, mixture, method in combinations
     ]
-    return [path for name in per_study + per_mixture for path in figure(name)]
+    of_similarity = [f"scatter.{measure}" for measure in STUDY.similarity.measures]
+    if of_similarity:
+        of_similarity += ["correlation", *(f"similarity.{model}" for model in STUDY.models)]
+    return [path for name in per_study + per_mixture + of_similarity for path in figure(name)]
 
 
 def lock_folder() -> None:

@@ -43,6 +43,20 @@ METRICS = {
     "pearson": "Pearson",
     "spearman": "Spearman",
 }
+#: measure of task similarity: its name in a figure
+MEASURES = {
+    "paradigm": "same paradigm",
+    "text": "TextEmb",
+    "dse": "DSE",
+    "rsa": "RSA",
+    "cka": "CKA",
+    "fisher": "TaskEmb",
+    "head-fisher": "TaskEmb of heads",
+    "gradient": "gradient cosine",
+    "importance": "importance (rank)",
+    "top-heads": "top heads (Jaccard)",
+    "cnm": "CNM",
+}
 #: (mixture, task): row
 Rows = dict[tuple[str, str], int]
 #: the row of a mixture that holds the mean over its tasks
@@ -63,6 +77,11 @@ def at_fraction(frame: pd.DataFrame, fraction: float) -> pd.DataFrame:
 def stacked(seeds: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
     """The tables of several seeds as one, with a column `seed`."""
     return pd.concat([frame.assign(seed=seed) for seed, frame in seeds.items()], ignore_index=True)
+
+
+def number(value: float, digits: int = 2) -> str:
+    """`value` in print: a minus sign that is no hyphen, and none before zero."""
+    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
 def mixture_panels(frame: pd.DataFrame, label: str) -> tuple[Figure, dict[str, Axes], Rows]:

@@ -1,0 +1,92 @@
+"""How alike the tasks are to one model, by every measure: matrices, and the trees they imply."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from scipy.cluster.hierarchy import dendrogram, linkage
+
+from headspec.plots import MEASURES, SHADES, number, styled
+
+Floats = NDArray[np.float64]
+
+#: matrices side by side, at most
+COLUMNS = 3
+#: side of a cell in inches, and the width of a tree as part of that of its matrix
+CELL, TREE = 0.27, 0.3
+
+
+@styled
+def draw(similarity: pd.DataFrame, tasks: Sequence[str]) -> Figure:
+    """A matrix per measure, its tasks in the order of a tree of average linkage on 1 - similarity.
+
+    Parameters
+    ----------
+    similarity : rows of the table 'similarity' of one model
+        Means over subjects are shown.
+    tasks : tasks that are compared, in the order of the config, which numbers them
+    """
+    means = similarity[similarity["subject"].isna()]
+    measures = [measure for measure in MEASURES if measure in set(means["measure"])]
+    columns = min(COLUMNS, len(measures))
+    lines = math.ceil(len(measures) / columns)
+    side = max(1.0, CELL * len(tasks))
+    names = 0.25 + 0.055 * max(map(len, tasks))
+    size = (columns * (names + side * (1 + TREE) + 0.1), lines * (side + 0.5))
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(lines, 2 * columns, squeeze=False, width_ratios=[1, TREE] * columns)
+    panels = grid.reshape(-1, 2)
+    for (axes, beside), measure in zip(panels, measures, strict=False):
+        matrix = _matrix(means[means["measure"] == measure], tasks)
+        order = _draw_tree(beside, matrix)
+        axes.set_title(MEASURES[measure])
+        _draw_matrix(axes, matrix[np.ix_(order, order)])
+        axes.set_xticks(range(len(tasks)), [str(index + 1) for index in order])
+        axes.set_yticks(range(len(tasks)), [f"{tasks[index]}  {index + 1}" for index in order])
+    for axes in panels[len(measures) :].ravel():
+        axes.remove()
+    return figure
+
+
+def _matrix(part: pd.DataFrame, tasks: Sequence[str]) -> Floats:
+    """Similarity (k, k) of one measure; nan on the diagonal and where there is none."""
+    place = {task: index for index, task in enumerate(tasks)}
+    first, second = part["task_a"].map(place), part["task_b"].map(place)
+    matrix = np.full((len(tasks), len(tasks)), np.nan)
+    matrix[first, second] = matrix[second, first] = part["similarity"]
+    return matrix
+
+
+def _draw_tree(axes: Axes, matrix: Floats) -> list[int]:
+    """The tree that joins the rows of `matrix`, and their order in it; none where a value is missing."""
+    axes.axis("off")
+    k = len(matrix)
+    pairs = matrix[np.triu_indices(k, 1)]
+    if np.isnan(pairs).any():
+        return list(range(k))
+    joined = linkage(np.clip(1 - pairs, 0, None), "average", optimal_ordering=True)
+    tree = dendrogram(joined, no_plot=True)
+    for heights, leaves in zip(tree["dcoord"], tree["icoord"], strict=True):  # leaves at 5, 15, 25, ...
+        axes.plot(heights, np.array(leaves) / 10 - 0.5, color="black", linewidth=0.8, clip_on=False)
+    axes.set_xlim(0, max(joined[-1, 2], 1e-9))
+    axes.set_ylim(k - 0.5, -0.5)
+    return list(tree["leaves"])
+
+
+def _draw_matrix(axes: Axes, matrix: Floats) -> None:
+    """Values and shades, which span the range of this matrix."""
+    shown = matrix[~np.isnan(matrix)]
+    low, high = (shown.min(), shown.max()) if len(shown) else (0, 1)
+    axes.imshow(matrix, cmap=SHADES, vmin=low, vmax=high, aspect="auto")
+    for (row, column), value in np.ndenumerate(matrix):
+        if row != column:
+            text = "–" if np.isnan(value) else number(value, 2 if high - low >= 0.05 else 3)
+            axes.text(column, row, text, ha="center", va="center", fontsize=5.5)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)

@@ -1,0 +1,18 @@
+"""Correlation over pairs of tasks: similarity and dissociation -> table of relations and their tests."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.correlation import correlation, paired
+from headspec.progress import stage
+
+params = snakemake.params
+with stage(snakemake.log[0], "correlation"):
+    inputs = {name: tables.read(path) for name, path in snakemake.input.items()}
+    pairs = paired(inputs["similarity"], inputs["combined"], params.paradigms, params.method)
+    frame = correlation(pairs, len(params.paradigms), params.seed)
+    footer = tables.provenance(params.study, [params.paradigms, params.method], seed=params.seed)
+    tables.write(snakemake.output[0], "correlation", frame, footer)
