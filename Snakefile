@@ -15,6 +15,7 @@ include: "workflow/rules/prune.smk"
 include: "workflow/rules/dissociation.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/similarity.smk"
+include: "workflow/rules/correlation.smk"
 
 
 report: "workflow/report/workflow.rst"
@@ -31,3 +32,4 @@ rule all:
         rules.reliability.output,
         figures(),
         [result("runs", run.path, "importance.parquet") for run in STUDY.runs],
+        rules.correlation.output if STUDY.similarity.measures else [],

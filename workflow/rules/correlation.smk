@@ -1,10 +1,5 @@
 # Whether tasks that are alike dissociate less, and the figures of it, from tables alone.
 
-# the tasks whose pairs are mixtures, in order: texts in an example
-PARADIGMS = {
-    task: "pair" if STUDY.tasks[task].pairs_of or STUDY.tasks[task].text_b else "single"
-    for task in STUDY.in_order(STUDY.mixtures.pairs)
-}
 DISSOCIATED = "tuned" if "tuned" in STUDY.methods else STUDY.methods[0]
 
 

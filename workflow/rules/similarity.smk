@@ -1,6 +1,7 @@
 # How alike the tasks of `mixtures.pairs` are, by every measure of the config.
 
 COMPARED = list(STUDY.in_order(STUDY.mixtures.pairs))
+PARADIGMS = {task: STUDY.tasks[task].paradigm for task in COMPARED}
 #: texts without labels that models represent
 TEXTS = {
     "probe": result("similarity/probe.parquet"),
@@ -222,7 +223,7 @@ rule similarity:
         study=STUDY.study,
         models=list(STUDY.models),
         seeds=list(STUDY.seeds),
-        paradigms={task: STUDY.tasks[task].paradigm for task in COMPARED},
+        paradigms=PARADIGMS,
         measures=[
             m
             for m in STUDY.similarity.measures
