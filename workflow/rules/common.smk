@@ -49,6 +49,8 @@ MIXTURES = STUDY.mixture_tasks | {task: (task,) for task in STUDY.tasks}
 METHODS = dict.fromkeys(run.method for run in STUDY.runs)
 MIXED = [run for run in STUDY.runs if run.method != "single"]
 TASK_METRICS = {name: task.all_metrics for name, task in STUDY.tasks.items()}
+COMPARED = list(STUDY.in_order(STUDY.mixtures.pairs))  # the tasks whose similarity is measured
+PARADIGMS = {task: STUDY.tasks[task].paradigm for task in COMPARED}
 
 
 def result(*parts: str) -> str:
@@ -156,6 +158,40 @@ def of_seeds(name: str):
         return [result("runs", folder, f"seed{seed}", name) for seed in STUDY.seeds]
 
     return of
+
+
+def of_singles(name: str):
+    """Input function: a file of each compared task's single-task run."""
+
+    def of(wildcards) -> list:
+        return [
+            result("runs", wildcards.model, task, "single", f"seed{wildcards.seed}", name)
+            for task in COMPARED
+        ]
+
+    return of
+
+
+def of_compared(wildcards) -> list:
+    """Input function: the encoded training samples of each compared task."""
+    return [result("encoded", wildcards.model, task, "train.parquet") for task in COMPARED]
+
+
+def of_models_and_seeds(rule_name: str, name: str) -> list:
+    """A table of each model and seed, if the config asks for measures that need it."""
+    return [
+        result("similarity", model, f"seed{seed}", name)
+        for model in STUDY.models
+        for seed in STUDY.seeds
+        if STUDY.similarity.asked(rule_name)
+    ]
+
+
+def probe_sources() -> list:
+    """What the probe is made of: the user's file, or the texts of all compared tasks."""
+    if STUDY.similarity.probe:
+        return [os.path.relpath(readers.locate(STUDY.similarity.probe, "similarity.probe"))]
+    return [result("data", task, "validation.parquet") for task in COMPARED]
 
 
 def figure(name: str) -> list:

@@ -1,46 +1,10 @@
 # How alike the tasks of `mixtures.pairs` are, by every measure of the config.
 
-COMPARED = list(STUDY.in_order(STUDY.mixtures.pairs))
-PARADIGMS = {task: STUDY.tasks[task].paradigm for task in COMPARED}
 #: texts without labels that models represent
 TEXTS = {
     "probe": result("similarity/probe.parquet"),
     "stimuli": result("brain/stimuli.parquet"),
 }
-
-
-def of_singles(name: str):
-    """Input function: a file of each compared task's single-task run."""
-
-    def of(wildcards) -> list:
-        return [
-            result("runs", wildcards.model, task, "single", f"seed{wildcards.seed}", name)
-            for task in COMPARED
-        ]
-
-    return of
-
-
-def of_compared(wildcards) -> list:
-    """Input function: the encoded training samples of each compared task."""
-    return [result("encoded", wildcards.model, task, "train.parquet") for task in COMPARED]
-
-
-def of_models_and_seeds(rule_name: str, name: str) -> list:
-    """A table of each model and seed, if the config asks for measures that need it."""
-    return [
-        result("similarity", model, f"seed{seed}", name)
-        for model in STUDY.models
-        for seed in STUDY.seeds
-        if STUDY.similarity.asked(rule_name)
-    ]
-
-
-def probe_sources() -> list:
-    """What the probe is made of: the user's file, or the texts of all compared tasks."""
-    if STUDY.similarity.probe:
-        return [os.path.relpath(readers.locate(STUDY.similarity.probe, "similarity.probe"))]
-    return [result("data", task, "validation.parquet") for task in COMPARED]
 
 
 localrules:
