@@ -15,7 +15,10 @@ from headspec import sources
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted((ROOT / "workflow" / "scripts").glob("*.py"))
 MODULES = sorted(sources.LIBRARY.rglob("*.py"))
-MODEL_STAGES = {"encode.py", "train.py", "importance.py", "prune.py"}
+MODEL_STAGES = {
+    "encode.py", "train.py", "importance.py", "prune.py", "encode_texts.py", "text_embedding.py",
+    "representations.py", "sensitivity.py",
+}  # fmt: skip
 
 
 @pytest.fixture
