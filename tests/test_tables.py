@@ -18,7 +18,9 @@ FOOTER = {"study": "s", "classes": ["ä", "b"], "truncated": 3}
 
 
 def importance(order: list[int]) -> pd.DataFrame:
-    rows = [(task, fold, 0, head, 0.1 * head, 5, 1.0) for task in "ab" for fold in range(2) for head in range(3)]
+    rows = [
+        (task, fold, 0, head, 0.1 * head, 5, 1.0) for task in "ab" for fold in range(2) for head in range(3)
+    ]
     frame = pd.DataFrame(rows, columns=["task", "fold", "layer", "head", "importance", "n", "fisher"])
     return frame.iloc[order]
 

@@ -1,0 +1,174 @@
+"""Snakemake on a tiny study that compares its tasks: artifacts, what a change reaches, refusals."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headspec import tables
+from studies import CONFIG, TOPIC, Folder
+
+pytestmark = pytest.mark.slow
+
+TASKS = ["tone", "topic", "match"]
+PAIRS = ["+".join(pair) for pair in itertools.combinations(TASKS, 2)]
+MEASURES = ["paradigm", "text", "cka", "fisher", "gradient", "top-heads", "cnm"]
+STUDY: dict[str, Any] = CONFIG | {
+    "seeds": [0],
+    "mixtures": {"pairs": TASKS},
+    "methods": ["tuned"],
+    "training": CONFIG["training"] | {"epochs": 2},
+    "similarity": {"measures": MEASURES, "samples": 30, "probe_sentences": 60},
+    "brain": {"stimuli": "brain/stimuli.csv", "responses": "brain/responses.parquet", "nuisance": ["length"]},
+    "figures": {"dpi": 60, "formats": ["png"]},
+}
+#: what is made here of the study's figures
+FIGURES = ["correlation", "scatter.cka", "similarity.bert", "encoding.bert"]
+TARGETS = [
+    "results/tiny/tables/correlation.parquet",
+    *(f"results/tiny/figures/{name}.png" for name in FIGURES),
+]
+
+
+def brain(folder: Path) -> None:
+    """Two subjects' responses to 40 sentences: what they are about, and noise."""
+    rng = np.random.default_rng(0)
+    topics = [list(TOPIC)[i % 3] for i in range(40)]
+    texts = [
+        f"the {TOPIC[topic][rng.integers(3)]} {rng.choice(['was', 'near', 'our'])} house" for topic in topics
+    ]
+    folder.mkdir()
+    pd.DataFrame({"stimulus_id": range(40), "text": texts}).to_csv(folder / "stimuli.csv", index=False)
+    codes = pd.get_dummies(pd.Series(topics)).to_numpy(dtype=float)
+    rows = [
+        (subject, i, voxels)
+        for subject in ("s1", "s2")
+        for i, voxels in enumerate((codes @ rng.normal(size=(3, 25)) + rng.normal(size=(40, 25))).tolist())
+    ]
+    frame = pd.DataFrame(rows, columns=["subject", "stimulus_id", "voxels"])
+    frame.to_parquet(folder / "responses.parquet")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Folder:
+    folder = Folder.new(tmp_path_factory.mktemp("compared") / "finished")
+    brain(folder.path / "brain")
+    folder.write(STUDY)
+    folder.snakemake(*TARGETS)
+    return folder
+
+
+@pytest.fixture
+def study(finished, tmp_path) -> Folder:
+    return finished.copy(tmp_path / "study")
+
+
+def test_every_pair_has_every_measure(finished):
+    frame = tables.read(finished.results / "tables" / "similarity.parquet")
+    means = frame[frame["subject"].isna()]
+    assert set(zip(means["measure"], means["task_a"] + "+" + means["task_b"], strict=True)) == set(
+        itertools.product(MEASURES, PAIRS)
+    )
+    assert len(means) == len(MEASURES) * len(PAIRS)
+    assert means["similarity"].between(-1 - 1e-9, 1 + 1e-9).all()
+    subjects = frame[frame["subject"].notna()]
+    assert subjects["measure"].eq("cnm").all() and set(subjects["subject"]) == {"s1", "s2"}
+    same = means[means["measure"] == "paradigm"].set_index(["task_a", "task_b"])["similarity"]
+    assert same.to_dict() == {("tone", "topic"): 1, ("tone", "match"): 0, ("topic", "match"): 0}
+
+
+def test_the_correlation_is_that_of_the_two_tables(finished):
+    similarity = tables.read(finished.results / "tables" / "similarity.parquet")
+    combined = tables.read(finished.results / "tables" / "combined.parquet")
+    correlation = tables.read(finished.results / "tables" / "correlation.parquet").set_index("measure")
+    assert set(correlation.index) == set(MEASURES) and correlation["n_pairs"].eq(3).all()
+    x = similarity[similarity["measure"] == "cka"].set_index(["task_a", "task_b"])["similarity"]
+    y = combined[combined["task"] == "mean"].set_index("mixture")["dissociation"]
+    expected = np.corrcoef([x[tuple(pair.split("+"))] for pair in PAIRS], [y[pair] for pair in PAIRS])[0, 1]
+    assert correlation.loc["cka", "pearson_r"] == pytest.approx(expected)
+    assert correlation.loc["cka", "permutations"] == 6 and correlation.loc["cka", "exact"]
+
+
+def test_every_task_has_as_many_sentences_in_the_probe(finished):
+    probe = tables.read(finished.results / "similarity" / "probe.parquet")
+    assert probe["task"].value_counts().to_dict() == dict.fromkeys(TASKS, 20)
+    vectors = tables.read(finished.results / "similarity" / "bert" / "seed0" / "probe.parquet")
+    assert vectors.groupby("task").size().to_dict() == dict.fromkeys(TASKS, 60)
+
+
+def test_the_rest_of_the_study_is_planned_with_it(finished):
+    rules = finished.plan().rules
+    assert rules == {
+        "figure_scatter": len(MEASURES) - 1, "figure_dissociation": 1, "figure_reliability": 1,
+        "reliability": 1, "figure_importance": 3, "figure_matrix": 3, "figure_curves": 3,
+    }  # fmt: skip
+
+
+# --- what a change reaches
+
+TABLES = {"similarity": 1, "correlation": 1}
+DRAWN = {"figure_correlation": 1, "figure_scatter": 1, "figure_similarity": 1}
+FROM_SIMILARITY = TABLES | DRAWN
+FROM_ENCODING = {"encoding": 1, "figure_encoding": 1} | FROM_SIMILARITY
+
+
+def setting(key: str, value: object) -> Callable[[Folder], None]:
+    return lambda study: study.set(key, value)
+
+
+def constant(name: str) -> Callable[[Folder], None]:
+    def change(study: Folder) -> None:
+        with open(study.path / "workflow" / "headspec" / name, "a") as file:
+            file.write("\nADDED = 1\n")
+
+    return change
+
+
+def responses(study: Folder) -> None:
+    path = study.path / "brain" / "responses.parquet"
+    frame = pd.read_parquet(path)
+    frame.assign(voxels=[2 * voxels for voxels in frame["voxels"]]).to_parquet(path)
+
+
+CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int]]] = [
+    ("a measure less", setting("similarity.measures", [m for m in MEASURES if m != "fisher"]),
+     {"sensitivity": 1} | FROM_SIMILARITY),
+    ("another free measure", setting("similarity.measures", [*MEASURES, "importance"]), FROM_SIMILARITY),
+    ("size of the probe", setting("similarity.probe_sentences", 45),
+     {"probe": 1, "encode_texts": 1, "representations": 1} | FROM_SIMILARITY),
+    ("samples", setting("similarity.samples", 25), {"text_embedding": 1, "sensitivity": 1} | FROM_SIMILARITY),
+    ("what is regressed out", setting("brain.nuisance", []),
+     {"stimuli": 1, "encode_texts": 1, "representations": 1, "voxels": 1} | FROM_ENCODING),
+    ("responses", responses, {"voxels": 1} | FROM_ENCODING),
+    ("a measure's module", constant("similarity/cka.py"), FROM_SIMILARITY),
+    ("a measure of parameters", constant("similarity/fisher.py"), {"sensitivity": 1} | FROM_SIMILARITY),
+    ("the permutation test", constant("mantel.py"),
+     {"correlation": 1, "figure_correlation": 1, "figure_scatter": 1}),
+    ("a figure", constant("plots/scatter.py"), {"figure_scatter": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"), [row[1:] for row in CHANGES], ids=[row[0] for row in CHANGES]
+)
+def test_a_change_reaches_what_it_has_to_reach(study, change, expected):
+    change(study)
+    assert study.plan(*TARGETS).rules == expected
+
+
+# --- refusals
+
+
+def test_what_will_not_do_is_refused_before_anything_runs(study):
+    study.set("similarity.probe", "brain/stimuli.txt")
+    study.set("brain.responses", "brain/response.parquet")
+    said = study.snakemake("--dry-run", fails=True)
+    assert "similarity.probe: no file or folder 'stimuli.txt'" in said
+    assert "brain.responses: no file or folder 'response.parquet'" in said
+    assert said.count("Did you mean") == 2
