@@ -88,7 +88,8 @@ SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
     # reliability: r of the prediction from the other subjects' responses, within the training part of the
     # fold; ceiling: the same on its held-out part; both null where there is one subject
     "voxels": (
-        {"subject": TEXT, "voxel": INT, "fold": INT, "reliability": FLOAT, "selected": FLAG, "ceiling": FLOAT},
+        {"subject": TEXT, "voxel": INT, "fold": INT, "reliability": FLOAT, "selected": FLAG,
+         "ceiling": FLOAT},
         3,
     ),
     # r: mean over the folds in which the voxel is selected, and their number

@@ -1,0 +1,90 @@
+"""Ridge regression of many voxels at once, each with a penalty of its own, from one decomposition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating]
+
+#: penalties to choose from, as parts of the mean of the features' squared singular values
+PENALTIES = np.logspace(-4, 5, 19)
+#: voxels that are regressed at a time
+BLOCK = 4096
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """The singular value decomposition X = U S V' of n training stimuli, and what held-out ones make of it.
+
+    Attributes
+    ----------
+    basis : (n, k)
+        U.
+    squares : (k,)
+        S squared.
+    transfer : (m, k)
+        X* V S, where X* are the features of the held-out stimuli.
+    freedom : int
+        Degrees of freedom of the responses: n less those of intercept and nuisance.
+    """
+
+    basis: Floats
+    squares: Floats
+    transfer: Floats
+    freedom: int
+
+    @classmethod
+    def of_features(cls, train: Floats, test: Floats, freedom: int) -> Ridge:
+        """Of features (n, d) and (m, d), without mean and nuisance."""
+        basis, values, rotation = np.linalg.svd(train, full_matrices=False)
+        return cls(basis, values**2, (test @ rotation.T) * values, freedom)
+
+    @classmethod
+    def of_gram(cls, train: Floats, test: Floats, freedom: int) -> Ridge:
+        """Of products of features, X X' (n, n) and X* X' (m, n): their number does not matter."""
+        squares, basis = np.linalg.eigh(train)
+        single = basis.astype(np.float32)
+        return cls(single, squares.clip(0).astype(np.float32), (test @ basis).astype(np.float32), freedom)
+
+    @property
+    def penalties(self) -> Floats:
+        return (PENALTIES * self.squares.mean()).astype(self.squares.dtype)
+
+    def gcv(self, responses: Floats, projected: Floats) -> Floats:
+        """Generalised cross-validation (Golub, Heath & Wahba 1979), but for a factor.
+
+        Parameters
+        ----------
+        responses : (n, voxels)
+        projected : (k, voxels)
+            U' responses.
+
+        Returns
+        -------
+        (penalties, voxels)
+            Residual sum of squares / squared residual degrees of freedom.
+        """
+        penalties = self.penalties[:, None]
+        left = penalties / (self.squares + penalties)  # of a direction, after shrinking
+        inside = projected**2
+        outside = np.maximum((responses**2).sum(axis=0) - inside.sum(axis=0), 0)
+        freedom = self.freedom - (1 - left).sum(axis=1, keepdims=True)
+        return (left**2 @ inside + outside) / freedom**2
+
+    def predict(self, responses: Floats) -> Floats:
+        """Responses (m, voxels) to held-out stimuli from those (n, voxels) to training stimuli.
+
+        Every voxel has the penalty that generalised cross-validation chooses within the training
+        part. It takes neighbouring stimuli for independent, so where they are not, it chooses too low.
+        """
+        predicted = np.empty((len(self.transfer), responses.shape[1]), self.transfer.dtype)
+        for start in range(0, responses.shape[1], BLOCK):
+            block = responses[:, start : start + BLOCK]
+            projected = self.basis.T @ block
+            penalty = self.penalties[self.gcv(block, projected).argmin(axis=0)]
+            projected /= self.squares[:, None] + penalty
+            predicted[:, start : start + BLOCK] = self.transfer @ projected
+        return predicted
