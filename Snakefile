@@ -16,6 +16,11 @@ include: "workflow/rules/dissociation.smk"
 include: "workflow/rules/figures.smk"
 
 
+if STUDY.brain:
+
+    include: "workflow/rules/brain.smk"
+
+
 report: "workflow/report/workflow.rst"
 
 

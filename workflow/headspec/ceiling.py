@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 from headspec.folds import Split, splits
+from headspec.responses import Responses
 from headspec.ridge import Ridge
 from headspec.seeds import derive
 from headspec.voxelwise import shifted
@@ -80,7 +81,7 @@ def reliability(
 
 
 def analyse(
-    responses: Mapping[str, tuple[Floats, NDArray[np.intp]]],
+    responses: Mapping[str, Responses],
     passages: Sequence[object],
     nuisance: ArrayLike,
     folds: int,
@@ -93,7 +94,7 @@ def analyse(
 
     Parameters
     ----------
-    responses : subject: (N, voxels), and the voxels' numbers
+    responses : subject: its responses
         With one subject nothing can be compared: reliability and ceiling are nan.
     passages : (N,)
     nuisance : (N, regressors)
@@ -111,16 +112,16 @@ def analyse(
     for fold, split in enumerate(splits(passages, nuisance, folds)):
         inner = splits(passages, nuisance, max(2, folds - 1), split.train)
         several = len(responses) > 1
-        kernels = {subject: kernel(values, split) for subject, (values, _) in responses.items() if several}
-        for subject, (values, numbers) in responses.items():
-            columns = {"subject": subject, "voxel": numbers, "fold": fold}
-            r, best = np.full((2, len(numbers)), np.nan)
-            reliable = np.zeros(len(numbers), dtype=bool)
+        kernels = {subject: kernel(each.values, split) for subject, each in responses.items() if several}
+        for subject, each in responses.items():
+            columns = {"subject": subject, "voxel": each.voxels, "fold": fold}
+            r, best = np.full((2, len(each.voxels)), np.nan)
+            reliable = np.zeros(len(r), dtype=bool)
             if several:
                 features = np.mean([kernels[other] for other in kernels if other != subject], axis=0)
                 rng = np.random.default_rng(derive(seed, "reliability", subject, fold))
-                r, reliable = reliability(features, inner, values, rng)
-                best = correlations(features, split, values)[0]
-            selected = reliable if only_reliable else np.ones(len(numbers), dtype=bool)
+                r, reliable = reliability(features, inner, each.values, rng)
+                best = correlations(features, split, each.values)[0]
+            selected = reliable if only_reliable else np.ones(len(r), dtype=bool)
             parts.append(pd.DataFrame(columns | {"reliability": r, "selected": selected, "ceiling": best}))
     return pd.concat(parts, ignore_index=True)

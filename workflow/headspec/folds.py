@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.floating]
 
 #: standard deviation, as part of the largest value, below which a column counts as constant
-CONSTANT = 1e-6
+CONSTANT = 1e-5
 
 
 def contiguous(passages: Sequence[object], folds: int) -> NDArray[np.intp]:

@@ -25,14 +25,14 @@ def word_counts(texts: Iterable[str]) -> Counter[str]:
 
 def length(stimuli: pd.DataFrame, counts: Mapping[str, int]) -> Floats:
     """Characters of each text: all but the same as its words, and not constant where stimuli are words."""
-    return stimuli["text"].str.len().to_numpy(dtype=np.float64)
+    return np.array([len(text) for text in stimuli["text"]], dtype=float)
 
 
 def position(stimuli: pd.DataFrame, counts: Mapping[str, int]) -> Floats:
     """Place of each stimulus in its passage, or without passages among all: 0, 1, ..."""
     if stimuli["passage"].isna().all():
         return np.arange(len(stimuli), dtype=float)
-    return stimuli.groupby("passage").cumcount().to_numpy(dtype=np.float64)
+    return np.asarray(stimuli.groupby("passage").cumcount(), dtype=float)
 
 
 def frequency(stimuli: pd.DataFrame, counts: Mapping[str, int]) -> Floats:

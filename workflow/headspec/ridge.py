@@ -51,7 +51,8 @@ class Ridge:
 
     @property
     def penalties(self) -> Floats:
-        return (PENALTIES * self.squares.mean()).astype(self.squares.dtype)
+        mean = self.squares.mean() or 1.0  # features that the nuisance explains wholly are 0
+        return (PENALTIES * mean).astype(self.squares.dtype)
 
     def gcv(self, responses: Floats, projected: Floats) -> Floats:
         """Generalised cross-validation (Golub, Heath & Wahba 1979), but for a factor.

@@ -14,6 +14,7 @@ from scipy import fft, stats
 
 from headspec.folds import Split
 from headspec.network import Network
+from headspec.responses import Responses
 from headspec.ridge import Ridge
 from headspec.seeds import derive
 from headspec.similarity import cosine
@@ -138,7 +139,7 @@ def encode(
 
 def analyse(
     vectors: Mapping[str, Floats],
-    responses: Mapping[str, tuple[Floats, NDArray[np.intp]]],
+    responses: Mapping[str, Responses],
     voxels: pd.DataFrame,
     splits: Sequence[Split],
     regression: str,
@@ -149,7 +150,7 @@ def analyse(
     Parameters
     ----------
     vectors : task: (stimuli, d)
-    responses : subject: (stimuli, voxels), and the voxels' numbers
+    responses : subject: its responses
     voxels : table 'voxels'
     splits : folds
     regression : one of `REGRESSIONS`
@@ -165,20 +166,20 @@ def analyse(
         for task, each in vectors.items()
     }
     scores, summary = [], []
-    for subject, (values, numbers) in responses.items():
+    for subject, measured in responses.items():
         own = voxels[voxels["subject"] == subject]
         selected, ceiling = (
-            own.pivot(index="fold", columns="voxel", values=column)[numbers].to_numpy()
+            own.pivot(index="fold", columns="voxel", values=column)[measured.voxels].to_numpy()
             for column in ("selected", "ceiling")
         )
         rng = np.random.default_rng(derive(seed, "encoding", subject))
         folds = selected.sum(axis=0)
         used = folds > 0
         best = np.where(selected, ceiling, 0).sum(axis=0)[used] / folds[used]
-        for task, found in encode(regressions, splits, values, selected, rng).items():
+        for task, found in encode(regressions, splits, measured.values, selected, rng).items():
             row = {"task": task, "subject": subject}
             r = found.r[used]
-            columns = {"voxel": numbers[used], "r": r, "ceiling": best, "n_folds": folds[used]}
+            columns = {"voxel": measured.voxels[used], "r": r, "ceiling": best, "n_folds": folds[used]}
             scores.append(pd.DataFrame(row | columns))
             means = (float(each.mean()) if len(each) else np.nan for each in (r, best))
             summary.append((task, subject, len(r), *means, found.p_value))

@@ -11,7 +11,7 @@ from snakemake.exceptions import WorkflowError
 LIBRARY = Path(workflow.current_basedir).parent
 sys.path.insert(0, str(LIBRARY))
 
-from headspec import architectures, devices, readers, sources, tasks, validation
+from headspec import architectures, brain, devices, readers, sources, tasks, validation
 from headspec.errors import HeadspecError
 from headspec.study import Study, plain
 
@@ -27,7 +27,7 @@ def checked(config: dict) -> Study:
             for path in workflow.configfiles + list(workflow.overwrite_configfiles):
                 validation.strict_yaml(path)
             problems = []
-            for check in (architectures.check, tasks.check):
+            for check in (architectures.check, tasks.check, brain.check):
                 try:
                     check(study)
                 except HeadspecError as error:
