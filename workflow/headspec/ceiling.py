@@ -14,70 +14,56 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from headspec.folds import Split, splits
+from headspec.folds import Split, products, splits
 from headspec.responses import Responses
 from headspec.ridge import Ridge
 from headspec.seeds import derive
-from headspec.voxelwise import shifted
+from headspec.voxelwise import correlation, encode
 
 Floats = NDArray[np.floating]
 
 #: false discovery rate of the voxels that count as reliable
 RATE = 0.05
-#: random shifts of every voxel; those of all voxels together are what its reliability is compared with
-SHIFTS = 100
-#: voxels of which features are multiplied at a time
-BLOCK = 16384
+#: circular shifts of at most so many voxels, which together are what reliability is compared with
+SHIFTS, SAMPLE = 20, 2000
 
 
-def kernel(responses: Floats, split: Split) -> Floats:
-    """Products of the stimuli (N, N) as a subject's standardised voxels (N, voxels) have them, per voxel."""
-    total = np.zeros((len(responses), len(responses)))
-    rows = np.concatenate([split.train, split.test])
-    for start in range(0, responses.shape[1], BLOCK):
-        block = np.concatenate(split.standardised(responses[:, start : start + BLOCK]))
-        total[np.ix_(rows, rows)] += block @ block.T
-    return total / responses.shape[1]
+def reliable(
+    ridges: Sequence[Ridge],
+    inner: Sequence[Split],
+    responses: Floats,
+    r: Floats,
+    rng: np.random.Generator,
+) -> NDArray[np.bool_]:
+    """The voxels that other subjects predict: r above 0, one-sided, at the false discovery rate `RATE`.
 
-
-def correlations(features: Floats, split: Split, responses: Floats) -> Floats:
-    """As `voxelwise.shifted` (m, voxels), when features with the products (N, N) predict responses."""
-    train, test = split.standardised(responses)
-    return shifted(Ridge.of_gram(*split.gram(features), split.freedom).predict(train), test)
-
-
-def reliability(
-    features: Floats, inner: Sequence[Split], responses: Floats, rng: np.random.Generator
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """How well other subjects predict a subject's voxels within a training part, and where they do.
-
-    A voxel is reliable where its mean r over the inner folds is above 0, one-sided, at a false
-    discovery rate of `RATE` (Benjamini & Hochberg 1995) among the subject's voxels. What r may be
-    by chance is seen from predictions moved in a circle within each fold, which keep their
-    autocorrelation, in all voxels together.
+    What r may be by chance is seen from responses that are moved in a circle against those of the
+    other subjects (see `voxelwise.p_value`), of all or a sample of the subject's voxels together.
+    The rate is that of Benjamini & Hochberg (1995) among the subject's voxels.
 
     Parameters
     ----------
-    features : (N, N)
-        Products of the stimuli, from the other subjects.
-    inner : splits of the training part
-    responses : (N, voxels)
+    ridges : from the other subjects, one for each of `inner`
+    inner : folds of the n stimuli
+    responses : (n, voxels)
+    r : (voxels,)
+        Their mean over folds.
     rng : Generator
 
     Returns
     -------
-    r (voxels,), reliable (voxels,)
+    (voxels,)
     """
-    r = np.zeros(responses.shape[1], np.float32)
-    null = np.zeros((SHIFTS, len(r)), np.float32)
-    for split in inner:
-        found = correlations(features, split, responses) / len(inner)
-        r += found[0]
-        null += found[rng.integers(len(found), size=SHIFTS)]
-    everywhere = np.sort(null, axis=None)
-    reached = len(everywhere) - np.searchsorted(everywhere, r - 1e-6)
-    p = (1 + reached) / (1 + len(everywhere))
-    return r, stats.false_discovery_control(p) < RATE
+    n = len(responses)
+    some = responses[:, rng.permutation(len(r))[:SAMPLE]]
+    shifts = rng.choice(np.arange(1, n), min(SHIFTS, n - 1), replace=False)
+    null = np.sort([_mean_r(ridges, inner, np.roll(some, shift, axis=0)) for shift in shifts], axis=None)
+    reached = len(null) - np.searchsorted(null, r - 1e-6)  # equal but for rounding counts
+    return stats.false_discovery_control((1 + reached) / (1 + len(null))) < RATE
+
+
+def _mean_r(ridges: Sequence[Ridge], inner: Sequence[Split], responses: Floats) -> Floats:
+    return encode([ridges], inner, responses, np.ones((len(inner), responses.shape[1]), dtype=bool))[0]
 
 
 def analyse(
@@ -109,19 +95,28 @@ def analyse(
     table 'voxels'
     """
     parts = []
-    for fold, split in enumerate(splits(passages, nuisance, folds)):
-        inner = splits(passages, nuisance, max(2, folds - 1), split.train)
-        several = len(responses) > 1
-        kernels = {subject: kernel(each.values, split) for subject, each in responses.items() if several}
+    regressors = np.asarray(nuisance, dtype=float)
+    several = len(responses) > 1
+    for fold, split in enumerate(splits(passages, regressors, folds)):
+        inner = splits([passages[i] for i in split.train], regressors[split.train], max(2, folds - 1))
+        related = {subject: products(each.values, split) for subject, each in responses.items() if several}
         for subject, each in responses.items():
-            columns = {"subject": subject, "voxel": each.voxels, "fold": fold}
             r, best = np.full((2, len(each.voxels)), np.nan)
-            reliable = np.zeros(len(r), dtype=bool)
+            selected = np.ones(len(r), dtype=bool)
             if several:
-                features = np.mean([kernels[other] for other in kernels if other != subject], axis=0)
-                rng = np.random.default_rng(derive(seed, "reliability", subject, fold))
-                r, reliable = reliability(features, inner, each.values, rng)
-                best = correlations(features, split, each.values)[0]
-            selected = reliable if only_reliable else np.ones(len(r), dtype=bool)
-            parts.append(pd.DataFrame(columns | {"reliability": r, "selected": selected, "ceiling": best}))
+                features = np.mean([related[other] for other in related if other != subject], axis=0)
+                train, test = split.standardised(each.values)
+                best = correlation(_ridge(features, split).predict(train), test)
+                ridges = [_ridge(features[np.ix_(split.train, split.train)], part) for part in inner]
+                r = _mean_r(ridges, inner, train)
+                if only_reliable:
+                    rng = np.random.default_rng(derive(seed, "reliable voxels", subject, fold))
+                    selected = reliable(ridges, inner, train, r, rng)
+            row = {"subject": subject, "voxel": each.voxels, "fold": fold}
+            parts.append(pd.DataFrame(row | {"reliability": r, "selected": selected, "ceiling": best}))
     return pd.concat(parts, ignore_index=True)
+
+
+def _ridge(features: Floats, split: Split) -> Ridge:
+    """Ridge from features with the products (stimuli, stimuli)."""
+    return Ridge.of_gram(*split.gram(features), split.freedom)

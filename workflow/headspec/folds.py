@@ -18,6 +18,8 @@ Floats = NDArray[np.floating]
 
 #: standard deviation, as part of the largest value, below which a column counts as constant
 CONSTANT = 1e-5
+#: columns that are multiplied at a time
+BLOCK = 16384
 
 
 def contiguous(passages: Sequence[object], folds: int) -> NDArray[np.intp]:
@@ -112,9 +114,22 @@ class Split:
         return rest[self.train] @ right, rest[self.test] @ right
 
 
-def splits(
-    passages: Sequence[object], nuisance: ArrayLike, folds: int, within: NDArray[np.intp] | None = None
-) -> list[Split]:
+def products(values: Floats, split: Split) -> Floats:
+    """Mean over standardised columns of `values` (N, columns) of the products of all stimuli (N, N)."""
+    total = np.zeros((len(values), len(values)))
+    rows = np.concatenate([split.train, split.test])
+    for start in range(0, values.shape[1], BLOCK):
+        block = np.concatenate(split.standardised(values[:, start : start + BLOCK]))
+        total[np.ix_(rows, rows)] += block @ block.T
+    return total / max(values.shape[1], 1)
+
+
+def whole(design: Floats) -> Split:
+    """All stimuli as the training part, none held out."""
+    return Split(np.arange(len(design)), np.arange(0), design)
+
+
+def splits(passages: Sequence[object], nuisance: ArrayLike, folds: int) -> list[Split]:
     """A split for each fold, in order.
 
     Parameters
@@ -122,11 +137,8 @@ def splits(
     passages : (N,)
     nuisance : (N, regressors)
     folds : int
-    within : (n,), optional
-        Positions of the stimuli that are divided, such as another split's training part; all by default.
     """
     regressors = np.asarray(nuisance, dtype=float).reshape(len(passages), -1)
     design = np.column_stack([np.ones(len(passages)), regressors])
-    among = np.arange(len(passages)) if within is None else within
-    fold = contiguous([passages[i] for i in among], folds)
-    return [Split(among[fold != f], among[fold == f], design) for f in range(folds)]
+    fold = contiguous(passages, folds)
+    return [Split(np.flatnonzero(fold != f), np.flatnonzero(fold == f), design) for f in range(folds)]

@@ -39,29 +39,34 @@ class Ridge:
     @classmethod
     def of_features(cls, train: Floats, test: Floats, freedom: int) -> Ridge:
         """Of features (n, d) and (m, d), without mean and nuisance."""
+        if train.shape[0] <= train.shape[1]:
+            double = train.astype(np.float64)
+            return cls.of_gram(double @ double.T, test @ double.T, freedom)
         basis, values, rotation = np.linalg.svd(train, full_matrices=False)
         return cls(basis, values**2, (test @ rotation.T) * values, freedom)
 
     @classmethod
     def of_gram(cls, train: Floats, test: Floats, freedom: int) -> Ridge:
-        """Of products of features, X X' (n, n) and X* X' (m, n): their number does not matter."""
+        """Of products of features, X X' (n, n) and X* X' (m, n): the number of features does not matter."""
         squares, basis = np.linalg.eigh(train)
-        single = basis.astype(np.float32)
-        return cls(single, squares.clip(0).astype(np.float32), (test @ basis).astype(np.float32), freedom)
+        parts = (basis, squares.clip(0), test @ basis)
+        basis, squares, transfer = (part.astype(np.float32) for part in parts)
+        return cls(basis, squares, transfer, freedom)
 
     @property
     def penalties(self) -> Floats:
         mean = self.squares.mean() or 1.0  # features that the nuisance explains wholly are 0
         return (PENALTIES * mean).astype(self.squares.dtype)
 
-    def gcv(self, responses: Floats, projected: Floats) -> Floats:
+    def gcv(self, total: Floats, inside: Floats) -> Floats:
         """Generalised cross-validation (Golub, Heath & Wahba 1979), but for a factor.
 
         Parameters
         ----------
-        responses : (n, voxels)
-        projected : (k, voxels)
-            U' responses.
+        total : (voxels,)
+            Sum of squares of the responses.
+        inside : (k, voxels)
+            Squares of U' responses.
 
         Returns
         -------
@@ -70,8 +75,7 @@ class Ridge:
         """
         penalties = self.penalties[:, None]
         left = penalties / (self.squares + penalties)  # of a direction, after shrinking
-        inside = projected**2
-        outside = np.maximum((responses**2).sum(axis=0) - inside.sum(axis=0), 0)
+        outside = np.maximum(total - inside.sum(axis=0), 0)
         freedom = self.freedom - (1 - left).sum(axis=1, keepdims=True)
         return (left**2 @ inside + outside) / freedom**2
 
@@ -85,7 +89,20 @@ class Ridge:
         for start in range(0, responses.shape[1], BLOCK):
             block = responses[:, start : start + BLOCK]
             projected = self.basis.T @ block
-            penalty = self.penalties[self.gcv(block, projected).argmin(axis=0)]
-            projected /= self.squares[:, None] + penalty
+            gcv = self.gcv((block**2).sum(axis=0), projected**2)
+            projected /= self.squares[:, None] + self.penalties[gcv.argmin(axis=0)]
             predicted[:, start : start + BLOCK] = self.transfer @ projected
         return predicted
+
+    def weights(self, products: Floats) -> Floats:
+        """What predicts responses to held-out stimuli from those to training stimuli, (m, n).
+
+        Parameters
+        ----------
+        products : (n, n)
+            Products of the responses to training stimuli, from which one penalty is chosen for all
+            voxels.
+        """
+        inside = ((self.basis.T @ products) * self.basis.T).sum(axis=1, keepdims=True)
+        penalty = self.penalties[self.gcv(np.trace(products), inside).argmin()]
+        return (self.transfer / (self.squares + penalty)) @ self.basis.T

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import fft, stats
 
-from headspec.folds import Split
+from headspec.folds import CONSTANT, Split, products, whole
 from headspec.network import Network
 from headspec.responses import Responses
 from headspec.ridge import Ridge
@@ -20,9 +19,6 @@ from headspec.seeds import derive
 from headspec.similarity import cosine
 
 Floats = NDArray[np.floating]
-
-#: of the test whether encoding is above 0
-PERMUTATIONS = 9999
 
 
 class Regression(Protocol):
@@ -45,96 +41,90 @@ def network(vectors: Floats, split: Split, seed: int) -> Network:
 REGRESSIONS: dict[str, Callable[[Floats, Split, int], Regression]] = {"ridge": ridge, "network": network}
 
 
-def shifted(predicted: Floats, measured: Floats) -> Floats:
-    """Pearson correlation of every voxel when the predictions are moved on by 0, 1, ... stimuli.
-
-    What moves past the end comes in at the beginning, so predictions keep their autocorrelation.
-
-    Parameters
-    ----------
-    predicted, measured : (m, voxels)
-
-    Returns
-    -------
-    (m, voxels)
-        Row 0 is the correlation of what belongs together. 0 where either is constant.
-    """
-    spectra = [fft.rfft(_unit(values), axis=0) for values in (predicted, measured)]
-    return fft.irfft(spectra[0].conj() * spectra[1], n=len(measured), axis=0)
+def correlation(predicted: Floats, measured: Floats) -> Floats:
+    """Pearson correlation of every column of two arrays (m, voxels); 0 where either is constant."""
+    return (_unit(predicted) * _unit(measured)).sum(axis=0)
 
 
 def _unit(values: Floats) -> Floats:
     """Columns with mean 0 and length 1, or 0 where they are constant."""
     centred = values - values.mean(axis=0)
     length = np.sqrt((centred**2).sum(axis=0))
-    constant = length <= 1e-6 * np.abs(values).max(axis=0)
-    centred *= np.divide(1, length, out=np.zeros_like(length), where=~constant)
+    varies = length > CONSTANT * np.abs(values).max(axis=0)
+    centred *= np.divide(1, length, out=np.zeros_like(length), where=varies)
     return centred
 
 
-@dataclass(frozen=True)
-class Encoding:
-    """How well one task's vectors predict a subject's voxels.
-
-    Attributes
-    ----------
-    r : (voxels,)
-        Mean over the folds in which the voxel is selected; nan where it never is.
-    p_value : float
-        Whether the mean of `r` is above 0; nan without selected voxels.
-    """
-
-    r: Floats
-    p_value: float
-
-
 def encode(
-    regressions: Mapping[str, Sequence[Regression]],
+    regressions: Sequence[Sequence[Regression]],
     splits: Sequence[Split],
     responses: Floats,
     selected: NDArray[np.bool_],
-    rng: np.random.Generator,
-) -> dict[str, Encoding]:
-    """Encoding scores of one subject's voxels.
+) -> Floats:
+    """Encoding scores of a subject's voxels: mean r over the folds in which each is selected.
 
     Correlations are taken within a fold and then averaged. Over all folds at once the mean of each
     would enter: it is predicted from the other folds, so that it is low where the measured one is
     high, and pure noise would score below 0.
 
-    The test moves the held-out predictions of every fold in a circle, by as much in all voxels, at
-    random; p = (1 + times that the mean r is reached) / (1 + `PERMUTATIONS`), one-sided.
-
     Parameters
     ----------
-    regressions : task: one regression for each split
+    regressions : of every model, one for each split
     splits : folds
     responses : (stimuli, voxels)
     selected : (folds, voxels)
-        Voxels that count in each fold.
-    rng : Generator
-        Of the test.
+
+    Returns
+    -------
+    (models, voxels)
+        nan where the voxel is selected in no fold.
     """
+    total = np.zeros((len(regressions), responses.shape[1]))
+    for i, (split, part) in enumerate(zip(splits, selected, strict=True)):
+        train, test = split.standardised(responses if part.all() else responses[:, part])
+        for row, model in zip(total, regressions, strict=True):
+            row[part] += correlation(model[i].predict(train), test)
     folds = selected.sum(axis=0)
-    weights = selected / np.maximum(folds, 1)  # of a voxel's r in each fold
-    r = {task: np.zeros(len(folds)) for task in regressions}
-    means: dict[str, list[Floats]] = {task: [] for task in regressions}  # of each fold, at every shift
-    for i, split in enumerate(splits):
-        train, test = split.standardised(responses[:, selected[i]])
-        part = weights[i, selected[i]]
-        for task, fitted in regressions.items():
-            correlations = shifted(fitted[i].predict(train), test)
-            r[task][selected[i]] += part * correlations[0]
-            means[task].append(correlations @ (part / np.maximum((folds > 0).sum(), 1)))
-    for values in r.values():
-        values[folds == 0] = np.nan
-    moves = [rng.integers(len(split.test), size=PERMUTATIONS) for split in splits]
-    found = {}
-    for task, each in means.items():
-        null = np.sum([mean[move] for mean, move in zip(each, moves, strict=True)], axis=0)
-        reached = null >= sum(mean[0] for mean in each) - 1e-9  # equal but for rounding counts
-        p = (1 + reached.sum()) / (1 + PERMUTATIONS) if folds.any() else np.nan
-        found[task] = Encoding(r[task], float(p))
-    return found
+    return np.divide(total, folds, out=np.full_like(total, np.nan), where=folds > 0)
+
+
+def p_value(ridges: Sequence[Ridge], splits: Sequence[Split], products: Floats) -> float:
+    """Whether held-out responses are predicted at all: against every circular shift of the vectors.
+
+    Tested is the covariance of predicted and measured responses, summed over folds and voxels, with
+    one penalty for all voxels: then it is a sum over pairs of stimuli, and vectors that are moved on
+    by 1, 2, ... stimuli over all folds, as if other stimuli had been presented, need no new fit. The
+    shifts keep the autocorrelation of vectors and responses. Shifts of predictions within a fold
+    would not do: every two folds predict each other, which makes their scores alike, and the first
+    stimuli of a fold resemble the last of the one before.
+
+    Parameters
+    ----------
+    ridges : one for each split
+    splits : folds
+    products : (stimuli, stimuli)
+        Products of the responses, without nuisance.
+
+    Returns
+    -------
+    float
+        One-sided, (1 + times that the sum is reached) / (1 + shifts): at least 1 / stimuli.
+    """
+    weights = np.zeros_like(products)
+    for ridge, split in zip(ridges, splits, strict=True):
+        part = ridge.weights(products[np.ix_(split.train, split.train)])
+        part -= part.mean(axis=0)
+        weights[np.ix_(split.test, split.train)] = part / max(np.linalg.norm(part), np.finfo(float).tiny)
+    sums = shifted_sums(weights, products)
+    reached = sums[1:] >= sums[0] - 1e-9 * np.abs(sums).max()  # equal but for rounding counts
+    return float((1 + reached.sum()) / len(sums))
+
+
+def shifted_sums(a: Floats, b: Floats) -> Floats:
+    """Sum over i and j of a[i, j] b[i + s, j + s] for s = 0, 1, ..., all indices in a circle (n,)."""
+    index = np.arange(len(a))
+    spectra = [fft.rfft(each[index[:, None], (index[:, None] + index) % len(a)], axis=0) for each in (a, b)]
+    return fft.irfft((spectra[0].conj() * spectra[1]).sum(axis=1), n=len(a))
 
 
 def analyse(
@@ -161,10 +151,11 @@ def analyse(
     tables 'encoding', of voxels that are selected in some fold, and 'encoding_summary'
     """
     build = REGRESSIONS[regression]
-    regressions = {
-        task: [build(each, split, derive(seed, task, fold)) for fold, split in enumerate(splits)]
+    ridges = [[ridge(each, split, seed) for split in splits] for each in vectors.values()]
+    regressions = [
+        [build(each, split, derive(seed, task, fold)) for fold, split in enumerate(splits)]
         for task, each in vectors.items()
-    }
+    ]
     scores, summary = [], []
     for subject, measured in responses.items():
         own = voxels[voxels["subject"] == subject]
@@ -172,17 +163,19 @@ def analyse(
             own.pivot(index="fold", columns="voxel", values=column)[measured.voxels].to_numpy()
             for column in ("selected", "ceiling")
         )
-        rng = np.random.default_rng(derive(seed, "encoding", subject))
-        folds = selected.sum(axis=0)
-        used = folds > 0
-        best = np.where(selected, ceiling, 0).sum(axis=0)[used] / folds[used]
-        for task, found in encode(regressions, splits, measured.values, selected, rng).items():
+        used = selected.any(axis=0)
+        folds = selected.sum(axis=0)[used]
+        best = np.where(selected, ceiling, 0).sum(axis=0)[used] / folds
+        related = products(measured.values[:, used], whole(splits[0].design))
+        r = encode(regressions, splits, measured.values, selected)[:, used]
+        for task, own_r, own_ridges in zip(vectors, r, ridges, strict=True):
             row = {"task": task, "subject": subject}
-            r = found.r[used]
-            columns = {"voxel": measured.voxels[used], "r": r, "ceiling": best, "n_folds": folds[used]}
+            columns = {"voxel": measured.voxels[used], "r": own_r, "ceiling": best, "n_folds": folds}
             scores.append(pd.DataFrame(row | columns))
-            means = (float(each.mean()) if len(each) else np.nan for each in (r, best))
-            summary.append((task, subject, len(r), *means, found.p_value))
+            numbers = [np.nan] * 3
+            if used.any():
+                numbers = [own_r.mean(), best.mean(), p_value(own_ridges, splits, related)]
+            summary.append((task, subject, used.sum(), *numbers))
     names = ["task", "subject", "n_voxels", "r", "ceiling", "p_value"]
     return pd.concat(scores, ignore_index=True), pd.DataFrame(summary, columns=names)
 
