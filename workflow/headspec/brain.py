@@ -14,6 +14,7 @@ from headspec.folds import contiguous
 from headspec.study import Brain, Study
 
 KEY = "brain.stimuli"
+OWN = ("stimulus_id", "text", "passage")
 LEAST = 3  # stimuli of a fold: of two, every correlation is 1 or -1
 
 
@@ -74,11 +75,11 @@ def read_stimuli(brain: Brain) -> pd.DataFrame:
     def wanted(known: list[str]) -> list[str]:
         missing = [
             f"{KEY}: no column '{name}' in {path.name}; it has {listing(known)}.{nearest(name, known)}"
-            for name in ("stimulus_id", "text")
+            for name in OWN[:2]
             if name not in known
         ]
         for name in brain.nuisance:
-            names = [*nuisance.BUILT_IN, *known]
+            names = [*nuisance.BUILT_IN, *(each for each in known if each not in OWN)]
             if name in nuisance.BUILT_IN and name in known:
                 missing.append(
                     f"brain.nuisance: '{name}' is built in and also a column of {path.name}; expected "
@@ -91,7 +92,7 @@ def read_stimuli(brain: Brain) -> pd.DataFrame:
                 )
         if missing:
             raise DataError("\n".join(missing))
-        return list(dict.fromkeys(["stimulus_id", "text", *({"passage"} & {*known}), *own]))
+        return list(dict.fromkeys([*(name for name in OWN if name in known), *own]))
 
     frame = readers.table(path, KEY, wanted, ["text", *own])
     if frame.empty:
@@ -116,7 +117,7 @@ def _wrong_rows(found: pd.DataFrame, stored: pd.DataFrame, name: str, own: list[
         (KEY, "text", "is empty", found["text"].str.strip() == ""),
     ]
     if "passage" in stored:
-        wrong.append((KEY, "passage", "is missing, though the column is there", passage.isna()))
+        wrong.append((KEY, "passage", "is missing", passage.isna()))
     for column in own:
         wrong.append(("brain.nuisance", column, "is no finite number", ~np.isfinite(found[column])))
     for key, column, what, rows in wrong:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.floating]
 
-#: penalties to choose from, as parts of the mean of the features' squared singular values
+#: penalties to choose from, as parts of the mean over stimuli of the features' sum of squares
 PENALTIES = np.logspace(-4, 5, 19)
 #: voxels that are regressed at a time
 BLOCK = 4096
@@ -55,7 +55,7 @@ class Ridge:
 
     @property
     def penalties(self) -> Floats:
-        mean = self.squares.mean() or 1.0  # features that the nuisance explains wholly are 0
+        mean = self.squares.sum() / len(self.basis) or 1.0  # 0 where nuisance explains the features wholly
         return (PENALTIES * mean).astype(self.squares.dtype)
 
     def gcv(self, total: Floats, inside: Floats) -> Floats:
@@ -75,7 +75,8 @@ class Ridge:
         """
         penalties = self.penalties[:, None]
         left = penalties / (self.squares + penalties)  # of a direction, after shrinking
-        outside = np.maximum(total - inside.sum(axis=0), 0)
+        complete = self.basis.shape[1] == len(self.basis)
+        outside = 0.0 if complete else np.maximum(total - inside.sum(axis=0), 0)
         freedom = self.freedom - (1 - left).sum(axis=1, keepdims=True)
         return (left**2 @ inside + outside) / freedom**2
 
