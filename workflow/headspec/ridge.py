@@ -12,7 +12,7 @@ Floats = NDArray[np.floating]
 #: penalties to choose from, as parts of the mean over stimuli of the features' sum of squares
 PENALTIES = np.logspace(-4, 5, 19)
 #: voxels that are regressed at a time
-BLOCK = 4096
+BLOCK = 1024
 
 
 @dataclass(frozen=True)

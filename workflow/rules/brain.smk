@@ -41,7 +41,7 @@ rule voxels:
         log("brain/voxels"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 2
+    threads: 1
     resources:
         mem_mb=8000,
         runtime=4 * 60,
@@ -73,7 +73,7 @@ rule encoding:
         seed=any_of(STUDY.seeds),
     conda:
         "../../envs/train.yaml"
-    threads: 2
+    threads: 1
     resources:
         mem_mb=8000,
         runtime=4 * 60,
