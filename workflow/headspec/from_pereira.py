@@ -26,6 +26,7 @@ from headspec.tables import atomic
 SOURCE = "hub:helena-balabin/pereira_fMRI_sentences@38ecb87f301650f2c0bac5ffca47bf6c137398d3"
 SENTENCES = "sentences"
 PASSAGE = 4  # consecutive sentences
+READ = 1 << 20  # bytes of the file that are read ahead
 SCHEMA = pa.schema(
     [("subject", pa.string()), ("stimulus_id", pa.string()), ("voxels", pa.list_(pa.float32()))]
 )
@@ -57,7 +58,7 @@ def subjects(paths: list[Path], region: str) -> Iterator[tuple[list[str], NDArra
     """Sentences and their voxels (sentences, voxels) of every subject."""
     for path in paths:
         try:
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(path, pre_buffer=False, buffer_size=READ) as file:
                 known = file.schema_arrow.names
                 if SENTENCES not in known:
                     raise DataError(

@@ -24,7 +24,8 @@ Voxels = NDArray[np.float32]
 KEY = "brain.responses"
 COLUMNS = ("subject", "stimulus_id", "voxels")
 SHOWN = 5  # stimuli named in a message
-ROWS = 32  # read at a time
+ROWS = 32  # decoded at a time
+READ = 1 << 20  # bytes of the file that are read ahead
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ def _some(names: Sequence[str]) -> str:
 def _rows(path: Path) -> Iterator[tuple[str, str, Voxels]]:
     """Subject, stimulus and voxels of every row; numbers beyond float32 become infinite."""
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, pre_buffer=False, buffer_size=READ) as file:
             _check_columns(file.schema_arrow, path.name)
             before = 0
             for batch in file.iter_batches(ROWS, columns=list(COLUMNS)):
