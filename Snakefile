@@ -18,6 +18,11 @@ include: "workflow/rules/similarity.smk"
 include: "workflow/rules/correlation.smk"
 
 
+if STUDY.brain:
+
+    include: "workflow/rules/brain.smk"
+
+
 report: "workflow/report/workflow.rst"
 
 

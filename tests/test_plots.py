@@ -21,7 +21,7 @@ from matplotlib.transforms import Bbox
 
 from headspec import summary, tables
 from headspec.maps import importance_map, prune_count, top_heads
-from headspec.plots import curves, dissociation, importance, matrix, reliability, save
+from headspec.plots import curves, dissociation, encoding, importance, matrix, reliability, save
 
 ROOT = Path(__file__).parents[1]
 SMALL = ["sentiment", "topic-pair"]
@@ -128,6 +128,19 @@ def reliability_table(
     return frame("reliability", rows)
 
 
+def encoding_table(tasks: list[str], seed: int, subjects: int = 5, ceiling: bool = True) -> pd.DataFrame:
+    """Scores of 200 voxels of each subject, some of whom have higher ones."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for subject, voxel in itertools.product(range(subjects), range(200)):
+        best = rng.beta(2, 5) + 0.02 * subject
+        common = dict(subject=f"s{subject}", voxel=voxel, ceiling=best if ceiling else None, n_folds=5)
+        for index, task in enumerate(tasks):
+            r = best * (0.7 - 0.05 * index) + rng.normal(0, 0.05) + 0.01 * seed
+            rows.append(common | dict(task=task, r=r))
+    return frame("encoding", rows)
+
+
 def pairs(tasks: list[str]) -> dict[str, list[str]]:
     return {"+".join(pair): list(pair) for pair in itertools.combinations(tasks, 2)}
 
@@ -143,6 +156,7 @@ def every_figure(tasks: list[str] = SMALL) -> dict[str, tuple]:
         "dissociation": (dissociation, (*dissociation_tables(pairs(tasks)), 0.1)),
         "curves": (curves, (pruning, tasks, FRACTION, metrics, dict.fromkeys(tasks) | {tasks[0]: 0.5})),
         "reliability": (reliability, (reliability_table(pairs(tasks)),)),
+        "encoding": (encoding, ({seed: encoding_table(tasks, seed) for seed in (0, 1)}, tasks)),
     }
 
 
@@ -301,6 +315,26 @@ def test_reliability_shows_every_correlation():
 
 
 # --- files and words ----------------------------------------------------------------------------
+
+
+def test_encoding_boxes_are_quantiles_over_voxels_and_dots_means_of_subjects():
+    seeds = {seed: encoding_table(SMALL, seed) for seed in (0, 1)}
+    axes = encoding.draw(seeds, SMALL[::-1]).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [*SMALL[::-1], "other subjects"]
+    both = pd.concat(seeds.values())
+    r = both[both["task"] == SMALL[1]].groupby(["subject", "voxel"])["r"].mean()
+    box = axes.patches[0].get_path().vertices[:, 0]
+    assert (box.min(), box.max()) == pytest.approx(tuple(r.quantile([0.25, 0.75])))
+    dots = labelled(axes, "mean of one subject")
+    np.testing.assert_allclose(dots[0].get_xdata(), r.groupby("subject").mean())
+    best = seeds[0].groupby("subject")["ceiling"].mean()
+    np.testing.assert_allclose(dots[-1].get_xdata(), best)
+
+
+def test_encoding_of_one_subject_has_no_ceiling():
+    axes = encoding.draw({0: encoding_table(SMALL, 0, 1, ceiling=False)}, SMALL).axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == SMALL
+    assert len(axes.patches) == 2
 
 
 @pytest.mark.parametrize("name", every_figure())

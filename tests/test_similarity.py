@@ -207,3 +207,10 @@ def test_seeds_and_subjects_are_averaged():
     assert (mean["similarity"], mean["ci_low"], mean["ci_high"]) == pytest.approx(
         (subjects.mean(), low, high)
     )
+
+
+def test_one_subject_has_no_interval():
+    encoding = pd.DataFrame({"task": ["a", "b"], "subject": "s1", "voxel": 0, "r": [0.5, 0.2]})
+    found = [pairwise(each, ["a", "b"], ["cnm"], subject) for subject, each in encodings(encoding).items()]
+    mean = combined("m", found, 0.95).query("subject.isna()").iloc[0]
+    assert mean["similarity"] == pytest.approx(1) and np.isnan(mean["ci_low"])

@@ -18,7 +18,7 @@ def _plain(value: object) -> str:
     return text.lower() if text in ("True", "False") else text
 
 
-def _plainly(column: pd.Series) -> pd.Series:
+def plainly(column: pd.Series) -> pd.Series:
     """`column` with every value through `_plain`, missing and empty ones missing."""
     present = column.dropna()
     text = present.map({value: _plain(value) for value in present.unique()})
@@ -29,7 +29,7 @@ def filtered(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFr
     """The rows of `frame` that `task.filter` keeps."""
     for column, value in task.filter.items():
         values = [_plain(v) for v in (value if isinstance(value, (list, tuple)) else [value])]
-        stored = _plainly(frame[column])
+        stored = plainly(frame[column])
         kept = frame[stored.isin(values)]
         if kept.empty:
             known = sorted(stored.dropna().unique())
@@ -55,7 +55,7 @@ def texts(frame: pd.DataFrame, column: str, key: str, where: str) -> pd.Series:
 
 def class_names(stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
     """The class of every row: the stored label through `task.labels`, if given."""
-    labels = _plainly(stored)
+    labels = plainly(stored)
     mapping = {_plain(label): name for label, name in task.labels.items()} if task.labels else None
     unlabelled = labels.isna() if mapping and "-1" in mapping else labels.isna() | (labels == "-1")
     if unlabelled.any():
@@ -68,7 +68,7 @@ def class_names(stored: pd.Series, task: Task, key: str, where: str) -> pd.Serie
 
 def scores(stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
     """The score of every row, as the shortest text that reads back as the same float."""
-    labels = _plainly(stored)
+    labels = plainly(stored)
     if labels.isna().any():
         raise DataError(_unlabelled(labels.isna(), stored, task, key, where))
     numbers = pd.to_numeric(labels, errors="coerce").astype(float)

@@ -15,7 +15,7 @@ class ConfigError(HeadspecError):
 
 
 class DataError(HeadspecError):
-    """A task's data is missing, unreadable, or not what the config says."""
+    """Data are missing, unreadable, or not what the config says."""
 
 
 class EncoderError(HeadspecError):

@@ -15,7 +15,7 @@ import functools
 import importlib.util
 import pkgutil
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,9 @@ def read(task: Task, key: str, split: str) -> pd.DataFrame:
         if path.is_dir() and not tables:
             frame = _read_class_folders(path, task, key)
         else:
-            frame = _read_table(tables[split] if tables else path, task, key)
+            file = tables[split] if tables else path
+            texts = [column for column in (task.text_a, task.text_b) if column]
+            frame = table(file, f"{key}.source", lambda known: _columns(task, key, known, file.name), texts)
     if frame.empty:
         raise DataError(f"{key}.source: {name_of(task, split)} has no rows")
     return frame
@@ -187,44 +189,55 @@ def _columns(task: Task, key: str, known: Iterable[str], name: str) -> list[str]
     return list(dict.fromkeys(column for _, column in wanted))
 
 
-def _read_table(path: Path, task: Task, key: str) -> pd.DataFrame:
+def table(
+    path: Path, key: str, columns: Callable[[list[str]], list[str]], inferred: Collection[str]
+) -> pd.DataFrame:
+    """Some columns of a table in any of `FORMATS`.
+
+    Parameters
+    ----------
+    path
+        The file.
+    key
+        Config key that names it, for errors.
+    columns
+        From the columns that there are to those that are wanted; raises where one is missing.
+    inferred
+        Columns of CSV and TSV whose type is inferred, so that numbers are seen not to be text; the
+        others are read as text.
+    """
     ending = path.suffix.lower()
     if ending not in FORMATS:
-        raise DataError(
-            f"{key}.source: '{path.name}' is no table; expected the ending {' or '.join(FORMATS)}"
-        )
+        raise DataError(f"{key}: '{path.name}' is no table; expected the ending {' or '.join(FORMATS)}")
     try:
         if ending == ".parquet":
             with pq.ParquetFile(path) as file:
-                names = _columns(task, key, file.schema_arrow.names, path.name)
-                table = file.read(columns=names)
+                found = file.read(columns=columns(file.schema_arrow.names))
         elif ending in (".csv", ".tsv"):
-            table = _read_csv(path, task, key)
+            found = _read_csv(path, columns, inferred)
         else:
-            table = pa_json.read_json(path, read_options=pa_json.ReadOptions(block_size=BLOCK))
-            table = table.select(_columns(task, key, table.column_names, path.name))
+            found = pa_json.read_json(path, read_options=pa_json.ReadOptions(block_size=BLOCK))
+            found = found.select(columns(found.column_names))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).split("\n")[0][:200]
-        raise DataError(f"{key}.source: {path.name} cannot be read as {FORMATS[ending]} ({reason})") from None
-    return table.to_pandas()
+        raise DataError(f"{key}: {path.name} cannot be read as {FORMATS[ending]} ({reason})") from None
+    return found.to_pandas()
 
 
-def _read_csv(path: Path, task: Task, key: str) -> pa.Table:
+def _read_csv(path: Path, columns: Callable[[list[str]], list[str]], inferred: Collection[str]) -> pa.Table:
     tabs = path.suffix.lower() == ".tsv"
     with open(path, encoding="utf-8-sig", newline="") as file:
         dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {}
         header = next(csv.reader(file, **dialect), [])
-    names = _columns(task, key, header, path.name) if header else []
-    texts = (task.text_a, task.text_b)
+    names = columns(header) if header else []
     return pa_csv.read_csv(
         path,
         pa_csv.ReadOptions(block_size=BLOCK),
         pa_csv.ParseOptions(
             delimiter="\t" if tabs else ",", quote_char=False if tabs else '"', newlines_in_values=not tabs
         ),
-        # text columns are left to be inferred, so that a column of numbers is seen not to be text
         pa_csv.ConvertOptions(
-            include_columns=names, column_types={c: pa.string() for c in names if c not in texts}
+            include_columns=names, column_types={c: pa.string() for c in names if c not in inferred}
         ),
     )
 

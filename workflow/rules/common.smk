@@ -11,7 +11,7 @@ from snakemake.exceptions import WorkflowError
 LIBRARY = Path(workflow.current_basedir).parent
 sys.path.insert(0, str(LIBRARY))
 
-from headspec import architectures, devices, probe, readers, sources, tasks, validation
+from headspec import architectures, brain, devices, probe, readers, sources, tasks, validation
 from headspec.errors import HeadspecError
 from headspec.study import Study, plain
 
@@ -27,7 +27,7 @@ def checked(config: dict) -> Study:
             for path in workflow.configfiles + list(workflow.overwrite_configfiles):
                 validation.strict_yaml(path)
             problems = []
-            for check in (architectures.check, tasks.check, probe.check):
+            for check in (architectures.check, tasks.check, probe.check, brain.check):
                 try:
                     check(study)
                 except HeadspecError as error:
@@ -211,6 +211,8 @@ def figures() -> list:
     of_similarity = [f"scatter.{measure}" for measure in STUDY.similarity.measures]
     if of_similarity:
         of_similarity += ["correlation", *(f"similarity.{model}" for model in STUDY.models)]
+    if STUDY.brain:
+        of_similarity += [f"encoding.{model}" for model in STUDY.models]
     return [path for name in per_study + per_mixture + of_similarity for path in figure(name)]
 
 

@@ -1,0 +1,297 @@
+"""Stimuli and responses: formats, nuisance, every way they can be wrong; the rules, and real data."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from brains import code, save, smooth, write_responses
+from headspec import brain, ceiling, nuisance, responses, tables, voxelwise
+from headspec.errors import DataError
+from headspec.folds import splits
+from headspec.study import Brain, Study
+from studies import CONFIG, Folder
+
+SHARED = Path(__file__).parents[2] / "shared" / "data" / "brain" / "harry-potter"
+
+
+def study(section: dict) -> Study:
+    return Study.model_validate(CONFIG | {"brain": section})
+
+
+@pytest.fixture
+def files(tmp_path) -> dict[str, str]:
+    rng = np.random.default_rng(0)
+    return save(tmp_path, {"b": smooth(rng, (20, 4)), "a": smooth(rng, (20, 3))})
+
+
+def read(section: dict) -> dict[str, responses.Responses]:
+    settings = Brain(**section)
+    ids = brain.read_stimuli(settings)["stimulus_id"].to_list()
+    return responses.read(brain.responses_file(settings), ids)
+
+
+# --- reading
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
+def test_stimuli_in_every_format(tmp_path, ending):
+    frame = pd.DataFrame(
+        {
+            "stimulus_id": [3, 1, 2],
+            "text": ["one, two", "été", "so on"],
+            "passage": [1, 1, 2],
+            "pace": [1, 2.5, 3],
+        }
+    )
+    path = tmp_path / f"stimuli.{ending}"
+    if ending == "parquet":
+        frame.to_parquet(path)
+    elif ending == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        frame.to_csv(path, sep="\t" if ending == "tsv" else ",", index=False)
+    section = Brain(stimuli=str(path), responses="none", nuisance=["pace", "position", "length"])
+    found = brain.stimuli_table(section, {})
+    tables.write(tmp_path / "canonical.parquet", "stimuli", found, {})
+    stored = tables.read(tmp_path / "canonical.parquet")
+    assert stored["stimulus_id"].tolist() == ["3", "1", "2"] and stored["passage"].tolist() == ["1", "1", "2"]
+    assert stored["text"].tolist() == frame["text"].tolist() and stored["example"].tolist() == [0, 1, 2]
+    np.testing.assert_array_equal(np.stack(stored["nuisance"]), [[1, 0, 8], [2.5, 1, 3], [3, 0, 5]])
+    assert brain.units(stored) == ["1", "1", "2"]
+
+
+def test_frequency_is_the_mean_log_of_counts():
+    counts = nuisance.word_counts(["The cat's tail.", "the the"])
+    assert counts == {"the": 3, "cat's": 1, "tail": 1}
+    stimuli = pd.DataFrame({"text": ["The tail", "dog", "..."]})
+    expected = [(np.log(4 / 6) + np.log(2 / 6)) / 2, np.log(1 / 6), np.log(1 / 6)]
+    np.testing.assert_allclose(nuisance.frequency(stimuli, counts), expected)
+
+
+def test_responses_in_the_order_of_the_stimuli_with_repetitions_averaged(tmp_path):
+    values = smooth(np.random.default_rng(0), (20, 4))
+    section = save(tmp_path, {"a": values})
+    rows = [("a", float(i), (values[i] + shift).tolist()) for shift in (-1, 1) for i in reversed(range(20))]
+    write_responses(tmp_path, rows)
+    found = read(section)["a"]
+    np.testing.assert_allclose(found.values, values, atol=1e-6)
+    assert found.values.dtype == np.float32 and found.voxels.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.float64()), pa.large_list(pa.int32()), pa.list_(pa.float32(), 4)]
+)
+def test_lists_of_every_kind(tmp_path, kind):
+    values = np.random.default_rng(0).integers(0, 9, (20, 4))
+    section = save(tmp_path, {"a": values})
+    columns = {
+        "subject": ["a"] * 20,
+        "stimulus_id": list(range(20)),
+        "voxels": pa.array(values.tolist(), kind),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "responses.parquet")
+    np.testing.assert_array_equal(read(section)["a"].values, values)
+
+
+def test_voxels_that_cannot_be_used_are_left_out_and_counted(tmp_path):
+    values = smooth(np.random.default_rng(0), (20, 6)).astype(float)
+    values[:, 1] = 5
+    values[3, 2], values[4, 4], values[:, 5] = np.nan, 1e300, np.inf
+    section = save(tmp_path, {"a": values, "b": values[:, [0, 3]]})
+    brain.check(study(section))
+    found = read(section)
+    assert found["a"].voxels.tolist() == [0, 3] and found["a"].left_out == {"not finite": 3, "constant": 1}
+    np.testing.assert_array_equal(found["a"].values, found["b"].values)
+
+
+# --- what can be wrong
+
+
+def wrong(section: dict, **settings) -> str:
+    with pytest.raises(DataError) as caught:
+        brain.check(study(section | settings))
+    return str(caught.value)
+
+
+def stimuli(section: dict, change) -> None:
+    frame = pd.read_csv(section["stimuli"])
+    change(frame).to_csv(section["stimuli"], index=False)
+
+
+def test_right_data_pass(files):
+    brain.check(study(files))
+    brain.check(study(files | {"voxels": "reliable", "nuisance": ["length", "position", "frequency"]}))
+    brain.check(Study.model_validate(CONFIG))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.rename(columns={"text": "texts"}),
+         "brain.stimuli: no column 'text' in stimuli.csv; it has "
+         "stimulus_id, texts. Did you mean 'texts'?"),
+        (lambda f: f.head(0), "brain.stimuli: stimuli.csv has no rows"),
+        (lambda f: f.assign(text=["", " ", *f["text"][2:]]),
+         "brain.stimuli: column 'text' is empty in 2 of 20 rows"),
+        (lambda f: f.assign(stimulus_id=[1, *f["stimulus_id"][1:]]),
+         "'stimulus_id' was there before in 1 of 20 "
+         "rows of stimuli.csv; the first is row 2 ('1')"),
+        (lambda f: f.assign(stimulus_id=[None, *f["stimulus_id"][1:]]),
+         "'stimulus_id' is missing in 1 of 20 rows"),
+        (lambda f: f.assign(passage=["a"] * 19 + [None]), "'passage' is missing in 1 of 20 rows"),
+        (lambda f: f.assign(passage=["a"] * 12 + ["b"] * 8), "brain.folds: got 5, but there are 2 passages"),
+        (lambda f: f.head(11), "brain.folds: got 5, with which a fold has 2 of 11 stimuli; expected 3"),
+        (lambda f: f.head(19),
+         "brain.responses: responses.parquet has responses to 1 stimuli that brain.stimuli "
+         "has not (19)."),
+    ],
+)  # fmt: skip
+def test_wrong_stimuli(files, change, message):
+    stimuli(files, change)
+    assert message in wrong(files)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["lenght"],
+         "brain.nuisance: got 'lenght', expected length, position, frequency or a numeric column of "
+         "stimuli.csv. Did you mean 'length'?"),
+        (["text"], "brain.nuisance: got 'text', expected length, position, frequency or a numeric column"),
+        (["pace"],
+         "column 'pace' is no finite number in 1 of 20 rows of stimuli.csv; the first is row 3 ('nan')"),
+        (["position"], "brain.nuisance: 'position' is built in and also a column"),
+    ],
+)  # fmt: skip
+def test_wrong_nuisance(files, names, message):
+    stimuli(files, lambda f: f.assign(pace=[1, 2, None, *range(17)], position=1))
+    assert message in wrong(files, nuisance=names)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.rename(columns={"voxels": "voxel"}),
+         "brain.responses: no column 'voxels' in responses.parquet; "
+         "it has subject, stimulus_id, voxel. Did you mean 'voxel'?"),
+        (lambda f: f.assign(voxels=1.0),
+         "'voxels' of responses.parquet is double, expected lists of numbers"),
+        (lambda f: f.assign(subject=[None, *f["subject"][1:]]),
+         "brain.responses: row 1 of responses.parquet has no "
+         "subject"),
+        (lambda f: f.head(0).astype({"subject": "str"}), "responses.parquet"),
+        (lambda f: f[(f["subject"] == "a") | (f["stimulus_id"] > 6)], "brain.responses: subject 'b' in "
+         "responses.parquet has no response to 7 of 20 stimuli (0, 1, 2, 3, 4, ...)"),
+        (lambda f: f.assign(voxels=[*f["voxels"][:19], [1.0], *f["voxels"][20:]]), "subject 'b' in "
+         "responses.parquet has 1 voxels for stimulus '19', but 4 in its first row"),
+        (lambda f: f.assign(voxels=[[np.nan] * 4, *f["voxels"][1:]]),
+         "subject 'b' in responses.parquet has no "
+         "finite voxel for stimulus '0'"),
+        (lambda f: f.assign(voxels=[None, *f["voxels"][1:]]), "brain.responses: subject 'b'"),
+        (lambda f: f.assign(voxels=[[1.0, 2.0]] * 40),
+         "subject 'a' in responses.parquet has 2 voxels, each with "
+         "values that are not finite or all the same"),
+    ],
+)  # fmt: skip
+def test_wrong_responses(files, change, message):
+    change(pd.read_parquet(files["responses"])).to_parquet(files["responses"])
+    assert message in wrong(files)
+
+
+def test_other_settings_that_will_not_do(files, tmp_path):
+    assert "brain.stimuli: no file or folder 'stimulli.csv'" in wrong(
+        files, stimuli=str(tmp_path / "stimulli.csv")
+    )
+    assert "Did you mean 'responses.parquet'?" in wrong(files, responses=str(tmp_path / "response.parquet"))
+    assert "cannot be read as Parquet" in wrong(files, responses=files["stimuli"])
+    found = wrong(files, folds=30, responses=files["stimuli"])
+    assert "brain.folds: got 30, but there are 20 stimuli" in found and len(found.splitlines()) == 2
+    stimuli(files, lambda f: f.assign(passage=[0] * 10 + [1] * 10))
+    assert "one passage is all there is to train on" in wrong(files, folds=2)
+
+
+def test_one_subject_is_enough_for_all_voxels_but_not_for_reliable_ones(tmp_path):
+    section = save(tmp_path, {"only": smooth(np.random.default_rng(0), (20, 4))})
+    brain.check(study(section))
+    message = "brain.voxels: got 'reliable', which compares subjects, but the only one in"
+    assert message in wrong(section, voxels="reliable")
+
+
+# --- the rules
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Folder:
+    """A tiny study whose brain responses are encoded by made vectors of its models."""
+    folder = Folder.new(tmp_path_factory.mktemp("brain") / "study")
+    rng = np.random.default_rng(0)
+    features = smooth(rng, (40, 6))
+    values = {s: code(rng, features, 12) + 0.5 * smooth(rng, (40, 12)) for s in ("a", "b")}
+    (folder.path / "brain").mkdir()
+    save(folder.path / "brain", values, passage=np.arange(40) // 4)
+    section = {"stimuli": "brain/stimuli.csv", "responses": "brain/responses.parquet", "folds": 4}
+    folder.write(CONFIG | {"brain": section | {"nuisance": ["frequency"], "voxels": "reliable"}})
+    for seed in CONFIG["seeds"]:
+        vectors = {"tone": features, "topic": smooth(rng, (40, 6))}
+        rows = [(task, i, row) for task, each in vectors.items() for i, row in enumerate(each)]
+        frame = pd.DataFrame(rows, columns=["task", "example", "vector"])
+        path = folder.path / f"results/tiny/similarity/bert/seed{seed}/stimuli.parquet"
+        tables.write(path, "representations", frame, {})
+    folder.snakemake("results/tiny/figures/encoding.bert.svg")
+    return folder
+
+
+@pytest.mark.slow
+def test_the_rules_make_every_table(finished):
+    results = finished.path / "results" / "tiny"
+    made = tables.read(results / "brain" / "stimuli.parquet")
+    assert len(made) == 40 and len(made["nuisance"][0]) == 1
+    voxels = tables.read(results / "brain" / "voxels.parquet")
+    assert len(voxels) == 2 * 12 * 4 and voxels["selected"].mean() > 0.5
+    summary = tables.read(results / "similarity" / "bert" / "seed0" / "encoding_summary.parquet")
+    r = summary.groupby("task")["r"].mean()
+    assert r["tone"] > 0.5 > r["topic"] + 0.3
+    assert (results / "figures" / "encoding.bert.svg").exists()
+    assert (
+        "left out: {'not finite': 0, 'constant': 0}"
+        in (results / "logs" / "brain" / "voxels.log").read_text()
+    )
+
+
+# --- real data
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="no shared data")
+def test_real_responses_have_a_ceiling_and_random_vectors_stay_below():
+    section = Brain(stimuli=str(SHARED / "stimuli.parquet"), responses=str(SHARED / "responses.parquet"))
+    brain.check(study(section.model_dump()))
+    table = brain.stimuli_table(section, {})
+    found = responses.read(brain.responses_file(section), table["stimulus_id"].to_list())
+    assert len(found) == 8 and all(each.values.shape == (1294, 100) for each in found.values())
+    some = {
+        name: responses.Responses(found[name].values[:300], found[name].voxels, {})
+        for name in list(found)[:3]
+    }
+    units, regressors = brain.units(table)[:300], np.empty((300, 0))
+    voxels = ceiling.analyse(some, units, regressors, 3, False, 0)
+    assert (voxels.groupby("subject")["ceiling"].mean() > 0.1).all()
+    vectors = {"random": smooth(np.random.default_rng(0), (300, 50))}
+    parts = splits(units, regressors, 3)
+    _, summary = voxelwise.analyse(vectors, some, voxels, parts, "ridge", 0)
+    assert (summary["r"].abs() < 0.1).all()
+
+
+def test_reading_loads_neither_torch_nor_scikit_learn():
+    program = (
+        "import sys; from headspec import brain, ceiling; print({'torch', 'sklearn'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

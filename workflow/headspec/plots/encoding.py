@@ -1,0 +1,84 @@
+"""Brain encoding: how well each task's vectors predict voxels, beside what other brains predict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from headspec.plots import legend, stacked, styled
+
+#: quantiles over voxels: whiskers, box and the line in it
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+CEILING = "other subjects"
+#: fill of the boxes of tasks, and of the ceiling
+TASK: dict[str, Any] = {"facecolor": "#77aadd"}
+OTHERS: dict[str, Any] = {"facecolor": "#e8eef4", "hatch": "//////"}
+DOT: dict[str, Any] = {
+    "label": "mean of one subject",
+    "linestyle": "none",
+    "marker": "o",
+    "markersize": 2.6,
+    "markerfacecolor": "white",
+    "markeredgecolor": "black",
+    "markeredgewidth": 0.5,
+    "zorder": 4,
+}
+
+
+@styled
+def draw(encoding: Mapping[int, pd.DataFrame], tasks: Sequence[str]) -> Figure:
+    """Box plots over the voxels of all subjects: a row per task, and one for the ceiling.
+
+    Parameters
+    ----------
+    encoding : seed: table 'encoding'
+        A voxel's r is the mean over seeds.
+    tasks : in the order of the rows
+    """
+    voxel = ["subject", "voxel"]
+    frame = stacked(encoding)
+    r = frame.groupby(["task", *voxel])["r"].mean()
+    rows = {task: r[task] for task in tasks}
+    ceiling = frame.groupby(voxel)["ceiling"].first().dropna()
+    if len(ceiling):
+        rows[CEILING] = ceiling
+    names = max(1.15, 0.062 * max(map(len, rows)))
+    figure = Figure(figsize=(names + 3.2, 0.85 + 0.24 * len(rows)), layout="constrained")
+    axes = figure.subplots()
+    for y, (name, values) in enumerate(rows.items()):
+        _box(axes, y, values, OTHERS if name == CEILING else TASK)
+    axes.axvline(0, color="black", linewidth=0.6, zorder=0.5)
+    axes.set_yticks(range(len(rows)), list(rows))
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x")
+    axes.set_xlabel("correlation of predicted and measured response, r")
+    legend(figure)
+    return figure
+
+
+def _box(axes: Axes, y: int, values: pd.Series, fill: dict[str, Any]) -> None:
+    """Quantiles of `values`, indexed by subject and voxel, and the mean of each subject."""
+    names = ("whislo", "q1", "med", "q3", "whishi")
+    box = dict(zip(names, np.quantile(values, QUANTILES), strict=True))
+    axes.bxp(
+        [box],
+        positions=[y],
+        widths=0.62,
+        orientation="horizontal",
+        showfliers=False,
+        patch_artist=True,
+        manage_ticks=False,
+        boxprops={"linewidth": 0.6} | fill,
+        medianprops={"color": "black", "linewidth": 1.2},
+        whiskerprops={"linewidth": 0.6},
+        capprops={"linewidth": 0.6},
+    )
+    means = values.groupby("subject").mean()
+    lanes = np.linspace(-0.2, 0.2, len(means)) if len(means) > 1 else [0.0]
+    axes.plot(means, y + np.array(lanes), **DOT)

@@ -1,0 +1,178 @@
+"""How well vectors of stimuli predict brain responses to them, voxel by voxel (Luo et al. 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import fft
+
+from headspec.folds import CONSTANT, Split, products, whole
+from headspec.network import Network
+from headspec.responses import Responses
+from headspec.ridge import Ridge
+from headspec.seeds import derive
+
+Floats = NDArray[np.floating]
+
+
+class Regression(Protocol):
+    """Features of training and held-out stimuli; of responses to the first it makes those to the others."""
+
+    def predict(self, responses: Floats) -> Floats: ...
+
+
+def ridge(vectors: Floats, split: Split, seed: int) -> Ridge:
+    """Ridge from vectors (N, d) of all stimuli; nothing in it is random."""
+    return Ridge.of_features(*split.standardised(vectors), split.freedom)
+
+
+def network(vectors: Floats, split: Split, seed: int) -> Network:
+    """A network from vectors (N, d) of all stimuli."""
+    return Network(*split.standardised(vectors), seed)
+
+
+#: `brain.regression` of the config: how vectors of all stimuli become a regression
+REGRESSIONS: dict[str, Callable[[Floats, Split, int], Regression]] = {"ridge": ridge, "network": network}
+
+
+def correlation(predicted: Floats, measured: Floats) -> Floats:
+    """Pearson correlation of every column of two arrays (m, voxels); 0 where either is constant."""
+    return (_unit(predicted) * _unit(measured)).sum(axis=0)
+
+
+def _unit(values: Floats) -> Floats:
+    """Columns with mean 0 and length 1, or 0 where they are constant."""
+    centred = values - values.mean(axis=0)
+    length = np.sqrt((centred**2).sum(axis=0))
+    varies = length > CONSTANT * np.abs(values).max(axis=0)
+    centred *= np.divide(1, length, out=np.zeros_like(length), where=varies)
+    return centred
+
+
+def encode(
+    regressions: Sequence[Sequence[Regression]],
+    splits: Sequence[Split],
+    responses: Floats,
+    selected: NDArray[np.bool_],
+) -> Floats:
+    """Encoding scores of a subject's voxels: mean r over the folds in which each is selected.
+
+    Correlations are taken within a fold and then averaged. Over all folds at once the mean of each
+    would enter: it is predicted from the other folds, so that it is low where the measured one is
+    high, and pure noise would score below 0.
+
+    Parameters
+    ----------
+    regressions : of every model, one for each split
+    splits : folds
+    responses : (stimuli, voxels)
+    selected : (folds, voxels)
+
+    Returns
+    -------
+    (models, voxels)
+        nan where the voxel is selected in no fold.
+    """
+    total = np.zeros((len(regressions), responses.shape[1]))
+    for i, (split, part) in enumerate(zip(splits, selected, strict=True)):
+        train, test = split.standardised(responses if part.all() else responses[:, part])
+        for row, model in zip(total, regressions, strict=True):
+            row[part] += correlation(model[i].predict(train), test)
+    folds = selected.sum(axis=0)
+    return np.divide(total, folds, out=np.full_like(total, np.nan), where=folds > 0)
+
+
+def p_value(ridges: Sequence[Ridge], splits: Sequence[Split], products: Floats) -> float:
+    """Whether held-out responses are predicted at all: against every circular shift of the vectors.
+
+    Tested is the covariance of predicted and measured responses, summed over folds and voxels, with
+    one penalty for all voxels: then it is a sum over pairs of stimuli, and vectors that are moved on
+    by 1, 2, ... stimuli over all folds, as if other stimuli had been presented, need no new fit. The
+    shifts keep the autocorrelation of vectors and responses. Shifts of predictions within a fold
+    would not do: every two folds predict each other, which makes their scores alike, and the first
+    stimuli of a fold resemble the last of the one before.
+
+    Parameters
+    ----------
+    ridges : one for each split
+    splits : folds
+    products : (stimuli, stimuli)
+        Products of the responses, without nuisance.
+
+    Returns
+    -------
+    float
+        One-sided, (1 + times that the sum is reached) / (1 + shifts): at least 1 / stimuli.
+    """
+    weights = np.zeros_like(products)
+    for ridge, split in zip(ridges, splits, strict=True):
+        part = ridge.weights(products[np.ix_(split.train, split.train)])
+        part -= part.mean(axis=0)
+        weights[np.ix_(split.test, split.train)] = part / max(np.linalg.norm(part), np.finfo(float).tiny)
+    sums = shifted_sums(weights, products)
+    reached = sums[1:] >= sums[0] - 1e-9 * np.abs(sums).max()  # equal but for rounding counts
+    return float((1 + reached.sum()) / len(sums))
+
+
+def shifted_sums(a: Floats, b: Floats) -> Floats:
+    """Sum over i and j of a[i, j] b[i + s, j + s] for s = 0, 1, ..., all indices in a circle (n,)."""
+    index = np.arange(len(a))
+    spectra = [fft.rfft(each[index[:, None], (index[:, None] + index) % len(a)], axis=0) for each in (a, b)]
+    return fft.irfft((spectra[0].conj() * spectra[1]).sum(axis=1), n=len(a))
+
+
+def analyse(
+    vectors: Mapping[str, Floats],
+    responses: Mapping[str, Responses],
+    voxels: pd.DataFrame,
+    splits: Sequence[Split],
+    regression: str,
+    seed: int,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Encoding of all subjects by the vectors of all tasks.
+
+    Parameters
+    ----------
+    vectors : task: (stimuli, d)
+    responses : subject: its responses
+    voxels : table 'voxels'
+    splits : folds
+    regression : one of `REGRESSIONS`
+    seed : int
+
+    Returns
+    -------
+    tables 'encoding', of voxels that are selected in some fold, and 'encoding_summary'
+    """
+    build = REGRESSIONS[regression]
+    ridges = [[ridge(each, split, seed) for split in splits] for each in vectors.values()]
+    regressions = [
+        [build(each, split, derive(seed, task, fold)) for fold, split in enumerate(splits)]
+        for task, each in vectors.items()
+    ]
+    scores, summary = [], []
+    for subject, measured in responses.items():
+        own = voxels[voxels["subject"] == subject]
+        selected, ceiling = (
+            own.pivot(index="fold", columns="voxel", values=column)[measured.voxels].to_numpy()
+            for column in ("selected", "ceiling")
+        )
+        used = selected.any(axis=0)
+        folds = selected.sum(axis=0)[used]
+        best = np.where(selected, ceiling, 0).sum(axis=0)[used] / folds
+        related = products(measured.values[:, used], whole(splits[0].design))
+        r = encode(regressions, splits, measured.values, selected)[:, used]
+        for task, own_r, own_ridges in zip(vectors, r, ridges, strict=True):
+            row = {"task": task, "subject": subject}
+            columns = {"voxel": measured.voxels[used], "r": own_r, "ceiling": best, "n_folds": folds}
+            scores.append(pd.DataFrame(row | columns))
+            numbers = [np.nan] * 3
+            if used.any():
+                numbers = [own_r.mean(), best.mean(), p_value(own_ridges, splits, related)]
+            summary.append((task, subject, used.sum(), *numbers))
+    names = ["task", "subject", "n_voxels", "r", "ceiling", "p_value"]
+    return pd.concat(scores, ignore_index=True), pd.DataFrame(summary, columns=names)

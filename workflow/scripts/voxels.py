@@ -1,0 +1,32 @@
+"""Voxels of the brain responses: stimuli and responses -> reliability, selection, ceiling."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import brain, ceiling, responses, tables
+from headspec.progress import log, stage
+
+params = snakemake.params
+with stage(snakemake.log[0], "voxels"):
+    stimuli = tables.read(snakemake.input.stimuli)
+    found = responses.read(Path(snakemake.input.responses), stimuli["stimulus_id"].to_list())
+    for subject, each in found.items():
+        log.info("%s: %d voxels; left out: %s", subject, len(each.voxels), each.left_out)
+    if len(found) == 1:
+        log.info("one subject: no reliability, ceiling and interval")
+    frame = ceiling.analyse(
+        found,
+        brain.units(stimuli),
+        stimuli["nuisance"].to_list(),
+        params.folds,
+        params.voxels == "reliable",
+        params.seed,
+    )
+    used = frame[frame["selected"]].groupby("subject")["voxel"].nunique()
+    for subject in found:
+        log.info("%s: %d voxels are selected in some fold", subject, used.get(subject, 0))
+    footer = tables.provenance(params.study, [params.folds, params.voxels, params.seed])
+    tables.write(snakemake.output[0], "voxels", frame, footer)
