@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from brains import code, save, smooth, write_responses
+from brains import save, smooth, write_responses
 from headspec import brain, ceiling, nuisance, responses, tables, voxelwise
 from headspec.errors import DataError
 from headspec.folds import splits
 from headspec.study import Brain, Study
-from studies import CONFIG, Folder
+from studies import CONFIG
 
 SHARED = Path(__file__).parents[2] / "shared" / "data" / "brain" / "harry-potter"
 
@@ -223,47 +223,6 @@ def test_one_subject_is_enough_for_all_voxels_but_not_for_reliable_ones(tmp_path
     brain.check(study(section))
     message = "brain.voxels: got 'reliable', which compares subjects, but the only one in"
     assert message in wrong(section, voxels="reliable")
-
-
-# --- the rules
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory) -> Folder:
-    """A tiny study whose brain responses are encoded by made vectors of its models."""
-    folder = Folder.new(tmp_path_factory.mktemp("brain") / "study")
-    rng = np.random.default_rng(0)
-    features = smooth(rng, (40, 6))
-    values = {s: code(rng, features, 12) + 0.5 * smooth(rng, (40, 12)) for s in ("a", "b")}
-    (folder.path / "brain").mkdir()
-    save(folder.path / "brain", values, passage=np.arange(40) // 4)
-    section = {"stimuli": "brain/stimuli.csv", "responses": "brain/responses.parquet", "folds": 4}
-    folder.write(CONFIG | {"brain": section | {"nuisance": ["frequency"], "voxels": "reliable"}})
-    for seed in CONFIG["seeds"]:
-        vectors = {"tone": features, "topic": smooth(rng, (40, 6))}
-        rows = [(task, i, row) for task, each in vectors.items() for i, row in enumerate(each)]
-        frame = pd.DataFrame(rows, columns=["task", "example", "vector"])
-        path = folder.path / f"results/tiny/similarity/bert/seed{seed}/stimuli.parquet"
-        tables.write(path, "representations", frame, {})
-    folder.snakemake("results/tiny/figures/encoding.bert.svg")
-    return folder
-
-
-@pytest.mark.slow
-def test_the_rules_make_every_table(finished):
-    results = finished.path / "results" / "tiny"
-    made = tables.read(results / "brain" / "stimuli.parquet")
-    assert len(made) == 40 and len(made["nuisance"][0]) == 1
-    voxels = tables.read(results / "brain" / "voxels.parquet")
-    assert len(voxels) == 2 * 12 * 4 and voxels["selected"].mean() > 0.5
-    summary = tables.read(results / "similarity" / "bert" / "seed0" / "encoding_summary.parquet")
-    r = summary.groupby("task")["r"].mean()
-    assert r["tone"] > 0.5 > r["topic"] + 0.3
-    assert (results / "figures" / "encoding.bert.svg").exists()
-    assert (
-        "left out: {'not finite': 0, 'constant': 0}"
-        in (results / "logs" / "brain" / "voxels.log").read_text()
-    )
 
 
 # --- real data

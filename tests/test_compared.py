@@ -25,7 +25,11 @@ STUDY: dict[str, Any] = CONFIG | {
     "methods": ["tuned"],
     "training": CONFIG["training"] | {"epochs": 2},
     "similarity": {"measures": MEASURES, "samples": 30, "probe_sentences": 60},
-    "brain": {"stimuli": "brain/stimuli.csv", "responses": "brain/responses.parquet", "nuisance": ["length"]},
+    "brain": {
+        "stimuli": "brain/stimuli.csv",
+        "responses": "brain/responses.parquet",
+        "nuisance": ["frequency"],
+    },
     "figures": {"dpi": 60, "formats": ["png"]},
 }
 #: what is made here of the study's figures
@@ -100,6 +104,20 @@ def test_every_task_has_as_many_sentences_in_the_probe(finished):
     assert probe["task"].value_counts().to_dict() == dict.fromkeys(TASKS, 20)
     vectors = tables.read(finished.results / "similarity" / "bert" / "seed0" / "probe.parquet")
     assert vectors.groupby("task").size().to_dict() == dict.fromkeys(TASKS, 60)
+
+
+def test_the_brain_s_tables(finished):
+    stimuli = tables.read(finished.results / "brain" / "stimuli.parquet")
+    assert len(stimuli) == 40 and stimuli["nuisance"].str.len().eq(1).all()
+    voxels = tables.read(finished.results / "brain" / "voxels.parquet")
+    assert len(voxels) == 2 * 25 * 5 and voxels["selected"].all()
+    summary = tables.read(finished.results / "similarity" / "bert" / "seed0" / "encoding_summary.parquet")
+    assert set(zip(summary["task"], summary["subject"], strict=True)) == set(
+        itertools.product(TASKS, ["s1", "s2"])
+    )
+    assert summary["n_voxels"].eq(25).all() and summary["p_value"].between(1 / 40, 1).all()
+    said = (finished.results / "logs" / "brain" / "voxels.log").read_text()
+    assert "s1: 25 voxels; left out: {'not finite': 0, 'constant': 0}" in said
 
 
 def test_the_rest_of_the_study_is_planned_with_it(finished):
