@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.signal import lfilter
 
-from headspec.responses import Responses
+from headspec.brain.responses import Responses
 
 
 def smooth(rng: np.random.Generator, shape: tuple[int, int], rho: float = 0.0) -> np.ndarray:

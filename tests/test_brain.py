@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from brains import save, smooth, write_responses
-from headspec import brain, ceiling, nuisance, responses, tables, voxelwise
+from headspec import tables
+from headspec.brain import ceiling, experiment, nuisance, responses, voxelwise
+from headspec.brain.folds import splits
 from headspec.errors import DataError
-from headspec.folds import splits
 from headspec.study import Brain, Study
 from studies import CONFIG
 
@@ -34,8 +35,8 @@ def files(tmp_path) -> dict[str, str]:
 
 def read(section: dict) -> dict[str, responses.Responses]:
     settings = Brain(**section)
-    ids = brain.read_stimuli(settings)["stimulus_id"].to_list()
-    return responses.read(brain.responses_file(settings), ids)
+    ids = experiment.read_stimuli(settings)["stimulus_id"].to_list()
+    return responses.read(experiment.responses_file(settings), ids)
 
 
 # --- reading
@@ -59,13 +60,13 @@ def test_stimuli_in_every_format(tmp_path, ending):
     else:
         frame.to_csv(path, sep="\t" if ending == "tsv" else ",", index=False)
     section = Brain(stimuli=str(path), responses="none", nuisance=["pace", "position", "length"])
-    found = brain.stimuli_table(section, {})
+    found = experiment.stimuli_table(section, {})
     tables.write(tmp_path / "canonical.parquet", "stimuli", found, {})
     stored = tables.read(tmp_path / "canonical.parquet")
     assert stored["stimulus_id"].tolist() == ["3", "1", "2"] and stored["passage"].tolist() == ["1", "1", "2"]
     assert stored["text"].tolist() == frame["text"].tolist() and stored["example"].tolist() == [0, 1, 2]
     np.testing.assert_array_equal(np.stack(stored["nuisance"]), [[1, 0, 8], [2.5, 1, 3], [3, 0, 5]])
-    assert brain.units(stored) == ["1", "1", "2"]
+    assert experiment.units(stored) == ["1", "1", "2"]
 
 
 def test_frequency_is_the_mean_log_of_counts():
@@ -106,7 +107,7 @@ def test_voxels_that_cannot_be_used_are_left_out_and_counted(tmp_path):
     values[:, 1] = 5
     values[3, 2], values[4, 4], values[:, 5] = np.nan, 1e300, np.inf
     section = save(tmp_path, {"a": values, "b": values[:, [0, 3]]})
-    brain.check(study(section))
+    experiment.check(study(section))
     found = read(section)
     assert found["a"].voxels.tolist() == [0, 3] and found["a"].left_out == {"not finite": 3, "constant": 1}
     np.testing.assert_array_equal(found["a"].values, found["b"].values)
@@ -117,7 +118,7 @@ def test_voxels_that_cannot_be_used_are_left_out_and_counted(tmp_path):
 
 def wrong(section: dict, **settings) -> str:
     with pytest.raises(DataError) as caught:
-        brain.check(study(section | settings))
+        experiment.check(study(section | settings))
     return str(caught.value)
 
 
@@ -127,9 +128,9 @@ def stimuli(section: dict, change) -> None:
 
 
 def test_right_data_pass(files):
-    brain.check(study(files))
-    brain.check(study(files | {"voxels": "reliable", "nuisance": ["length", "position", "frequency"]}))
-    brain.check(Study.model_validate(CONFIG))
+    experiment.check(study(files))
+    experiment.check(study(files | {"voxels": "reliable", "nuisance": ["length", "position", "frequency"]}))
+    experiment.check(Study.model_validate(CONFIG))
 
 
 @pytest.mark.parametrize(
@@ -220,7 +221,7 @@ def test_other_settings_that_will_not_do(files, tmp_path):
 
 def test_one_subject_is_enough_for_all_voxels_but_not_for_reliable_ones(tmp_path):
     section = save(tmp_path, {"only": smooth(np.random.default_rng(0), (20, 4))})
-    brain.check(study(section))
+    experiment.check(study(section))
     message = "brain.voxels: got 'reliable', which compares subjects, but the only one in"
     assert message in wrong(section, voxels="reliable")
 
@@ -231,15 +232,15 @@ def test_one_subject_is_enough_for_all_voxels_but_not_for_reliable_ones(tmp_path
 @pytest.mark.skipif(not SHARED.exists(), reason="no shared data")
 def test_real_responses_have_a_ceiling_and_random_vectors_stay_below():
     section = Brain(stimuli=str(SHARED / "stimuli.parquet"), responses=str(SHARED / "responses.parquet"))
-    brain.check(study(section.model_dump()))
-    table = brain.stimuli_table(section, {})
-    found = responses.read(brain.responses_file(section), table["stimulus_id"].to_list())
+    experiment.check(study(section.model_dump()))
+    table = experiment.stimuli_table(section, {})
+    found = responses.read(experiment.responses_file(section), table["stimulus_id"].to_list())
     assert len(found) == 8 and all(each.values.shape == (1294, 100) for each in found.values())
     some = {
         name: responses.Responses(found[name].values[:300], found[name].voxels, {})
         for name in list(found)[:3]
     }
-    units, regressors = brain.units(table)[:300], np.empty((300, 0))
+    units, regressors = experiment.units(table)[:300], np.empty((300, 0))
     voxels = ceiling.analyse(some, units, regressors, 3, False, 0)
     assert (voxels.groupby("subject")["ceiling"].mean() > 0.1).all()
     vectors = {"random": smooth(np.random.default_rng(0), (300, 50))}
@@ -249,8 +250,6 @@ def test_real_responses_have_a_ceiling_and_random_vectors_stay_below():
 
 
 def test_reading_loads_neither_torch_nor_scikit_learn():
-    program = (
-        "import sys; from headspec import brain, ceiling; print({'torch', 'sklearn'} & set(sys.modules))"
-    )
+    program = "import sys; from headspec.brain import ceiling, experiment; print({'torch', 'sklearn'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -14,10 +14,10 @@ from sklearn.linear_model import LinearRegression
 from sklearn.linear_model import Ridge as Reference
 
 from brains import code, smooth, subjects
-from headspec import ceiling, voxelwise
-from headspec.folds import contiguous, products, splits, whole
-from headspec.network import Network
-from headspec.ridge import PENALTIES, Ridge
+from headspec.brain import ceiling, voxelwise
+from headspec.brain.folds import contiguous, products, splits, whole
+from headspec.brain.network import Network
+from headspec.brain.ridge import PENALTIES, Ridge
 from headspec.similarity.table import encodings, pairwise
 
 
@@ -127,7 +127,7 @@ def test_penalties_by_cross_validation_without_short_cuts(d):
 
 
 def test_network_learns_what_is_not_linear(monkeypatch):
-    monkeypatch.setattr("headspec.network.SEEDS", 1)
+    monkeypatch.setattr("headspec.brain.network.SEEDS", 1)
     rng = np.random.default_rng(0)
     x = smooth(rng, (400, 2))
     y = np.stack([np.abs(x[:, 0]) - 0.8, x[:, 1]], axis=1)
@@ -231,7 +231,7 @@ def test_nuisance_explains_away_what_is_nothing_else():
 
 
 def test_networks_score_too(monkeypatch):
-    monkeypatch.setattr("headspec.network.SEEDS", 1)
+    monkeypatch.setattr("headspec.brain.network.SEEDS", 1)
     rng = np.random.default_rng(0)
     x = smooth(rng, (90, 5))
     found, _ = analyse({"a": x}, subjects(code(rng, x, 6) + 0.3 * smooth(rng, (90, 6))), None, 2, "network")

@@ -61,5 +61,5 @@ def _imports(node: ast.AST) -> list[Path]:
         return []
     parts = [name.split(".")[1:] for name in names if name.split(".")[0] == "headspec"]
     files = [LIBRARY.joinpath(*p).with_suffix(".py") for p in parts if p]
-    packages = [LIBRARY.joinpath(*p, "__init__.py") for p in parts]
+    packages = [LIBRARY.joinpath(*p[:depth], "__init__.py") for p in parts for depth in range(len(p) + 1)]
     return [file for file in files + packages if file.exists()]

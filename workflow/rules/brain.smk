@@ -3,7 +3,7 @@
 
 rule stimuli:
     input:
-        stimuli=os.path.relpath(brain.stimuli_file(STUDY.brain)),
+        stimuli=os.path.relpath(experiment.stimuli_file(STUDY.brain)),
         texts=[
             result("data", task, "train.parquet")
             for task in COMPARED
@@ -32,7 +32,7 @@ rule stimuli:
 rule voxels:
     input:
         stimuli=rules.stimuli.output,
-        responses=os.path.relpath(brain.responses_file(STUDY.brain)),
+        responses=os.path.relpath(experiment.responses_file(STUDY.brain)),
     output:
         result("brain/voxels.parquet"),
     log:

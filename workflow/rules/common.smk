@@ -11,7 +11,8 @@ from snakemake.exceptions import WorkflowError
 LIBRARY = Path(workflow.current_basedir).parent
 sys.path.insert(0, str(LIBRARY))
 
-from headspec import architectures, brain, devices, probe, readers, sources, tasks, validation
+from headspec import architectures, devices, probe, readers, sources, tasks, validation
+from headspec.brain import experiment
 from headspec.errors import HeadspecError
 from headspec.study import Study, plain
 
@@ -27,7 +28,7 @@ def checked(config: dict) -> Study:
             for path in workflow.configfiles + list(workflow.overwrite_configfiles):
                 validation.strict_yaml(path)
             problems = []
-            for check in (architectures.check, tasks.check, probe.check, brain.check):
+            for check in (architectures.check, tasks.check, probe.check, experiment.check):
                 try:
                     check(study)
                 except HeadspecError as error:

@@ -8,7 +8,8 @@ if TYPE_CHECKING:
 
 import numpy as np
 
-from headspec import brain, folds, responses, tables, voxelwise
+from headspec import tables
+from headspec.brain import experiment, folds, responses, voxelwise
 from headspec.progress import log, stage
 from headspec.seeds import derive
 
@@ -23,7 +24,7 @@ with stage(snakemake.log[0], "encoding {model}/seed{seed}".format(**wildcards)):
         vectors,
         responses.read(Path(snakemake.input.responses), stimuli["stimulus_id"].to_list()),
         tables.read(snakemake.input.voxels),
-        folds.splits(brain.units(stimuli), stimuli["nuisance"].to_list(), params.folds),
+        folds.splits(experiment.units(stimuli), stimuli["nuisance"].to_list(), params.folds),
         params.regression,
         derive(int(wildcards.seed), "encoding"),
     )

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
-from headspec import brain, ceiling, responses, tables
+from headspec import tables
+from headspec.brain import ceiling, experiment, responses
 from headspec.progress import log, stage
 
 params = snakemake.params
@@ -19,7 +20,7 @@ with stage(snakemake.log[0], "voxels"):
         log.info("one subject: no reliability, ceiling and interval")
     frame = ceiling.analyse(
         found,
-        brain.units(stimuli),
+        experiment.units(stimuli),
         stimuli["nuisance"].to_list(),
         params.folds,
         params.voxels == "reliable",

@@ -14,11 +14,11 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from headspec.folds import Split, products, splits
-from headspec.responses import Responses
-from headspec.ridge import Ridge
+from headspec.brain.folds import Split, products, splits
+from headspec.brain.responses import Responses
+from headspec.brain.ridge import Ridge
+from headspec.brain.voxelwise import correlation, encode
 from headspec.seeds import derive
-from headspec.voxelwise import correlation, encode
 
 Floats = NDArray[np.floating]
 

@@ -10,10 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import fft
 
-from headspec.folds import CONSTANT, Split, products, whole
-from headspec.network import Network
-from headspec.responses import Responses
-from headspec.ridge import Ridge
+from headspec.brain.folds import CONSTANT, Split, products, whole
+from headspec.brain.network import Network
+from headspec.brain.responses import Responses
+from headspec.brain.ridge import Ridge
 from headspec.seeds import derive
 
 Floats = NDArray[np.floating]

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from headspec import columns, nuisance, readers, responses
+from headspec import columns, readers
+from headspec.brain import nuisance, responses
+from headspec.brain.folds import contiguous
 from headspec.errors import DataError, listing, nearest
-from headspec.folds import contiguous
 from headspec.study import Brain, Study
 
 KEY = "brain.stimuli"
