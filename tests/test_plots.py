@@ -467,6 +467,23 @@ def test_summary_fits_a_terminal():
     assert max(map(len, summary.text(combined, Path("results/demo")).splitlines())) <= 100
 
 
+def test_summary_of_correlations():
+    combined = frame("combined", [{"model": "m", "mixture": "a+b", "method": "tuned", "task": "mean"}])
+    rows = [
+        {"model": "m", "measure": "cka", "pearson_r": -0.814, "p_mantel": 0.0301},
+        {"model": "other", "measure": "cka", "pearson_r": 0.25, "p_mantel": 0.0002},
+        {"model": "m", "measure": "text"},
+    ]
+    combined["distinct"] = False
+    said = summary.text(combined, Path("r"), frame("correlation", rows))
+    lines = said.splitlines()[
+        said.splitlines().index("Dissociation against similarity, over pairs of tasks") :
+    ]
+    assert lines[2].split() == ["m", "other"]
+    assert [line.split() for line in lines[4:6]] == [["cka", "-0.81", "0.030", "0.25", "<0.001"], ["text"]]
+    assert max(map(len, lines)) <= 100
+
+
 def test_summary_of_a_results_folder(tmp_path):
     combined, _ = dissociation_tables(pairs(SMALL))
     tables.write(tmp_path / "tables" / "combined.parquet", "combined", combined, {})

@@ -1,4 +1,4 @@
-"""The end of a study in plain text: the dissociation table, and where figures and report lie."""
+"""The end of a study in plain text: what it found, and where figures and report lie."""
 
 from __future__ import annotations
 
@@ -23,13 +23,19 @@ case       double: every task clearly above 0; single: some; inverted: none abov
 distinct   a double dissociation whose mean reaches the threshold of the config"""
 
 
-def text(combined: pd.DataFrame, results: Path) -> str:
-    """The dissociation table, at most 100 characters wide.
+CORRELATED = """\
+r          Pearson correlation of a pair's mean dissociation with how alike its tasks are
+p          Mantel test: the same under other names of the tasks; with three tasks at least 1/6"""
+
+
+def text(combined: pd.DataFrame, results: Path, correlation: pd.DataFrame | None = None) -> str:
+    """The dissociation table, and that of its correlation with similarity; at most 100 characters wide.
 
     Parameters
     ----------
     combined : table 'combined'
     results : folder of the study's results
+    correlation : table 'correlation', where the study has one
     """
     lines = ["Dissociation when each task's most important heads are pruned"]
     for model, part in combined.groupby("model"):
@@ -43,13 +49,37 @@ def text(combined: pd.DataFrame, results: Path) -> str:
             lines += [_line(f"  {task}", [_numbers(block, task) for block in blocks]) for task in tasks]
             lines.append(_line("  case", [f"  {_case(block)}" for block in blocks]))
     places = {"figures": results / "figures", "report": results / "report.html", "tables": results / "tables"}
-    return "\n".join([*lines, "", NOTES, "", *(f"{name:<10} {path}" for name, path in places.items())])
+    ends = [*lines, "", NOTES, *([] if correlation is None else _correlations(correlation))]
+    return "\n".join([*ends, "", *(f"{name:<10} {path}" for name, path in places.items())])
 
 
-def _line(name: str, cells: list[str]) -> str:
+def _correlations(correlation: pd.DataFrame) -> list[str]:
+    """A line for every measure of similarity, with r and p of each model."""
+    lines = ["", "", "Dissociation against similarity, over pairs of tasks", ""]
+    by_measure = dict(list(correlation.groupby("measure")))
+    models = list(dict.fromkeys(correlation["model"]))
+    for i in range(0, len(models), 4):
+        here = models[i : i + 4]
+        lines.append(_line("", [f"{model[:16]:>16}" for model in here], 16))
+        lines.append(_line("measure", [f"{'r':>7}  {'p':>6}" for _ in here], 16))
+        for measure, rows in by_measure.items():
+            row = rows.set_index("model")
+            lines.append(_line(str(measure), [_r_and_p(row.loc[model]) for model in here], 16))
+    return [*lines, "", CORRELATED]
+
+
+def _r_and_p(row: pd.Series) -> str:
+    return f"{row['pearson_r']:7.2f}  {_p(row['p_mantel']):>6}" if pd.notna(row["pearson_r"]) else ""
+
+
+def _p(value: float) -> str:
+    return "" if pd.isna(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _line(name: str, cells: list[str], width: int = BLOCK) -> str:
     if len(name) > NAME:
         name = name[: NAME - 1] + "…"
-    return "".join([f"{name:<{NAME}}", *(f" {cell:<{BLOCK}}" for cell in cells)]).rstrip()
+    return "".join([f"{name:<{NAME}}", *(f" {cell:<{width}}" for cell in cells)]).rstrip()
 
 
 def _numbers(block: pd.DataFrame, task: str) -> str:
@@ -57,9 +87,8 @@ def _numbers(block: pd.DataFrame, task: str) -> str:
     if task not in block.index:
         return ""
     row = block.loc[task]
-    p: str = "" if pd.isna(row["p_holm"]) else "<0.001" if row["p_holm"] < 0.001 else f"{row['p_holm']:.3f}"
     d, low, high = (100 * row[column] for column in ("dissociation", "ci_low", "ci_high"))
-    return f"{d:6.1f}  [{low:5.1f}, {high:6.1f}]  {p:>6}  {FLOOR if row['floor'] else ''}"
+    return f"{d:6.1f}  [{low:5.1f}, {high:6.1f}]  {_p(row['p_holm']):>6}  {FLOOR if row['floor'] else ''}"
 
 
 def _case(block: pd.DataFrame) -> str:
@@ -71,4 +100,6 @@ def _case(block: pd.DataFrame) -> str:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    print(text(tables.read(folder / "tables" / "combined.parquet"), folder))
+    correlated = folder / "tables" / "correlation.parquet"
+    found = tables.read(correlated) if correlated.exists() else None
+    print(text(tables.read(folder / "tables" / "combined.parquet"), folder, found))
