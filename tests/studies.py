@@ -196,4 +196,4 @@ class Folder:
 
     def plan(self, *arguments: str) -> Plan:
         """The jobs that would run."""
-        return Plan.read(self.snakemake("--dry-run", "--quiet", "host", *arguments))
+        return Plan.read(self.snakemake(*arguments, "--dry-run", "--quiet", "host"))

@@ -472,13 +472,11 @@ def test_summary_of_correlations():
     rows = [
         {"model": "m", "measure": "cka", "pearson_r": -0.814, "p_mantel": 0.0301},
         {"model": "other", "measure": "cka", "pearson_r": 0.25, "p_mantel": 0.0002},
-        {"model": "m", "measure": "text"},
+        *({"model": model, "measure": "text"} for model in ("m", "other")),
     ]
     combined["distinct"] = False
-    said = summary.text(combined, Path("r"), frame("correlation", rows))
-    lines = said.splitlines()[
-        said.splitlines().index("Dissociation against similarity, over pairs of tasks") :
-    ]
+    lines = summary.text(combined, Path("r"), frame("correlation", rows)).splitlines()
+    lines = lines[lines.index("Dissociation against similarity, over pairs of tasks") :]
     assert lines[2].split() == ["m", "other"]
     assert [line.split() for line in lines[4:6]] == [["cka", "-0.81", "0.030", "0.25", "<0.001"], ["text"]]
     assert max(map(len, lines)) <= 100
