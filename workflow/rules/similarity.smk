@@ -103,6 +103,7 @@ rule representations:
     log:
         log("similarity/{model}/seed{seed}/{texts}"),
     wildcard_constraints:
+        texts=any_of(TEXTS),
         seed=r"\d+",
     conda:
         "../../envs/train.yaml"
