@@ -16,6 +16,8 @@ from brains import save, smooth, write_responses
 from headspec import tables
 from headspec.brain import ceiling, experiment, nuisance, responses, voxelwise
 from headspec.brain.folds import splits
+from headspec.brain.stimuli import read as read_stimuli
+from headspec.brain.stimuli import units
 from headspec.errors import DataError
 from headspec.study import Brain, Study
 from studies import CONFIG
@@ -34,9 +36,8 @@ def files(tmp_path) -> dict[str, str]:
 
 
 def read(section: dict) -> dict[str, responses.Responses]:
-    settings = Brain(**section)
-    ids = experiment.read_stimuli(settings)["stimulus_id"].to_list()
-    return responses.read(experiment.responses_file(settings), ids)
+    ids = read_stimuli(section["stimuli"])["stimulus_id"].to_list()
+    return responses.read(Path(section["responses"]), ids)
 
 
 # --- reading
@@ -59,14 +60,15 @@ def test_stimuli_in_every_format(tmp_path, ending):
         frame.to_json(path, orient="records", lines=True)
     else:
         frame.to_csv(path, sep="\t" if ending == "tsv" else ",", index=False)
-    section = Brain(stimuli=str(path), responses="none", nuisance=["pace", "position", "length"])
-    found = experiment.stimuli_table(section, {})
-    tables.write(tmp_path / "canonical.parquet", "stimuli", found, {})
+    names = ["pace", "position", "length"]
+    found = read_stimuli(str(path), names)
+    tables.write(tmp_path / "canonical.parquet", "stimuli", found.assign(example=range(3)), {})
     stored = tables.read(tmp_path / "canonical.parquet")
     assert stored["stimulus_id"].tolist() == ["3", "1", "2"] and stored["passage"].tolist() == ["1", "1", "2"]
     assert stored["text"].tolist() == frame["text"].tolist() and stored["example"].tolist() == [0, 1, 2]
-    np.testing.assert_array_equal(np.stack(stored["nuisance"]), [[1, 0, 8], [2.5, 1, 3], [3, 0, 5]])
-    assert experiment.units(stored) == ["1", "1", "2"]
+    regressors = nuisance.regressors(found, names, {})
+    np.testing.assert_array_equal(regressors, [[1, 0, 8], [2.5, 1, 3], [3, 0, 5]])
+    assert units(stored) == ["1", "1", "2"]
 
 
 def test_frequency_is_the_mean_log_of_counts():
@@ -226,6 +228,17 @@ def test_one_subject_is_enough_for_all_voxels_but_not_for_reliable_ones(tmp_path
     assert message in wrong(section, voxels="reliable")
 
 
+def test_more_regressors_than_stimuli_allow(tmp_path):
+    values = {name: smooth(np.random.default_rng(i), (12, 4)) for i, name in enumerate("ab")}
+    section = save(tmp_path, values)
+    assert "got 2, with which 3 of 12 stimuli are all there is to train on somewhere; expected 4" in wrong(
+        section, folds=2
+    )
+    assert "expected 7 or more, for a mean and 3 regressors" in wrong(
+        section, folds=3, nuisance=["length", "position", "frequency"]
+    )
+
+
 # --- real data
 
 
@@ -233,20 +246,20 @@ def test_one_subject_is_enough_for_all_voxels_but_not_for_reliable_ones(tmp_path
 def test_real_responses_have_a_ceiling_and_random_vectors_stay_below():
     section = Brain(stimuli=str(SHARED / "stimuli.parquet"), responses=str(SHARED / "responses.parquet"))
     experiment.check(study(section.model_dump()))
-    table = experiment.stimuli_table(section, {})
-    found = responses.read(experiment.responses_file(section), table["stimulus_id"].to_list())
+    table = read_stimuli(section.stimuli)
+    found = responses.read(SHARED / "responses.parquet", table["stimulus_id"].to_list())
     assert len(found) == 8 and all(each.values.shape == (1294, 100) for each in found.values())
     some = {
         name: responses.Responses(found[name].values[:300], found[name].voxels, {})
         for name in list(found)[:3]
     }
-    units, regressors = experiment.units(table)[:300], np.empty((300, 0))
-    voxels = ceiling.analyse(some, units, regressors, 3, False, 0)
+    words, regressors = units(table)[:300], np.empty((300, 0))
+    voxels = ceiling.analyse(some, words, regressors, 3, False, 0)
     assert (voxels.groupby("subject")["ceiling"].mean() > 0.1).all()
     vectors = {"random": smooth(np.random.default_rng(0), (300, 50))}
-    parts = splits(units, regressors, 3)
+    parts = splits(words, regressors, 3)
     _, summary = voxelwise.analyse(vectors, some, voxels, parts, "ridge", 0)
-    assert (summary["r"].abs() < 0.1).all()
+    assert (summary["r"].abs() < 0.1).all() and summary["p_value"].min() > 0.01
 
 
 def test_reading_loads_neither_torch_nor_scikit_learn():

@@ -108,7 +108,8 @@ def test_every_task_has_as_many_sentences_in_the_probe(finished):
 
 def test_the_brain_s_tables(finished):
     stimuli = tables.read(finished.results / "brain" / "stimuli.parquet")
-    assert len(stimuli) == 40 and stimuli["nuisance"].str.len().eq(1).all()
+    nuisance = tables.read(finished.results / "brain" / "nuisance.parquet")
+    assert len(stimuli) == len(nuisance) == 40 and nuisance["nuisance"].str.len().eq(1).all()
     voxels = tables.read(finished.results / "brain" / "voxels.parquet")
     assert len(voxels) == 2 * 25 * 5 and voxels["selected"].all()
     summary = tables.read(finished.results / "similarity" / "bert" / "seed0" / "encoding_summary.parquet")
@@ -156,16 +157,16 @@ def responses(study: Folder) -> None:
 
 CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int]]] = [
     ("a measure less", setting("similarity.measures", [m for m in MEASURES if m != "fisher"]),
-     {"sensitivity": 1} | FROM_SIMILARITY),
+     FROM_SIMILARITY),
     ("another free measure", setting("similarity.measures", [*MEASURES, "importance"]), FROM_SIMILARITY),
     ("size of the probe", setting("similarity.probe_sentences", 45),
      {"probe": 1, "encode_texts": 1, "representations": 1} | FROM_SIMILARITY),
-    ("samples", setting("similarity.samples", 25), {"text_embedding": 1, "sensitivity": 1} | FROM_SIMILARITY),
+    ("samples", setting("similarity.samples", 25), {"text_embedding": 1, "sensitivity": 2} | FROM_SIMILARITY),
     ("what is regressed out", setting("brain.nuisance", []),
-     {"stimuli": 1, "encode_texts": 1, "representations": 1, "voxels": 1} | FROM_ENCODING),
+     {"nuisance": 1, "voxels": 1} | FROM_ENCODING),
     ("responses", responses, {"voxels": 1} | FROM_ENCODING),
     ("a measure's module", constant("similarity/cka.py"), FROM_SIMILARITY),
-    ("a measure of parameters", constant("similarity/fisher.py"), {"sensitivity": 1} | FROM_SIMILARITY),
+    ("a measure of parameters", constant("similarity/fisher.py"), {"sensitivity": 2} | FROM_SIMILARITY),
     ("the permutation test", constant("mantel.py"),
      {"correlation": 1, "figure_correlation": 1, "figure_scatter": 1}),
     ("a figure", constant("plots/scatter.py"), {"figure_scatter": 1}),

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headspec import from_pereira
-from headspec.brain import experiment, responses
+from headspec.brain import responses, stimuli
 from headspec.errors import DataError
 from headspec.study import Brain
 
@@ -44,10 +44,10 @@ def test_both_files_are_what_a_study_reads(tmp_path, files):
     assert finding.endswith("language_rh, 8 subjects, 24 sentences, 3 to 10 voxels")
     out = tmp_path / "out"
     section = Brain(stimuli=str(out / "stimuli.parquet"), responses=str(out / "responses.parquet"))
-    table = experiment.stimuli_table(section, {})
+    table = stimuli.read(section.stimuli)
     assert table["text"].tolist() == SENTENCES and table["passage"].nunique() == 6
-    assert experiment.units(table) == [str(i // 4) for i in range(24)]
-    found = responses.read(experiment.responses_file(section), table["stimulus_id"].to_list())
+    assert stimuli.units(table) == [str(i // 4) for i in range(24)]
+    found = responses.read(out / "responses.parquet", table["stimulus_id"].to_list())
     assert list(found) == [f"subject-{i}" for i in range(1, 9)]
     for each, stored in zip(found.values(), values["language_rh"], strict=True):
         np.testing.assert_array_equal(each.values, np.float32(stored))

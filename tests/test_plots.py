@@ -128,6 +128,16 @@ def reliability_table(
     return frame("reliability", rows)
 
 
+def summary_table(tasks: list[str], seed: int, subjects: int = 5) -> pd.DataFrame:
+    """The first subject is predicted by the first task, one more by each of the others, with any seed."""
+    rows = [
+        {"task": task, "subject": f"s{i}", "p_value": 0.01 + 0.02 * seed if i <= t else 0.2 - 0.17 * seed}
+        for t, task in enumerate(tasks)
+        for i in range(subjects)
+    ]
+    return frame("encoding_summary", rows)
+
+
 def encoding_table(tasks: list[str], seed: int, subjects: int = 5, ceiling: bool = True) -> pd.DataFrame:
     """Scores of 200 voxels of each subject, some of whom have higher ones."""
     rng = np.random.default_rng(0)
@@ -156,7 +166,14 @@ def every_figure(tasks: list[str] = SMALL) -> dict[str, tuple]:
         "dissociation": (dissociation, (*dissociation_tables(pairs(tasks)), 0.1)),
         "curves": (curves, (pruning, tasks, FRACTION, metrics, dict.fromkeys(tasks) | {tasks[0]: 0.5})),
         "reliability": (reliability, (reliability_table(pairs(tasks)),)),
-        "encoding": (encoding, ({seed: encoding_table(tasks, seed) for seed in (0, 1)}, tasks)),
+        "encoding": (
+            encoding,
+            (
+                {seed: encoding_table(tasks, seed) for seed in (0, 1)},
+                {seed: summary_table(tasks, seed) for seed in (0, 1)},
+                tasks,
+            ),
+        ),
     }
 
 
@@ -319,7 +336,10 @@ def test_reliability_shows_every_correlation():
 
 def test_encoding_boxes_are_quantiles_over_voxels_and_dots_means_of_subjects():
     seeds = {seed: encoding_table(SMALL, seed) for seed in (0, 1)}
-    axes = encoding.draw(seeds, SMALL[::-1]).axes[0]
+    summaries = {seed: summary_table(SMALL, seed) for seed in seeds}
+    axes = encoding.draw(seeds, summaries, SMALL[::-1]).axes[0]
+    counts = [text.get_text() for text in axes.texts if "/" in text.get_text()]
+    assert counts == [f"{SMALL.index(task) + 1}/5" for task in SMALL[::-1]]
     assert [label.get_text() for label in axes.get_yticklabels()] == [*SMALL[::-1], "other subjects"]
     both = pd.concat(seeds.values())
     r = both[both["task"] == SMALL[1]].groupby(["subject", "voxel"])["r"].mean()
@@ -332,7 +352,9 @@ def test_encoding_boxes_are_quantiles_over_voxels_and_dots_means_of_subjects():
 
 
 def test_encoding_of_one_subject_has_no_ceiling():
-    axes = encoding.draw({0: encoding_table(SMALL, 0, 1, ceiling=False)}, SMALL).axes[0]
+    axes = encoding.draw(
+        {0: encoding_table(SMALL, 0, 1, ceiling=False)}, {0: summary_table(SMALL, 0, 1)}, SMALL
+    ).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == SMALL
     assert len(axes.patches) == 2
 

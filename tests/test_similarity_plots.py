@@ -88,7 +88,8 @@ def test_points_intervals_line_and_words_of_a_scatter():
         expected = 100 * (result["intercept"] + result["slope"] * line.get_xdata())
         np.testing.assert_allclose(line.get_ydata(), expected)
         p = f"Mantel p = {result['p_mantel']:.3f}"
-        assert axes.get_title() == f"{model}, 15 pairs\nr = {number(result['pearson_r'])}, {p}"
+        partial = f"partial r = {number(result['partial_r'])}, p = {result['p_partial']:.3f}"
+        assert axes.get_title() == f"{model}, 15 pairs\nr = {number(result['pearson_r'])}, {p}\n{partial}"
         assert axes.get_xlabel() == "similarity: CNM"
 
 

@@ -90,7 +90,7 @@ def test_ridge_with_one_penalty_is_that_of_scikit_learn(d, monkeypatch):
     split = made_splits(60)[2]
     train, test = split.standardised(x)
     responses, _ = split.standardised(y)
-    monkeypatch.setattr("headspec.ridge.PENALTIES", np.array([0.3]))
+    monkeypatch.setattr("headspec.brain.ridge.PENALTIES", np.array([0.3]))
     ridge = Ridge.of_features(train, test, split.freedom)
     reference = Reference(alpha=float(ridge.penalties[0]), fit_intercept=False).fit(train, responses)
     np.testing.assert_allclose(ridge.predict(responses), reference.predict(test), atol=2e-5)
@@ -216,6 +216,22 @@ def test_noise_is_significant_as_often_as_it_should(rho):
     assert np.mean(np.array(p) <= 0.05) <= 0.11  # 5 of 100, and two standard deviations and more
     assert stats.kstest(p, "uniform").pvalue > 0.01
     assert rho or abs(np.mean(r)) < 3 * np.std(r) / 10
+
+
+@pytest.mark.parametrize("offset", [0, 1e6, 1.6e9])
+def test_large_numbers_are_regressed_out_as_well(offset):
+    """Such as times in seconds since 1970."""
+    rng = np.random.default_rng(0)
+    times = np.arange(60.0)[:, None]
+    y = (times + smooth(rng, (60, 3)) * 5).astype(np.float32)
+    split = made_splits(60, nuisance=offset + times)[2]
+    train, test = split.standardised(y)
+    fit = LinearRegression().fit(times[split.train], y[split.train].astype(float))
+    rest = y - fit.predict(times)
+    scale = rest[split.train].std(axis=0)
+    np.testing.assert_allclose(train, rest[split.train] / scale, atol=1e-4)
+    np.testing.assert_allclose(test, rest[split.test] / scale, atol=1e-4)
+    assert split.freedom == len(split.train) - 2
 
 
 def test_nuisance_explains_away_what_is_nothing_else():

@@ -55,11 +55,12 @@ def _jobs_of_similarity(study: Study, figures: int) -> dict[str, int]:
     found = {
         "probe": int(probe),
         "stimuli": int(brain),
+        "nuisance": int(brain),
         "voxels": int(brain),
         "encode_texts": models * (probe + brain),
         "text_embedding": models * bool(measures.asked("text_embedding")),
         "representations": runs * (probe + brain),
-        "sensitivity": runs * bool(measures.asked("sensitivity")),
+        "sensitivity": runs * len(measures.asked("sensitivity")),
         "encoding": runs * brain,
         "similarity": 1,
         "correlation": 1,

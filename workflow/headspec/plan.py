@@ -121,7 +121,7 @@ def assumptions(found: Extent, measured: Speed, source: str) -> Iterator[str]:
     yield f"start of a job: {measured.model_start:.1f} s with a model, {measured.light_start:.1f} s without"
     yield "data, tokens, statistics and figures take no more time than the start of their jobs"
     if found.study.brain:
-        yield "stimuli and voxels take no more time than the start of their jobs"
+        yield "the encoding of brain responses is counted as the start of its jobs alone"
     yield f"disk: {STORED} bytes a token in tables, {CHECKPOINT} numbers a parameter in a checkpoint"
 
 

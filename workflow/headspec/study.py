@@ -244,7 +244,8 @@ class Similarity(Section):
     probe: str | None = Field(
         None,
         description="text file with one sentence a line, on which `dse`, `rsa` and `cka` compare models; by "
-        "default sentences of all tasks' validation texts, as many of each",
+        "default sentences of the validation texts of the tasks of `mixtures.pairs`, as many of each if "
+        "there are",
     )
     probe_sentences: Annotated[int, Field(ge=10), NUMBER] = Field(
         600, description="at most this many sentences of the probe"
@@ -284,8 +285,9 @@ class Brain(Section):
     )
     nuisance: Distinct[str] = Field(
         [],
-        description="what is regressed out of responses and vectors: `length`, `position`, `frequency`, or "
-        "numeric columns of the stimuli",
+        description="what is regressed out of responses and vectors: `length` (characters), `position` (in "
+        "the passage, or among all), `frequency` (mean log frequency of the words, in the training texts of "
+        "the compared tasks), or numeric columns of the stimuli",
     )
 
 
@@ -354,6 +356,11 @@ class Study(Section):
         pairs = itertools.combinations(self.in_order(self.mixtures.pairs), 2)
         groups = {name: self.in_order(tasks) for name, tasks in self.mixtures.groups.items()}
         return {"+".join(pair): pair for pair in pairs} | groups
+
+    @property
+    def correlated(self) -> Method:
+        """The method whose dissociation is correlated with similarity: `tuned`, or the only one there is."""
+        return "tuned" if "tuned" in self.methods else self.methods[0]
 
     @property
     def alone(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -25,7 +26,8 @@ distinct   a double dissociation whose mean reaches the threshold of the config"
 
 CORRELATED = """\
 r          Pearson correlation of a pair's mean dissociation with how alike its tasks are
-p          Mantel test: the same under other names of the tasks; with three tasks at least 1/6"""
+p          Mantel test: the same under other names of the tasks; with three tasks at least 1/6; not
+           corrected for the number of measures"""
 
 
 def text(combined: pd.DataFrame, results: Path, correlation: pd.DataFrame | None = None) -> str:
@@ -72,7 +74,7 @@ def _r_and_p(row: pd.Series) -> str:
     return f"{row['pearson_r']:7.2f}  {_p(row['p_mantel']):>6}" if pd.notna(row["pearson_r"]) else ""
 
 
-def _p(value: float) -> str:
+def _p(value: Any) -> str:
     return "" if pd.isna(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 

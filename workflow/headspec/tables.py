@@ -78,11 +78,10 @@ SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
     ),
     # task: whose validation text the sentence is; null for the user's own
     "probe": ({"example": INT, "text": TEXT, "task": TEXT}, 1),
-    # in the order of presentation; nuisance: one value for each regressor of the config
-    "stimuli": (
-        {"example": INT, "stimulus_id": TEXT, "text": TEXT, "passage": TEXT, "nuisance": pa.list_(FLOAT)},
-        1,
-    ),
+    # in the order of presentation
+    "stimuli": ({"example": INT, "stimulus_id": TEXT, "text": TEXT, "passage": TEXT}, 1),
+    # example: row of the stimuli; nuisance: one value for each regressor of the config
+    "nuisance": ({"example": INT, "nuisance": pa.list_(FLOAT)}, 1),
     # example: row of the probe or the stimuli; null for a mean over texts
     "representations": ({"task": TEXT, "example": INT, "vector": pa.list_(pa.float32())}, 2),
     # reliability: r of the prediction from the other subjects' responses, within the training part of the
@@ -97,7 +96,8 @@ SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
         {"task": TEXT, "subject": TEXT, "voxel": INT, "r": FLOAT, "ceiling": FLOAT, "n_folds": INT},
         3,
     ),
-    # r: mean over voxels; p_value: of the permutation test whether it is above 0
+    # r, ceiling: means over voxels; p_value: whether ridge with one penalty predicts the voxels at all,
+    # against circular shifts of the stimuli, whatever the regression of r
     "encoding_summary": (
         {"task": TEXT, "subject": TEXT, "n_voxels": INT, "r": FLOAT, "ceiling": FLOAT, "p_value": FLOAT},
         2,
@@ -110,7 +110,8 @@ SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
          "between_seeds": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT},
         5,
     ),
-    # dissociation against similarity over pairs of tasks; partial: input paradigm held constant
+    # dissociation against similarity over pairs of tasks; partial: input paradigm held constant; slope and
+    # intercept of all models pooled: of standardised values
     "correlation": (
         {"model": TEXT, "measure": TEXT, "n_pairs": INT, "pearson_r": FLOAT, "spearman_r": FLOAT,
          "slope": FLOAT, "intercept": FLOAT, "p_pearson": FLOAT, "p_mantel": FLOAT, "p_spearman": FLOAT,

@@ -3,16 +3,37 @@
 
 rule stimuli:
     input:
-        stimuli=os.path.relpath(experiment.stimuli_file(STUDY.brain)),
-        texts=[
-            result("data", task, "train.parquet")
-            for task in COMPARED
-            if "frequency" in STUDY.brain.nuisance
-        ],
+        user_file("stimuli"),
     output:
-        result("brain/stimuli.parquet"),
+        TEXTS["stimuli"],
     log:
         log("brain/stimuli"),
+    priority: 10
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        study=STUDY.study,
+        source=STUDY.brain.stimuli,
+        code=code("stimuli.py"),
+    message:
+        "Stimuli of the brain responses"
+    script:
+        "../scripts/stimuli.py"
+
+
+rule nuisance:
+    input:
+        stimuli=user_file("stimuli"),
+        texts=training_texts() if "frequency" in STUDY.brain.nuisance else [],
+    output:
+        result("brain/nuisance.parquet"),
+    log:
+        log("brain/nuisance"),
+    priority: 10
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -21,22 +42,25 @@ rule stimuli:
         runtime=30,
     params:
         study=STUDY.study,
-        brain=settings("brain", "stimuli", "responses", "nuisance"),
-        code=code("stimuli.py"),
+        source=STUDY.brain.stimuli,
+        names=STUDY.brain.nuisance,
+        code=code("nuisance.py"),
     message:
-        "Stimuli of the brain responses"
+        "What is regressed out of brain responses"
     script:
-        "../scripts/stimuli.py"
+        "../scripts/nuisance.py"
 
 
 rule voxels:
     input:
         stimuli=rules.stimuli.output,
-        responses=os.path.relpath(experiment.responses_file(STUDY.brain)),
+        nuisance=rules.nuisance.output,
+        responses=user_file("responses"),
     output:
         result("brain/voxels.parquet"),
     log:
         log("brain/voxels"),
+    priority: 10
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -58,7 +82,8 @@ rule voxels:
 rule encoding:
     input:
         stimuli=rules.stimuli.output,
-        responses=rules.voxels.input.responses,
+        nuisance=rules.nuisance.output,
+        responses=user_file("responses"),
         voxels=rules.voxels.output,
         vectors=result("similarity/{model}/seed{seed}/stimuli.parquet"),
     output:
@@ -88,7 +113,13 @@ rule encoding:
 
 rule figure_encoding:
     input:
-        [result(f"similarity/{{model}}/seed{seed}/encoding.parquet") for seed in STUDY.seeds],
+        encoding=[
+            result(f"similarity/{{model}}/seed{seed}/encoding.parquet") for seed in STUDY.seeds
+        ],
+        summary=[
+            result(f"similarity/{{model}}/seed{seed}/encoding_summary.parquet")
+            for seed in STUDY.seeds
+        ],
     output:
         report(
             figure("encoding.{model}"),

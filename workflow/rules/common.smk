@@ -188,11 +188,24 @@ def of_models_and_seeds(rule_name: str, name: str) -> list:
     ]
 
 
-def probe_sources() -> list:
-    """What the probe is made of: the user's file, or the texts of all compared tasks."""
+def probe_sources(wildcards) -> list:
+    """Input function: what the probe is made of, the user's file or the texts of all compared tasks."""
     if STUDY.similarity.probe:
         return [os.path.relpath(readers.locate(STUDY.similarity.probe, "similarity.probe"))]
     return [result("data", task, "validation.parquet") for task in COMPARED]
+
+
+def user_file(key: str):
+    """Input function: the file that a key of the section `brain` names."""
+    return lambda wildcards: os.path.relpath(
+        readers.locate(getattr(STUDY.brain, key), f"brain.{key}")
+    )
+
+
+def training_texts() -> list:
+    """The training texts of the compared tasks, each once: a task of pairs has those of the task it is from."""
+    tasks = dict.fromkeys(STUDY.tasks[task].pairs_of or task for task in COMPARED)
+    return [result("data", task, "train.parquet") for task in tasks]
 
 
 def figure(name: str) -> list:

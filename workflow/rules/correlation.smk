@@ -1,7 +1,5 @@
 # Whether tasks that are alike dissociate less, and the figures of it, from tables alone.
 
-DISSOCIATED = "tuned" if "tuned" in STUDY.methods else STUDY.methods[0]
-
 
 rule correlation:
     input:
@@ -20,7 +18,7 @@ rule correlation:
     params:
         study=STUDY.study,
         paradigms=PARADIGMS,
-        method=DISSOCIATED,
+        method=STUDY.correlated,
         seed=STUDY.data_seed,
         code=code("correlation.py"),
     message:
@@ -51,7 +49,7 @@ rule figure_correlation:
         runtime=15,
     params:
         paradigms=PARADIGMS,
-        method=DISSOCIATED,
+        method=STUDY.correlated,
         dpi=STUDY.figures.dpi,
         style=sources.style(),
         code=code("figure_correlation.py"),
@@ -83,7 +81,7 @@ rule figure_scatter:
         runtime=15,
     params:
         paradigms=PARADIGMS,
-        method=DISSOCIATED,
+        method=STUDY.correlated,
         dpi=STUDY.figures.dpi,
         style=sources.style(),
         code=code("figure_scatter.py"),

@@ -13,7 +13,7 @@ localrules:
 
 rule probe:
     input:
-        probe_sources(),
+        probe_sources,
     output:
         TEXTS["probe"],
     log:
@@ -130,11 +130,14 @@ rule sensitivity:
         heads=of_singles("model/heads.json"),
         encoded=of_compared,
     output:
-        result("similarity/{model}/seed{seed}/parameters.parquet"),
+        result("similarity/{model}/seed{seed}/{measure}.parquet"),
     log:
-        log("similarity/{model}/seed{seed}/parameters"),
+        log("similarity/{model}/seed{seed}/{measure}"),
     benchmark:
-        result("benchmarks/similarity/{model}/seed{seed}/parameters.tsv")
+        result("benchmarks/similarity/{model}/seed{seed}/{measure}.tsv")
+    wildcard_constraints:
+        measure="fisher|gradient",
+        seed=r"\d+",
     conda:
         "../../envs/train.yaml"
     threads: THREADS
@@ -146,13 +149,12 @@ rule sensitivity:
     params:
         study=STUDY.study,
         tasks=COMPARED,
-        measures=STUDY.similarity.asked("sensitivity"),
         model=model_settings("source", "sha256", "pooling"),
         samples=STUDY.similarity.samples,
         precision=STUDY.precision,
         code=code("sensitivity.py"),
     message:
-        "Fisher information and gradients of {wildcards.model}, seed {wildcards.seed}"
+        "Similarity of tasks by {wildcards.measure}, {wildcards.model}, seed {wildcards.seed}"
     script:
         "../scripts/sensitivity.py"
 
@@ -165,7 +167,11 @@ rule similarity:
             if STUDY.similarity.asked("text_embedding")
         ],
         vectors=of_models_and_seeds("representations", "probe.parquet"),
-        parameters=of_models_and_seeds("sensitivity", "parameters.parquet"),
+        parameters=[
+            path
+            for measure in STUDY.similarity.asked("sensitivity")
+            for path in of_models_and_seeds("sensitivity", f"{measure}.parquet")
+        ],
         importance=[
             result("runs", model, task, "single", f"seed{seed}", "importance.parquet")
             for model in STUDY.models

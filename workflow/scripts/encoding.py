@@ -9,13 +9,14 @@ if TYPE_CHECKING:
 import numpy as np
 
 from headspec import tables
-from headspec.brain import experiment, folds, responses, voxelwise
+from headspec.brain import folds, responses, voxelwise
+from headspec.brain.stimuli import units
 from headspec.progress import log, stage
 from headspec.seeds import derive
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake.log[0], "encoding {model}/seed{seed}".format(**wildcards)):
-    stimuli = tables.read(snakemake.input.stimuli)
+    stimuli, nuisance = tables.read(snakemake.input.stimuli), tables.read(snakemake.input.nuisance)
     vectors = {
         str(task): np.stack(part.sort_values("example")["vector"].to_list())
         for task, part in tables.read(snakemake.input.vectors).groupby("task")
@@ -24,7 +25,7 @@ with stage(snakemake.log[0], "encoding {model}/seed{seed}".format(**wildcards)):
         vectors,
         responses.read(Path(snakemake.input.responses), stimuli["stimulus_id"].to_list()),
         tables.read(snakemake.input.voxels),
-        folds.splits(experiment.units(stimuli), stimuli["nuisance"].to_list(), params.folds),
+        folds.splits(units(stimuli), nuisance["nuisance"].to_list(), params.folds),
         params.regression,
         derive(int(wildcards.seed), "encoding"),
     )

@@ -11,5 +11,8 @@ from headspec.progress import stage
 
 params = snakemake.params
 with stage(snakemake.log[0], "figure encoding"):
-    seeds = {seed: tables.read(path) for seed, path in zip(params.seeds, snakemake.input, strict=True)}
-    save(encoding.draw(seeds, params.tasks), snakemake.output, params.dpi)
+    scores, summaries = (
+        {seed: tables.read(path) for seed, path in zip(params.seeds, paths, strict=True)}
+        for paths in (snakemake.input.encoding, snakemake.input.summary)
+    )
+    save(encoding.draw(scores, summaries, params.tasks), snakemake.output, params.dpi)

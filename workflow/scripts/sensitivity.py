@@ -1,4 +1,4 @@
-"""Similarity by parameters: single-task models and encoded training samples -> cosines of pairs."""
+"""Similarity by parameters, one measure: single-task models and encoded training samples -> cosines."""
 
 import itertools
 from pathlib import Path
@@ -23,37 +23,31 @@ from headspec.similarity import Traits
 from headspec.study import Model
 
 wildcards, params = snakemake.wildcards, snakemake.params
-with stage(snakemake.log[0], "sensitivity {model}/seed{seed}".format(**wildcards)):
+with stage(snakemake.log[0], "{measure} {model}/seed{seed}".format(**wildcards)):
     device = devices.prepare(params.precision, snakemake.threads, snakemake.resources.parts)
     seed = int(wildcards.seed)
-    folders = {t: Path(p).parent for t, p in zip(params.tasks, snakemake.input.models, strict=True)}
     examples, samples = {}, {}
     for task, path in zip(params.tasks, snakemake.input.encoded, strict=True):
         examples[task] = Examples(tables.read(path))
         rng = np.random.default_rng(derive(seed, "sensitivity samples", task))
         samples[task] = rng.permutation(len(examples[task]))[: params.samples]
-    progress = Progress(len(params.measures) * sum(map(len, samples.values())), "examples")
-
-    traits: dict[str, Traits]
-    rows = []
-    if "fisher" in params.measures:
-        traits = {}
-        for task, folder in folders.items():
-            own = MultiTask.load(folder)
-            traits[task] = {"fisher": fisher(own, task, examples[task], samples[task], device, progress)}
-        for a, b in itertools.combinations(folders, 2):
-            rows.append(("fisher", a, b, by_fisher.fisher(traits[a], traits[b])))
-    if "gradient" in params.measures:
-        traits = {}
-        encoder, _ = encoders.load(Model(**params.model), f"models.{wildcards.model}")
-        for task, folder in folders.items():
-            own = MultiTask.load(folder)  # its classifier, on the encoder from which every task began
+    progress = Progress(sum(map(len, samples.values())), "examples")
+    found: dict[str, Traits] = {}
+    for task, path in zip(params.tasks, snakemake.input.models, strict=True):
+        own = MultiTask.load(Path(path).parent)
+        if wildcards.measure == "fisher":
+            found[task] = {"fisher": fisher(own, task, examples[task], samples[task], device, progress)}
+        else:  # its classifier, on the encoder from which every task began
+            encoder, _ = encoders.load(Model(**params.model), f"models.{wildcards.model}")
             own.encoder.load_state_dict(encoder.state_dict())
-            traits[task] = {"gradient": gradient(own, task, examples[task], samples[task], device, progress)}
-        for a, b in itertools.combinations(folders, 2):
-            rows.append(("gradient", a, b, by_gradient.gradient(traits[a], traits[b])))
+            found[task] = {"gradient": gradient(own, task, examples[task], samples[task], device, progress)}
+    similarity = {"fisher": by_fisher.fisher, "gradient": by_gradient.gradient}[wildcards.measure]
+    rows = [
+        (wildcards.measure, a, b, similarity(found[a], found[b]))
+        for a, b in itertools.combinations(params.tasks, 2)
+    ]
     footer = tables.provenance(
-        params.study, [params.tasks, params.model, params.samples, params.measures],
+        params.study, [params.tasks, params.model, params.samples],
         device=device.name, precision=device.precision, seed=seed,
     )  # fmt: skip
     frame = pd.DataFrame(rows, columns=["measure", "task_a", "task_b", "similarity"])

@@ -24,8 +24,8 @@ with stage(snakemake.log[0], "similarity"):
             importances = {task: tables.read(path) for task, path in zip(tasks, paths, strict=False)}
             found = traits(params.paradigms, text, vectors, importances, params.fraction)
             parts = [pairwise(found, tasks, params.measures)]
-            if inputs.parameters:
-                parts.append(tables.read(inputs.parameters[run]))
+            runs = len(params.models) * len(params.seeds)
+            parts += [tables.read(path) for path in inputs.parameters[run::runs]]
             if inputs.encoding:
                 for subject, by_task in encodings(tables.read(inputs.encoding[run])).items():
                     parts.append(pairwise(by_task, tasks, ["cnm"], subject))

@@ -7,7 +7,9 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.brain import ceiling, experiment, responses
+from headspec.brain import ceiling, responses
+from headspec.brain.stimuli import units
+from headspec.errors import DataError
 from headspec.progress import log, stage
 
 params = snakemake.params
@@ -20,8 +22,8 @@ with stage(snakemake.log[0], "voxels"):
         log.info("one subject: no reliability, ceiling and interval")
     frame = ceiling.analyse(
         found,
-        experiment.units(stimuli),
-        stimuli["nuisance"].to_list(),
+        units(stimuli),
+        tables.read(snakemake.input.nuisance)["nuisance"].to_list(),
         params.folds,
         params.voxels == "reliable",
         params.seed,
@@ -29,5 +31,7 @@ with stage(snakemake.log[0], "voxels"):
     used = frame[frame["selected"]].groupby("subject")["voxel"].nunique()
     for subject in found:
         log.info("%s: %d voxels are selected in some fold", subject, used.get(subject, 0))
+    if not used.sum():
+        raise DataError("brain.voxels: got 'reliable', but no voxel of any subject is; expected 'all'")
     footer = tables.provenance(params.study, [params.folds, params.voxels, params.seed])
     tables.write(snakemake.output[0], "voxels", frame, footer)

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from headspec.brain.folds import Split, products, splits
+from headspec.brain.folds import Split, inner_folds, products, splits
 from headspec.brain.responses import Responses
 from headspec.brain.ridge import Ridge
 from headspec.brain.voxelwise import correlation, encode
@@ -98,7 +98,7 @@ def analyse(
     regressors = np.asarray(nuisance, dtype=float)
     several = len(responses) > 1
     for fold, split in enumerate(splits(passages, regressors, folds)):
-        inner = splits([passages[i] for i in split.train], regressors[split.train], max(2, folds - 1))
+        inner = splits([passages[i] for i in split.train], regressors[split.train], inner_folds(folds))
         related = {subject: products(each.values, split) for subject, each in responses.items() if several}
         for subject, each in responses.items():
             r, best = np.full((2, len(each.voxels)), np.nan)

@@ -147,12 +147,14 @@ def analyse(
     Returns
     -------
     tables 'encoding', of voxels that are selected in some fold, and 'encoding_summary'
+        The p-value is that of `p_value`: of ridge also where the scores are of another regression, and of the
+        voxels selected in some fold, in all folds. Vectors have no part in the selection, so it is valid.
     """
     build = REGRESSIONS[regression]
     ridges = [[ridge(each, split, seed) for split in splits] for each in vectors.values()]
     regressions = [
-        [build(each, split, derive(seed, task, fold)) for fold, split in enumerate(splits)]
-        for task, each in vectors.items()
+        [build(each, split, derive(seed, "fold", fold)) for fold, split in enumerate(splits)]
+        for each in vectors.values()  # whose networks begin alike
     ]
     scores, summary = [], []
     for subject, measured in responses.items():

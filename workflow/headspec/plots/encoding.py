@@ -15,6 +15,7 @@ from headspec.plots import legend, stacked, styled
 #: quantiles over voxels: whiskers, box and the line in it
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 CEILING = "other subjects"
+LEVEL = 0.05  # at which a subject's voxels count as predicted
 #: fill of the boxes of tasks, and of the ceiling
 TASK: dict[str, Any] = {"facecolor": "#77aadd"}
 OTHERS: dict[str, Any] = {"facecolor": "#e8eef4", "hatch": "//////"}
@@ -31,13 +32,17 @@ DOT: dict[str, Any] = {
 
 
 @styled
-def draw(encoding: Mapping[int, pd.DataFrame], tasks: Sequence[str]) -> Figure:
+def draw(
+    encoding: Mapping[int, pd.DataFrame], summaries: Mapping[int, pd.DataFrame], tasks: Sequence[str]
+) -> Figure:
     """Box plots over the voxels of all subjects: a row per task, and one for the ceiling.
 
     Parameters
     ----------
     encoding : seed: table 'encoding'
         A voxel's r is the mean over seeds.
+    summaries : seed: table 'encoding_summary'
+        A subject counts as predicted where p is at most 0.05 in every seed.
     tasks : in the order of the rows
     """
     voxel = ["subject", "voxel"]
@@ -56,6 +61,11 @@ def draw(encoding: Mapping[int, pd.DataFrame], tasks: Sequence[str]) -> Figure:
     axes.set_yticks(range(len(rows)), list(rows))
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
+    p = stacked(summaries).groupby(["task", "subject"])["p_value"].max().unstack()
+    for y, task in enumerate(tasks):
+        count = f"{(p.loc[task] <= LEVEL).sum()}/{p.loc[task].notna().sum()}"
+        axes.annotate(count, (1, y), (4, 0), ("axes fraction", "data"), "offset points", va="center")
+    axes.annotate(f"p \u2264 {LEVEL}", (1, 1), (4, 2), "axes fraction", "offset points", va="bottom")
     axes.grid(axis="x")
     axes.set_xlabel("correlation of predicted and measured response, r")
     legend(figure)

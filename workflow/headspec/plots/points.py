@@ -45,9 +45,9 @@ def _dots(axes: Axes, pairs: pd.DataFrame, look: dict[str, Any]) -> None:
     axes.plot(pairs["similarity"], 100 * pairs["dissociation"], linestyle="none", **look)
 
 
-def verdict(result: pd.Series, p_name: str = "p") -> str:
-    """Pearson r and its permutation p, as text."""
-    if pd.isna(result["pearson_r"]):
+def verdict(result: pd.Series, p_name: str = "p", r: str = "pearson_r", p_of: str = "p_mantel") -> str:
+    """A correlation and its permutation p, as text, from the columns `r` and `p_of` of a row."""
+    if pd.isna(result[r]):
         return "r is not defined"
-    p = result["p_mantel"]
-    return f"r = {number(result['pearson_r'])}, {p_name} {'< 0.001' if p < 0.001 else f'= {p:.3f}'}"
+    p = result[p_of]
+    return f"r = {number(result[r])}, {p_name} {'< 0.001' if p < 0.001 else f'= {p:.3f}'}"

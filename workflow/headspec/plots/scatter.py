@@ -46,7 +46,10 @@ def draw(pairs: pd.DataFrame, correlation: pd.DataFrame, measure: str) -> Figure
         axes.vlines(part["similarity"], low, high, label="interval", **INTERVAL)
         axes.hlines(100 * part["dissociation"], part["similarity_low"], part["similarity_high"], **INTERVAL)
         axes.margins(0.09)
-        axes.set_title(f"{model}, {result['n_pairs']} pairs\n{verdict(result, 'Mantel p')}")
+        title = f"{model}, {result['n_pairs']} pairs\n{verdict(result, 'Mantel p')}"
+        if pd.notna(result["partial_r"]):
+            title += f"\npartial {verdict(result, 'p', 'partial_r', 'p_partial')}"
+        axes.set_title(title)
         axes.set_xlabel(f"similarity: {MEASURES[measure]}")
     for axes in panels[::columns]:
         axes.set_ylabel("mean dissociation D (%)")

@@ -16,6 +16,8 @@ from headspec.similarity.measures import MEASURES
 from headspec.study import Measure
 
 PAIR = ["measure", "task_a", "task_b", "subject"]
+#: measures that no seed has a part in
+SEEDLESS = ("paradigm", "text")
 
 
 def traits(
@@ -92,10 +94,12 @@ def combined(model: str, seeds: Sequence[pd.DataFrame], confidence: float) -> pd
     Returns
     -------
     table 'similarity'
-        A row without a subject for every measure and pair. CNM has one for each subject beside it.
+        A row without a subject for every measure and pair. CNM has one for each subject beside it. nan where
+        it is in any seed.
     """
     every = pd.concat(seeds, ignore_index=True).groupby(PAIR, sort=False, dropna=False)["similarity"]
-    frame = every.agg(similarity="mean", between_seeds="std").reset_index()
+    frame = every.agg(similarity=lambda values: values.mean(skipna=False), between_seeds="std").reset_index()
+    frame.loc[frame["measure"].isin(SEEDLESS), "between_seeds"] = float("nan")
     of_subjects = frame[frame["subject"].notna()].groupby(PAIR[:3], sort=False)["similarity"]
     means = of_subjects.agg(["mean", "sem", "count"]).reset_index()
     reach = means["sem"] * stats.t.ppf((1 + confidence) / 2, means["count"] - 1)
