@@ -82,7 +82,7 @@ rule text_embedding:
     params:
         study=STUDY.study,
         tasks=COMPARED,
-        model=model_settings("source", "sha256", "pooling"),
+        model=model_settings("source", "sha256"),
         samples=STUDY.similarity.samples,
         seed=STUDY.data_seed,
         precision=STUDY.precision,
@@ -149,7 +149,7 @@ rule sensitivity:
     params:
         study=STUDY.study,
         tasks=COMPARED,
-        model=model_settings("source", "sha256", "pooling"),
+        model=model_settings("source", "sha256"),
         samples=STUDY.similarity.samples,
         precision=STUDY.precision,
         code=code("sensitivity.py"),
