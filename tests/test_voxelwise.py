@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.linear_model import Ridge as Reference
 
 from brains import code, smooth, subjects
-from headspec.brain import ceiling, voxelwise
+from headspec.brain import ceiling, scores, voxelwise
 from headspec.brain.folds import contiguous, products, splits, whole
 from headspec.brain.network import Network
 from headspec.brain.ridge import PENALTIES, Ridge
@@ -133,10 +133,10 @@ def test_network_learns_what_is_not_linear(monkeypatch):
     y = np.stack([np.abs(x[:, 0]) - 0.8, x[:, 1]], axis=1)
     network = Network(x[:300], x[300:], 0)
     predicted = network.predict(y[:300])
-    assert (voxelwise.correlation(predicted, y[300:]) > 0.8).all()
+    assert (scores.correlation(predicted, y[300:]) > 0.8).all()
     np.testing.assert_array_equal(predicted, network.predict(y[:300]))
     linear = Ridge.of_features(x[:300], x[300:], 300).predict(y[:300])
-    assert voxelwise.correlation(linear, y[300:])[0] < 0.4
+    assert scores.correlation(linear, y[300:])[0] < 0.4
 
 
 # --- scores
@@ -146,7 +146,7 @@ def test_correlation_is_pearson():
     a, b = np.random.default_rng(0).normal(3, size=(2, 30, 4)).astype(np.float32)
     a[:, 3] = 7
     expected = [stats.pearsonr(x, y)[0] for x, y in zip(a.T[:3], b.T[:3], strict=True)]
-    np.testing.assert_allclose(voxelwise.correlation(a, b), [*expected, 0], atol=1e-6)
+    np.testing.assert_allclose(scores.correlation(a, b), [*expected, 0], atol=1e-6)
 
 
 @given(st.integers(2, 9), st.integers(0, 2**32))
@@ -163,12 +163,12 @@ def test_scores_are_means_over_the_folds_of_a_voxel():
     ridges = [voxelwise.ridge(x, split, 0) for split in parts]
     selected = rng.random((5, 4)) < 0.6
     selected[:, 3] = False
-    found = voxelwise.encode([ridges], parts, y, selected)[0]
+    found = scores.encode([ridges], parts, y, selected)[0]
     for voxel in range(3):
         each = []
         for ridge, split, part in zip(ridges, parts, selected, strict=True):
             train, test = split.standardised(y[:, [voxel]])
-            each += [voxelwise.correlation(ridge.predict(train), test)[0]] if part[voxel] else []
+            each += [scores.correlation(ridge.predict(train), test)[0]] if part[voxel] else []
         assert found[voxel] == pytest.approx(np.mean(each), abs=1e-5)
     assert np.isnan(found[3])
 
@@ -212,7 +212,7 @@ def test_noise_is_significant_as_often_as_it_should(rho):
         x = smooth(rng, (75, 12), rho)
         ridges = [voxelwise.ridge(x, split, 0) for split in parts]
         p.append(voxelwise.p_value(ridges, parts, products(y, whole(parts[0].design))))
-        r.append(voxelwise.encode([ridges], parts, y, np.ones((5, 40), dtype=bool)).mean())
+        r.append(scores.encode([ridges], parts, y, np.ones((5, 40), dtype=bool)).mean())
     assert np.mean(np.array(p) <= 0.05) <= 0.11  # 5 of 100, and two standard deviations and more
     assert stats.kstest(p, "uniform").pvalue > 0.01
     assert rho or abs(np.mean(r)) < 3 * np.std(r) / 10

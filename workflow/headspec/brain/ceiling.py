@@ -17,7 +17,7 @@ from scipy import stats
 from headspec.brain.folds import Split, inner_folds, products, splits
 from headspec.brain.responses import Responses
 from headspec.brain.ridge import Ridge
-from headspec.brain.voxelwise import correlation, encode
+from headspec.brain.scores import correlation, encode
 from headspec.seeds import derive
 
 Floats = NDArray[np.floating]
