@@ -7,68 +7,28 @@ into them, with messages for a user, is in `headspec.validation`.
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field
+
+from headspec.fields import (
+    NUMBER,
+    Checksum,
+    Count,
+    Distinct,
+    Fraction,
+    Labels,
+    Name,
+    NotNegative,
+    Positive,
+    Seed,
+)
 
 #: what tables say where a task's name could stand, and so cannot name one
 RESERVED = ("none", "random", "random_by_layer", "mean")
 #: what the table 'correlation' says where a model's name could stand
 POOLED = "pooled"
 
-
-def _number(value: Any) -> Any:
-    """YAML reads 2e-5 and 1e4 as text, and pydantic takes a YAML yes for 1."""
-    if isinstance(value, bool):
-        raise PydanticCustomError("number", "a number is needed")
-    try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
-
-
-def _distinct(values: list[Any]) -> list[Any]:
-    for i, value in enumerate(values):
-        if value in values[:i]:
-            raise ValueError(f"{value!r} is listed twice; every entry may occur once")
-    return values
-
-
-def _labels(value: Any) -> Any:
-    """Class names as a mapping to themselves; YAML's integers and booleans as text."""
-    if isinstance(value, list):
-        value = {label: label for label in _distinct(value) if isinstance(label, (str, int, float))}
-    if not isinstance(value, dict):
-        return value
-    _distinct([str(label) for label in value])
-    return {str(label): str(name) if isinstance(name, bool) else name for label, name in value.items()}
-
-
-T = TypeVar("T")
-NUMBER = BeforeValidator(_number)
-Seed = Annotated[int, Field(ge=0), NUMBER]
-Count = Annotated[int, Field(ge=1), NUMBER]
-Positive = Annotated[float, Field(gt=0), NUMBER]
-NotNegative = Annotated[float, Field(ge=0), NUMBER]
-Fraction = Annotated[float, Field(gt=0, le=1), NUMBER]
-Distinct = Annotated[list[T], AfterValidator(_distinct), Field(json_schema_extra={"uniqueItems": True})]
-Name = Annotated[
-    str,
-    Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
-        json_schema_extra={"format": "name (letters, digits, '.', '_', '-')"},
-    ),
-]
-Checksum = Annotated[
-    str,
-    Field(
-        pattern=r"^[0-9a-f]{8,64}$", json_schema_extra={"format": "8 to 64 hexadecimal digits, in lower case"}
-    ),
-]
-Labels = Annotated[
-    dict[str, str], BeforeValidator(_labels, json_schema_input_type=dict[str, str] | list[str])
-]
 Metric = Literal["accuracy", "f1", "matthews", "pearson", "spearman"]
 Method = Literal["tuned", "frozen", "single"]
 Pooling = Literal["auto", "first", "mean", "last"]

@@ -14,7 +14,7 @@ sys.path.insert(0, str(LIBRARY))
 from headspec import architectures, devices, probe, readers, sources, tasks, validation
 from headspec.brain import experiment
 from headspec.errors import HeadspecError
-from headspec.study import Study, plain
+from headspec.study import MEASURED_BY, Study, plain
 
 
 def checked(config: dict) -> Study:

@@ -136,7 +136,7 @@ rule sensitivity:
     benchmark:
         result("benchmarks/similarity/{model}/seed{seed}/{measure}.tsv")
     wildcard_constraints:
-        measure="fisher|gradient",
+        measure=any_of(MEASURED_BY["sensitivity"]),
         seed=r"\d+",
     conda:
         "../../envs/train.yaml"

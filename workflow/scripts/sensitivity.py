@@ -33,13 +33,16 @@ with stage(snakemake.log[0], "{measure} {model}/seed{seed}".format(**wildcards))
         samples[task] = rng.permutation(len(examples[task]))[: params.samples]
     progress = Progress(sum(map(len, samples.values())), "examples")
     found: dict[str, Traits] = {}
+    shared = None  # the encoder from which every task began
+    if wildcards.measure == "gradient":
+        encoder, _ = encoders.load(Model(**params.model), f"models.{wildcards.model}")
+        shared = encoder.state_dict()
     for task, path in zip(params.tasks, snakemake.input.models, strict=True):
         own = MultiTask.load(Path(path).parent)
-        if wildcards.measure == "fisher":
+        if shared is None:
             found[task] = {"fisher": fisher(own, task, examples[task], samples[task], device, progress)}
-        else:  # its classifier, on the encoder from which every task began
-            encoder, _ = encoders.load(Model(**params.model), f"models.{wildcards.model}")
-            own.encoder.load_state_dict(encoder.state_dict())
+        else:  # its own is the classifier alone
+            own.encoder.load_state_dict(shared)
             found[task] = {"gradient": gradient(own, task, examples[task], samples[task], device, progress)}
     similarity = {"fisher": by_fisher.fisher, "gradient": by_gradient.gradient}[wildcards.measure]
     rows = [
