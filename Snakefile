@@ -16,6 +16,7 @@ include: "workflow/rules/dissociation.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/similarity.smk"
 include: "workflow/rules/correlation.smk"
+include: "workflow/rules/iat.smk"
 
 
 if STUDY.brain:
@@ -38,3 +39,4 @@ rule all:
         figures(),
         [result("runs", run.path, "importance.parquet") for run in STUDY.runs],
         rules.correlation.output if STUDY.similarity.measures else [],
+        rules.iat.input if "iat" in STUDY.methods else [],

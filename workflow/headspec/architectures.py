@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +30,36 @@ class Architecture:
     pooling : the convention of `pooling: auto`
         ``first`` goes through the pooler where the weights have one. Decoders need ``last``: only
         their last token has seen the whole text.
+    inputs : names of the linear layers, or parameters, that make queries, keys and values
+        Each ``*`` stands for the number that it stands for in `projection`. What a model has not
+        (DeBERTa's position projections depend on its config) is left out.
+    interleaved : whether a layer that makes all three has a head's query, key and value side by side
+        (DeBERTa); else all queries come first, then all keys, then all values
     reserved : position embeddings that no token gets (RoBERTa's positions begin behind padding's)
     """
 
     projection: str
     pooling: Pooling
+    inputs: tuple[str, ...]
+    interleaved: bool = False
     reserved: int = 0
 
 
-BERT = Architecture("encoder.layer.*.attention.output.dense", "first")
-ROBERTA = Architecture(BERT.projection, "first", reserved=2)
-GPT = Architecture("h.*.attn.c_proj", "last")
-LLAMA = Architecture("layers.*.self_attn.o_proj", "last")
+def _each(attention: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"{attention}.{name}" for name in names)
+
+
+BERT = Architecture(
+    "encoder.layer.*.attention.output.dense",
+    "first",
+    _each("encoder.layer.*.attention.self", "query", "key", "value"),
+)
+ROBERTA = replace(BERT, reserved=2)
+POSITIONS = "pos_proj", "pos_q_proj", "pos_key_proj", "pos_query_proj"  # of DeBERTa
+GPT = Architecture("h.*.attn.c_proj", "last", ("h.*.attn.c_attn",))
+LLAMA = Architecture(
+    "layers.*.self_attn.o_proj", "last", _each("layers.*.self_attn", "q_proj", "k_proj", "v_proj")
+)
 
 ARCHITECTURES: dict[str, Architecture] = {
     "bert": BERT,
@@ -49,12 +67,32 @@ ARCHITECTURES: dict[str, Architecture] = {
     "xlm-roberta": ROBERTA,
     "camembert": ROBERTA,
     "electra": BERT,
-    "deberta": BERT,
-    "deberta-v2": BERT,  # and v3
-    "albert": Architecture("encoder.albert_layer_groups.*.albert_layers.*.attention.dense", "first"),
-    "distilbert": Architecture("transformer.layer.*.attention.out_lin", "first"),
-    "mpnet": Architecture("encoder.layer.*.attention.attn.o", "mean", reserved=2),
-    "modernbert": Architecture("layers.*.attn.Wo", "mean"),
+    "deberta": replace(
+        BERT,
+        inputs=_each("encoder.layer.*.attention.self", "in_proj", "q_bias", "v_bias", *POSITIONS),
+        interleaved=True,
+    ),
+    "deberta-v2": replace(  # and v3
+        BERT,
+        inputs=_each("encoder.layer.*.attention.self", "query_proj", "key_proj", "value_proj", *POSITIONS),
+    ),
+    "albert": Architecture(
+        "encoder.albert_layer_groups.*.albert_layers.*.attention.dense",
+        "first",
+        _each("encoder.albert_layer_groups.*.albert_layers.*.attention", "query", "key", "value"),
+    ),
+    "distilbert": Architecture(
+        "transformer.layer.*.attention.out_lin",
+        "first",
+        _each("transformer.layer.*.attention", "q_lin", "k_lin", "v_lin"),
+    ),
+    "mpnet": Architecture(
+        "encoder.layer.*.attention.attn.o",
+        "mean",
+        _each("encoder.layer.*.attention.attn", "q", "k", "v"),
+        reserved=2,
+    ),
+    "modernbert": Architecture("layers.*.attn.Wo", "mean", ("layers.*.attn.Wqkv",)),
     "gpt2": GPT,
     "openai-gpt": GPT,
     "llama": LLAMA,

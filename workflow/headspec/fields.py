@@ -43,6 +43,7 @@ Count = Annotated[int, Field(ge=1), NUMBER]
 Positive = Annotated[float, Field(gt=0), NUMBER]
 NotNegative = Annotated[float, Field(ge=0), NUMBER]
 Fraction = Annotated[float, Field(gt=0, le=1), NUMBER]
+PartBelowOne = Annotated[float, Field(ge=0, lt=1), NUMBER]
 Distinct = Annotated[list[T], AfterValidator(_distinct), Field(json_schema_extra={"uniqueItems": True})]
 Name = Annotated[
     str,

@@ -108,3 +108,10 @@ def predictions_table(
         for task, own in examples.items()
     ]
     return pd.concat(frames, ignore_index=True)
+
+
+def evaluation_table(model: MultiTask, examples: dict[str, Examples], device: Device) -> pd.DataFrame:
+    """The table `evaluation`: every task's predictions without pruning."""
+    none = Mask("none", None, 0.0, None, np.zeros((model.gates.layers, model.gates.heads), dtype=bool))
+    found = predictions(model, examples, [none], device)
+    return predictions_table([none], examples, found, 0.0).drop(columns="pruned_for")

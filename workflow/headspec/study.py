@@ -20,6 +20,7 @@ from headspec.fields import (
     Labels,
     Name,
     NotNegative,
+    PartBelowOne,
     Positive,
     Seed,
 )
@@ -31,6 +32,8 @@ POOLED = "pooled"
 
 Metric = Literal["accuracy", "f1", "matthews", "pearson", "spearman"]
 Method = Literal["tuned", "frozen", "single"]
+Sampling = Literal["proportional", "sqrt", "annealed"]
+Heads = Literal["top", "bottom", "random", "random-by-layer", "other", "lora"]
 Pooling = Literal["auto", "first", "mean", "last"]
 Measure = Literal[
     "paradigm", "text", "dse", "rsa", "cka", "fisher", "head-fisher", "gradient", "importance", "top-heads",
@@ -143,11 +146,9 @@ class Training(Section):
     batch_size: Count = Field(32, description="examples per step, all of one task")
     learning_rate: Positive = Field(2e-5, description="peak, decays linearly to 0")
     weight_decay: NotNegative = Field(0.0, description="of AdamW")
-    warmup: Annotated[float, Field(ge=0, lt=1), NUMBER] = Field(
-        0.0, description="part of the steps over which the rate rises"
-    )
+    warmup: PartBelowOne = Field(0.0, description="part of the steps over which the rate rises")
     clip: Positive = Field(1.0, description="largest norm of the gradient")
-    sampling: Literal["proportional", "sqrt", "annealed"] = Field(
+    sampling: Sampling = Field(
         "proportional", description="how often each task's batches come (Stickland & Murray 2019)"
     )
     checkpoint_minutes: NotNegative = Field(
@@ -251,6 +252,43 @@ class Brain(Section):
     )
 
 
+class IAT(Section):
+    """Important attention-head training: the end of training again, each task moving only its own heads.
+
+    It goes on from a `tuned` run, whose own end is what it is compared with.
+    """
+
+    mixtures: Distinct[str] = Field(
+        [],
+        description="mixtures, by name (`a+b` of `mixtures.pairs`, or a group), that are trained so; none by "
+        "default. Their tasks are also trained alone (method `single`), to compare",
+    )
+    alpha: Fraction = Field(0.3, description="part of all heads that a task owns: its most important ones")
+    delta: PartBelowOne = Field(0.1, description="part of the training, at its end, in which only they move")
+    projections: Literal["qkv", "qkvo"] = Field(
+        "qkv",
+        description="what of a head is its task's own: its rows of W_Q, W_K and W_V, or also its columns of "
+        "W_O, which otherwise trains as everything else",
+    )
+    controls: Distinct[Literal["bottom", "random", "random-by-layer", "other", "lora"]] = Field(
+        ["random"],
+        description="the same with other heads: each task's least important, random ones, random ones with "
+        "the task's number in each layer, another task's; `lora`: adapters of the same size, not heads",
+    )
+    alphas: Distinct[Fraction] = Field(
+        [], description="more values of alpha to compare, each with every delta"
+    )
+    deltas: Distinct[PartBelowOne] = Field([], description="more values of delta, each with every alpha")
+    samplings: Distinct[Sampling] = Field(
+        [], description="ways of sampling tasks to compare with `training.sampling`, with and without IAT"
+    )
+    reserve: PartBelowOne = Field(
+        0.2,
+        description="part of the training before which its state is kept: the largest delta that can be had "
+        "without training again",
+    )
+
+
 class Figures(Section):
     """The look of the figures."""
 
@@ -261,19 +299,43 @@ class Figures(Section):
 
 
 class Run(BaseModel):
-    """One training run: a model, a mixture of tasks, a method and a seed."""
+    """One training run: a model, a mixture of tasks, a method and a seed.
+
+    The method is one of `Method`, or the name of a `Variant`.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     model: str
     mixture: str
     tasks: tuple[str, ...]
-    method: Method
+    method: str
     seed: int
 
     @property
     def path(self) -> str:
         return f"{self.model}/{self.mixture}/{self.method}/seed{self.seed}"
+
+
+class Variant(BaseModel):
+    """A way of multi-task training that IAT is, or is compared with.
+
+    Attributes
+    ----------
+    method : its name, and folder
+    base : the method of plain training that it goes on from; itself, where it is plain training
+    heads : what a task's batches move in the end of training; None for everything (plain training)
+    alpha, delta : how many heads, and for how long; None for plain training
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    method: str
+    base: str
+    sampling: Sampling
+    heads: Heads | None = None
+    alpha: float | None = None
+    delta: float | None = None
 
 
 class Study(Section):
@@ -294,9 +356,10 @@ class Study(Section):
         description="name: a labelled data set; their order here is their order in the names of mixtures"
     )
     mixtures: Mixtures
-    methods: Annotated[Distinct[Literal["tuned", "frozen"]], Field(min_length=1)] = Field(
+    methods: Annotated[Distinct[Literal["tuned", "frozen", "iat"]], Field(min_length=1)] = Field(
         ["tuned"],
-        description="`tuned`: everything learns; `frozen`: the control, only the classifiers learn",
+        description="`tuned`: everything learns; `frozen`: the control, only the classifiers learn; `iat`: "
+        "what the sections `iat` and `transfer` describe, which `snakemake iat` makes in any case",
     )
     training: Training = Training()
     importance: Importance = Importance()
@@ -304,6 +367,7 @@ class Study(Section):
     dissociation: Dissociation = Dissociation()
     similarity: Similarity = Similarity()
     brain: Brain | None = None
+    iat: IAT = IAT()
     figures: Figures = Figures()
 
     def in_order(self, tasks: list[str]) -> tuple[str, ...]:
@@ -320,7 +384,7 @@ class Study(Section):
     @property
     def correlated(self) -> Method:
         """The method whose dissociation is correlated with similarity: `tuned`, or the only one there is."""
-        return "tuned" if "tuned" in self.methods else self.methods[0]
+        return "tuned" if "tuned" in self.methods else "frozen"
 
     @property
     def alone(self) -> tuple[str, ...]:
@@ -329,18 +393,54 @@ class Study(Section):
         return self.in_order([*self.mixtures.single, *compared])
 
     @property
+    def variants(self) -> list[Variant]:
+        """The ways of training that are compared on the mixtures of the section `iat`, `tuned` first."""
+        own, sampling = self.iat, self.training.sampling
+        main = {"heads": "top", "alpha": own.alpha, "delta": own.delta}
+        alphas, deltas = (dict.fromkeys(v) for v in ([own.alpha, *own.alphas], [own.delta, *own.deltas]))
+        found = [
+            Variant(method="tuned", base="tuned", sampling=sampling),
+            Variant(method="iat", base="tuned", sampling=sampling, **main),
+        ]
+        for heads in own.controls:
+            method = heads if heads == "lora" else f"iat-{heads}"
+            found.append(Variant(method=method, base="tuned", sampling=sampling, **main | {"heads": heads}))
+        for alpha, delta in itertools.product(alphas, deltas):
+            if (alpha, delta) != (own.alpha, own.delta):
+                swept = main | {"alpha": alpha, "delta": delta}
+                method = f"iat-alpha{alpha:g}-delta{delta:g}"
+                found.append(Variant(method=method, base="tuned", sampling=sampling, **swept))
+        for other in own.samplings:
+            base = f"tuned-{other}"
+            found.append(Variant(method=base, base=base, sampling=other))
+            found.append(Variant(method=f"iat-{other}", base=base, sampling=other, **main))
+        return found
+
+    @property
+    def iat_runs(self) -> list[Run]:
+        """The runs of every variant, those of plain training included, and of its tasks alone."""
+        tasks = self.mixture_tasks
+        kinds = [(mixture, tasks[mixture], v.method) for mixture in self.iat.mixtures for v in self.variants]
+        alone = self.in_order([task for mixture in self.iat.mixtures for task in tasks[mixture]])
+        return self._runs([*kinds, *((task, (task,), "single") for task in alone)])
+
+    @property
     def runs(self) -> list[Run]:
-        """Every training run of the study."""
-        mixed: list[tuple[str, tuple[str, ...], Method]] = [
+        """Every training run whose heads are scored: all but those that only IAT needs."""
+        mixed = [
             (mixture, tasks, method)
             for mixture, tasks in self.mixture_tasks.items()
             for method in self.methods
+            if method != "iat"
         ]
-        alone: list[tuple[str, tuple[str, ...], Method]] = [(task, (task,), "single") for task in self.alone]
+        return self._runs([*mixed, *((task, (task,), "single") for task in self.alone)])
+
+    def _runs(self, kinds: list[tuple[str, tuple[str, ...], str]]) -> list[Run]:
+        """Of each mixture, its tasks and method: the runs of every model and seed."""
         return [
             Run(model=model, mixture=mixture, tasks=tasks, method=method, seed=seed)
             for model in self.models
-            for mixture, tasks, method in mixed + alone
+            for mixture, tasks, method in kinds
             for seed in self.seeds
         ]
 

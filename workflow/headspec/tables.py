@@ -76,6 +76,14 @@ SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
          "seed_b": INT, "spearman": FLOAT, "top_overlap": FLOAT},
         7,
     ),
+    # of a whole model, without pruning; label, prediction: class index or score
+    "evaluation": ({"task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT}, 2),
+    # heads: what a task's batches moved in the end of training; it, alpha, delta: null for plain training
+    "iat": (
+        {"model": TEXT, "mixture": TEXT, "method": TEXT, "sampling": TEXT, "seed": INT, "task": TEXT,
+         "metric": TEXT, "value": FLOAT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT},
+        7,
+    ),
     # task: whose validation text the sentence is; null for the user's own
     "probe": ({"example": INT, "text": TEXT, "task": TEXT}, 1),
     # in the order of presentation

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -42,6 +44,15 @@ def exclusive(path: Path) -> Iterator[None]:
             log.info("waiting for another process that is training this run")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def fingerprint(settings: Any, paths: Iterable[str]) -> str:
+    """What a run depends on: settings, code, and its input files by content."""
+    hashes = []
+    for path in paths:
+        with open(path, "rb") as file:
+            hashes.append(hashlib.file_digest(file, "sha256").hexdigest())
+    return repr([settings, hashes])
 
 
 class Checkpoint:
@@ -95,6 +106,155 @@ def compact_vocabulary(model: MultiTask, examples: dict[str, Examples]) -> Itera
         model.encoder.set_input_embeddings(full)
 
 
+class Stepping(Protocol):
+    """What makes a step of the gradients in the weights."""
+
+    def step(self, task: str, rate: float) -> None:
+        """With the gradients of a batch of `task`, which are gone afterwards."""
+
+    def state_dict(self) -> dict: ...
+
+    def load_state_dict(self, state: dict) -> None: ...
+
+
+class Updates:
+    """AdamW steps on every parameter of a model that learns, its gradient clipped."""
+
+    def __init__(self, model: MultiTask, settings: Training) -> None:
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.clip = settings.clip
+        self.optimizer = torch.optim.AdamW(self.parameters, weight_decay=settings.weight_decay, fused=True)
+
+    def step(self, task: str, rate: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def state_dict(self) -> dict:
+        return self.optimizer.state_dict()
+
+    def load_state_dict(self, state: dict) -> None:
+        self.optimizer.load_state_dict(state)
+
+
+class Trainer:
+    """A run of training at one of its steps: goes on, is written down, and is taken up again.
+
+    Attributes
+    ----------
+    steps : every step of the run, those to come included
+    history : a row of the table `training` for every step done
+    updates : what makes a step of the gradients; `headspec.iat` puts another in its place
+    """
+
+    def __init__(
+        self,
+        model: MultiTask,
+        examples: dict[str, Examples],
+        steps: list[Step],
+        settings: Training,
+        frozen: bool,
+        device: Device,
+        parts: int = 1,
+    ) -> None:
+        self.model, self.examples, self.steps, self.settings = model, examples, steps, settings
+        self.device, self.parts = device, parts
+        model.train()
+        model.encoder.requires_grad_(not frozen)
+        self.features = {t: extract(model, e, device) for t, e in examples.items()} if frozen else None
+        if not frozen:
+            model.attend_for_gradients(device)
+        self.updates: Stepping = Updates(model, settings)
+        self.history: list[tuple] = []
+
+    def run(self, until: int, checkpoint: Checkpoint) -> None:
+        """Go on to step `until`, that one not included."""
+        if self.parts > 1 and self.features is None:
+            log.info("batches in %d parts", self.parts)
+        progress = Progress(sum(len(s.rows) for s in self.steps[:until]), "examples")
+        progress.resume(sum(len(s.rows) for s in self.steps[: len(self.history)]))
+        settings, clock = self.settings, time.monotonic()
+        for number in range(len(self.history), until):
+            step = self.steps[number]
+            rate = learning_rate(number, len(self.steps), settings.learning_rate, settings.warmup)
+            loss = self._backward(step)
+            self.updates.step(step.task, rate)
+            value, then, clock = loss.item(), clock, time.monotonic()
+            speed = len(step.rows) / (clock - then)
+            self.history.append((number, step.epoch, step.task, value, rate, speed, memory_mb(self.device)))
+            progress.advance(len(step.rows), f"loss {value:.3f}")
+            if checkpoint.due():
+                checkpoint.save(self.state())
+
+    def _backward(self, step: Step) -> torch.Tensor:
+        """The step's mean loss, with its gradients in the weights."""
+
+        def losses(batch: Batch) -> torch.Tensor:
+            pooled = self.model.pool(batch) if self.features is None else self.features[step.task][batch.rows]
+            return self.model.losses(step.task, pooled, batch.labels)
+
+        batch = self.examples[step.task].batch(step.rows, self.device.name)
+        parts = self.parts if self.features is None else 1
+        loss, self.parts = backward(losses, batch, list(self.model.parameters()), parts, self.device)
+        return loss
+
+    def state(self) -> dict:
+        """All that the steps to come depend on."""
+        state = {
+            "model": self.model.state_dict(), "updates": self.updates.state_dict(), "history": self.history,
+        }  # fmt: skip
+        return state | random_state()
+
+    def restore(self, state: dict) -> None:
+        """Continue where `state` was taken."""
+        self.model.load_state_dict(state["model"])
+        self.updates.load_state_dict(state["updates"])
+        self.history = list(state["history"])
+        set_random_state(state)
+        log.info("continuing after step %d of %d", len(self.history), len(self.steps))
+
+    def frame(self) -> pd.DataFrame:
+        """The table `training`, a row per step done."""
+        columns = ["step", "epoch", "task", "loss", "learning_rate", "examples_per_second", "memory_mb"]
+        return pd.DataFrame(self.history, columns=columns)
+
+
+@contextmanager
+def trainer(
+    model: MultiTask,
+    examples: dict[str, Examples],
+    settings: Training,
+    frozen: bool,
+    seed: int,
+    device: Device,
+    parts: int = 1,
+) -> Iterator[Trainer]:
+    """A run at its beginning: AdamW, linear decay, gradient clipping, task-homogeneous batches.
+
+    Parameters
+    ----------
+    frozen : whether the encoder is a fixed feature extractor (no dropout, run once per example) and
+        only the heads learn
+    parts : pieces in which a batch goes through the encoder, to save memory; the step is the same.
+        It grows where memory is not enough.
+    """
+    rng = np.random.default_rng(derive(seed, "schedule"))
+    steps = schedule(examples, settings.batch_size, settings.epochs, settings.sampling, rng)
+    model.to(device.name)
+    compact = settings.weight_decay == 0 and not frozen
+    with compact_vocabulary(model, examples) if compact else nullcontext(examples) as examples:
+        run = Trainer(model, examples, steps, settings, frozen, device, parts)
+        torch.manual_seed(derive(seed, "dropout"))
+        yield run
+
+
+def branch_point(steps: int, delta: float) -> int:
+    """The step before which the last `delta` of `steps` begins."""
+    return steps - round(delta * steps)
+
+
 def train(
     model: MultiTask,
     examples: dict[str, Examples],
@@ -104,81 +264,29 @@ def train(
     device: Device,
     checkpoint: Checkpoint,
     parts: int = 1,
+    trunk: Checkpoint | None = None,
+    reserve: float = 0.0,
 ) -> pd.DataFrame:
-    """Fine-tune `model` on `examples`; resumes from `checkpoint` to the same result.
-
-    AdamW, linear decay, gradient clipping, task-homogeneous batches. With `frozen` the encoder
-    is a fixed feature extractor (no dropout, run once per example) and only the heads learn.
+    """Fine-tune `model` on `examples`; resumes from `checkpoint` to the same result (see `trainer`).
 
     Parameters
     ----------
-    parts : pieces in which a batch goes through the encoder, to save memory; the step is the same.
-        It grows where memory is not enough.
+    trunk : where the state before the last `reserve` of the steps is kept, for others to go on from
 
     Returns
     -------
     frame : the table `training`, a row per step
     """
-    rng = np.random.default_rng(derive(seed, "schedule"))
-    steps = schedule(examples, settings.batch_size, settings.epochs, settings.sampling, rng)
-    model.to(device.name)
-    compact = settings.weight_decay == 0 and not frozen
-    with compact_vocabulary(model, examples) if compact else nullcontext(examples) as examples:
-        model.train()
-        model.encoder.requires_grad_(not frozen)
-        features = {t: extract(model, e, device) for t, e in examples.items()} if frozen else None
-        if not frozen:
-            model.attend_for_gradients(device)
-        parameters = [p for p in model.parameters() if p.requires_grad]
-        optimizer = torch.optim.AdamW(parameters, weight_decay=settings.weight_decay, fused=True)
-
-        torch.manual_seed(derive(seed, "dropout"))
-        history: list[tuple] = []
+    with trainer(model, examples, settings, frozen, seed, device, parts) as run:
+        point = branch_point(len(run.steps), reserve)
         state = checkpoint.load(device.name)
-        if state:
-            history = state["history"]
-            restore(model, optimizer, state)
-            log.info("continuing after step %d of %d", len(history), len(steps))
-        if parts > 1 and not frozen:
-            log.info("batches in %d parts", parts)
-        progress = Progress(sum(len(s.rows) for s in steps), "examples")
-        progress.resume(sum(len(s.rows) for s in steps[: len(history)]))
-
-        clock = time.monotonic()
-        for number, step in enumerate(steps[len(history) :], len(history)):
-            rate = learning_rate(number, len(steps), settings.learning_rate, settings.warmup)
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            loss, parts = _backward(model, examples[step.task], step, device, features, parts)
-            torch.nn.utils.clip_grad_norm_(parameters, settings.clip)
-            optimizer.step()
-            optimizer.zero_grad()
-            value, then, clock = loss.item(), clock, time.monotonic()
-            speed = len(step.rows) / (clock - then)
-            history.append((number, step.epoch, step.task, value, rate, speed, memory_mb(device)))
-            progress.advance(len(step.rows), f"loss {value:.3f}")
-            if checkpoint.due():
-                checkpoint.save(capture(model, optimizer, history))
-        columns = ["step", "epoch", "task", "loss", "learning_rate", "examples_per_second", "memory_mb"]
-        return pd.DataFrame(history, columns=columns)
-
-
-def _backward(
-    model: MultiTask,
-    examples: Examples,
-    step: Step,
-    device: Device,
-    features: dict[str, torch.Tensor] | None,
-    parts: int,
-) -> tuple[torch.Tensor, int]:
-    """The step's mean loss, with its gradients in the weights; in how many parts that took."""
-
-    def losses(batch: Batch) -> torch.Tensor:
-        pooled = model.pool(batch) if features is None else features[step.task][batch.rows]
-        return model.losses(step.task, pooled, batch.labels)
-
-    batch = examples.batch(step.rows, device.name)
-    return backward(losses, batch, list(model.parameters()), parts if features is None else 1, device)
+        if state and not (trunk and len(state["history"]) > point and not trunk.load(device.name)):
+            run.restore(state)
+        if trunk and len(run.history) <= point:
+            run.run(point, checkpoint)
+            trunk.save(run.state())
+        run.run(len(run.steps), checkpoint)
+        return run.frame()
 
 
 @torch.no_grad()
@@ -194,19 +302,6 @@ def extract(model: MultiTask, examples: Examples, device: Device) -> torch.Tenso
                 batches.halve(error)
     model.train()
     return pooled
-
-
-def capture(model: MultiTask, optimizer: torch.optim.Optimizer, history: list[tuple]) -> dict:
-    state = {
-        "model": model.state_dict(), "optimizer": optimizer.state_dict(), "history": history,
-    }  # fmt: skip
-    return state | random_state()
-
-
-def restore(model: MultiTask, optimizer: torch.optim.Optimizer, state: dict) -> None:
-    model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
-    set_random_state(state)
 
 
 def memory_mb(device: Device) -> float:

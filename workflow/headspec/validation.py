@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from headspec.errors import ConfigError, listing, nearest
 from headspec.reference import allowed, child, schema, sections
-from headspec.study import POOLED, RESERVED, Model, Section, Similarity, Study, Task
+from headspec.study import IAT, POOLED, RESERVED, Model, Section, Similarity, Study, Task
 
 S = TypeVar("S", bound=Section)
 
@@ -148,6 +148,9 @@ def _cross_checks(config: dict[str, Any]) -> Iterator[str]:
     yield from _similarity(
         _typed(Similarity, config.get("similarity", {})), mixtures, config.get("brain") is not None
     )
+    own = _typed(IAT, config.get("iat", {}))
+    if own:
+        yield from _iat(own, config.get("methods", ["tuned"]), _mixture_names(mixtures, groups, list(tasks)))
     for name, model in models.items():
         if readable := _typed(Model, model):
             yield from _source(f"models.{name}", readable.source)
@@ -226,6 +229,28 @@ def _similarity(similarity: Similarity | None, mixtures: dict[str, Any], brain: 
         yield f"similarity.measures.{measures.index('cnm')}: 'cnm' needs responses, expected a section brain."
     if brain and similarity and "cnm" not in measures:
         yield "brain: nothing asks for it, expected 'cnm' in similarity.measures."
+
+
+def _mixture_names(mixtures: dict[str, Any], groups: dict[str, Any], tasks: list[str]) -> list[str]:
+    pairs = mixtures.get("pairs")
+    named = [t for t in tasks if t in map(str, pairs)] if isinstance(pairs, list) else []
+    return ["+".join(pair) for pair in itertools.combinations(named, 2)] + list(groups)
+
+
+def _iat(own: IAT, methods: Any, mixtures: list[str]) -> Iterator[str]:
+    methods = methods if isinstance(methods, list) else []
+    for i, name in enumerate(own.mixtures):
+        if name not in mixtures:
+            known = f"there are {listing(mixtures)}.{nearest(name, mixtures)}"
+            yield f"iat.mixtures.{i}: no mixture '{name}'; {known}"
+    if own.mixtures and "tuned" not in methods:
+        yield f"methods: got {listing(methods)}, expected 'tuned' too, from whose runs iat goes on."
+    if "iat" in methods and not own.mixtures:
+        yield "iat.mixtures: nothing to train, expected a mixture, because methods has 'iat'."
+    deltas = {"iat.delta": own.delta} | {f"iat.deltas.{i}": delta for i, delta in enumerate(own.deltas)}
+    for key, delta in deltas.items():
+        if own.mixtures and delta > own.reserve:
+            yield f"{key}: got {delta:g}, expected at most iat.reserve, {own.reserve:g}; or a larger reserve."
 
 
 def _source(key: str, source: str | None) -> Iterator[str]:

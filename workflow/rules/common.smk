@@ -47,7 +47,10 @@ RUN = "runs/{model}/{mixture}/{method}/seed{seed}"
 GPU = min(1, devices.gpu_count())  # GPUs that a job which runs a model asks for
 THREADS = 2 if GPU else 1  # of such a job: on a CPU, more jobs at once beat more threads in each
 MIXTURES = STUDY.mixture_tasks | {task: (task,) for task in STUDY.tasks}
-METHODS = dict.fromkeys(run.method for run in STUDY.runs)
+METHODS = dict.fromkeys(run.method for run in STUDY.runs + STUDY.iat_runs)
+VARIANTS = {variant.method: variant for variant in STUDY.variants}
+BASES = dict.fromkeys(variant.base for variant in STUDY.variants)
+RETRAINED = [method for method in VARIANTS if method not in BASES]
 MIXED = [run for run in STUDY.runs if run.method != "single"]
 TASK_METRICS = {name: task.all_metrics for name, task in STUDY.tasks.items()}
 COMPARED = list(STUDY.in_order(STUDY.mixtures.pairs))  # the tasks whose similarity is measured
@@ -148,7 +151,27 @@ def train_settings(wildcards) -> dict:
     """The training settings that a run's method uses."""
     values = plain(STUDY.training.model_dump(exclude={"checkpoint_minutes"}))
     frozen = values.pop("frozen")
-    return values | frozen if wildcards.method == "frozen" else values
+    if wildcards.method == "frozen":
+        return values | frozen
+    variant = VARIANTS.get(wildcards.method)
+    return values | {"sampling": variant.sampling} if variant else values
+
+
+def branch_of(name: str):
+    """Input function: a file of the branch that a variant of training goes on from."""
+
+    def of(wildcards) -> str:
+        variant = VARIANTS[wildcards.method]
+        folder = f"{wildcards.model}/{wildcards.mixture}/{variant.base}/seed{wildcards.seed}"
+        return result("runs", folder, f"branch/{variant.delta:g}", name)
+
+    return of
+
+
+def variant_settings(wildcards) -> dict:
+    """Which heads a variant moves, and how many."""
+    values = plain(VARIANTS[wildcards.method])
+    return {key: values[key] for key in ("heads", "alpha")}
 
 
 def of_seeds(name: str):

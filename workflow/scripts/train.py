@@ -1,6 +1,6 @@
 """Fine-tune one run: encoded tables -> model and training history."""
 
-import hashlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from headspec.multitask import MultiTask
 from headspec.progress import stage
 from headspec.seeds import derive
 from headspec.study import Model, Training
-from headspec.training import Checkpoint, exclusive, train
+from headspec.training import Checkpoint, exclusive, fingerprint, train
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".format(**wildcards)):
@@ -24,15 +24,16 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
     classes = {t: tables.footer(p)["classes"] for t, p in zip(params.tasks, snakemake.input, strict=True)}
     seed = int(wildcards.seed)
     settings = [params.tasks, params.model, params.training, device.precision, seed]
-    data = [hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in snakemake.input]
-    fingerprint = repr([settings, params.code, data])
+    mark = fingerprint([settings, params.code], snakemake.input)
 
     folder = Path(snakemake.output.history).parent
     with exclusive(folder / "training.lock"):
         encoder, pooling = encoders.load(Model(**params.model), f"models.{wildcards.model}")
         torch.manual_seed(derive(seed, "heads"))
         model = MultiTask(encoder, pooling, classes)
-        checkpoint = Checkpoint(folder / "checkpoint.pt", fingerprint, snakemake.resources.checkpoint_seconds)
+        seconds = snakemake.resources.checkpoint_seconds
+        checkpoint = Checkpoint(folder / "checkpoint.pt", mark, seconds)
+        kept = Checkpoint(folder / "kept.pt", mark, seconds) if snakemake.output.get("trunk") else None
         history = train(
             model,
             examples,
@@ -42,10 +43,14 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
             device,
             checkpoint,
             snakemake.resources.parts,
+            kept,
+            params.get("reserve", 0.0),
         )
         model.save(Path(snakemake.output.model).parent)
         footer = tables.provenance(
             params.study, settings, device=device.name, precision=device.precision, seed=seed
         )
         tables.write(snakemake.output.history, "training", history, footer)
+        if kept:  # an output is deleted when its job is interrupted, and the state before the end with it
+            os.replace(kept.path, snakemake.output.trunk)
         checkpoint.remove()

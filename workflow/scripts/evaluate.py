@@ -1,0 +1,25 @@
+"""Evaluate one run: model and encoded validation sets -> predictions without pruning."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import devices, tables
+from headspec.batching import Examples
+from headspec.multitask import MultiTask
+from headspec.progress import stage
+from headspec.pruning import evaluation_table
+
+wildcards, params = snakemake.wildcards, snakemake.params
+with stage(snakemake.log[0], "evaluate {model}/{mixture}/{method}/seed{seed}".format(**wildcards)):
+    device = devices.prepare(params.precision, snakemake.threads, snakemake.resources.parts)
+    paths = snakemake.input.encoded
+    examples = {t: Examples(tables.read(p)) for t, p in zip(params.tasks, paths, strict=True)}
+    model = MultiTask.load(Path(snakemake.input.model).parent)
+    frame = evaluation_table(model, examples, device)
+    footer = tables.provenance(
+        params.study, [params.tasks], device=device.name, precision=device.precision, seed=int(wildcards.seed)
+    )
+    tables.write(snakemake.output[0], "evaluation", frame, footer)
