@@ -9,9 +9,10 @@ def leaderboard_mean(values: pd.DataFrame) -> float:
     """Mean over tasks of the mean over each task's metrics.
 
     MNLI matched and mismatched are two tasks, and WNLI is none: nine tasks, as in the tables of
-    Li et al. (2023) and Devlin et al. (2019). The server's own score is another one: there MNLI is
-    one task, the mean of both, and WNLI and the diagnostics' Matthews are shown or counted too, so
-    it is not comparable with this mean.
+    Devlin et al. (2019) and Li et al. (2023). Those tables have one metric for each task, F1 of
+    MRPC and QQP and Spearman's correlation of STS-B: give the rows of each task's main metric to
+    compare with them. The server's own score is another one: it counts both metrics of these three
+    tasks, MNLI once (the mean of both) and WNLI.
 
     Parameters
     ----------
