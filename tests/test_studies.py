@@ -97,7 +97,7 @@ def test_the_glue_study_is_the_papers():
 @pytest.mark.slow
 def test_the_glue_study_is_planned(folder):
     """Without a network: tables of IAT, and prediction files of five models, three methods and seeds."""
-    plan = folder.plan("--configfile", "workflow/studies/glue.yaml", "iat", "submission")
+    plan = folder.plan("iat", "submission", "--configfile", "workflow/studies/glue.yaml")
     models, seeds, variants = 5, 3, len(study("glue").variants)
     runs = models * seeds * (variants + len(EIGHT))
     assert plan.rules["evaluate"] == runs and plan.rules["iat_scores"] == 1

@@ -17,7 +17,7 @@ from headspec.validation import load
 from studies import CONFIG, Folder
 
 NUMBERED = ["CoLA", "SST-2", "MRPC", "QQP", "WNLI"]
-SHARED = Path("/work/shared/data/tasks")
+SHARED = Path("../shared/data/tasks")
 
 
 def table(**predictions: list[float]) -> pd.DataFrame:
@@ -186,6 +186,19 @@ def test_the_order_of_the_source_is_kept_whatever_its_idx(source):
     assert list(zip(frame["example"], frame["index"], frame["text_a"], strict=True)) == [
         (0, 7, "b"), (1, 2, "a"), (2, 5, "c"),
     ]  # fmt: skip
+
+
+@pytest.mark.skipif(not (SHARED / "stsb").exists(), reason="the shared data are not here")
+def test_stsb_as_a_test_set_is_whole():
+    """Its 1500 validation pairs, two of which validation drops because they come twice."""
+    task = Task(source=str(SHARED / "stsb"), text_b="text_b", text_a="text_a", type="regression")
+    task = task.model_copy(update={"test": {"STS-B": "validation"}})
+    prepared = tasks.prepare("stsb", task, 0)
+    frame, counts = tasks.unlabelled("stsb", task, "STS-B", prepared.train)
+    assert counts == {"rows": 1500, "in_train": 0} and len(prepared.validation) == 1498
+    stored = pd.read_parquet(SHARED / "stsb" / "validation.parquet")
+    assert frame["text_a"].tolist() == stored["text_a"].tolist()
+    assert frame["index"].tolist() == list(range(1500))
 
 
 @pytest.mark.parametrize(
