@@ -11,7 +11,7 @@ from snakemake.exceptions import WorkflowError
 LIBRARY = Path(workflow.current_basedir).parent
 sys.path.insert(0, str(LIBRARY))
 
-from headspec import architectures, devices, probe, readers, sources, tasks, validation
+from headspec import architectures, devices, grid, probe, readers, sources, tasks, validation
 from headspec.brain import experiment
 from headspec.errors import HeadspecError
 from headspec.study import MEASURED_BY, Study, plain
@@ -28,7 +28,7 @@ def checked(config: dict) -> Study:
             for path in workflow.configfiles + list(workflow.overwrite_configfiles):
                 validation.strict_yaml(path)
             problems = []
-            for check in (architectures.check, tasks.check, probe.check, experiment.check):
+            for check in (architectures.check, grid.check, tasks.check, probe.check, experiment.check):
                 try:
                     check(study)
                 except HeadspecError as error:
