@@ -31,6 +31,12 @@ onstart:
     lock_folder()
 
 
+# what the sections iat and transfer describe
+rule iat:
+    input:
+        rules.iat_scores.output if STUDY.iat.mixtures else [],
+
+
 rule all:
     default_target: True
     input:

@@ -28,7 +28,13 @@ def checked(config: dict) -> Study:
             for path in workflow.configfiles + list(workflow.overwrite_configfiles):
                 validation.strict_yaml(path)
             problems = []
-            for check in (architectures.check, grid.check, tasks.check, probe.check, experiment.check):
+            for check in (
+                architectures.check,
+                grid.check,
+                tasks.check,
+                probe.check,
+                experiment.check,
+            ):
                 try:
                     check(study)
                 except HeadspecError as error:

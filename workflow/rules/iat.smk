@@ -24,9 +24,6 @@ use rule train as train_and_keep with:
         code=code("train.py"),
 
 
-ruleorder: train_and_keep > train
-
-
 rule branch:
     input:
         trunk=rules.train_and_keep.output.trunk,
@@ -160,9 +157,3 @@ rule iat_scores:
         "Scores of every way of training in {params.study}"
     script:
         "../scripts/iat_scores.py"
-
-
-# what the sections `iat` and `transfer` of the config describe
-rule iat:
-    input:
-        rules.iat_scores.output if STUDY.iat.mixtures else [],
