@@ -411,6 +411,8 @@ class Study(Section):
                 method = f"iat-alpha{alpha:g}-delta{delta:g}"
                 found.append(Variant(method=method, base="tuned", sampling=sampling, **swept))
         for other in own.samplings:
+            if other == sampling:
+                continue
             base = f"tuned-{other}"
             found.append(Variant(method=base, base=base, sampling=other))
             found.append(Variant(method=f"iat-{other}", base=base, sampling=other, **main))
