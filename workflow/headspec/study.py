@@ -104,6 +104,17 @@ class Task(Section):
         description="stored label: class name, or the list of labels; also fixes the classes and their order",
     )
     filter: dict[str, Any] = Field({}, description="column: value, or list of values, of the rows to keep")
+    further: dict[Name, str] = Field(
+        {},
+        description="name: split of the source (labelled) on which models are evaluated too, as a task of "
+        "that name with this task's classifier, in the table `iat`",
+    )
+    test: dict[Name, str] = Field(
+        {},
+        description="name of a prediction file of the GLUE server, such as `CoLA`: split of the source, "
+        "labels not needed, whose predictions `snakemake submission` writes to it; `<subset>/<split>` is "
+        "one of another subset of the hub data set; `filter` does not apply",
+    )
     metrics: Annotated[Distinct[Metric], Field(min_length=1)] | None = Field(
         None, description="the first is the main one; default accuracy, or Spearman for regression"
     )
@@ -425,6 +436,18 @@ class Study(Section):
         kinds = [(mixture, tasks[mixture], v.method) for mixture in self.iat.mixtures for v in self.variants]
         alone = self.in_order([task for mixture in self.iat.mixtures for task in tasks[mixture]])
         return self._runs([*kinds, *((task, (task,), "single") for task in alone)])
+
+    @property
+    def submissions(self) -> list[tuple[str, str]]:
+        """Mixture and method of every set of prediction files: of mixtures of all tasks with `test`."""
+        tested = {name for name, task in self.tasks.items() if task.test}
+        found = []
+        for mixture, tasks in self.mixture_tasks.items():
+            if tested and tested <= set(tasks):
+                own, alone = mixture in self.iat.mixtures, tested <= set(self.alone)
+                made = {"tuned": "tuned" in self.methods, "iat": own, "single": own or alone}
+                found += [(mixture, method) for method, wanted in made.items() if wanted]
+        return found
 
     @property
     def runs(self) -> list[Run]:

@@ -25,7 +25,9 @@ RUN: dict[str, pa.DataType] = {"model": TEXT, "mixture": TEXT, "method": TEXT, "
 SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
     # label: class name, or the score of a regression task as text
     "data": ({"example": INT, "text_a": TEXT, "text_b": TEXT, "label": TEXT}, 1),
-    # label: class index or score
+    # of a test set, in its order; index: what its rows are called in prediction files
+    "unlabelled": ({"example": INT, "index": INT, "text_a": TEXT, "text_b": TEXT}, 1),
+    # label: class index or score; null in a test set
     "encoded": (
         {"example": INT, "label": FLOAT, "input_ids": pa.list_(INT),
          "token_type_ids": pa.list_(pa.int8())},
@@ -78,6 +80,8 @@ SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
     ),
     # of a whole model, without pruning; label, prediction: class index or score
     "evaluation": ({"task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT}, 2),
+    # of test sets: class index or score; file: the prediction file that the rows are for
+    "submission": ({"file": TEXT, "example": INT, "index": INT, "prediction": FLOAT}, 2),
     # heads: what a task's batches moved in the end of training; it, alpha, delta: null for plain training
     "iat": (
         {"model": TEXT, "mixture": TEXT, "method": TEXT, "sampling": TEXT, "seed": INT, "task": TEXT,

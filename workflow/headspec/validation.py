@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 from headspec.errors import ConfigError, listing, nearest
 from headspec.reference import allowed, child, schema, sections
 from headspec.study import IAT, POOLED, RESERVED, Model, Section, Similarity, Study, Task
+from headspec.submission import FILES
 
 S = TypeVar("S", bound=Section)
 
@@ -142,7 +143,8 @@ def _cross_checks(config: dict[str, Any]) -> Iterator[str]:
     models, tasks = _mapping(config, "models"), _mapping(config, "tasks")
     mixtures, groups = _mapping(config, "mixtures"), _mapping(config, "mixtures", "groups")
     typed = {name: _typed(Task, task) for name, task in tasks.items()}
-    yield from _names(models, tasks, groups)
+    further = {name: list(_mapping(tasks, name, "further")) for name in tasks}
+    yield from _names(models, tasks, groups, further)
     if "mixtures" in config and tasks:
         yield from _mixtures(mixtures, groups, list(tasks))
     yield from _similarity(
@@ -151,6 +153,7 @@ def _cross_checks(config: dict[str, Any]) -> Iterator[str]:
     own = _typed(IAT, config.get("iat", {}))
     if own:
         yield from _iat(own, config.get("methods", ["tuned"]), _mixture_names(mixtures, groups, list(tasks)))
+    yield from _test(typed, mixtures, groups)
     for name, model in models.items():
         if readable := _typed(Model, model):
             yield from _source(f"models.{name}", readable.source)
@@ -160,6 +163,7 @@ def _cross_checks(config: dict[str, Any]) -> Iterator[str]:
             yield from _columns(f"tasks.{name}", task)
             yield from _metrics(f"tasks.{name}", task)
             yield from _pairs_of(name, task, typed)
+            yield from _further(f"tasks.{name}", task)
 
 
 def _mapping(config: Any, *path: str) -> dict[str, Any]:
@@ -176,9 +180,12 @@ def _typed(section: type[S], value: Any) -> S | None:
         return None
 
 
-def _names(models: Iterable[str], tasks: Iterable[str], groups: Iterable[str]) -> Iterator[str]:
-    """Names become folders, also on file systems that ignore case."""
+def _names(
+    models: Iterable[str], tasks: Iterable[str], groups: Iterable[str], further: dict[str, list[str]]
+) -> Iterator[str]:
+    """Names become folders, also on file systems that ignore case, and rows of tables."""
     keys = {"models.": models, "tasks.": tasks, "mixtures.groups.": groups}
+    keys |= {f"tasks.{task}.further.": names for task, names in further.items()}
     taken: dict[tuple[bool, str], str] = {}
     for section, names in keys.items():
         for name in names:
@@ -190,9 +197,10 @@ def _names(models: Iterable[str], tasks: Iterable[str], groups: Iterable[str]) -
     for name in models:
         if name.lower() == POOLED:
             yield f"models.{name}: tables use this name for all models together; expected another name."
-    for name in tasks:
-        if name.lower() in RESERVED:
-            yield f"tasks.{name}: tables use this name otherwise; expected none of {listing(RESERVED)}."
+    for section, name in [(section, name) for section, names in keys.items() for name in names]:
+        if section.startswith("tasks.") and name.lower() in RESERVED:
+            known = listing(RESERVED)
+            yield f"{section}{name}: tables use this name otherwise; expected none of {known}."
 
 
 def _mixtures(mixtures: dict[str, Any], groups: dict[str, Any], tasks: list[str]) -> Iterator[str]:
@@ -293,6 +301,38 @@ def _metrics(key: str, task: Task) -> Iterator[str]:
     elif len(classes) > 2 and "f1" in task.all_metrics:
         i = task.all_metrics.index("f1")
         yield f"{key}.metrics.{i}: got 'f1' for {len(classes)} classes, expected accuracy or matthews."
+
+
+def _further(key: str, task: Task) -> Iterator[str]:
+    own = {"train_split": task.train_split, "validation_split": task.validation_split}
+    for name, split in task.further.items():
+        for which, used in own.items():
+            if split == used:
+                yield f"{key}.further.{name}: got '{split}', the {which}; expected another split."
+
+
+def _test(tasks: dict[str, Task | None], mixtures: dict[str, Any], groups: dict[str, Any]) -> Iterator[str]:
+    tested = {name: task for name, task in tasks.items() if task and task.test and not task.pairs_of}
+    taken: dict[str, str] = {}
+    for name, task in tested.items():
+        for file in task.test:
+            key = f"tasks.{name}.test.{file}"
+            if file not in FILES:
+                yield f"{key}: no file of the server; there are {listing(FILES)}.{nearest(file, FILES)}"
+            elif file in taken:
+                yield f"{key}: the same as {taken[file]}; expected every file once."
+            else:
+                taken[file] = key
+                classes = list(dict.fromkeys(task.labels.values())) if task.labels else None
+                if problem := FILES[file].problem(task.type, classes):
+                    yield f"tasks.{name}.{problem}, because {file} is written from it."
+    lists = [*groups.values(), mixtures.get("pairs")]
+    sets = [set(map(str, members)) for members in lists if isinstance(members, list)]
+    if tested and not any(set(tested) <= members for members in sets):
+        yield (
+            f"mixtures: none has all tasks with test, {listing(tested)}; expected a group of them, whose "
+            "models prediction files are written from."
+        )
 
 
 def _pairs_of(name: str, task: Task, tasks: dict[str, Task | None]) -> Iterator[str]:

@@ -111,6 +111,7 @@ rule evaluate:
         model=result(RUN, "model/model.safetensors"),
         heads=result(RUN, "model/heads.json"),
         encoded=encoded("validation"),
+        further=more_splits("further", "encoded/{model}"),
     output:
         result(RUN, "evaluation.parquet"),
     log:
@@ -126,6 +127,7 @@ rule evaluate:
     params:
         study=STUDY.study,
         tasks=run_tasks,
+        further=lambda wildcards: more_names("further", wildcards.mixture),
         precision=STUDY.precision,
         code=code("evaluate.py"),
     message:
