@@ -164,7 +164,9 @@ def test_the_rest_trains_as_without_adapters(tmp_path, kind):
             if restricted:
                 with lora(own).applied(run):
                     run.run(len(run.history) + 1, never(tmp_path))
-                    fixed = {n.replace(".base_layer", "") for n, p in own.named_parameters() if not p.requires_grad}
+                    fixed = {
+                        n.replace(".base_layer", "") for n, p in own.named_parameters() if not p.requires_grad
+                    }
                     found.append((values(own), run.history[-1][:5], torch.get_rng_state()))
             else:
                 run.run(len(run.history) + 1, never(tmp_path))

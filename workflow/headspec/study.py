@@ -27,6 +27,8 @@ from headspec.fields import (
 
 #: what tables say where a task's name could stand, and so cannot name one
 RESERVED = ("none", "random", "random_by_layer", "mean")
+#: what a run of the unchanged encoder says where a mixture's name could stand
+NO_MIXTURE = "none"
 #: what the table 'correlation' says where a model's name could stand
 POOLED = "pooled"
 
@@ -300,6 +302,60 @@ class IAT(Section):
     )
 
 
+class Transfer(Section):
+    """Few-shot transfer: how well encoders learn a task that they have not seen, from a few examples."""
+
+    tasks: Distinct[str] = Field(
+        [],
+        description="tasks to learn so, none by default; neither they nor tasks made of their texts may be "
+        "in a mixture of `iat.mixtures`",
+    )
+    samples: Annotated[Distinct[Count], Field(min_length=1)] = Field(
+        [4, 16, 32, 100],
+        description="training examples; of one draw, fewer are among more, and every class is there",
+    )
+    draws: Annotated[int, Field(ge=2), NUMBER] = Field(
+        5, description="random draws of the examples, the same for every encoder and seed"
+    )
+    methods: Annotated[
+        Distinct[
+            Literal[
+                "pretrained",
+                "single",
+                "tuned",
+                "iat",
+                "iat-bottom",
+                "iat-random",
+                "iat-random-by-layer",
+                "iat-other",
+                "lora",
+            ]
+        ],
+        Field(min_length=1),
+    ] = Field(
+        ["pretrained", "single", "tuned", "iat"],
+        description="whose encoders: `pretrained`, as it is; `single`, after each task of `iat.mixtures` "
+        "alone; `tuned` and `iat`, after each of these mixtures; or a control of `iat.controls`",
+    )
+    tuning: Annotated[Distinct[Literal["full", "linear"]], Field(min_length=1)] = Field(
+        ["full", "linear"],
+        description="what learns: `full`, the encoder and a new classifier; `linear`, a linear head on the "
+        "encoder's fixed vectors, logistic regression or ridge",
+    )
+    steps: Count = Field(
+        100, description="of `full`, for any number of examples, so that more of them are not more training"
+    )
+    batch_size: Count = Field(16, description="of `full`, examples per step at most")
+    learning_rate: Positive | None = Field(
+        None, description="of `full`, peak; by default, and all else in any case, as in `training`"
+    )
+    penalty: Positive = Field(
+        1.0,
+        description="of `linear`, on its squared weights, against the sum of losses; vectors are scaled to a "
+        "mean variance of 1, so that it means the same for every encoder",
+    )
+
+
 class Figures(Section):
     """The look of the figures."""
 
@@ -379,6 +435,7 @@ class Study(Section):
     similarity: Similarity = Similarity()
     brain: Brain | None = None
     iat: IAT = IAT()
+    transfer: Transfer = Transfer()
     figures: Figures = Figures()
 
     def in_order(self, tasks: list[str]) -> tuple[str, ...]:
@@ -448,6 +505,18 @@ class Study(Section):
                 made = {"tuned": "tuned" in self.methods, "iat": own, "single": own or alone}
                 found += [(mixture, method) for method, wanted in made.items() if wanted]
         return found
+
+    @property
+    def transfer_runs(self) -> list[Run]:
+        """Whose encoders learn the tasks of the section `transfer`.
+
+        For each seed also a run of no mixture, `pretrained`: its encoder is the unchanged one, and what
+        differs between seeds are the new classifiers.
+        """
+        methods = self.transfer.methods if self.transfer.tasks else []
+        unchanged: list[tuple[str, tuple[str, ...], str]] = [(NO_MIXTURE, (), "pretrained")]
+        trained = [run for run in self.iat_runs if run.method in methods]
+        return self._runs(unchanged if "pretrained" in methods else []) + trained
 
     @property
     def runs(self) -> list[Run]:

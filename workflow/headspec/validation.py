@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from headspec.errors import ConfigError, listing, nearest
 from headspec.reference import allowed, child, schema, sections
-from headspec.study import IAT, POOLED, RESERVED, Model, Section, Similarity, Study, Task
+from headspec.study import IAT, POOLED, RESERVED, Model, Section, Similarity, Study, Task, Transfer
 from headspec.submission import FILES
 
 S = TypeVar("S", bound=Section)
@@ -150,9 +150,13 @@ def _cross_checks(config: dict[str, Any]) -> Iterator[str]:
     yield from _similarity(
         _typed(Similarity, config.get("similarity", {})), mixtures, config.get("brain") is not None
     )
-    own = _typed(IAT, config.get("iat", {}))
+    own, transfer = _typed(IAT, config.get("iat", {})), _typed(Transfer, config.get("transfer", {}))
+    known = _mixture_tasks(mixtures, groups, list(tasks))
     if own:
-        yield from _iat(own, config.get("methods", ["tuned"]), _mixture_names(mixtures, groups, list(tasks)))
+        transferred = bool(transfer and transfer.tasks)
+        yield from _iat(own, config.get("methods", ["tuned"]), known, transferred)
+    if own and transfer:
+        yield from _transfer(transfer, own, known, typed)
     yield from _test(typed, mixtures, groups)
     for name, model in models.items():
         if readable := _typed(Model, model):
@@ -239,13 +243,18 @@ def _similarity(similarity: Similarity | None, mixtures: dict[str, Any], brain: 
         yield "brain: nothing asks for it, expected 'cnm' in similarity.measures."
 
 
-def _mixture_names(mixtures: dict[str, Any], groups: dict[str, Any], tasks: list[str]) -> list[str]:
+def _mixture_tasks(
+    mixtures: dict[str, Any], groups: dict[str, Any], tasks: list[str]
+) -> dict[str, list[str]]:
+    """Mixture name: its tasks, as far as they can be read."""
     pairs = mixtures.get("pairs")
     named = [t for t in tasks if t in map(str, pairs)] if isinstance(pairs, list) else []
-    return ["+".join(pair) for pair in itertools.combinations(named, 2)] + list(groups)
+    found = {"+".join(pair): list(pair) for pair in itertools.combinations(named, 2)}
+    lists = {name: list(map(str, group)) for name, group in groups.items() if isinstance(group, list)}
+    return found | dict.fromkeys(groups, []) | lists
 
 
-def _iat(own: IAT, methods: Any, mixtures: list[str]) -> Iterator[str]:
+def _iat(own: IAT, methods: Any, mixtures: Iterable[str], transferred: bool) -> Iterator[str]:
     methods = methods if isinstance(methods, list) else []
     for i, name in enumerate(own.mixtures):
         if name not in mixtures:
@@ -253,12 +262,51 @@ def _iat(own: IAT, methods: Any, mixtures: list[str]) -> Iterator[str]:
             yield f"iat.mixtures.{i}: no mixture '{name}'; {known}"
     if own.mixtures and "tuned" not in methods:
         yield f"methods: got {listing(methods)}, expected 'tuned' too, from whose runs iat goes on."
-    if "iat" in methods and not own.mixtures:
+    if "iat" in methods and not own.mixtures and not transferred:
         yield "iat.mixtures: nothing to train, expected a mixture, because methods has 'iat'."
     deltas = {"iat.delta": own.delta} | {f"iat.deltas.{i}": delta for i, delta in enumerate(own.deltas)}
     for key, delta in deltas.items():
         if own.mixtures and delta > own.reserve:
             yield f"{key}: got {delta:g}, expected at most iat.reserve, {own.reserve:g}; or a larger reserve."
+
+
+def _transfer(
+    transfer: Transfer, iat: IAT, mixtures: dict[str, list[str]], tasks: dict[str, Task | None]
+) -> Iterator[str]:
+    for i, name in enumerate(transfer.tasks):
+        if name not in tasks:
+            known = f"there are {listing(tasks)}.{nearest(name, tasks)}"
+            yield f"transfer.tasks.{i}: no task '{name}'; {known}"
+        elif leak := _leak(name, iat.mixtures, mixtures, tasks):
+            yield f"transfer.tasks.{i}: got '{name}', {leak}; expected a task that no encoder has seen."
+    if not transfer.tasks:
+        return
+    for i, method in enumerate(transfer.methods):
+        control = method.removeprefix("iat-")
+        if method == "pretrained":
+            continue
+        if not iat.mixtures:
+            yield f"transfer.methods.{i}: got '{method}', expected a mixture under iat.mixtures to train on."
+        elif method not in ("single", "tuned", "iat") and control not in iat.controls:
+            yield f"transfer.methods.{i}: got '{method}', expected '{control}' in iat.controls, to train it."
+
+
+def _leak(
+    name: str, trained: list[str], mixtures: dict[str, list[str]], tasks: dict[str, Task | None]
+) -> str:
+    """How the texts of a task came into one of the `trained` mixtures; empty where they did not."""
+
+    def texts(task: str) -> str:
+        own = tasks.get(task)
+        return own.pairs_of if own and own.pairs_of else task
+
+    for mixture in trained:
+        for member in mixtures.get(mixture, []):
+            if member == name:
+                return f"a task of '{mixture}' in iat.mixtures"
+            if texts(member) == texts(name):
+                return f"which has the texts of '{member}', a task of '{mixture}' in iat.mixtures"
+    return ""
 
 
 def _source(key: str, source: str | None) -> Iterator[str]:
