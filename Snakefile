@@ -17,6 +17,7 @@ include: "workflow/rules/figures.smk"
 include: "workflow/rules/similarity.smk"
 include: "workflow/rules/correlation.smk"
 include: "workflow/rules/iat.smk"
+include: "workflow/rules/iat_figures.smk"
 
 
 if STUDY.brain:
