@@ -17,6 +17,7 @@ include: "workflow/rules/figures.smk"
 include: "workflow/rules/similarity.smk"
 include: "workflow/rules/correlation.smk"
 include: "workflow/rules/iat.smk"
+include: "workflow/rules/iat_figures.smk"
 include: "workflow/rules/submission.smk"
 
 
@@ -36,6 +37,10 @@ onstart:
 rule iat:
     input:
         rules.iat_scores.output if STUDY.iat.mixtures else [],
+        rules.improvement.output if STUDY.iat.mixtures else [],
+        rules.iat_dissociation.output if STUDY.iat.mixtures else [],
+        rules.specialization.output if STUDY.iat.mixtures else [],
+        iat_figures(),
 
 
 rule all:

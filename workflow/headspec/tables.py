@@ -110,6 +110,23 @@ SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
          "chance": FLOAT},
         8,
     ),
+    # against: what a method is compared with, null for plain training; task and metric "mean": the mean over
+    # tasks of the mean over metrics; ci: over seeds and examples; seed_low, seed_high: Student's t over
+    # seeds, null with one
+    "improvement": (
+        {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "against": TEXT,
+         "sampling": TEXT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT, "n_seeds": INT, "value": FLOAT,
+         "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "seed_low": FLOAT, "seed_high": FLOAT,
+         "p_value": FLOAT, "p_holm": FLOAT},
+        5,
+    ),
+    # dissociation before and after IAT; task "mean" is the mean over the mixture's tasks
+    "specialization": (
+        {"model": TEXT, "mixture": TEXT, "task": TEXT, "n_seeds": INT, "before": FLOAT, "after": FLOAT,
+         "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "seed_low": FLOAT, "seed_high": FLOAT,
+         "floor": FLAG},
+        3,
+    ),
     # task: whose validation text the sentence is; null for the user's own
     "probe": ({"example": INT, "text": TEXT, "task": TEXT}, 1),
     # in the order of presentation

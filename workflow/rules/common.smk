@@ -68,6 +68,8 @@ VARIANTS = {variant.method: variant for variant in STUDY.variants}
 BASES = dict.fromkeys(variant.base for variant in STUDY.variants)
 RETRAINED = [method for method in VARIANTS if method not in BASES]
 MIXED = [run for run in STUDY.runs if run.method != "single"]
+SWEEP = [v.method for v in STUDY.variants if v.heads == "top" and v.base == "tuned"]
+BEFORE_AND_AFTER = [run for run in STUDY.iat_runs if run.method in ("tuned", "iat")]
 TASK_METRICS = {name: task.all_metrics for name, task in STUDY.tasks.items()}
 TASK_METRICS |= {name: task.all_metrics for task in STUDY.tasks.values() for name in task.further}
 TEST_FILES = submission.written([file for task in STUDY.tasks.values() for file in task.test])
@@ -317,6 +319,18 @@ def figures() -> list:
     return [path for name in per_study + per_mixture + of_similarity for path in figure(name)]
 
 
+def iat_figures() -> list:
+    """The figures of IAT: of every model, and mixture that is trained so."""
+    kinds = ["improvement", "specialization", *(["alpha-delta"] if len(SWEEP) > 1 else [])]
+    return [
+        path
+        for kind in kinds
+        for model in STUDY.models
+        for mixture in STUDY.iat.mixtures
+        for path in figure(f"{kind}.{model}.{mixture}")
+    ]
+
+
 def lock_folder() -> None:
     """Refuse a second workflow in this folder; the lock ends with this process, however it ends."""
     global _lock
@@ -327,3 +341,11 @@ def lock_folder() -> None:
         raise WorkflowError(
             "another snakemake is running in this folder; wait for it or stop it"
         ) from None
+
+
+# the same in every rule: a path is one run's in one way only, though names hold dots and dashes
+wildcard_constraints:
+    model=any_of(STUDY.models),
+    mixture=any_of(MIXTURES),
+    method=any_of(METHODS),
+    seed=r"\d+",
