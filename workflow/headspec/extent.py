@@ -44,7 +44,43 @@ def jobs(study: Study) -> dict[str, int]:
         "reliability": 1,
         "figures": 2 + len(FIGURES) * len(drawn),
     }
-    return found | (_jobs_of_similarity(study, found["figures"]) if study.similarity.measures else {})
+    if study.similarity.measures:
+        found |= _jobs_of_similarity(study, found["figures"])
+    return _with_iat(study, found) if "iat" in study.methods else found
+
+
+def _with_iat(study: Study, found: dict[str, int]) -> dict[str, int]:
+    """The jobs `found`, and those of the sections `iat` and `transfer`."""
+    own, transfer, seeds = study.iat, study.transfer, len(study.seeds)
+    models, mixtures = len(study.models), len(own.mixtures)
+    groups = models * mixtures * seeds
+    trained = {run.path for run in study.runs}
+    branches = {(variant.base, variant.delta) for variant in study.variants if variant.heads}
+    retrained = {variant.method for variant in study.variants if variant.heads}
+    plain = [r for r in study.iat_runs if r.method not in retrained and r.path not in trained]
+    further = sum(len(study.tasks[t].further) for t in {t for r in study.iat_runs for t in r.tasks})
+    encoders = len(study.transfer_runs) * len(transfer.tasks)
+    used = {task for run in study.runs for task in run.tasks}
+    learnt = {t for t in transfer.tasks} | {t for r in plain for t in r.tasks}
+    swept = len({(v.alpha, v.delta) for v in study.variants if v.heads == "top"}) > 1
+    more = {
+        "data": len(learnt - used),
+        "encode": models * len(learnt - used),
+        "split": further,
+        "encode_split": models * further,
+        "train": len(plain),
+        "branch": groups * len(branches),
+        "retrain": groups * len(retrained),
+        "evaluate": len(study.iat_runs),
+        "importance": groups,
+        "prune": groups,
+        **dict.fromkeys(("iat_scores", "improvement", "iat_dissociation", "specialization"), 1),
+        "draws": len(transfer.tasks),
+        "transfer": encoders,
+        "transfer_scores": bool(encoders),
+        "figures": models * (mixtures * (2 + swept) + len(transfer.tasks)),
+    }
+    return found | {rule: found.get(rule, 0) + n for rule, n in more.items() if n}
 
 
 def _jobs_of_similarity(study: Study, figures: int) -> dict[str, int]:
