@@ -31,9 +31,7 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
     maps = {task: importance_map(scores, task) for task in params.tasks}
     kind, alpha = params.variant["heads"], params.variant["alpha"]
     heads = owned_heads(maps, "top" if kind == "lora" else kind, alpha, seed)
-    restriction = (
-        LoRA(heads, params.projections, seed) if kind == "lora" else Own(heads, params.projections)
-    )
+    restriction = LoRA(heads, params.projections, seed) if kind == "lora" else Own(heads, params.projections)
 
     folder = Path(snakemake.output.history).parent
     with exclusive(folder / "training.lock"):
