@@ -41,8 +41,8 @@ def rank(weights: list[nn.Parameter], slices: list[Slice], heads: dict[str, np.n
     found = round(aim / each)
     if found == 0:
         raise ConfigError(
-            f"iat.controls: 'lora' cannot be as small as iat, in which a batch moves {aim:,.0f} parameters of "
-            f"the attention's projections: adapters of rank 1 have {each:,}; expected a larger iat.alpha"
+            f"iat.controls: 'lora' cannot be as small as iat, in which a batch moves {aim:,.0f} parameters "
+            f"of the attention's projections: adapters of rank 1 have {each:,}; expected a larger iat.alpha"
         )
     log.info("LoRA of rank %d: %s parameters; IAT moves %s", found, f"{found * each:,}", f"{aim:,.0f}")
     return found
