@@ -17,6 +17,7 @@ include: "workflow/rules/figures.smk"
 include: "workflow/rules/similarity.smk"
 include: "workflow/rules/correlation.smk"
 include: "workflow/rules/iat.smk"
+include: "workflow/rules/submission.smk"
 
 
 if STUDY.brain:
@@ -29,6 +30,12 @@ report: "workflow/report/workflow.rst"
 
 onstart:
     lock_folder()
+
+
+# what the sections iat and transfer describe
+rule iat:
+    input:
+        rules.iat_scores.output if STUDY.iat.mixtures else [],
 
 
 rule all:

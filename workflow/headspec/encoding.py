@@ -60,7 +60,7 @@ def delimit(tokenizer: PreTrainedTokenizerBase) -> None:
 def encode(
     tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: list[str] | None
 ) -> tuple[pd.DataFrame, int]:
-    """Tokens of every example of a data table.
+    """Tokens of every example of a data table, or of an unlabelled one.
 
     Pairs are joined as the tokenizer does it; of a pair that is too long the longer text is
     shortened first.
@@ -88,7 +88,9 @@ def encode(
         for column, tokens, wanted in zip(texts, offsets, keep, strict=True)
     ]
     encoded = tokenizer(*shortened, truncation="longest_first", max_length=max_length)
-    if classes is None:
+    if "label" not in table:
+        label = pd.Series(np.nan, index=table.index)
+    elif classes is None:
         label = table["label"].astype(float)
     else:
         label = table["label"].map({name: float(i) for i, name in enumerate(classes)})

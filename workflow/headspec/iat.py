@@ -70,7 +70,8 @@ class OwnHeads:
     Each head's rows are parameters of their own to the optimizer, views of the whole projection.
     Those that the batch's task does not own get no gradient, so AdamW passes over them: weights,
     moments, step count and weight decay are untouched. A row that several heads share moves if
-    the task owns one of them. The moments that the rows have had so far go with them.
+    the task owns one of them. The moments that the rows have had so far go with them. The gradient
+    that is clipped is that of what moves.
 
     Parameters
     ----------

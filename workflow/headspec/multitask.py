@@ -44,10 +44,14 @@ class MultiTask(nn.Module):
 
     def __init__(self, encoder: PreTrainedModel, pooling: str, classes: dict[str, list[str] | None]) -> None:
         super().__init__()
-        self.encoder, self.pooling, self.classes = encoder, pooling, classes
+        self.encoder, self.pooling = encoder, pooling
         self.gates = HeadGates(encoder)
-        hidden = encoder.config.hidden_size
         self.dropout = nn.Dropout(classifier_dropout(encoder.config))
+        self.new_heads(classes)
+
+    def new_heads(self, classes: dict[str, list[str] | None]) -> None:
+        """Untrained classifiers of these tasks, instead of those there are."""
+        self.classes, hidden = classes, self.encoder.config.hidden_size
         # a list, because a task may have a name that a module may not
         self.heads = nn.ModuleList()
         for names in classes.values():

@@ -31,6 +31,7 @@ from headspec.study import Task
 
 #: ending of a table's file name: its format
 FORMATS = {".parquet": "Parquet", ".csv": "CSV", ".tsv": "TSV", ".jsonl": "JSON lines", ".json": "JSON lines"}
+INDEX = "idx"  # column that numbers the rows of an unlabelled split, as the hub's GLUE has it
 BLOCK = 1 << 24  # bytes that pyarrow parses at a time; no row may be longer
 
 
@@ -89,7 +90,13 @@ def splits(task: Task, key: str) -> list[str]:
     return list(_tables(path)) or [task.train_split]
 
 
-def read(task: Task, key: str, split: str) -> pd.DataFrame:
+def of_subset(task: Task, split: str) -> tuple[Task, str]:
+    """Task and split that ``<subset>/<split>`` of a hub data set means; any other split as it is."""
+    subset, slash, name = split.rpartition("/")
+    return (task.model_copy(update={"subset": subset}), name) if slash and _is_hub(task) else (task, split)
+
+
+def read(task: Task, key: str, split: str, labelled: bool = True) -> pd.DataFrame:
     """The columns of one split that the task names, as stored, one row per stored row.
 
     Parameters
@@ -100,6 +107,8 @@ def read(task: Task, key: str, split: str) -> pd.DataFrame:
         Config key of the task, such as ``tasks.sentiment``, for errors.
     split
         One of `splits`.
+    labelled
+        False for texts alone: without label and filter, but with the column idx, if there is one.
 
     Returns
     -------
@@ -113,16 +122,17 @@ def read(task: Task, key: str, split: str) -> pd.DataFrame:
         Missing or unreadable data, no rows, or no such column.
     """
     if _is_hub(task):
-        frame = _read_hub(task, key, split)
+        frame = _read_hub(task, key, split, labelled)
     else:
         path = locate(str(task.source), f"{key}.source")
         tables = _tables(path)
         if path.is_dir() and not tables:
-            frame = _read_class_folders(path, task, key)
+            frame = _read_class_folders(path, task, key, labelled)
         else:
             file = tables[split] if tables else path
             texts = [column for column in (task.text_a, task.text_b) if column]
-            frame = table(file, f"{key}.source", lambda known: _columns(task, key, known, file.name), texts)
+            columns = functools.partial(_columns, task, key, name=file.name, labelled=labelled)
+            frame = table(file, f"{key}.source", columns, texts)
     if frame.empty:
         raise DataError(f"{key}.source: {name_of(task, split)} has no rows")
     return frame
@@ -136,14 +146,14 @@ def name_of(task: Task, split: str) -> str:
     return _tables(path).get(split, path).name
 
 
-def files(task: Task) -> list[Path]:
-    """The local files that the task's source consists of; none for packages, the hub and pairs."""
+def files(task: Task, *more: str) -> list[Path]:
+    """The local files of the task's labelled splits, and of `more`; none for packages, the hub and pairs."""
     if task.source is None or task.source.startswith(("package:", "hub:")):
         return []
     path = locate(task.source, "source")
     if path.is_file():
         return [path]
-    names = [task.train_split, task.validation_split]
+    names = [task.train_split, task.validation_split, *task.further.values(), *more]
     tables = [file for split, file in _tables(path).items() if split in names]
     return tables or [file for _, file in _class_files(path)]
 
@@ -172,13 +182,17 @@ def _tables(path: Path) -> dict[str, Path]:
     return {file.stem: file for file in sorted(path.iterdir()) if file.suffix.lower() in FORMATS}
 
 
-def _columns(task: Task, key: str, known: Iterable[str], name: str) -> list[str]:
-    """The columns that the task needs; `known` are the ones there are."""
-    wanted = [(f"{key}.text_a", task.text_a), (f"{key}.label", task.label)]
-    if task.text_b is not None:
-        wanted.insert(1, (f"{key}.text_b", task.text_b))
-    wanted += [(f"{key}.filter", column) for column in task.filter]
+def _columns(task: Task, key: str, known: Iterable[str], name: str, labelled: bool = True) -> list[str]:
+    """The columns that are needed; `known` are the ones there are."""
     known = list(known)
+    wanted = [(f"{key}.text_a", task.text_a)]
+    if task.text_b is not None:
+        wanted.append((f"{key}.text_b", task.text_b))
+    if labelled:
+        wanted.append((f"{key}.label", task.label))
+        wanted += [(f"{key}.filter", column) for column in task.filter]
+    elif INDEX in known:
+        wanted.append((key, INDEX))
     missing = [
         f"{where}: no column '{column}' in {name}; it has {listing(known)}.{nearest(column, known)}"
         for where, column in wanted
@@ -253,14 +267,15 @@ def _class_files(path: Path) -> list[tuple[str, Path]]:
     ]
 
 
-def _read_class_folders(path: Path, task: Task, key: str) -> pd.DataFrame:
+def _read_class_folders(path: Path, task: Task, key: str, labelled: bool) -> pd.DataFrame:
     items = _class_files(path)
     if not items:
         raise DataError(
             f"{key}.source: {path.name}/ has neither a table per split ({listing(FORMATS)}) "
             "nor a folder of text files per class"
         )
-    names = _columns(task, key, ("text", "label"), f"{path.name}/ (a folder of text files per class)")
+    where = f"{path.name}/ (a folder of text files per class)"
+    names = _columns(task, key, ("text", "label"), where, labelled)
     texts = [file.read_text(encoding="utf-8", errors="replace").strip() for _, file in items]
     return pd.DataFrame({"text": texts, "label": [name for name, _ in items]}, dtype="str")[names]
 
@@ -278,9 +293,10 @@ def _hub_dataset(source: str, subset: str | None, key: str) -> Any:
         raise DataError(f"{key}: '{source}' cannot be loaded ({reason})") from None
 
 
-def _read_hub(task: Task, key: str, split: str) -> pd.DataFrame:
+def _read_hub(task: Task, key: str, split: str, labelled: bool) -> pd.DataFrame:
     dataset = _hub_dataset(task.source, task.subset, f"{key}.source")[split]
-    dataset = dataset.select_columns(_columns(task, key, dataset.column_names, name_of(task, split)))
+    names = _columns(task, key, dataset.column_names, name_of(task, split), labelled)
+    dataset = dataset.select_columns(names)
     frame = dataset.to_pandas()
     for column, feature in dataset.features.items():
         if hasattr(feature, "names"):

@@ -27,6 +27,8 @@ from headspec.fields import (
 
 #: what tables say where a task's name could stand, and so cannot name one
 RESERVED = ("none", "random", "random_by_layer", "mean")
+#: what a run of the unchanged encoder says where a mixture's name could stand
+NO_MIXTURE = "none"
 #: what the table 'correlation' says where a model's name could stand
 POOLED = "pooled"
 
@@ -104,6 +106,17 @@ class Task(Section):
         description="stored label: class name, or the list of labels; also fixes the classes and their order",
     )
     filter: dict[str, Any] = Field({}, description="column: value, or list of values, of the rows to keep")
+    further: dict[Name, str] = Field(
+        {},
+        description="name: split of the source (labelled) on which models are evaluated too, as a task of "
+        "that name with this task's classifier, in the table `iat`",
+    )
+    test: dict[Name, str] = Field(
+        {},
+        description="name of a prediction file of the GLUE server, such as `CoLA`: split of the source, "
+        "labels not needed, whose predictions `snakemake submission` writes to it; `<subset>/<split>` is "
+        "one of another subset of the hub data set; `filter` does not apply",
+    )
     metrics: Annotated[Distinct[Metric], Field(min_length=1)] | None = Field(
         None, description="the first is the main one; default accuracy, or Spearman for regression"
     )
@@ -289,6 +302,60 @@ class IAT(Section):
     )
 
 
+class Transfer(Section):
+    """Few-shot transfer: how well encoders learn a task that they have not seen, from a few examples."""
+
+    tasks: Distinct[str] = Field(
+        [],
+        description="tasks to learn so, none by default; neither they nor tasks made of their texts may be "
+        "in a mixture of `iat.mixtures`",
+    )
+    samples: Annotated[Distinct[Count], Field(min_length=1)] = Field(
+        [4, 16, 32, 100],
+        description="training examples; of one draw, fewer are among more, and every class is there",
+    )
+    draws: Annotated[int, Field(ge=2), NUMBER] = Field(
+        5, description="random draws of the examples, the same for every encoder and seed"
+    )
+    methods: Annotated[
+        Distinct[
+            Literal[
+                "pretrained",
+                "single",
+                "tuned",
+                "iat",
+                "iat-bottom",
+                "iat-random",
+                "iat-random-by-layer",
+                "iat-other",
+                "lora",
+            ]
+        ],
+        Field(min_length=1),
+    ] = Field(
+        ["pretrained", "single", "tuned", "iat"],
+        description="whose encoders: `pretrained`, as it is; `single`, after each task of `iat.mixtures` "
+        "alone; `tuned` and `iat`, after each of these mixtures; or a control of `iat.controls`",
+    )
+    tuning: Annotated[Distinct[Literal["full", "linear"]], Field(min_length=1)] = Field(
+        ["full", "linear"],
+        description="what learns: `full`, the encoder and a new classifier; `linear`, a linear head on the "
+        "encoder's fixed vectors, logistic regression or ridge",
+    )
+    steps: Count = Field(
+        100, description="of `full`, for any number of examples, so that more of them are not more training"
+    )
+    batch_size: Count = Field(16, description="of `full`, examples per step at most")
+    learning_rate: Positive | None = Field(
+        None, description="of `full`, peak; by default, and all else in any case, as in `training`"
+    )
+    penalty: Positive = Field(
+        1.0,
+        description="of `linear`, on its squared weights, against the sum of losses; vectors are scaled to a "
+        "mean variance of 1, so that it means the same for every encoder",
+    )
+
+
 class Figures(Section):
     """The look of the figures."""
 
@@ -368,6 +435,7 @@ class Study(Section):
     similarity: Similarity = Similarity()
     brain: Brain | None = None
     iat: IAT = IAT()
+    transfer: Transfer = Transfer()
     figures: Figures = Figures()
 
     def in_order(self, tasks: list[str]) -> tuple[str, ...]:
@@ -411,6 +479,8 @@ class Study(Section):
                 method = f"iat-alpha{alpha:g}-delta{delta:g}"
                 found.append(Variant(method=method, base="tuned", sampling=sampling, **swept))
         for other in own.samplings:
+            if other == sampling:
+                continue
             base = f"tuned-{other}"
             found.append(Variant(method=base, base=base, sampling=other))
             found.append(Variant(method=f"iat-{other}", base=base, sampling=other, **main))
@@ -423,6 +493,30 @@ class Study(Section):
         kinds = [(mixture, tasks[mixture], v.method) for mixture in self.iat.mixtures for v in self.variants]
         alone = self.in_order([task for mixture in self.iat.mixtures for task in tasks[mixture]])
         return self._runs([*kinds, *((task, (task,), "single") for task in alone)])
+
+    @property
+    def submissions(self) -> list[tuple[str, str]]:
+        """Mixture and method of every set of prediction files: of mixtures of all tasks with `test`."""
+        tested = {name for name, task in self.tasks.items() if task.test}
+        found = []
+        for mixture, tasks in self.mixture_tasks.items():
+            if tested and tested <= set(tasks):
+                own, alone = mixture in self.iat.mixtures, tested <= set(self.alone)
+                made = {"tuned": "tuned" in self.methods, "iat": own, "single": own or alone}
+                found += [(mixture, method) for method, wanted in made.items() if wanted]
+        return found
+
+    @property
+    def transfer_runs(self) -> list[Run]:
+        """Whose encoders learn the tasks of the section `transfer`.
+
+        For each seed also a run of no mixture, `pretrained`: its encoder is the unchanged one, and what
+        differs between seeds are the new classifiers.
+        """
+        methods = self.transfer.methods if self.transfer.tasks else []
+        unchanged: list[tuple[str, tuple[str, ...], str]] = [(NO_MIXTURE, (), "pretrained")]
+        trained = [run for run in self.iat_runs if run.method in methods]
+        return self._runs(unchanged if "pretrained" in methods else []) + trained
 
     @property
     def runs(self) -> list[Run]:

@@ -25,7 +25,9 @@ RUN: dict[str, pa.DataType] = {"model": TEXT, "mixture": TEXT, "method": TEXT, "
 SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
     # label: class name, or the score of a regression task as text
     "data": ({"example": INT, "text_a": TEXT, "text_b": TEXT, "label": TEXT}, 1),
-    # label: class index or score
+    # of a test set, in its order; index: what its rows are called in prediction files
+    "unlabelled": ({"example": INT, "index": INT, "text_a": TEXT, "text_b": TEXT}, 1),
+    # label: class index or score; null in a test set
     "encoded": (
         {"example": INT, "label": FLOAT, "input_ids": pa.list_(INT),
          "token_type_ids": pa.list_(pa.int8())},
@@ -78,11 +80,35 @@ SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
     ),
     # of a whole model, without pruning; label, prediction: class index or score
     "evaluation": ({"task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT}, 2),
+    # of test sets: class index or score; file: the prediction file that the rows are for
+    "submission": ({"file": TEXT, "example": INT, "index": INT, "prediction": FLOAT}, 2),
     # heads: what a task's batches moved in the end of training; it, alpha, delta: null for plain training
     "iat": (
         {"model": TEXT, "mixture": TEXT, "method": TEXT, "sampling": TEXT, "seed": INT, "task": TEXT,
          "metric": TEXT, "value": FLOAT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT},
         7,
+    ),
+    # the first m places of a draw are its m samples
+    "draws": ({"draw": INT, "place": INT, "example": INT}, 2),
+    # of one encoder and task; chance: the best constant prediction
+    "transferred": (
+        {"tuning": TEXT, "samples": INT, "draw": INT, "metric": TEXT, "value": FLOAT, "chance": FLOAT},
+        4,
+    ),
+    # of all; mixture: what the encoder learnt, for method single a task, for pretrained "none"
+    "transfer": (
+        {"model": TEXT, "task": TEXT, "mixture": TEXT, "method": TEXT, "tuning": TEXT, "samples": INT,
+         "seed": INT, "draw": INT, "metric": TEXT, "value": FLOAT, "chance": FLOAT},
+        9,
+    ),
+    # means over seeds and draws, and their difference to method tuned; source: what the encoder learnt,
+    # for method single a task of the mixture, or "mean" of them
+    "transfer_summary": (
+        {"model": TEXT, "task": TEXT, "mixture": TEXT, "method": TEXT, "source": TEXT, "tuning": TEXT,
+         "samples": INT, "metric": TEXT, "n_seeds": INT, "n_draws": INT, "value": FLOAT, "ci_low": FLOAT,
+         "ci_high": FLOAT, "difference": FLOAT, "difference_low": FLOAT, "difference_high": FLOAT,
+         "chance": FLOAT},
+        8,
     ),
     # task: whose validation text the sentence is; null for the user's own
     "probe": ({"example": INT, "text": TEXT, "task": TEXT}, 1),

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from headspec import columns, readers
+from headspec.draws import check_samples, stratified_order
 from headspec.errors import DataError, listing, nearest
 from headspec.pairs import pair
 from headspec.seeds import derive
@@ -36,6 +37,7 @@ class Prepared:
         - duplicate: dropped, same texts (up to white space) as an earlier row
         - conflicting: those of them whose label differs from the earlier row's
         - in_validation: dropped from train, same texts as a validation row
+        - in_further: dropped from train, same texts as a row of a further split
         - held_out: moved from train to validation
         - examples: rows of the table
     classes
@@ -61,9 +63,13 @@ def check(study: Study) -> None:
     for name, task in sorted(study.tasks.items(), key=lambda item: item[1].pairs_of is not None):
         try:
             if task.pairs_of in prepared:
-                prepare(name, task, study.data_seed, prepared[task.pairs_of])
+                prepared[name] = prepare(name, task, study.data_seed, prepared[task.pairs_of])
             elif task.source is not None and not task.source.startswith("hub:"):
                 prepared[name] = prepare(name, task, study.data_seed)
+                for file in task.test:
+                    unlabelled(name, task, file, prepared[name].train)
+            if name in prepared and name in study.transfer.tasks:
+                check_samples(name, _strata(task, prepared[name].train), study.transfer.samples)
         except DataError as error:
             problems.append(str(error))
     if problems:
@@ -74,8 +80,9 @@ def prepare(name: str, task: Task, seed: int, parent: Prepared | None = None) ->
     """The training and validation tables of a task.
 
     Exact duplicates are removed within each split, and training rows that also occur in validation
-    from train. Where the source has no validation split, a stratified part of train is held out.
-    Pairs (`pairs_of`) are made within each of the parent's splits, so no text is in both.
+    or in a further split from train. Where the source has no validation split, a stratified part of
+    train is held out. Pairs (`pairs_of`) are made within each of the parent's splits, so no text is
+    in both.
 
     Parameters
     ----------
@@ -124,6 +131,10 @@ def _from_source(
     classes = columns.classes(task, splits["train"]["label"])
     for split in splits:
         splits[split], counts[split] = _clean(splits[split])
+    for other in task.further:
+        seen = _normal(splits["train"]).isin(_normal(_further(name, task, other, classes)))
+        splits["train"] = splits["train"][~seen]
+        counts["train"]["in_further"] = counts["train"].get("in_further", 0) + int(seen.sum())
     train = splits["train"]
     if "validation" in splits:
         seen = _normal(train).isin(_normal(splits["validation"]))
@@ -169,6 +180,89 @@ def rows(name: str, task: Task) -> dict[str, pd.DataFrame]:
         what = "the classes of the training split"
         columns.check_known(found["validation"]["label"], classes, f"{key}.label", where, what)
     return found
+
+
+def further(
+    name: str, task: Task, other: str, seed: int, classes: list[str] | None
+) -> tuple[pd.DataFrame, dict[str, int]]:
+    """One of a task's further splits, cleaned and put into an order as its validation split is.
+
+    Parameters
+    ----------
+    other : the split's name in `task.further`
+    classes : those of the training split
+
+    Returns
+    -------
+    frame, counts : as in `Prepared`
+    """
+    frame, counts = _clean(_further(name, task, other, classes))
+    rng = np.random.default_rng(derive(seed, "further", name, other))
+    order = rng.permutation(stratified_order(_strata(task, frame), rng)[: task.validation_examples])
+    frame = frame.iloc[order].reset_index(drop=True)
+    frame.insert(0, "example", np.arange(len(order), dtype=np.int32))
+    columns.check_varied(frame["label"], task, f"tasks.{name}", f"the further split {other}, once prepared,")
+    return frame, counts | {"examples": len(frame)}
+
+
+def _further(name: str, task: Task, other: str, classes: list[str] | None) -> pd.DataFrame:
+    """The rows of a further split as `rows` gives them."""
+    key = f"tasks.{name}"
+    own, stored = _split(key, f"further.{other}", task, task.further[other])
+    found = _rows(own, key, stored)
+    if classes:
+        what = "the classes of the training split"
+        columns.check_known(found["label"], classes, f"{key}.label", readers.name_of(own, stored), what)
+    return found
+
+
+def unlabelled(name: str, task: Task, file: str, train: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
+    """The texts of a split whose predictions are written to `file`: every row, in the source's order.
+
+    Labels are not read: the hub has -1 in their place. Training rows with the same texts stay in
+    train, whose make-up would else depend on the test set; they are counted.
+
+    Returns
+    -------
+    frame : columns example (0, 1, ...), index (the source's column idx, else as example), text_a,
+        text_b (null for single texts; missing texts are empty)
+    counts : rows, and in_train, those with the texts of a row of `train`
+
+    Raises
+    ------
+    DataError
+        No such split, texts that are none, or an idx that does not number the rows.
+    """
+    key = f"tasks.{name}"
+    own, stored = _split(key, f"test.{file}", task, task.test[file])
+    where = readers.name_of(own, stored)
+    read = readers.read(own, key, stored, labelled=False).reset_index(drop=True)
+    text_a = columns.texts(read, task.text_a, f"{key}.text_a", where)
+    text_b = None if task.text_b is None else columns.texts(read, task.text_b, f"{key}.text_b", where)
+    example = np.arange(len(read), dtype=np.int32)
+    index = pd.Series(example)
+    if readers.INDEX in read:
+        index = pd.to_numeric(read[readers.INDEX], errors="coerce")
+        wrong = index.isna() | (index % 1 != 0) | index.duplicated()
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise DataError(
+                f"{key}.test.{file}: row {row + 1} of {where} has '{read[readers.INDEX][row]}' in the column "
+                f"{readers.INDEX}; expected whole numbers, each once."
+            )
+    frame = pd.DataFrame(
+        {"example": example, "index": index.astype(np.int32), "text_a": text_a, "text_b": text_b}
+    )
+    return frame, {"rows": len(frame), "in_train": int(_normal(frame).isin(_normal(train)).sum())}
+
+
+def _split(key: str, setting: str, task: Task, wanted: str) -> tuple[Task, str]:
+    """Task and split that `wanted`, the value of a setting, names; the source has it."""
+    own, stored = readers.of_subset(task, wanted)
+    known = readers.splits(own, key)
+    if stored not in known:
+        raise DataError(_no_split(f"{key}.{setting}", wanted, known))
+    return own, stored
 
 
 def _rows(task: Task, key: str, stored: str) -> pd.DataFrame:
@@ -223,16 +317,3 @@ def _held_out(name: str, task: Task, n: int) -> int:
 def _strata(task: Task, frame: pd.DataFrame) -> pd.Series:
     """What a subset keeps the shares of: the classes; nothing in a regression task."""
     return frame["label"] if task.type == "classification" else pd.Series("", index=frame.index)
-
-
-def stratified_order(labels: pd.Series, rng: np.random.Generator) -> np.ndarray:
-    """Positions 0..n-1 in a random order whose every beginning has the classes in their shares.
-
-    The i-th of a class's n_k items, in random order, comes at (i + 1/2) / n_k of the whole, so the
-    first m items hold m * n_k / n of class k up to rounding, and of a rare class none too early.
-    """
-    shuffled = rng.permutation(len(labels))
-    by_class = labels.iloc[shuffled].reset_index(drop=True)
-    groups = by_class.groupby(by_class)
-    place = (groups.cumcount() + 0.5) / groups.transform("size")
-    return shuffled[np.argsort(place.to_numpy(), kind="stable")]

@@ -208,7 +208,7 @@ class Trainer:
         return state | random_state()
 
     def restore(self, state: dict) -> None:
-        """Continue where `state` was taken."""
+        """Continue where `state` was taken; its tensors are taken over and change from here on."""
         self.model.load_state_dict(state["model"])
         self.updates.load_state_dict(state["updates"])
         self.history = list(state["history"])

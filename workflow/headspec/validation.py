@@ -15,7 +15,8 @@ from pydantic_core import ErrorDetails
 
 from headspec.errors import ConfigError, listing, nearest
 from headspec.reference import allowed, child, schema, sections
-from headspec.study import IAT, POOLED, RESERVED, Model, Section, Similarity, Study, Task
+from headspec.study import IAT, POOLED, RESERVED, Model, Section, Similarity, Study, Task, Transfer
+from headspec.submission import FILES
 
 S = TypeVar("S", bound=Section)
 
@@ -142,15 +143,21 @@ def _cross_checks(config: dict[str, Any]) -> Iterator[str]:
     models, tasks = _mapping(config, "models"), _mapping(config, "tasks")
     mixtures, groups = _mapping(config, "mixtures"), _mapping(config, "mixtures", "groups")
     typed = {name: _typed(Task, task) for name, task in tasks.items()}
-    yield from _names(models, tasks, groups)
+    further = {name: list(_mapping(tasks, name, "further")) for name in tasks}
+    yield from _names(models, tasks, groups, further)
     if "mixtures" in config and tasks:
         yield from _mixtures(mixtures, groups, list(tasks))
     yield from _similarity(
         _typed(Similarity, config.get("similarity", {})), mixtures, config.get("brain") is not None
     )
-    own = _typed(IAT, config.get("iat", {}))
+    own, transfer = _typed(IAT, config.get("iat", {})), _typed(Transfer, config.get("transfer", {}))
+    known = _mixture_tasks(mixtures, groups, list(tasks))
     if own:
-        yield from _iat(own, config.get("methods", ["tuned"]), _mixture_names(mixtures, groups, list(tasks)))
+        transferred = bool(transfer and transfer.tasks)
+        yield from _iat(own, config.get("methods", ["tuned"]), known, transferred)
+    if own and transfer:
+        yield from _transfer(transfer, own, known, typed)
+    yield from _test(typed, mixtures, groups)
     for name, model in models.items():
         if readable := _typed(Model, model):
             yield from _source(f"models.{name}", readable.source)
@@ -160,6 +167,7 @@ def _cross_checks(config: dict[str, Any]) -> Iterator[str]:
             yield from _columns(f"tasks.{name}", task)
             yield from _metrics(f"tasks.{name}", task)
             yield from _pairs_of(name, task, typed)
+            yield from _further(f"tasks.{name}", task)
 
 
 def _mapping(config: Any, *path: str) -> dict[str, Any]:
@@ -176,9 +184,12 @@ def _typed(section: type[S], value: Any) -> S | None:
         return None
 
 
-def _names(models: Iterable[str], tasks: Iterable[str], groups: Iterable[str]) -> Iterator[str]:
-    """Names become folders, also on file systems that ignore case."""
+def _names(
+    models: Iterable[str], tasks: Iterable[str], groups: Iterable[str], further: dict[str, list[str]]
+) -> Iterator[str]:
+    """Names become folders, also on file systems that ignore case, and rows of tables."""
     keys = {"models.": models, "tasks.": tasks, "mixtures.groups.": groups}
+    keys |= {f"tasks.{task}.further.": names for task, names in further.items()}
     taken: dict[tuple[bool, str], str] = {}
     for section, names in keys.items():
         for name in names:
@@ -190,9 +201,10 @@ def _names(models: Iterable[str], tasks: Iterable[str], groups: Iterable[str]) -
     for name in models:
         if name.lower() == POOLED:
             yield f"models.{name}: tables use this name for all models together; expected another name."
-    for name in tasks:
-        if name.lower() in RESERVED:
-            yield f"tasks.{name}: tables use this name otherwise; expected none of {listing(RESERVED)}."
+    for section, name in [(section, name) for section, names in keys.items() for name in names]:
+        if section.startswith("tasks.") and name.lower() in RESERVED:
+            known = listing(RESERVED)
+            yield f"{section}{name}: tables use this name otherwise; expected none of {known}."
 
 
 def _mixtures(mixtures: dict[str, Any], groups: dict[str, Any], tasks: list[str]) -> Iterator[str]:
@@ -231,13 +243,18 @@ def _similarity(similarity: Similarity | None, mixtures: dict[str, Any], brain: 
         yield "brain: nothing asks for it, expected 'cnm' in similarity.measures."
 
 
-def _mixture_names(mixtures: dict[str, Any], groups: dict[str, Any], tasks: list[str]) -> list[str]:
+def _mixture_tasks(
+    mixtures: dict[str, Any], groups: dict[str, Any], tasks: list[str]
+) -> dict[str, list[str]]:
+    """Mixture name: its tasks, as far as they can be read."""
     pairs = mixtures.get("pairs")
     named = [t for t in tasks if t in map(str, pairs)] if isinstance(pairs, list) else []
-    return ["+".join(pair) for pair in itertools.combinations(named, 2)] + list(groups)
+    found = {"+".join(pair): list(pair) for pair in itertools.combinations(named, 2)}
+    lists = {name: list(map(str, group)) for name, group in groups.items() if isinstance(group, list)}
+    return found | dict.fromkeys(groups, []) | lists
 
 
-def _iat(own: IAT, methods: Any, mixtures: list[str]) -> Iterator[str]:
+def _iat(own: IAT, methods: Any, mixtures: Iterable[str], transferred: bool) -> Iterator[str]:
     methods = methods if isinstance(methods, list) else []
     for i, name in enumerate(own.mixtures):
         if name not in mixtures:
@@ -245,12 +262,51 @@ def _iat(own: IAT, methods: Any, mixtures: list[str]) -> Iterator[str]:
             yield f"iat.mixtures.{i}: no mixture '{name}'; {known}"
     if own.mixtures and "tuned" not in methods:
         yield f"methods: got {listing(methods)}, expected 'tuned' too, from whose runs iat goes on."
-    if "iat" in methods and not own.mixtures:
+    if "iat" in methods and not own.mixtures and not transferred:
         yield "iat.mixtures: nothing to train, expected a mixture, because methods has 'iat'."
     deltas = {"iat.delta": own.delta} | {f"iat.deltas.{i}": delta for i, delta in enumerate(own.deltas)}
     for key, delta in deltas.items():
         if own.mixtures and delta > own.reserve:
             yield f"{key}: got {delta:g}, expected at most iat.reserve, {own.reserve:g}; or a larger reserve."
+
+
+def _transfer(
+    transfer: Transfer, iat: IAT, mixtures: dict[str, list[str]], tasks: dict[str, Task | None]
+) -> Iterator[str]:
+    for i, name in enumerate(transfer.tasks):
+        if name not in tasks:
+            known = f"there are {listing(tasks)}.{nearest(name, tasks)}"
+            yield f"transfer.tasks.{i}: no task '{name}'; {known}"
+        elif leak := _leak(name, iat.mixtures, mixtures, tasks):
+            yield f"transfer.tasks.{i}: got '{name}', {leak}; expected a task that no encoder has seen."
+    if not transfer.tasks:
+        return
+    for i, method in enumerate(transfer.methods):
+        control = method.removeprefix("iat-")
+        if method == "pretrained":
+            continue
+        if not iat.mixtures:
+            yield f"transfer.methods.{i}: got '{method}', expected a mixture under iat.mixtures to train on."
+        elif method not in ("single", "tuned", "iat") and control not in iat.controls:
+            yield f"transfer.methods.{i}: got '{method}', expected '{control}' in iat.controls, to train it."
+
+
+def _leak(
+    name: str, trained: list[str], mixtures: dict[str, list[str]], tasks: dict[str, Task | None]
+) -> str:
+    """How the texts of a task came into one of the `trained` mixtures; empty where they did not."""
+
+    def texts(task: str) -> str:
+        own = tasks.get(task)
+        return own.pairs_of if own and own.pairs_of else task
+
+    for mixture in trained:
+        for member in mixtures.get(mixture, []):
+            if member == name:
+                return f"a task of '{mixture}' in iat.mixtures"
+            if texts(member) == texts(name):
+                return f"which has the texts of '{member}', a task of '{mixture}' in iat.mixtures"
+    return ""
 
 
 def _source(key: str, source: str | None) -> Iterator[str]:
@@ -293,6 +349,38 @@ def _metrics(key: str, task: Task) -> Iterator[str]:
     elif len(classes) > 2 and "f1" in task.all_metrics:
         i = task.all_metrics.index("f1")
         yield f"{key}.metrics.{i}: got 'f1' for {len(classes)} classes, expected accuracy or matthews."
+
+
+def _further(key: str, task: Task) -> Iterator[str]:
+    own = {"train_split": task.train_split, "validation_split": task.validation_split}
+    for name, split in task.further.items():
+        for which, used in own.items():
+            if split == used:
+                yield f"{key}.further.{name}: got '{split}', the {which}; expected another split."
+
+
+def _test(tasks: dict[str, Task | None], mixtures: dict[str, Any], groups: dict[str, Any]) -> Iterator[str]:
+    tested = {name: task for name, task in tasks.items() if task and task.test and not task.pairs_of}
+    taken: dict[str, str] = {}
+    for name, task in tested.items():
+        for file in task.test:
+            key = f"tasks.{name}.test.{file}"
+            if file not in FILES:
+                yield f"{key}: no file of the server; there are {listing(FILES)}.{nearest(file, FILES)}"
+            elif file in taken:
+                yield f"{key}: the same as {taken[file]}; expected every file once."
+            else:
+                taken[file] = key
+                classes = list(dict.fromkeys(task.labels.values())) if task.labels else None
+                if problem := FILES[file].problem(task.type, classes):
+                    yield f"tasks.{name}.{problem}, because {file} is written from it."
+    lists = [*groups.values(), mixtures.get("pairs")]
+    sets = [set(map(str, members)) for members in lists if isinstance(members, list)]
+    if tested and not any(set(tested) <= members for members in sets):
+        yield (
+            f"mixtures: none has all tasks with test, {listing(tested)}; expected a group of them, whose "
+            "models prediction files are written from."
+        )
 
 
 def _pairs_of(name: str, task: Task, tasks: dict[str, Task | None]) -> Iterator[str]:

@@ -11,7 +11,17 @@ from snakemake.exceptions import WorkflowError
 LIBRARY = Path(workflow.current_basedir).parent
 sys.path.insert(0, str(LIBRARY))
 
-from headspec import architectures, devices, probe, readers, sources, tasks, validation
+from headspec import (
+    architectures,
+    devices,
+    grid,
+    probe,
+    readers,
+    sources,
+    submission,
+    tasks,
+    validation,
+)
 from headspec.brain import experiment
 from headspec.errors import HeadspecError
 from headspec.study import MEASURED_BY, Study, plain
@@ -28,7 +38,13 @@ def checked(config: dict) -> Study:
             for path in workflow.configfiles + list(workflow.overwrite_configfiles):
                 validation.strict_yaml(path)
             problems = []
-            for check in (architectures.check, tasks.check, probe.check, experiment.check):
+            for check in (
+                architectures.check,
+                grid.check,
+                tasks.check,
+                probe.check,
+                experiment.check,
+            ):
                 try:
                     check(study)
                 except HeadspecError as error:
@@ -53,6 +69,8 @@ BASES = dict.fromkeys(variant.base for variant in STUDY.variants)
 RETRAINED = [method for method in VARIANTS if method not in BASES]
 MIXED = [run for run in STUDY.runs if run.method != "single"]
 TASK_METRICS = {name: task.all_metrics for name, task in STUDY.tasks.items()}
+TASK_METRICS |= {name: task.all_metrics for task in STUDY.tasks.values() for name in task.further}
+TEST_FILES = submission.written([file for task in STUDY.tasks.values() for file in task.test])
 COMPARED = list(STUDY.in_order(STUDY.mixtures.pairs))  # the tasks whose similarity is measured
 PARADIGMS = {task: STUDY.tasks[task].paradigm for task in COMPARED}
 
@@ -83,8 +101,16 @@ def settings(section: str, *keys: str) -> dict:
 
 
 def task_settings(wildcards) -> dict:
-    """What the config says of a task's data."""
-    return plain(STUDY.tasks[wildcards.task].model_dump(exclude={"metrics"}))
+    """What the config says of a task's training and validation data."""
+    return plain(STUDY.tasks[wildcards.task].model_dump(exclude={"metrics", "test"}))
+
+
+def split_settings(wildcards) -> dict:
+    """What the config says of a task's data and one more split."""
+    task = STUDY.tasks[wildcards.task]
+    stored = getattr(task, wildcards.kind)[wildcards.name]
+    values = plain(task.model_dump(exclude={"metrics", "further", "test"}))
+    return values | {wildcards.kind: {wildcards.name: stored}}
 
 
 def source_files(wildcards) -> list:
@@ -95,6 +121,44 @@ def source_files(wildcards) -> list:
             result("data", task.pairs_of, f"{split}.parquet") for split in ("train", "validation")
         ]
     return [os.path.relpath(path) for path in readers.files(task)]
+
+
+def split_files(wildcards) -> list:
+    """The local files that one more split of a task is made of."""
+    task = STUDY.tasks[wildcards.task]
+    wanted = getattr(task, wildcards.kind)[wildcards.name]
+    return [os.path.relpath(path) for path in readers.files(task, wanted)]
+
+
+def more_names(kind: str, mixture: str) -> dict:
+    """Further splits, or files of test sets, of a mixture's tasks (`kind`): their task, in order."""
+    return {name: task for task in MIXTURES[mixture] for name in getattr(STUDY.tasks[task], kind)}
+
+
+def more_splits(kind: str, folder: str):
+    """Input function: the further splits, or test sets, of a run's tasks, in order."""
+
+    def of(wildcards) -> list:
+        names = more_names(kind, wildcards.mixture)
+        return [
+            result(folder.format(**wildcards), task, kind, f"{name}.parquet")
+            for name, task in names.items()
+        ]
+
+    return of
+
+
+def predicted(wildcards) -> list:
+    """Input function: predictions for test sets, of a mixture's run or of its tasks' own."""
+    if wildcards.method == "single":
+        mixtures = dict.fromkeys(more_names("test", wildcards.mixture).values())
+    else:
+        mixtures = [wildcards.mixture]
+    method = f"{wildcards.method}/seed{wildcards.seed}"
+    return [
+        result("runs", wildcards.model, mixture, method, "submission.parquet")
+        for mixture in mixtures
+    ]
 
 
 def parts(wildcards, attempt: int) -> int:

@@ -5,6 +5,8 @@
 localrules:
     data,
     encode,
+    split,
+    encode_split,
 
 
 rule data:
@@ -63,3 +65,50 @@ rule encode:
         "Tokens of task {wildcards.task} for {wildcards.model}"
     script:
         "../scripts/encode.py"
+
+
+# a split beside training and validation: kind is `further`, labelled, or `test`
+rule split:
+    input:
+        split_files,
+        train=rules.data.output.train,
+    output:
+        result("data/{task}/{kind}/{name}.parquet"),
+    log:
+        log("data/{task}/{kind}/{name}"),
+    wildcard_constraints:
+        task=any_of(STUDY.tasks),
+        kind="further|test",
+        name="[^/]+",
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        study=STUDY.study,
+        task=split_settings,
+        version=source_version,
+        seed=STUDY.data_seed,
+        code=code("split.py"),
+    message:
+        "Reading {wildcards.name} of task {wildcards.task}"
+    script:
+        "../scripts/split.py"
+
+
+use rule encode as encode_split with:
+    input:
+        rules.split.output,
+    output:
+        result("encoded/{model}/{task}/{kind}/{name}.parquet"),
+    log:
+        log("encode/{model}/{task}/{kind}/{name}"),
+    wildcard_constraints:
+        model=any_of(STUDY.models),
+        task=any_of(STUDY.tasks),
+        kind="further|test",
+        name="[^/]+",
+    message:
+        "Tokens of {wildcards.name} of task {wildcards.task} for {wildcards.model}"

@@ -24,9 +24,6 @@ use rule train as train_and_keep with:
         code=code("train.py"),
 
 
-ruleorder: train_and_keep > train
-
-
 rule branch:
     input:
         trunk=rules.train_and_keep.output.trunk,
@@ -114,6 +111,7 @@ rule evaluate:
         model=result(RUN, "model/model.safetensors"),
         heads=result(RUN, "model/heads.json"),
         encoded=encoded("validation"),
+        further=more_splits("further", "encoded/{model}"),
     output:
         result(RUN, "evaluation.parquet"),
     log:
@@ -129,6 +127,7 @@ rule evaluate:
     params:
         study=STUDY.study,
         tasks=run_tasks,
+        further=lambda wildcards: more_names("further", wildcards.mixture),
         precision=STUDY.precision,
         code=code("evaluate.py"),
     message:
@@ -160,9 +159,3 @@ rule iat_scores:
         "Scores of every way of training in {params.study}"
     script:
         "../scripts/iat_scores.py"
-
-
-# what the sections `iat` and `transfer` of the config describe
-rule iat:
-    input:
-        rules.iat_scores.output if STUDY.iat.mixtures else [],

@@ -1,10 +1,12 @@
-"""Evaluate one run: model and encoded validation sets -> predictions without pruning."""
+"""Evaluate one run: model, encoded validation sets and further splits -> predictions without pruning."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
+
+import pandas as pd
 
 from headspec import devices, tables
 from headspec.batching import Examples
@@ -18,8 +20,16 @@ with stage(snakemake.log[0], "evaluate {model}/{mixture}/{method}/seed{seed}".fo
     paths = snakemake.input.encoded
     examples = {t: Examples(tables.read(p)) for t, p in zip(params.tasks, paths, strict=True)}
     model = MultiTask.load(Path(snakemake.input.model).parent)
-    frame = evaluation_table(model, examples, device)
+    frames = [evaluation_table(model, examples, device)]
+    for (name, task), path in zip(params.further.items(), snakemake.input.further, strict=True):
+        own = evaluation_table(model, {task: Examples(tables.read(path))}, device)
+        frames.append(own.assign(task=name))
+    frame = pd.concat(frames)
     footer = tables.provenance(
-        params.study, [params.tasks], device=device.name, precision=device.precision, seed=int(wildcards.seed)
+        params.study,
+        [params.tasks, params.further],
+        device=device.name,
+        precision=device.precision,
+        seed=int(wildcards.seed),
     )
     tables.write(snakemake.output[0], "evaluation", frame, footer)

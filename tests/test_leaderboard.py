@@ -1,0 +1,42 @@
+"""The mean of GLUE's table, against published ones."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from headspec.leaderboard import leaderboard_mean
+
+#: BERT-base on the test server, Devlin et al. 2019, table 1; their mean is 79.6
+BERT_BASE = {
+    "MNLI-m": 84.6, "MNLI-mm": 83.4, "QQP": 71.2, "QNLI": 90.5, "SST-2": 93.5, "CoLA": 52.1, "STS-B": 85.8,
+    "MRPC": 88.9, "RTE": 66.4,
+}  # fmt: skip
+#: +IAT, Li et al. 2023: CoLA, MRPC, QNLI, QQP, RTE, SST-2, STS-B, and the mean of nine
+IAT = {
+    "bert-base": ([51.6, 87.6, 90.6, 71.2, 76.8, 94.1, 86.2], 80.6),
+    "roberta-base": ([59.9, 90.9, 92.4, 71.8, 80.5, 95.4, 87.1], 83.5),
+    "deberta-base": ([67.2, 90.9, 93.8, 74.0, 86.9, 95.8, 89.7], 86.4),
+}
+
+
+def table(values: dict[str, float]) -> pd.DataFrame:
+    return pd.DataFrame([(task, "metric", value) for task, value in values.items()],
+                        columns=["task", "metric", "value"])  # fmt: skip
+
+
+def test_bert_base_of_its_paper():
+    assert leaderboard_mean(table(BERT_BASE)) == pytest.approx(79.6, abs=0.05)
+
+
+def test_metrics_count_within_their_task():
+    rows = [("mrpc", "f1", 0.9), ("mrpc", "accuracy", 0.7), ("cola", "matthews", 0.4)]
+    values = pd.DataFrame(rows, columns=["task", "metric", "value"])
+    assert leaderboard_mean(values) == pytest.approx((0.8 + 0.4) / 2)
+    assert leaderboard_mean(values.sample(frac=1, random_state=0)) == pytest.approx(0.6)
+
+
+def test_two_runs_have_no_mean():
+    two = pd.concat([table(BERT_BASE)] * 2)
+    with pytest.raises(ValueError, match="twice"):
+        leaderboard_mean(two)

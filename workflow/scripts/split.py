@@ -1,0 +1,26 @@
+"""One more split of a task, labelled or not: source -> data table."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables, tasks
+from headspec.progress import log, stage
+from headspec.study import Task
+
+wildcards, params = snakemake.wildcards, snakemake.params
+with stage(snakemake.log[0], f"data {wildcards.task} {wildcards.name}"):
+    task, classes = Task(**params.task), tables.footer(snakemake.input.train)["classes"]
+    if wildcards.kind == "further":
+        frame, counts = tasks.further(wildcards.task, task, wildcards.name, params.seed, classes)
+    else:
+        train = tables.read(snakemake.input.train)
+        frame, counts = tasks.unlabelled(wildcards.task, task, wildcards.name, train)
+    footer = tables.provenance(
+        params.study, [params.task, params.seed, params.version],
+        classes=classes, counts=counts, source_version=params.version,
+    )  # fmt: skip
+    table = "data" if wildcards.kind == "further" else "unlabelled"
+    tables.write(snakemake.output[0], table, frame, footer)
+    log.info("%s", ", ".join(f"{n} {what}" for what, n in counts.items()))
