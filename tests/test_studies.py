@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 from headspec.study import Study
+from headspec.submission import FILES
 from headspec.validation import load, strict_yaml
 from studies import ROOT, Folder
 
@@ -65,6 +66,45 @@ def test_the_paper_study_is_planned(folder):
     messages = [m for m in plan.messages if m.startswith("Training")]
     assert "Training bert-large on ag-pair-and-qnli, frozen, seed 2" in messages
     assert "Training gpt on mnli+qqp, tuned, seed 0" in messages and len(set(messages)) == runs
+
+
+EIGHT = {"cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte"}
+
+
+def test_the_glue_study_is_the_papers():
+    """Five models, eight training sets, nine scored tasks; every file of the test server once."""
+    glue, paper = study("glue"), study("paper")
+    assert len(glue.models) == 5 and all(paper.models[name] == m for name, m in glue.models.items())
+    assert {name: set(tasks) for name, tasks in glue.mixture_tasks.items()} == {"glue": EIGHT}
+    sources = [section.source for section in [*glue.models.values(), *glue.tasks.values()]]
+    assert all(re.fullmatch(r"hub:.+@[0-9a-f]{40}", source) for source in sources)
+    metrics = {name: set(glue.tasks[name].all_metrics) for name in EIGHT}
+    both = {"f1", "accuracy"}
+    assert metrics == dict.fromkeys(EIGHT, {"accuracy"}) | {
+        "cola": {"matthews"}, "mrpc": both, "qqp": both, "stsb": {"pearson", "spearman"},
+    }  # fmt: skip
+    assert [glue.tasks[name].further for name in EIGHT if glue.tasks[name].further] == [
+        {"mnli-mm": "validation_mismatched"}
+    ]
+    assert sorted([file for task in glue.tasks.values() for file in task.test] + ["WNLI"]) == sorted(FILES)
+    assert glue.submissions == [("glue", "tuned"), ("glue", "iat"), ("glue", "single")]
+    assert (glue.iat.alpha, glue.iat.delta) == (0.3, 0.1)
+    assert {variant.sampling for variant in glue.variants} == {"proportional", "sqrt", "annealed"}
+    training = glue.training.model_copy(update={"frozen": paper.training.frozen})
+    assert training == paper.training and glue.importance == paper.importance
+
+
+@pytest.mark.slow
+def test_the_glue_study_is_planned(folder):
+    """Without a network: tables of IAT, and prediction files of five models, three methods and seeds."""
+    plan = folder.plan("--configfile", "workflow/studies/glue.yaml", "iat", "submission")
+    models, seeds, variants = 5, 3, len(study("glue").variants)
+    runs = models * seeds * (variants + len(EIGHT))
+    assert plan.rules["evaluate"] == runs and plan.rules["iat_scores"] == 1
+    assert plan.rules["data"] == len(EIGHT) and plan.rules["split"] == 1 + 10
+    assert plan.rules["encode_split"] == models * 11
+    assert plan.rules["predict"] == models * seeds * (2 + len(EIGHT))
+    assert plan.rules["prediction_files"] == models * seeds * 3
 
 
 @pytest.mark.slow
