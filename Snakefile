@@ -16,6 +16,7 @@ include: "workflow/rules/dissociation.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/similarity.smk"
 include: "workflow/rules/correlation.smk"
+include: "workflow/rules/transfer.smk"
 include: "workflow/rules/iat.smk"
 
 

@@ -166,3 +166,5 @@ rule iat_scores:
 rule iat:
     input:
         rules.iat_scores.output if STUDY.iat.mixtures else [],
+        rules.transfer_scores.output if STUDY.transfer.tasks else [],
+        transfer_figures(),
