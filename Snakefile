@@ -16,6 +16,7 @@ include: "workflow/rules/dissociation.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/similarity.smk"
 include: "workflow/rules/correlation.smk"
+include: "workflow/rules/transfer.smk"
 include: "workflow/rules/iat.smk"
 include: "workflow/rules/iat_figures.smk"
 include: "workflow/rules/submission.smk"
@@ -41,6 +42,8 @@ rule iat:
         rules.iat_dissociation.output if STUDY.iat.mixtures else [],
         rules.specialization.output if STUDY.iat.mixtures else [],
         iat_figures(),
+        rules.transfer_scores.output if STUDY.transfer.tasks else [],
+        transfer_figures(),
 
 
 rule all:

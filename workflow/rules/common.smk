@@ -240,6 +240,15 @@ def variant_settings(wildcards) -> dict:
     return {key: values[key] for key in ("heads", "alpha")}
 
 
+def source_model(wildcards) -> list:
+    """Input function: the run whose encoder is transferred; nothing, for the unchanged one."""
+    if wildcards.method == "pretrained":
+        return []
+    folder = f"{wildcards.model}/{wildcards.mixture}/{wildcards.method}/seed{wildcards.seed}"
+    names = ("model.safetensors", "config.json", "heads.json")
+    return [result("runs", folder, "model", name) for name in names]
+
+
 def of_seeds(name: str):
     """Input function: a table of each seed's run of a model, mixture and method."""
 
@@ -329,6 +338,12 @@ def iat_figures() -> list:
         for mixture in STUDY.iat.mixtures
         for path in figure(f"{kind}.{model}.{mixture}")
     ]
+
+
+def transfer_figures() -> list:
+    """Every figure of few-shot transfer."""
+    names = [f"transfer.{model}.{task}" for model in STUDY.models for task in STUDY.transfer.tasks]
+    return [path for name in names for path in figure(name)]
 
 
 def lock_folder() -> None:
