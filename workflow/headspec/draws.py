@@ -1,25 +1,17 @@
-"""Random orders of examples that keep the shares of classes, and draws of a few examples from them."""
+"""Draws of a few training examples, for transfer."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
 from headspec.errors import DataError
 from headspec.seeds import derive
-
-
-def stratified_order(labels: pd.Series, rng: np.random.Generator) -> np.ndarray:
-    """Positions 0..n-1 in a random order whose every beginning has the classes in their shares.
-
-    The i-th of a class's n_k items, in random order, comes at (i + 1/2) / n_k of the whole, so the
-    first m items hold m * n_k / n of class k up to rounding, and of a rare class none too early.
-    """
-    shuffled = rng.permutation(len(labels))
-    by_class = labels.iloc[shuffled].reset_index(drop=True)
-    groups = by_class.groupby(by_class)
-    place = (groups.cumcount() + 0.5) / groups.transform("size")
-    return shuffled[np.argsort(place.to_numpy(), kind="stable")]
+from headspec.strata import stratified_order
+from headspec.study import Study
+from headspec.tasks import Prepared
 
 
 def few_shot(name: str, labels: pd.Series, samples: list[int], draws: int, seed: int) -> pd.DataFrame:
@@ -53,6 +45,26 @@ def few_shot(name: str, labels: pd.Series, samples: list[int], draws: int, seed:
         order = np.concatenate([order[first], order[~first]])[: max(samples)]
         frames.append(pd.DataFrame({"draw": draw, "place": range(len(order)), "example": order}))
     return pd.concat(frames, ignore_index=True)
+
+
+def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
+    """Refuse, with one DataError for all of them, transfer tasks with too few examples for the samples."""
+    problems = []
+    for name in study.transfer.tasks:
+        if name in prepared:
+            try:
+                check_samples(
+                    name, strata(prepared[name].train, prepared[name].classes), study.transfer.samples
+                )
+            except DataError as error:
+                problems.append(str(error))
+    if problems:
+        raise DataError("\n".join(problems))
+
+
+def strata(train: pd.DataFrame, classes: list[str] | None) -> pd.Series:
+    """What a draw keeps the shares of: the classes; nothing in a regression task, which has none."""
+    return train["label"] if classes else pd.Series("", index=train.index)
 
 
 def check_samples(name: str, labels: pd.Series, samples: list[int]) -> None:

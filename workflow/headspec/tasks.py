@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from headspec import columns, readers
-from headspec.draws import check_samples, stratified_order
 from headspec.errors import DataError, listing, nearest
 from headspec.pairs import pair
 from headspec.seeds import derive
+from headspec.strata import stratified_order
 from headspec.study import Study, Task
 
 HELD_OUT = 0.1  # fraction of a source without a validation split that becomes one
@@ -50,8 +50,12 @@ class Prepared:
     classes: list[str] | None
 
 
-def check(study: Study) -> None:
+def check(study: Study) -> dict[str, Prepared]:
     """Prepare every task that needs no network, so that no job starts on data that will not do.
+
+    Returns
+    -------
+    prepared : name: the task, of those
 
     Raises
     ------
@@ -68,12 +72,11 @@ def check(study: Study) -> None:
                 prepared[name] = prepare(name, task, study.data_seed)
                 for file in task.test:
                     unlabelled(name, task, file, prepared[name].train)
-            if name in prepared and name in study.transfer.tasks:
-                check_samples(name, _strata(task, prepared[name].train), study.transfer.samples)
         except DataError as error:
             problems.append(str(error))
     if problems:
         raise DataError("\n".join(problems))
+    return prepared
 
 
 def prepare(name: str, task: Task, seed: int, parent: Prepared | None = None) -> Prepared:

@@ -14,6 +14,7 @@ sys.path.insert(0, str(LIBRARY))
 from headspec import (
     architectures,
     devices,
+    draws,
     grid,
     probe,
     readers,
@@ -38,10 +39,12 @@ def checked(config: dict) -> Study:
             for path in workflow.configfiles + list(workflow.overwrite_configfiles):
                 validation.strict_yaml(path)
             problems = []
+            prepared = {}
             for check in (
                 architectures.check,
                 grid.check,
-                tasks.check,
+                lambda study: prepared.update(tasks.check(study)),
+                lambda study: draws.check(study, prepared),
                 probe.check,
                 experiment.check,
             ):
