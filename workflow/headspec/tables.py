@@ -85,7 +85,8 @@ SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
         7,
     ),
     # against: what a method is compared with, null for plain training; task and metric "mean": the mean over
-    # tasks of the mean over metrics; ci: over seeds and examples; seed_low, seed_high: Student's t over seeds, null with one
+    # tasks of the mean over metrics; ci: over seeds and examples; seed_low, seed_high: Student's t over
+    # seeds, null with one
     "improvement": (
         {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "against": TEXT,
          "sampling": TEXT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT, "n_seeds": INT, "value": FLOAT,
