@@ -119,7 +119,7 @@ def compare(
     rng = np.random.default_rng(derive(seed, "seeds"))
     share = bootstrap_counts(n_seeds, resamples, rng) / n_seeds
     samples, nulls = {}, {}
-    for task in method | base:
+    for task in dict.fromkeys([*method, *base]):
         if task not in method or task not in base:
             there, lacking = (method, base) if task in method else (base, method)
             path = next(iter(lacking.values())).run.path

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from headspec.comparison import MEAN, compare, over_seeds, predicted
 from headspec.metrics import score
@@ -13,6 +15,8 @@ from headspec.resampling import holm, interval, p_value
 from headspec.seeds import derive
 from headspec.study import Run, Variant
 from headspec.tables import SCHEMAS
+
+Floats = NDArray[np.float64]
 
 #: the method of a task's run of its own
 SINGLE = "single"
@@ -124,7 +128,7 @@ def improvement(
     """
     mixtures = {run.mixture: run.tasks for run in runs if run.method != SINGLE}
     others = against(variants)
-    distributions = {}
+    distributions: dict[tuple[str, ...], tuple[Floats, Floats]] = {}
     for model, mixture in dict.fromkeys((run.model, mixture) for run in runs for mixture in mixtures):
         found = {}
         for method in (variants[0].method, *others):

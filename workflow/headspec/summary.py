@@ -33,16 +33,16 @@ p          Mantel test: the same under other names of the tasks; with three task
 
 
 IMPROVED = """\
-MTL        plain multi-task training; values are means over tasks and their metrics, in points
-difference to MTL, or to MTL with the same sampling of tasks; interval over seeds and examples
-p          permutation test: do these trained models differ on other examples? Holm-corrected over the
-           methods; of other seeds it says nothing
-seeds      Student's t interval of the mean over seeds, wide because seeds are few"""
+MTL        plain multi-task training; % and differences are of means over tasks and their metrics
+diff.      to MTL, or to MTL with the same sampling of tasks; interval over seeds and examples
+p          permutation test whether these models differ on other examples, Holm-corrected over the
+           methods; it says nothing of other seeds
+seeds      Student's t interval over seeds, wide where seeds are few"""
 
 
 SPECIALIZED = f"""\
 D          of the heads that matter in each model, scored anew after IAT; means over seeds
-after-bef. their difference, with its interval over the same seeds and examples
+diff.      after less before, with its interval over the same seeds and examples
 {FLOOR}          before or after, a pruned model is no better than chance, so D means little"""
 
 
@@ -116,7 +116,7 @@ def _improvements(improvement: pd.DataFrame) -> list[str]:
 def _specializations(specialization: pd.DataFrame) -> list[str]:
     """A line for every task of every mixture, the mean last."""
     lines = ["", "", "Dissociation before and after IAT"]
-    cells = ["bef. %", "aft. %", f"{'after-bef.':>9}  {'[low,   high]'}", "seeds"]
+    cells = ["bef. %", "aft. %", f"{'diff.':>6}  {'[  low,   high]'}", "seeds"]
     for (model, mixture), part in specialization.groupby(["model", "mixture"]):
         lines += ["", f"{model}, {mixture}", _line("  task", cells, 6)]
         for _, row in part.sort_values("task", key=lambda task: task == MEAN, kind="stable").iterrows():

@@ -23,8 +23,8 @@ def draw(improvement: pd.DataFrame) -> Figure:
     means = improvement[swept & (improvement["task"] == MEAN)]
     alphas, deltas = (np.sort(means[name].unique()) for name in ("alpha", "delta"))
     values = np.full((len(deltas), len(alphas)), np.nan)
-    size = (0.95 * len(alphas) + 1.1, 0.45 * len(deltas) + 0.75)
-    figure = Figure(figsize=(max(2.6, size[0]), size[1]), layout="constrained")
+    size = (0.85 * len(alphas) + 1.1, 0.42 * len(deltas) + 0.8)
+    figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots()
     for _, row in means.iterrows():
         y, x = np.searchsorted(deltas, row["delta"]), np.searchsorted(alphas, row["alpha"])
@@ -43,7 +43,7 @@ def draw(improvement: pd.DataFrame) -> Figure:
     axes.set_ylim(-0.5, len(deltas) - 0.5)  # upwards
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    axes.set_xlabel("heads that a task owns: alpha (%)")
-    axes.set_ylabel("end of training: delta (%)")
-    figure.colorbar(image, ax=axes, aspect=14, pad=0.02).set_label("to MTL, mean (points)")
+    axes.set_xlabel("alpha (% of heads)")
+    axes.set_ylabel("delta (%)")
+    figure.colorbar(image, ax=axes, aspect=14, pad=0.02).set_label("points")
     return figure

@@ -58,15 +58,14 @@ def shown(improvement: pd.DataFrame) -> pd.DataFrame:
     means = improvement[(improvement["task"] == MEAN) & improvement["against"].notna()]
     swept = (means["heads"] == "top") & (means["against"] == "tuned") & (means["method"] != "iat")
     means = means[~swept]
-    rank = means["heads"].map({heads: rank for rank, heads in enumerate(HEADS)}).fillna(len(HEADS))
-    order = pd.DataFrame(
-        {
-            "with": means["heads"].isna(),
-            "alone": means["method"] == "single",
-            "to": means["against"] != "tuned",
-        }
-    ).assign(rank=rank)
-    return means.loc[order.sort_values(list(order), kind="stable").index]
+    heads, rows = list(HEADS), means.to_dict("index")
+
+    def place(index: Any) -> tuple:
+        row = rows[index]
+        rank = len(heads) if pd.isna(row["heads"]) else heads.index(row["heads"])
+        return rank == len(heads), row["method"] == "single", row["against"] != "tuned", rank
+
+    return means.loc[sorted(rows, key=place)]
 
 
 @styled
@@ -83,8 +82,8 @@ def draw(improvement: pd.DataFrame, seeds: pd.DataFrame, metrics: Mapping[str, s
     metrics : task: its main metric, the one that is shown; in the order of the rows
     """
     methods = shown(improvement)
-    kept = improvement["metric"] == improvement["task"].map({**metrics, MEAN: MEAN})
-    improvement = improvement[kept]
+    of_task = {**metrics, MEAN: MEAN}
+    improvement, seeds = (t[t["metric"] == t["task"].map(of_task)] for t in (improvement, seeds))
     tasks = [MEAN, *(task for task in metrics if task in set(improvement["task"]))]
     of_base = improvement[improvement["against"].isna()].set_index("task")["value"]
     labels = [f"{MEAN} {number(100 * of_base[MEAN], 1)}"] + [
@@ -100,10 +99,7 @@ def draw(improvement: pd.DataFrame, seeds: pd.DataFrame, metrics: Mapping[str, s
     for axes, (_, method) in zip(panels, methods.iterrows(), strict=False):
         axes.sharex(firsts.setdefault(pd.isna(method["heads"]), axes))
         own = improvement[improvement["method"] == method["method"]].set_index("task").loc[tasks]
-        dots = seeds[
-            (seeds["method"] == method["method"])
-            & (seeds["metric"] == seeds["task"].map({**metrics, MEAN: MEAN}))
-        ]
+        dots = seeds[seeds["method"] == method["method"]]
         _draw_rows(axes, own, dots, tasks)
         axes.set_title(title(method))
         axes.set_xlabel("difference (points)")

@@ -72,8 +72,9 @@ def _draw_differences(axes: Axes, found: pd.DataFrame, seeds: pd.DataFrame, rows
     """Mean and interval of the differences, and those of single seeds."""
     ys = np.arange(len(rows))
     axes.hlines(ys, 100 * found["ci_low"], 100 * found["ci_high"], color="black", label="interval")
-    mean = {"marker": "D", "linestyle": "none", "color": "black", "zorder": 4}
+    mean: dict[str, Any] = {"marker": "D", "linestyle": "none", "color": "black", "zorder": 4}
     axes.plot(100 * found["difference"], ys, label="mean over seeds", **mean)
-    for _, values in (seeds.loc["iat"] - seeds.loc["tuned"]).iterrows():
-        axes.plot(100 * values[list(rows)], ys + 0.24, **DOT)
+    method, values = seeds.index.get_level_values("method"), seeds[list(rows)].to_numpy()
+    for differences in values[method == "iat"] - values[method == "tuned"]:
+        axes.plot(100 * differences, ys + 0.24, **DOT)
     axes.margins(x=0.08)
