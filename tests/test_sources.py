@@ -18,7 +18,7 @@ MODULES = sorted(sources.LIBRARY.rglob("*.py"))
 MODEL_STAGES = {
     "branch.py", "retrain.py", "evaluate.py",
     "encode.py", "train.py", "importance.py", "prune.py", "encode_texts.py", "text_embedding.py",
-    "representations.py", "sensitivity.py",
+    "representations.py", "sensitivity.py", "transfer.py",
 }  # fmt: skip
 
 

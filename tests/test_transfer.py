@@ -35,10 +35,10 @@ SETTINGS = Transfer(samples=[4, 16], draws=2, steps=12, batch_size=8)
 
 
 def data(n: int, seed: int, scores: bool = False) -> pd.DataFrame:
-    """Token sequences whose label follows from the first token."""
+    """Token sequences whose label follows from the first token, one of ten."""
     rng = np.random.default_rng(seed)
-    ids = [rng.integers(10, 90, rng.integers(4, 9)).tolist() for _ in range(n)]
-    label = [i[0] / 10 if scores else float(i[0] > 49) for i in ids]
+    ids = [[rng.integers(1, 11) * 8, *rng.integers(10, 90, rng.integers(3, 8))] for _ in range(n)]
+    label = [i[0] / 10 if scores else float(i[0] > 44) for i in ids]
     columns = {"example": range(n), "label": label, "input_ids": ids, "token_type_ids": [None] * n}
     return pd.DataFrame(columns)
 
@@ -165,7 +165,7 @@ def test_a_label_that_follows_from_the_first_token_is_learnt(tmp_path):
     means = found[found["metric"] == "accuracy"].groupby(["tuning", "samples"])["value"].mean()
     assert means["full", 60] > 0.8
     assert means["full", 60] > means["full", 8]
-    assert (found.loc[found["metric"] == "accuracy", "chance"] < 0.6).all()
+    assert (found.loc[found["metric"] == "accuracy", "chance"] < 0.7).all()
 
 
 def test_scores_are_learnt(tmp_path):
@@ -486,6 +486,7 @@ def test_transfer_of_a_tiny_study(tmp_path):
     assert pair.loc["pretrained", "difference"] == pytest.approx(raw["pretrained"] - raw["tuned"])
     assert folder.plan(target).rules == {}
     jobs = folder.plan("iat").rules
-    assert jobs["figure_transfer"] == 1 if "figure_transfer" in jobs else True
+    assert jobs["retrain"] == 2 and jobs["evaluate"] == 5  # iat and its control; figure and tables are there
+    assert not {"transfer", "transfer_scores", "figure_transfer"} & set(jobs)
     folder.set("transfer.samples", [4, 16, 500])
     assert "transfer.samples.2: got 500, expected at most" in folder.snakemake("-n", "iat", fails=True)
