@@ -16,7 +16,7 @@ from headspec.importance import importance
 from headspec.maps import importance_map
 from headspec.multitask import MultiTask
 from headspec.projections import head_slices
-from headspec.study import Training
+from headspec.sections import Training
 from headspec.training import Checkpoint, Updates, train, trainer
 from tiny import CPU, HEADS, LAYERS, encoder, examples
 

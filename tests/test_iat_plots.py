@@ -13,7 +13,8 @@ from matplotlib.patches import Rectangle
 from headspec import summary, tables
 from headspec.improvement import against, by_seed
 from headspec.plots import alpha_delta, improvement, save, specialization
-from headspec.study import IAT, Study
+from headspec.sections import IAT
+from headspec.study import Study
 from test_plots import LONG, NINE, SMALL, frame, labelled, texts
 
 KEYS = ["model", "mixture", "method", "task", "metric"]

@@ -15,8 +15,9 @@ from headspec.errors import DataError
 from headspec.improvement import against, by_seed, improvement, scores
 from headspec.metrics import score
 from headspec.resampling import holm, interval, p_value, paired_differences
+from headspec.sections import IAT
 from headspec.specialization import specialization
-from headspec.study import IAT, Run, Study
+from headspec.study import Run, Study
 
 METRICS = {"a": ["accuracy"], "b": ["accuracy", "f1"]}
 SEEDS = (0, 1, 2)

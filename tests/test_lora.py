@@ -16,7 +16,7 @@ from headspec.iat import branch, retrain
 from headspec.lora import LoRA
 from headspec.multitask import MultiTask
 from headspec.projections import head_slices
-from headspec.study import Training
+from headspec.sections import Training
 from headspec.training import Checkpoint, Trainer, trainer
 from tiny import CPU, HEADS, LAYERS, encoder, examples
 

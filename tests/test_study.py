@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from headspec import reference
 from headspec.errors import ConfigError, HeadspecError
+from headspec.sections import MEASURED_BY, Measure
 from headspec.similarity.measures import MEASURES
-from headspec.study import MEASURED_BY, Measure, Study, plain
+from headspec.study import Study, plain
 from headspec.validation import load, strict_yaml
 
 README = Path(__file__).parents[1] / "README.md"

@@ -21,7 +21,8 @@ from headspec.errors import ConfigError, DataError
 from headspec.multitask import MultiTask
 from headspec.plots import save
 from headspec.plots import transfer as figure
-from headspec.study import Run, Training, Transfer
+from headspec.sections import Training, Transfer
+from headspec.study import Run
 from headspec.training import Checkpoint
 from headspec.transfer import batches, transfer
 from headspec.transferred import scores, summary

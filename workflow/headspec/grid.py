@@ -5,7 +5,8 @@ from __future__ import annotations
 from headspec.architectures import cached, folder, settings
 from headspec.errors import EncoderError, HeadspecError
 from headspec.maps import prune_count
-from headspec.study import Model, Study
+from headspec.sections import Model
+from headspec.study import Study
 
 #: what configs call the numbers of layers and of heads
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers")

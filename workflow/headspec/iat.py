@@ -23,8 +23,8 @@ from headspec.maps import bottom_heads, prune_count, top_heads
 from headspec.masks import random_by_layer, random_heads
 from headspec.multitask import MultiTask
 from headspec.projections import Slice, head_slices, moved
+from headspec.sections import Training
 from headspec.seeds import derive
-from headspec.study import Training
 from headspec.training import Checkpoint, Trainer, Updates, branch_point, trainer
 
 

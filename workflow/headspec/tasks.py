@@ -11,9 +11,10 @@ import pandas as pd
 from headspec import columns, readers
 from headspec.errors import DataError, listing, nearest
 from headspec.pairs import pair
+from headspec.sections import Task
 from headspec.seeds import derive
 from headspec.strata import stratified_order
-from headspec.study import Study, Task
+from headspec.study import Study
 
 HELD_OUT = 0.1  # fraction of a source without a validation split that becomes one
 DEFAULT_SPLIT = Task.model_fields["validation_split"].default

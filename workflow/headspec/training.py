@@ -20,8 +20,8 @@ from headspec.batching import Batch, Examples, Step, schedule
 from headspec.devices import Device
 from headspec.multitask import MultiTask
 from headspec.progress import Progress, log
+from headspec.sections import Training
 from headspec.seeds import derive
-from headspec.study import Training
 from headspec.tables import atomic
 
 

@@ -17,8 +17,8 @@ from headspec.devices import Device
 from headspec.metrics import chance, score
 from headspec.multitask import MultiTask
 from headspec.progress import Progress
+from headspec.sections import Training, Transfer
 from headspec.seeds import derive
-from headspec.study import Training, Transfer
 from headspec.tables import SCHEMAS
 from headspec.training import Checkpoint, Updates, compact_vocabulary, extract, learning_rate
 

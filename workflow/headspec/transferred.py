@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from headspec.resampling import Floats, bootstrap_counts, interval
+from headspec.sections import NO_MIXTURE
 from headspec.seeds import derive
-from headspec.study import NO_MIXTURE, Run
+from headspec.study import Run
 from headspec.tables import SCHEMAS
 
 MEAN = "mean"

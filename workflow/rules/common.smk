@@ -25,7 +25,8 @@ from headspec import (
 )
 from headspec.brain import experiment
 from headspec.errors import HeadspecError
-from headspec.study import MEASURED_BY, Study, plain
+from headspec.sections import MEASURED_BY
+from headspec.study import Study, plain
 
 
 def checked(config: dict) -> Study:

@@ -15,7 +15,7 @@ from headspec.lora import LoRA
 from headspec.maps import importance_map
 from headspec.multitask import MultiTask
 from headspec.progress import stage
-from headspec.study import Model, Training
+from headspec.sections import Model, Training
 from headspec.training import Checkpoint, exclusive, fingerprint
 
 wildcards, params = snakemake.wildcards, snakemake.params

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 from headspec import devices, encoders, tables
 from headspec.multitask import MultiTask, saved_encoder
 from headspec.progress import stage
-from headspec.study import Model, Training, Transfer
+from headspec.sections import Model, Training, Transfer
 from headspec.training import Checkpoint, exclusive, fingerprint
 from headspec.transfer import transfer
 
