@@ -46,6 +46,17 @@ rule iat:
         transfer_figures(),
 
 
+# what a test server is sent
+rule submission:
+    input:
+        [
+            result("submission", model, mixture, method, f"seed{seed}", submission.ARCHIVE)
+            for model in STUDY.models
+            for mixture, method in STUDY.submissions
+            for seed in STUDY.seeds
+        ],
+
+
 rule all:
     default_target: True
     input:
