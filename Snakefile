@@ -16,7 +16,9 @@ include: "workflow/rules/dissociation.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/similarity.smk"
 include: "workflow/rules/correlation.smk"
+include: "workflow/rules/transfer.smk"
 include: "workflow/rules/iat.smk"
+include: "workflow/rules/iat_figures.smk"
 include: "workflow/rules/submission.smk"
 
 
@@ -30,6 +32,29 @@ report: "workflow/report/workflow.rst"
 
 onstart:
     lock_folder()
+
+
+# what the sections iat and transfer describe
+rule iat:
+    input:
+        rules.iat_scores.output if STUDY.iat.mixtures else [],
+        rules.improvement.output if STUDY.iat.mixtures else [],
+        rules.iat_dissociation.output if STUDY.iat.mixtures else [],
+        rules.specialization.output if STUDY.iat.mixtures else [],
+        iat_figures(),
+        rules.transfer_scores.output if STUDY.transfer.tasks else [],
+        transfer_figures(),
+
+
+# what a test server is sent
+rule submission:
+    input:
+        [
+            result("submission", model, mixture, method, f"seed{seed}", submission.ARCHIVE)
+            for model in STUDY.models
+            for mixture, method in STUDY.submissions
+            for seed in STUDY.seeds
+        ],
 
 
 rule all:

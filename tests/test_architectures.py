@@ -20,7 +20,7 @@ from headspec.encoders import load
 from headspec.encoding import encode, tokenizer
 from headspec.errors import EncoderError
 from headspec.multitask import MultiTask, classifier_dropout
-from headspec.study import Model
+from headspec.sections import Model
 from headspec.validation import load as study
 from models import MODELS, make
 from studies import CONFIG, Folder

@@ -18,7 +18,7 @@ from headspec.masks import masks
 from headspec.multitask import MultiTask
 from headspec.pruning import predictions
 from headspec.reference import between
-from headspec.study import Training
+from headspec.sections import Training
 from tiny import CPU, HEADS, LAYERS, encoder, examples
 
 TASK, TOKENS = "a", 24

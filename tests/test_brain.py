@@ -19,7 +19,8 @@ from headspec.brain.folds import splits
 from headspec.brain.stimuli import read as read_stimuli
 from headspec.brain.stimuli import units
 from headspec.errors import DataError
-from headspec.study import Brain, Study
+from headspec.sections import Brain
+from headspec.study import Study
 from studies import CONFIG
 
 SHARED = Path(__file__).parents[2] / "shared" / "data" / "brain" / "harry-potter"

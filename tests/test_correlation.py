@@ -13,7 +13,7 @@ from scipy import stats
 from headspec import tables
 from headspec.correlation import correlation, ordinary_p, paired
 from headspec.mantel import RANDOM, correlations, p_value, partial_correlations, relabellings
-from headspec.study import POOLED
+from headspec.sections import POOLED
 
 RNG = np.random.default_rng(20230)
 

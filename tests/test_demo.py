@@ -19,7 +19,7 @@ def test_the_demo_made_small(tmp_path):
     config["tasks"]["sentiment"] |= {"train_examples": 320, "validation_examples": 100}
     config["tasks"]["topic"] |= {"train_examples": 320, "validation_examples": 100}
     config["mixtures"] = {"pairs": ["sentiment", "topic"]}
-    del config["similarity"]  # two tasks are one pair
+    del config["similarity"], config["iat"], config["transfer"]  # two tasks are one pair
     config["importance"]["samples"] = 100
     config["pruning"] |= {"draws": 3, "fractions": [0.3], "draw_examples": 50}
     folder.write(config)

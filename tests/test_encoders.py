@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from headspec.encoders import load
 from headspec.errors import DataError, EncoderError
-from headspec.study import Model
+from headspec.sections import Model
 from studies import bert, local_model
 
 

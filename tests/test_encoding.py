@@ -9,7 +9,7 @@ import pytest
 
 from headspec.encoding import encode, tokenizer
 from headspec.errors import EncoderError
-from headspec.study import Model
+from headspec.sections import Model
 from studies import WORDS, local_model
 from studies import tokenizer as words
 

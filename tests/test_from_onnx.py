@@ -27,7 +27,7 @@ from headspec.masks import masks
 from headspec.multitask import MultiTask
 from headspec.pruning import predictions
 from headspec.readers import locate
-from headspec.study import Model, Training
+from headspec.sections import Model, Training
 from headspec.training import Checkpoint, train
 from studies import HEADS, LAYERS, bert, local_model
 from tiny import CPU, encoder

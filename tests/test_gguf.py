@@ -12,7 +12,7 @@ from headspec.architectures import ARCHITECTURES, folder
 from headspec.encoders import load
 from headspec.encoding import tokenizer
 from headspec.gates import HeadGates
-from headspec.study import Model
+from headspec.sections import Model
 from headspec.validation import load as study
 from headspec.validation import strict_yaml
 from studies import ROOT

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from headspec import architectures
 from headspec.encoders import load
 from headspec.errors import EncoderError
-from headspec.study import Model
+from headspec.sections import Model
 from headspec.validation import load as study
 from studies import CONFIG, Folder, bert, local_model
 

@@ -15,7 +15,7 @@ import pytest
 from headspec import from_pereira
 from headspec.brain import responses, stimuli
 from headspec.errors import DataError
-from headspec.study import Brain
+from headspec.sections import Brain
 
 REGIONS = [
     "language_lh", "language_rh", "vision_body", "vision_face", "vision_object", "vision_scene", "vision",

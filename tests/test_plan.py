@@ -16,6 +16,7 @@ from transformers import AutoConfig
 from headspec import extent, plan, speed, tasks, validation
 from headspec.architectures import ARCHITECTURES
 from headspec.errors import ConfigError, HeadspecError
+from headspec.jobs import jobs, of_stage
 from headspec.speed import PASSES, Speed
 from headspec.study import Study
 from studies import CONFIG, ROOT, Folder
@@ -93,16 +94,17 @@ def test_what_is_measured_is_the_study_s_model_with_fewer_layers(kind):
 
 
 def counted(folder: Folder) -> dict[str, int]:
-    """Snakemake's own count of jobs, the rules of figures together."""
+    """Snakemake's own count of jobs, the rules of figures together, and those of training."""
     rules = folder.plan().rules
     drawn = [rule for rule in rules if rule.startswith("figure_")]
-    return {"figures": sum(rules.pop(rule) for rule in drawn)} | rules
+    found = {"figures": sum(rules.pop(rule) for rule in drawn)} | rules
+    return found | {"train": found.get("train", 0) + found.pop("train_and_keep", 0)}
 
 
 @pytest.mark.slow
 def test_jobs_are_snakemake_s(folder):
     folder.write(CONFIG)
-    assert extent.jobs(study()) == counted(folder)
+    assert jobs(study()) == counted(folder)
 
 
 @pytest.mark.slow
@@ -110,7 +112,7 @@ def test_jobs_are_snakemake_s(folder):
 def test_jobs_of_the_demo_are_snakemake_s(folder):
     config = yaml.safe_load((ROOT / "config.yaml").read_text())
     folder.write(config)
-    assert extent.jobs(validation.load(config)) == counted(folder)
+    assert jobs(validation.load(config)) == counted(folder)
 
 
 def test_examples_of_a_run(here):
@@ -157,7 +159,7 @@ def test_what_is_doubled_costs_double(here):
     found = extent.read(study())
     per_mask = sum(
         speed.forward(found.configs["bert"], found.tokens["bert", task], 16) * found.sizes[task].validation
-        for run in extent.of_stage(found.runs, "prune")
+        for run in of_stage(found.runs, "prune")
         for task in run.tasks
     )
     assert masks["8"]["prune"] - masks["4"]["prune"] == pytest.approx(8 * per_mask, rel=1e-12)
@@ -178,9 +180,7 @@ def test_the_plan_says_what_it_assumes(here, capsys):
     text = capsys.readouterr().out
     found = extent.read(study())
     stages = {line.split()[0]: line.split()[1] for line in text.split("\n\n")[1].splitlines()[1:]}
-    assert stages == {s: str(n) for s, n in extent.jobs(study()).items()} | {
-        "all": str(sum(extent.jobs(study()).values()))
-    }
+    assert stages == {s: str(n) for s, n in jobs(study()).items()} | {"all": str(sum(jobs(study()).values()))}
     assert "with 4 cores" in text and "core hours" in text
     tone = found.sizes["tone"]
     assert f"tone: {tone.train} training and 60 validation examples, as read here" in text

@@ -411,7 +411,9 @@ def test_figures_load_neither_torch_nor_pyplot():
 )
 def test_captions_render(caption):
     config = {"study": "demo", "models": {"minilm": {}}, "tasks": dict.fromkeys(SMALL), "seeds": [0, 1]}
-    wildcards = SimpleNamespace(model="minilm", mixture="sentiment+topic-pair", method="tuned", measure="rsa")
+    wildcards = SimpleNamespace(
+        model="minilm", mixture="sentiment+topic-pair", method="tuned", measure="rsa", task="t"
+    )
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     text = environment.from_string(caption.read_text()).render(
         snakemake=SimpleNamespace(config=config, wildcards=wildcards)

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from headspec import reference
 from headspec.errors import ConfigError, HeadspecError
+from headspec.sections import MEASURED_BY, Measure
 from headspec.similarity.measures import MEASURES
-from headspec.study import MEASURED_BY, Measure, Study, plain
+from headspec.study import Study, plain
 from headspec.validation import load, strict_yaml
 
 README = Path(__file__).parents[1] / "README.md"
@@ -101,7 +102,7 @@ WRONG: list[tuple[str, Any, list[str]]] = [
     (
         "methods",
         ["tuned", "frozn"],
-        ["methods.1: got 'frozn', expected tuned or frozen.", "Did you mean 'frozen'?"],
+        ["methods.1: got 'frozn', expected tuned, frozen or iat.", "Did you mean 'frozen'?"],
     ),
     ("methods", "tuned", ["methods: got 'tuned', expected list", "Did you mean [tuned]?"]),
     (
@@ -252,7 +253,27 @@ WRONG: list[tuple[str, Any, list[str]]] = [
     ("similarity/probes", "x.txt", ["similarity.probes: no key", "Did you mean 'probe'?"]),
     ("models/pooled", {"source": "x"}, ["models.pooled: tables use this name for all models together"]),
     ("brain", {"stimuli": "a", "responses": "b"}, ["brain: nothing asks for it, expected 'cnm' in"]),
+    # training of a task's own heads
+    ("iat/mixtures", ["al"], ["iat.mixtures.0: no mixture 'al'; there are sst2+qnli, all.", "mean 'all'?"]),
+    ("iat/mixtures", ["stsb"], ["iat.mixtures.0: no mixture 'stsb'; there are sst2+qnli, all."]),
+    ("iat/alpha", 0, ["iat.alpha: got 0, expected number > 0 and <= 1."]),
+    ("iat/delta", 1, ["iat.delta: got 1, expected number >= 0 and < 1."]),
+    ("iat/deltas", [0.1, 1], ["iat.deltas.1: got 1, expected number >= 0 and < 1."]),
+    ("iat", {"mixtures": ["all"], "delta": 0.3}, ["iat.delta: got 0.3, expected at most iat.reserve, 0.2;"]),
+    ("iat", {"mixtures": ["all"], "deltas": [0.1, 0.5]}, ["iat.deltas.1: got 0.5, expected at most"]),
+    ("iat/projections", "kqv", ["iat.projections: got 'kqv', expected qkv or qkvo.", "Did you mean 'qkv'?"]),
+    (
+        "iat/controls",
+        ["randon"],
+        ["iat.controls.0: got 'randon', expected bottom, random, random-by-layer,", "Did you mean 'random'?"],
+    ),
+    ("methods", ["tuned", "iat"], ["iat.mixtures: nothing to train, expected a mixture, because methods"]),
 ]
+
+
+def test_iat_needs_the_run_that_it_goes_on_from() -> None:
+    said = message(changed(("methods", ["frozen", "iat"]), ("iat/mixtures", ["all"])))
+    assert said == "methods: got frozen, iat, expected 'tuned' too, from whose runs iat goes on."
 
 
 def test_brain_responses_are_missed() -> None:
@@ -408,6 +429,27 @@ def test_runs() -> None:
     assert [run.path for run in study.runs] == expected
     assert study.runs[4].tasks == ("sst2", "qnli", "agnews")
     assert study.runs[-1].tasks == ("stsb",)
+
+
+def test_runs_of_iat() -> None:
+    """Each compared with the plain training that it goes on from; the runs of IAP are what they were."""
+    section = {"mixtures": ["all"], "controls": ["random", "lora"], "alphas": [0.3, 0.5], "deltas": [0.2]}
+    study = load(changed(("iat", section | {"samplings": ["sqrt"]}), ("methods", ["tuned", "iat"])))
+    assert {(v.method, v.base, v.sampling, v.heads, v.alpha, v.delta) for v in study.variants} == {
+        ("tuned", "tuned", "proportional", None, None, None),
+        ("iat", "tuned", "proportional", "top", 0.3, 0.1),
+        ("iat-random", "tuned", "proportional", "random", 0.3, 0.1),
+        ("lora", "tuned", "proportional", "lora", 0.3, 0.1),
+        ("iat-alpha0.3-delta0.2", "tuned", "proportional", "top", 0.3, 0.2),
+        ("iat-alpha0.5-delta0.1", "tuned", "proportional", "top", 0.5, 0.1),
+        ("iat-alpha0.5-delta0.2", "tuned", "proportional", "top", 0.5, 0.2),
+        ("tuned-sqrt", "tuned-sqrt", "sqrt", None, None, None),
+        ("iat-sqrt", "tuned-sqrt", "sqrt", "top", 0.3, 0.1),
+    }
+    assert study.runs == load(changed()).runs
+    alone = [run.mixture for run in study.iat_runs if run.method == "single" and run.seed == 0]
+    assert alone == ["sst2", "qnli", "agnews"]
+    assert len(study.iat_runs) == 2 * (9 + 3) == len({run.path for run in study.iat_runs})
 
 
 @pytest.mark.parametrize(

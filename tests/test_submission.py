@@ -11,7 +11,7 @@ import pytest
 
 from headspec import tasks
 from headspec.errors import ConfigError, DataError
-from headspec.study import Task
+from headspec.sections import Task
 from headspec.submission import ARCHIVE, FILES, answers, warnings, write, written
 from headspec.validation import load
 from studies import CONFIG, Folder

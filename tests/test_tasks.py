@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from headspec import readers, tables, tasks
 from headspec.errors import DataError
 from headspec.pairs import n_different
+from headspec.sections import Task
 from headspec.seeds import derive
-from headspec.study import Study, Task
+from headspec.study import Study
 
 SHARED = Path("../shared/data/tasks")
 MOVIES = Task(

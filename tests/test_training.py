@@ -17,7 +17,7 @@ from headspec.importance import gate_gradients
 from headspec.masks import Mask
 from headspec.multitask import MultiTask
 from headspec.pruning import predictions
-from headspec.study import Training
+from headspec.sections import Training
 from headspec.training import Checkpoint, learning_rate, train
 from tiny import CPU, encoder, examples
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from headspec.errors import EncoderError, HeadspecError, listing
 from headspec.readers import locate
-from headspec.study import Model, Pooling, Study
+from headspec.sections import Model, Pooling
+from headspec.study import Study
 
 
 @dataclass(frozen=True)

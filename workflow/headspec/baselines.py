@@ -12,7 +12,7 @@ from headspec.batching import Batch, Examples
 from headspec.devices import Device
 from headspec.masks import Mask
 from headspec.multitask import MultiTask
-from headspec.study import Training
+from headspec.sections import Training
 from headspec.training import learning_rate
 
 BATCH = 32  # examples

@@ -35,7 +35,7 @@ from headspec.masks import masks
 from headspec.multitask import MultiTask
 from headspec.pruning import predictions
 from headspec.reference import between
-from headspec.study import Training
+from headspec.sections import Training
 from headspec.training import Checkpoint, train
 
 CONFIG = Path(__file__).parents[2] / "config.yaml"

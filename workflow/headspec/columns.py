@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from headspec.errors import DataError, listing, nearest
-from headspec.study import Task
+from headspec.sections import Task
 
 
 def _plain(value: object) -> str:

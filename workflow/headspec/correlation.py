@@ -14,8 +14,8 @@ from scipy.stats import rankdata
 
 from headspec import tables
 from headspec.mantel import correlations, p_value, partial_correlations, relabellings
+from headspec.sections import POOLED
 from headspec.seeds import derive
-from headspec.study import POOLED
 
 Floats = NDArray[np.float64]
 

@@ -134,7 +134,14 @@ def _aligned(evaluation: Evaluation, task: str) -> tuple[Floats, Floats]:
     return label.to_numpy(dtype=float), wide.to_numpy(dtype=float)
 
 
-def sample(evaluation: Evaluation, resamples: int, confidence: float, seed: int) -> Sampled:
+def sample(
+    evaluation: Evaluation,
+    resamples: int,
+    confidence: float,
+    seed: int,
+    permutations: int | None = None,
+    examples_of: str | None = None,
+) -> Sampled:
     """Dissociation of one run, its bootstrap and its permutations.
 
     Bootstrap: the validation examples of each evaluated task are resampled, the same ones for the
@@ -147,22 +154,29 @@ def sample(evaluation: Evaluation, resamples: int, confidence: float, seed: int)
 
     Floor: some pruning leaves the task no better than `chance`, by the one-sided interval of the
     paired difference at `confidence`. Below it a metric cannot fall, so D means little.
+
+    Parameters
+    ----------
+    permutations : as many as `resamples` by default
+    examples_of : the method whose bootstrap draws the same examples; by default the run's own
     """
     run = evaluation.run
+    permutations = resamples if permutations is None else permutations
     group = ("dissociation", run.model, run.mixture, run.method)
     point, bootstrap, null, floor = [], [], [], []
     for task in run.tasks:
         metric = evaluation.metrics[task]
         label, predictions = _aligned(evaluation, task)
         n = len(label)
-        rng = np.random.default_rng(derive(seed, *group, task, "bootstrap"))
+        drawn = (*group[:-1], examples_of or run.method)
+        rng = np.random.default_rng(derive(seed, *drawn, task, "bootstrap"))
         weights = bootstrap_counts(n, resamples, rng)
         point.append([score(metric, label, p) for p in predictions.T])
         bootstrap.append(np.stack([score(metric, label, p, weights) for p in predictions.T], axis=-1))
         above = bootstrap[-1][:, 1:] - chance(metric, label, weights)[:, None]
         floor.append(bool((np.quantile(above, 1 - confidence, axis=0) <= 0).any()))
         rng = np.random.default_rng(derive(seed, *group, run.seed, task, "permutation"))
-        null.append(permuted_scores(metric, label, predictions[:, 1:], resamples, rng))
+        null.append(permuted_scores(metric, label, predictions[:, 1:], permutations, rng))
     # tasks last: (1 + k, k), (resamples, 1 + k, k), (resamples, k, k)
     metrics, resampled, shuffled = (np.stack(parts, axis=-1) for parts in (point, bootstrap, null))
     return Sampled(

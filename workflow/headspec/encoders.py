@@ -12,7 +12,7 @@ from transformers import logging as transformers_logging
 
 from headspec.architectures import architecture, folder, verify
 from headspec.errors import EncoderError
-from headspec.study import Model
+from headspec.sections import Model
 
 transformers_logging.disable_progress_bar()
 transformers_logging.set_verbosity_error()

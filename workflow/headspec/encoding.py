@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
 from headspec.architectures import folder
 from headspec.encoders import location
 from headspec.errors import EncoderError
-from headspec.study import Model
+from headspec.sections import Model
 
 
 def tokenizer(model: Model, key: str) -> PreTrainedTokenizerBase:

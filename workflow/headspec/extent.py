@@ -1,4 +1,4 @@
-"""How much a study is: its jobs, examples, tokens and operations, counted before anything runs.
+"""How much a study is: its examples, tokens and operations, counted before anything runs.
 
 What a job would read is read here too, where it can be; what is missing is named, and left out.
 """
@@ -6,6 +6,8 @@ What a job would read is read here too, where it can be; what is missing is name
 from __future__ import annotations
 
 import functools
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,63 +17,22 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig
 from headspec import encoding, speed, tasks
 from headspec.architectures import ARCHITECTURES, folder, hub_name
 from headspec.errors import DataError, EncoderError, HeadspecError, listing
+from headspec.jobs import of_stage
 from headspec.masks import masks
+from headspec.sections import Model
 from headspec.speed import PASSES
-from headspec.study import Model, Run, Study
+from headspec.study import Run, Study
 from headspec.tasks import Prepared
 
-FIGURES = ("importance", "matrix", "curves")  # of each model, mixture and method
 TOKENS = {"single": 25, "pair": 50}  # of a single text, and of a pair, where they cannot be counted
 SAMPLE = 300  # texts per task whose tokens are counted
 #: stage, and what is computed in it: a frozen encoder is evaluated, and its features learnt from
 WORK = [
     ("train", "train"), ("train", "prune"), ("importance", "importance"), ("prune", "prune"),
     ("text_embedding", "prune"), ("representations", "prune"), ("sensitivity", "train"),
+    ("branch", "train"), ("branch", "importance"), ("retrain", "train"), ("evaluate", "prune"),
+    ("transfer", "train"), ("transfer", "prune"),
 ]  # fmt: skip
-
-
-def jobs(study: Study) -> dict[str, int]:
-    """Number of jobs in each stage of a study of which nothing is done yet."""
-    runs = study.runs
-    used = {task for run in runs for task in run.tasks}
-    parents = {study.tasks[task].pairs_of for task in used} - {None}
-    drawn = {(run.model, run.mixture, run.method) for run in runs if run.method != "single"}
-    found = {
-        "data": len(used | parents),
-        "encode": len(study.models) * len(used),
-        **{stage: len(of_stage(runs, stage)) for stage in PASSES},
-        "dissociation": 1,
-        "reliability": 1,
-        "figures": 2 + len(FIGURES) * len(drawn),
-    }
-    return found | (_jobs_of_similarity(study, found["figures"]) if study.similarity.measures else {})
-
-
-def _jobs_of_similarity(study: Study, figures: int) -> dict[str, int]:
-    """Jobs of the rules that compare tasks; `figures` are those of the rest."""
-    measures, models = study.similarity, len(study.models)
-    runs = models * len(study.seeds)
-    probe, brain = bool(measures.asked("representations")), bool(measures.asked("encoding"))
-    found = {
-        "probe": int(probe),
-        "stimuli": int(brain),
-        "nuisance": int(brain),
-        "voxels": int(brain),
-        "encode_texts": models * (probe + brain),
-        "text_embedding": models * bool(measures.asked("text_embedding")),
-        "representations": runs * (probe + brain),
-        "sensitivity": runs * len(measures.asked("sensitivity")),
-        "encoding": runs * brain,
-        "similarity": 1,
-        "correlation": 1,
-        "figures": figures + 1 + len(measures.measures) + models * (1 + brain),
-    }
-    return {rule: n for rule, n in found.items() if n}
-
-
-def of_stage(runs: list[Run], stage: str) -> list[Run]:
-    """Those of `runs` that have a job in `stage`: pruning compares the tasks of a mixture."""
-    return [run for run in runs if stage != "prune" or run.method != "single"]
 
 
 @dataclass(frozen=True)
@@ -197,7 +158,7 @@ def examples(extent: Extent, run: Run) -> dict[str, dict[str, float]]:
     if run.method == "frozen":  # features are extracted once
         learnt = {task: float(found.train) for task, found in sizes.items()}
     else:
-        learnt = _learnt(study, {task: found.train for task, found in sizes.items()})
+        learnt = _learnt(study, {task: found.train for task, found in sizes.items()}, study.training.sampling)
     pruning = study.pruning
     maps = {task: np.zeros((2, 2)) for task in run.tasks}
     planned = masks(maps, pruning.fraction, pruning.fractions, pruning.draws, run.seed)
@@ -214,15 +175,15 @@ def examples(extent: Extent, run: Run) -> dict[str, dict[str, float]]:
     return {stage: amounts for stage, amounts in found.items() if of_stage([run], stage)}
 
 
-def _learnt(study: Study, sizes: dict[str, int]) -> dict[str, float]:
+def _learnt(study: Study, sizes: dict[str, int], sampling: str) -> dict[str, float]:
     """Expected training examples of each task over all epochs, as `headspec.batching.schedule` draws them."""
     training = study.training
-    if training.sampling == "proportional":
+    if sampling == "proportional":
         return {task: float(training.epochs * n) for task, n in sizes.items()}
     steps = np.array([-(-n // training.batch_size) for n in sizes.values()])
     epochs = np.arange(training.epochs)
     powers = 1 - 0.8 * epochs / max(training.epochs - 1, 1)
-    if training.sampling == "sqrt":
+    if sampling == "sqrt":
         powers = np.full(training.epochs, 0.5)
     weights = steps[None] ** powers[:, None]  # (epochs, tasks)
     drawn = steps.sum() * (weights / weights.sum(1, keepdims=True)).sum(0)
@@ -241,27 +202,66 @@ def operations(extent: Extent) -> dict[tuple[str, str, str], float]:
             found[run.model, stage, kind] += PASSES[kind] * sum(
                 n * cost[run.model, task] for task, n in amounts.items()
             )
-    for key, amounts in _compared(extent).items():
-        found[key] += PASSES[key[2]] * sum(n * cost[key[0], task] for task, n in amounts.items())
+    for key, task, n in [*_compared(extent), *_continued(extent)]:
+        found[key] += PASSES[key[2]] * n * cost[key[0], task]
     return found
 
 
-def _compared(extent: Extent) -> dict[tuple[str, str, str], dict[str, float]]:
-    """(model, stage, pass): task: its examples that go through the encoder so that tasks can be compared.
+def _compared(extent: Extent) -> Iterator[tuple[tuple[str, str, str], str, float]]:
+    """(model, stage, pass), task, and its examples that go through the encoder so that tasks can be compared.
 
     A sentence of the probe counts as an example; stimuli, which are not read here, are left out.
     """
     study, measures = extent.study, extent.study.similarity
-    tasks = [task for task in study.in_order(study.mixtures.pairs) if task in extent.sizes]
-    samples = {task: float(min(measures.samples, extent.sizes[task].train)) for task in tasks}
     seeds, kinds = len(study.seeds), len(measures.asked("sensitivity"))
-    found = {}
-    for model in extent.configs:
+    known = [task for task in study.in_order(study.mixtures.pairs) if task in extent.sizes]
+    for model, task in itertools.product(extent.configs, known):
+        samples = min(measures.samples, extent.sizes[task].train)
         if measures.asked("text_embedding"):
-            found[model, "text_embedding", "prune"] = samples
+            yield (model, "text_embedding", "prune"), task, samples
         if measures.asked("representations"):
-            probe = float(seeds * measures.probe_sentences)
-            found[model, "representations", "prune"] = dict.fromkeys(tasks, probe)
+            yield (model, "representations", "prune"), task, seeds * measures.probe_sentences
         if kinds:
-            found[model, "sensitivity", "train"] = {t: seeds * kinds * n for t, n in samples.items()}
-    return found
+            yield (model, "sensitivity", "train"), task, seeds * kinds * samples
+
+
+def _continued(extent: Extent) -> Iterator[tuple[tuple[str, str, str], str, float]]:
+    """The same of the sections `iat` and `transfer`, where `methods` has `iat`."""
+    study, own, transfer = extent.study, extent.study.iat, extent.study.transfer
+    if "iat" not in study.methods:
+        return
+    done = {run.path for run in study.runs}
+    variants = {variant.method: variant for variant in study.variants}
+    scored: set[tuple] = set()
+    for run in (r for r in study.iat_runs if r.model in extent.configs and {*r.tasks} <= {*extent.sizes}):
+        variant = variants.get(run.method, variants["tuned"])
+        sizes = {task: extent.sizes[task].train for task in run.tasks}
+        branch = (run.model, run.mixture, run.seed, variant.base, variant.delta)
+        for task, learnt in _learnt(study, sizes, variant.sampling).items():
+            yield (run.model, "evaluate", "prune"), task, extent.sizes[task].validation
+            if variant.delta is not None:
+                yield (run.model, "retrain", "train"), task, variant.delta * learnt
+                if branch not in scored:
+                    yield (run.model, "branch", "train"), task, (own.reserve - variant.delta) * learnt
+                    samples = min(study.importance.samples, sizes[task])
+                    yield (run.model, "branch", "importance"), task, samples
+            elif run.path not in done:
+                yield (run.model, "train", "train"), task, learnt
+        scored.add(branch)
+        if run.method == "iat":
+            for stage in ("importance", "prune"):
+                for task, n in examples(extent, run)[stage].items():
+                    yield (run.model, stage, stage), task, n
+    fits = transfer.draws * len(transfer.samples)
+    known = [task for task in transfer.tasks if task in extent.sizes]
+    for run, task in itertools.product(study.transfer_runs, known):
+        if run.model in extent.configs:
+            validation = extent.sizes[task].validation
+            yield (
+                (run.model, "transfer", "prune"),
+                task,
+                validation * (1 + fits * ("full" in transfer.tuning)),
+            )
+            if "full" in transfer.tuning:
+                learnt = sum(transfer.steps * min(transfer.batch_size, n) for n in transfer.samples)
+                yield (run.model, "transfer", "train"), task, transfer.draws * learnt

@@ -28,7 +28,7 @@ from transformers.pytorch_utils import Conv1D
 from headspec.architectures import ARCHITECTURES, folder
 from headspec.errors import EncoderError, HeadspecError, listing
 from headspec.readers import locate
-from headspec.study import Model
+from headspec.sections import Model
 from headspec.tables import atomic
 
 TOLERANCE = 1e-4  # of hidden states

@@ -7,6 +7,8 @@ trains as before.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,9 +22,9 @@ from headspec.errors import ConfigError
 from headspec.maps import bottom_heads, prune_count, top_heads
 from headspec.masks import random_by_layer, random_heads
 from headspec.multitask import MultiTask
-from headspec.projections import Slice, head_slices
+from headspec.projections import Slice, head_slices, moved
+from headspec.sections import Training
 from headspec.seeds import derive
-from headspec.study import Training
 from headspec.training import Checkpoint, Trainer, Updates, branch_point, trainer
 
 
@@ -68,7 +70,8 @@ class OwnHeads:
     Each head's rows are parameters of their own to the optimizer, views of the whole projection.
     Those that the batch's task does not own get no gradient, so AdamW passes over them: weights,
     moments, step count and weight decay are untouched. A row that several heads share moves if
-    the task owns one of them. The moments that the rows have had so far go with them.
+    the task owns one of them. The moments that the rows have had so far go with them. The gradient
+    that is clipped is that of what moves.
 
     Parameters
     ----------
@@ -80,10 +83,7 @@ class OwnHeads:
     def __init__(self, updates: Updates, slices: list[Slice], owned: dict[str, np.ndarray]) -> None:
         self.rest, self.slices = updates, slices
         self.rows = [part.of(part.parameter.detach()) for part in slices]
-        self.owned = {
-            task: [i for i, part in enumerate(slices) if (part.heads & mask).any()]
-            for task, mask in owned.items()
-        }
+        self.owned = {task: moved(slices, mask) for task, mask in owned.items()}
         self.wholes = list(dict.fromkeys(part.parameter for part in slices))
         restricted = set(map(id, self.wholes))
         self.others = [p for p in updates.parameters if id(p) not in restricted]
@@ -136,9 +136,9 @@ class OwnHeads:
 
 
 class Restriction(Protocol):
-    """What is changed of a run before it goes on."""
+    """What is changed of a run before it goes on, and put right at its end."""
 
-    def restrict(self, run: Trainer) -> None: ...
+    def applied(self, run: Trainer) -> AbstractContextManager[None]: ...
 
 
 @dataclass(frozen=True)
@@ -148,13 +148,14 @@ class Own:
     heads: dict[str, np.ndarray]
     projections: str
 
-    def restrict(self, run: Trainer) -> None:
-        """From here on, batches of `run` move their task's own heads only."""
-        if all(mask.all() for mask in self.heads.values()):
-            return  # alpha = 1 is plain multi-task training
-        assert isinstance(run.updates, Updates)
-        slices = head_slices(run.model.encoder, run.model.gates, self.projections)
-        run.updates = OwnHeads(run.updates, slices, self.heads)
+    @contextmanager
+    def applied(self, run: Trainer) -> Iterator[None]:
+        """Inside it, batches of `run` move their task's own heads only."""
+        if not all(mask.all() for mask in self.heads.values()):  # alpha = 1 is plain multi-task training
+            assert isinstance(run.updates, Updates)
+            slices = head_slices(run.model.encoder, run.model.gates, self.projections)
+            run.updates = OwnHeads(run.updates, slices, self.heads)
+        yield
 
 
 def branch(
@@ -194,7 +195,7 @@ def retrain(
     Parameters
     ----------
     state : as `branch` or `train` left it
-    restriction : `Own`, or another that changes a run's `updates`
+    restriction : `Own`, or `headspec.lora.LoRA`
 
     Returns
     -------
@@ -202,9 +203,9 @@ def retrain(
     """
     with trainer(model, examples, settings, False, seed, device, parts) as run:
         run.restore(state)
-        restriction.restrict(run)
-        done = checkpoint.load(device.name)
-        if done:
-            run.restore(done)
-        run.run(len(run.steps), checkpoint)
+        with restriction.applied(run):
+            done = checkpoint.load(device.name)
+            if done:
+                run.restore(done)
+            run.run(len(run.steps), checkpoint)
         return run.frame()

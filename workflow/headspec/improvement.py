@@ -2,31 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from headspec.comparison import MEAN, compare, over_seeds, predicted
 from headspec.metrics import score
+from headspec.resampling import holm, interval, p_value
+from headspec.seeds import derive
 from headspec.study import Run, Variant
 from headspec.tables import SCHEMAS
 
+Floats = NDArray[np.float64]
+
+#: the method of a task's run of its own
+SINGLE = "single"
+#: what a row of the table `improvement` is about
+ROW = ["model", "mixture", "method", "task", "metric"]
+
+
+def kind(method: str, variants: Sequence[Variant]) -> Variant:
+    """The variant that `method` names; training of a task alone, where none does."""
+    others = [Variant(method=method, base=method, sampling=variants[0].sampling)]
+    return next(v for v in [*variants, *others] if v.method == method)
+
 
 def scores(
-    runs: Iterable[tuple[Run, pd.DataFrame]], variants: list[Variant], metrics: dict[str, list[str]]
+    runs: Iterable[tuple[Run, pd.DataFrame]],
+    variants: Sequence[Variant],
+    metrics: Mapping[str, Sequence[str]],
 ) -> pd.DataFrame:
     """The table `iat`: every metric of every task of every run.
 
     Parameters
     ----------
     runs : a run, and its table `evaluation`
-    variants : what runs other than of tasks alone are, by their method
+    variants : what runs other than of tasks alone are
     metrics : task: names of its metrics
     """
-    kinds = {variant.method: variant for variant in variants}
-    sampling = variants[0].sampling
     rows = []
     for run, predictions in runs:
-        own = kinds.get(run.method, Variant(method=run.method, base=run.method, sampling=sampling))
+        own = kind(run.method, variants)
         for task, part in predictions.groupby("task", sort=False):
             for metric in metrics[str(task)]:
                 value = score(metric, part["label"].to_numpy(), part["prediction"].to_numpy())
@@ -35,3 +54,104 @@ def scores(
                     + (own.heads, own.alpha, own.delta)
                 )
     return pd.DataFrame(rows, columns=list(SCHEMAS["iat"][0]))
+
+
+def against(variants: Sequence[Variant]) -> dict[str, str]:
+    """Method: the method that it is compared with.
+
+    That is the plain training that it goes on from. Plain training with another sampling and
+    training of the tasks alone are compared with the first of `variants`, which itself is compared
+    with nothing.
+    """
+    plain = variants[0].method
+    others = {v.method: v.base if v.heads else plain for v in variants if v.method != plain}
+    return others | {SINGLE: plain}
+
+
+def by_seed(
+    table: pd.DataFrame, mixtures: Mapping[str, Sequence[str]], variants: Sequence[Variant]
+) -> pd.DataFrame:
+    """Every seed's value, and its difference to what it is compared with.
+
+    Parameters
+    ----------
+    table : table `iat`
+    mixtures : mixture: its tasks, whose runs alone together are its method `single`
+    variants : the ways of training, plain training first
+
+    Returns
+    -------
+    frame : `ROW`, seed, value, against, difference; of tasks, and of their leaderboard mean
+    """
+    parts = []
+    for mixture, tasks in mixtures.items():
+        alone = (table["method"] == SINGLE) & table["mixture"].isin(tasks)
+        together = (table["method"] != SINGLE) & (table["mixture"] == mixture)
+        parts.append(table[alone | together].assign(mixture=mixture))
+    frame = pd.concat(parts)[[*ROW, "seed", "value"]]
+    run = ["model", "mixture", "method", "seed"]
+    means = frame.groupby([*run, "task"])["value"].mean().groupby(run).mean().reset_index()
+    frame = pd.concat([frame, means.assign(task=MEAN, metric=MEAN)], ignore_index=True)
+    others = frame.rename(columns={"method": "against", "value": "other"})
+    frame["against"] = frame["method"].map(against(variants))
+    frame = frame.merge(others, how="left", on=["model", "mixture", "against", "seed", "task", "metric"])
+    return frame.assign(difference=frame["value"] - frame["other"]).drop(columns="other")
+
+
+def improvement(
+    table: pd.DataFrame,
+    runs: Sequence[Run],
+    read: Callable[[Run], pd.DataFrame],
+    variants: Sequence[Variant],
+    metrics: Mapping[str, Sequence[str]],
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> pd.DataFrame:
+    """The table `improvement`: every method against what it is compared with (see `against`).
+
+    ci_low, ci_high: the hierarchical bootstrap over seeds and examples (see `compare`). seed_low,
+    seed_high: Student's t over seeds (see `over_seeds`). With few seeds only the second is wide
+    enough for a statement about other seeds, and it takes the examples as they are. p_value: by
+    permutation of these models' predictions (see `compare`). p_holm: corrected, of a task over the
+    tasks and metrics of the same model, mixture and method; of the mean over the methods of the same
+    model and mixture, so that the best of a sweep is judged as the best of many.
+
+    Parameters
+    ----------
+    table : table `iat`
+    runs : all runs in it
+    read : run: its table `evaluation`; asked for one model and mixture at a time
+    variants : the ways of training, plain training first
+    metrics : task: names of its metrics
+    seed : every model, mixture, method and task draws from it by name
+    """
+    mixtures = {run.mixture: run.tasks for run in runs if run.method != SINGLE}
+    others = against(variants)
+    distributions: dict[tuple[str, ...], tuple[Floats, Floats]] = {}
+    for model, mixture in dict.fromkeys((run.model, mixture) for run in runs for mixture in mixtures):
+        found = {}
+        for method in (variants[0].method, *others):
+            of = mixtures[mixture] if method == SINGLE else (mixture,)
+            own = [r for r in runs if r.model == model and r.method == method and r.mixture in of]
+            found[method] = predicted((run, read(run)) for run in own)
+        for method, other in others.items():
+            own_seed = derive(seed, "improvement", model, mixture, method)
+            pair = compare(found[method], found[other], metrics, resamples, own_seed)
+            distributions |= {(model, mixture, method, *key): value for key, value in pair.items()}
+    rows: list[dict[str, Any]] = []
+    for key, part in by_seed(table, mixtures, variants).groupby(ROW):
+        row: dict[str, Any] = dict(zip(ROW, key, strict=True))
+        row |= kind(row["method"], variants).model_dump(include={"sampling", "heads", "alpha", "delta"})
+        row |= {"n_seeds": len(part), "value": part["value"].mean()}
+        if key in distributions:
+            samples, null = distributions[key]
+            row |= {"against": others[row["method"]], "difference": part["difference"].mean()}
+            row["ci_low"], row["ci_high"] = interval(samples, confidence)
+            row["seed_low"], row["seed_high"] = over_seeds(part["difference"].to_numpy(), confidence)
+            row["p_value"] = float(p_value(row["difference"], null))
+        rows.append(row)
+    result = pd.DataFrame(rows, columns=list(SCHEMAS["improvement"][0]))
+    family = result["method"].where(result["task"] != MEAN, MEAN)
+    groups = result.groupby(["model", "mixture", family])
+    return result.assign(p_holm=groups["p_value"].transform(holm))

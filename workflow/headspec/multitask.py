@@ -30,6 +30,11 @@ def classifier_dropout(config: PreTrainedConfig) -> float:
     return next((rate for rate in rates if rate is not None), 0.0)
 
 
+def saved_encoder(folder: Path) -> tuple[PreTrainedModel, str]:
+    """The encoder of a model that `MultiTask.save` saved, without its classifiers, and its pooling."""
+    return pretrained(folder), json.loads((folder / "heads.json").read_text())["pooling"]
+
+
 class MultiTask(nn.Module):
     """A pretrained encoder shared by tasks, with gates on its attention heads.
 
@@ -44,10 +49,14 @@ class MultiTask(nn.Module):
 
     def __init__(self, encoder: PreTrainedModel, pooling: str, classes: dict[str, list[str] | None]) -> None:
         super().__init__()
-        self.encoder, self.pooling, self.classes = encoder, pooling, classes
+        self.encoder, self.pooling = encoder, pooling
         self.gates = HeadGates(encoder)
-        hidden = encoder.config.hidden_size
         self.dropout = nn.Dropout(classifier_dropout(encoder.config))
+        self.new_heads(classes)
+
+    def new_heads(self, classes: dict[str, list[str] | None]) -> None:
+        """Untrained classifiers of these tasks, instead of those there are."""
+        self.classes, hidden = classes, self.encoder.config.hidden_size
         # a list, because a task may have a name that a module may not
         self.heads = nn.ModuleList()
         for names in classes.values():
@@ -109,9 +118,9 @@ class MultiTask(nn.Module):
     def load(cls, folder: str | Path) -> MultiTask:
         """The model that `save` saved."""
         folder = Path(folder)
-        heads = json.loads((folder / "heads.json").read_text())
+        classes = json.loads((folder / "heads.json").read_text())["classes"]
         state = load_file(folder / "model.safetensors")
-        model = cls(pretrained(folder), heads["pooling"], heads["classes"])
+        model = cls(*saved_encoder(folder), classes)
         model.heads.load_state_dict(
             {name.removeprefix("heads."): value for name, value in state.items() if name.startswith("heads.")}
         )

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from headspec import devices, extent, speed, validation
 from headspec.errors import HeadspecError, listing
 from headspec.extent import Extent
+from headspec.jobs import jobs, of_stage
 from headspec.progress import duration
 from headspec.speed import PASSES, Speed
 
@@ -58,12 +59,13 @@ def stages(
     """A line for each stage and one for all: jobs, operations, hours of computing, wall time."""
     yield f"{'stage':<15} {'jobs':>6} {'PFLOP':>12} {unit:>12}   wall time"
     total = [0.0, 0.0, 0.0]
-    count = extent.jobs(found.study)
+    count = jobs(found.study)
     for stage, n in count.items():
         runs_model = any(stage == of for of, _ in extent.WORK)
         flops, computing = (_sum(values, stage=stage) for values in (work, seconds))
         start = measured.model_start if runs_model or stage == "encode" else measured.light_start
-        planned = len(extent.of_stage(found.runs, stage)) if stage in PASSES else n
+        unknown = len(of_stage(found.study.runs, stage)) - len(of_stage(found.runs, stage))
+        planned = n - unknown if stage in PASSES else n
         busy = computing + planned * start
         wall = busy / min((gpus or cores) if runs_model else cores, max(planned, 1))
         numbers = f"{flops / 1e15:12,.3f} {busy / 3600:12,.2f}" if runs_model else f"{'':>25}"
@@ -88,15 +90,28 @@ def disk(found: Extent, at_once: int) -> Iterator[str]:
     """Space on disk: what is kept, and what checkpoints take while models are trained."""
     sizes = {name: BYTES * speed.parameters(config) for name, config in found.configs.items()}
     saved = sum(sizes[run.model] for run in found.runs)
+    study, states = found.study, 0.0
+    if "iat" in study.methods:
+        done = {run.path for run in study.runs}
+        saved += sum(sizes.get(run.model, 0) for run in study.iat_runs if run.path not in done)
+        kept = len({v.base for v in study.variants}) + len(
+            {(v.base, v.delta) for v in study.variants if v.delta}
+        )
+        states = CHECKPOINT * sum(sizes.values()) * kept * len(study.iat.mixtures) * len(study.seeds)
     tables = 0.0
     for (_, task), n in found.tokens.items():
         tables += STORED * n * (found.sizes[task].train + found.sizes[task].validation)
     for run in found.runs:
         tables += PREDICTED * (1 + len(run.tasks)) * sum(found.sizes[task].validation for task in run.tasks)
     largest = sorted((CHECKPOINT * sizes[run.model] for run in found.runs), reverse=True)[:at_once]
-    parts = [(saved, "models"), (tables, "texts, tokens and predictions"), (sum(largest), "checkpoints")]
+    parts = [
+        (saved, "models"),
+        (states, "states that IAT goes on from"),
+        (tables, "texts, tokens and predictions"),
+        (sum(largest), "checkpoints"),
+    ]
     yield f"disk           {_space(sum(n for n, _ in parts))}: " + ", ".join(
-        f"{_space(n)} {what}" for n, what in parts
+        f"{_space(n)} {what}" for n, what in parts if n
     )
 
 

@@ -99,3 +99,8 @@ def _slices(
         number = start // step % heads  # of the head, among those that this parameter has
         readers = np.arange(heads) // (width // min(rows, width)) == number
         yield Slice(parameter, across, start, start + step, served[:, None] & readers)
+
+
+def moved(slices: list[Slice], heads: np.ndarray) -> list[int]:
+    """Which of `slices` are those of `heads`, bool (layers, heads): a part of several heads is each one's."""
+    return [i for i, part in enumerate(slices) if (part.heads & heads).any()]

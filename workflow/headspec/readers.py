@@ -27,7 +27,7 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from headspec.errors import DataError, listing, nearest
-from headspec.study import Task
+from headspec.sections import Task
 
 #: ending of a table's file name: its format
 FORMATS = {".parquet": "Parquet", ".csv": "CSV", ".tsv": "TSV", ".jsonl": "JSON lines", ".json": "JSON lines"}

@@ -38,7 +38,7 @@ def permuted_scores(
     """
     n, k = predictions.shape
     identity = np.arange(k, dtype=np.uint8)
-    parts = []
+    parts = [np.empty((0, k))]
     for start in range(0, resamples, rows := max(1, CHUNK // (n * k))):
         shape = (min(rows, resamples - start), n, k)
         # which alternative each slot gets, then every slot as a 0/1-weighted sample of all n * k
@@ -47,6 +47,43 @@ def permuted_scores(
         stacked = np.repeat(label, k), predictions.ravel()
         parts.append(np.stack([score(metric, *stacked, weights) for weights in taken], axis=-1))
     return np.concatenate(parts)
+
+
+def paired_differences(
+    metric: str, label: Floats, method: Floats, base: Floats, resamples: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Differences of two methods' metrics on resampled examples, and with their predictions swapped.
+
+    Examples with the same label and the same predictions are alike, so it is enough to draw how many of
+    each kind there are (multinomial) and how many of them are swapped (binomial).
+
+    Parameters
+    ----------
+    metric : str
+        One of `headspec.metrics`.
+    label : (n,)
+    method, base : (S, n)
+        Predictions of S seeds.
+
+    Returns
+    -------
+    bootstrap : (resamples, S)
+        Examples drawn with replacement, the same ones for both methods and all seeds.
+    null : (resamples, S)
+        In every example the predictions of the two are swapped or not, of all seeds together: seeds
+        err on the same examples, and swapped one by one their differences would average out.
+    """
+    kinds, counts = np.unique(np.vstack([label, method, base]), axis=1, return_counts=True)
+    label, method, base = kinds[0], kinds[1 : 1 + len(method)], kinds[1 + len(method) :]
+    drawn = rng.multinomial(counts.sum(), counts / counts.sum(), size=resamples)
+    swapped = rng.binomial(counts, 0.5, size=(resamples, len(counts)))
+    here, there = np.hstack([counts - swapped, swapped]), np.hstack([swapped, counts - swapped])
+    bootstrap, null = [], []
+    for one, other in zip(method, base, strict=True):
+        bootstrap.append(score(metric, label, one, drawn) - score(metric, label, other, drawn))
+        both = np.tile(label, 2), np.concatenate([one, other])
+        null.append(score(metric, *both, here) - score(metric, *both, there))
+    return np.stack(bootstrap, axis=1), np.stack(null, axis=1)
 
 
 def interval(samples: Floats, confidence: float) -> tuple[Floats, Floats]:

@@ -31,7 +31,7 @@ from headspec.importance import gate_gradients
 from headspec.masks import masks
 from headspec.multitask import MultiTask
 from headspec.pruning import predictions
-from headspec.study import Training
+from headspec.sections import Training
 from headspec.training import Checkpoint, train
 
 #: what is measured: operations per example of one forward pass

@@ -14,6 +14,8 @@ METHODS = ("tuned", "frozen")
 #: characters of a name, and of one method's columns; two methods and names fill 100
 NAME, BLOCK = 27, 35
 FLOOR = "†"
+#: the row of a mixture that holds the mean over its tasks
+MEAN = "mean"
 
 NOTES = f"""\
 D          dissociation: how much more a task loses, as part of its unpruned metric, when its own
@@ -30,14 +32,34 @@ p          Mantel test: the same under other names of the tasks; with three task
            corrected for the number of measures"""
 
 
-def text(combined: pd.DataFrame, results: Path, correlation: pd.DataFrame | None = None) -> str:
-    """The dissociation table, and that of its correlation with similarity; at most 100 characters wide.
+IMPROVED = """\
+MTL        plain multi-task training; % and differences are of means over tasks and their metrics
+diff.      to MTL, or to MTL with the same sampling of tasks; interval over seeds and examples
+p          permutation test whether these models differ on other examples, Holm-corrected over the
+           methods; it says nothing of other seeds
+seeds      Student's t interval over seeds, wide where seeds are few"""
+
+
+SPECIALIZED = f"""\
+D          of the heads that matter in each model, scored anew after IAT; means over seeds
+diff.      after less before, with its interval over the same seeds and examples
+{FLOOR}          before or after, a pruned model is no better than chance, so D means little"""
+
+
+def text(
+    combined: pd.DataFrame,
+    results: Path,
+    correlation: pd.DataFrame | None = None,
+    improvement: pd.DataFrame | None = None,
+    specialization: pd.DataFrame | None = None,
+) -> str:
+    """The dissociation table, and those that a study may also have; at most 100 characters wide.
 
     Parameters
     ----------
     combined : table 'combined'
     results : folder of the study's results
-    correlation : table 'correlation', where the study has one
+    correlation, improvement, specialization : tables of these names, where the study has them
     """
     lines = ["Dissociation when each task's most important heads are pruned"]
     for model, part in combined.groupby("model"):
@@ -52,6 +74,8 @@ def text(combined: pd.DataFrame, results: Path, correlation: pd.DataFrame | None
             lines.append(_line("  case", [f"  {_case(block)}" for block in blocks]))
     places = {"figures": results / "figures", "report": results / "report.html", "tables": results / "tables"}
     ends = [*lines, "", NOTES, *([] if correlation is None else _correlations(correlation))]
+    ends += [] if improvement is None else _improvements(improvement)
+    ends += [] if specialization is None else _specializations(specialization)
     return "\n".join([*ends, "", *(f"{name:<10} {path}" for name, path in places.items())])
 
 
@@ -68,6 +92,47 @@ def _correlations(correlation: pd.DataFrame) -> list[str]:
             row = rows.set_index("model")
             lines.append(_line(str(measure), [_r_and_p(row.loc[model]) for model in here], 16))
     return [*lines, "", CORRELATED]
+
+
+def _improvements(improvement: pd.DataFrame) -> list[str]:
+    """A line for every method of every mixture, with its mean over tasks."""
+    lines = ["", "", "IAT and what it is set beside against multi-task training (MTL), mean over tasks"]
+    means = improvement[improvement["task"] == MEAN]
+    cells = [f"{'%':>6}", f"{'diff.':>6}  {'[  low,   high]'}  {'p':>6}", "seeds"]
+    for (model, mixture), part in means.groupby(["model", "mixture"]):
+        lines += ["", f"{model}, {mixture}", _line("  method", cells, 6)]
+        base = part["against"].isna()
+        for _, row in pd.concat([part[base], part[~base]]).iterrows():
+            name = "MTL" if row["method"] == "tuned" else str(row["method"])
+            values = [f"{100 * row['value']:6.1f}"]
+            if pd.notna(row["against"]):
+                values += [
+                    f"{_difference(row)}  {_p(row['p_holm']):>6}", _range(row, "seed_low", "seed_high"),
+                ]  # fmt: skip
+            lines.append(_line(f"  {name}", values, 6))
+    return [*lines, "", IMPROVED]
+
+
+def _specializations(specialization: pd.DataFrame) -> list[str]:
+    """A line for every task of every mixture, the mean last."""
+    lines = ["", "", "Dissociation before and after IAT"]
+    cells = ["bef. %", "aft. %", f"{'diff.':>6}  {'[  low,   high]'}", "seeds"]
+    for (model, mixture), part in specialization.groupby(["model", "mixture"]):
+        lines += ["", f"{model}, {mixture}", _line("  task", cells, 6)]
+        for _, row in part.sort_values("task", key=lambda task: task == MEAN, kind="stable").iterrows():
+            values = [f"{100 * row[name]:6.1f}" for name in ("before", "after")]
+            values += [_difference(row), _range(row, "seed_low", "seed_high"), FLOOR if row["floor"] else ""]
+            lines.append(_line(f"  {row['task']}", values, 6))
+    return [*lines, "", SPECIALIZED]
+
+
+def _difference(row: pd.Series) -> str:
+    """``   0.8  [ -0.1,    1.7]``"""
+    return f"{100 * row['difference']:6.1f}  {_range(row, 'ci_low', 'ci_high')}"
+
+
+def _range(row: pd.Series, low: str, high: str) -> str:
+    return f"[{100 * row[low]:5.1f}, {100 * row[high]:6.1f}]" if pd.notna(row[low]) else ""
 
 
 def _r_and_p(row: pd.Series) -> str:
@@ -102,6 +167,9 @@ def _case(block: pd.DataFrame) -> str:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    correlated = folder / "tables" / "correlation.parquet"
-    found = tables.read(correlated) if correlated.exists() else None
-    print(text(tables.read(folder / "tables" / "combined.parquet"), folder, found))
+    paths = {
+        name: folder / "tables" / f"{name}.parquet"
+        for name in ("correlation", "improvement", "specialization")
+    }
+    found = {name: tables.read(path) for name, path in paths.items() if path.exists()}
+    print(text(tables.read(folder / "tables" / "combined.parquet"), folder, **found))

@@ -88,6 +88,45 @@ SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
          "metric": TEXT, "value": FLOAT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT},
         7,
     ),
+    # the first m places of a draw are its m samples
+    "draws": ({"draw": INT, "place": INT, "example": INT}, 2),
+    # of one encoder and task; chance: the best constant prediction
+    "transferred": (
+        {"tuning": TEXT, "samples": INT, "draw": INT, "metric": TEXT, "value": FLOAT, "chance": FLOAT},
+        4,
+    ),
+    # of all; mixture: what the encoder learnt, for method single a task, for pretrained "none"
+    "transfer": (
+        {"model": TEXT, "task": TEXT, "mixture": TEXT, "method": TEXT, "tuning": TEXT, "samples": INT,
+         "seed": INT, "draw": INT, "metric": TEXT, "value": FLOAT, "chance": FLOAT},
+        9,
+    ),
+    # means over seeds and draws, and their difference to method tuned; source: what the encoder learnt,
+    # for method single a task of the mixture, or "mean" of them
+    "transfer_summary": (
+        {"model": TEXT, "task": TEXT, "mixture": TEXT, "method": TEXT, "source": TEXT, "tuning": TEXT,
+         "samples": INT, "metric": TEXT, "n_seeds": INT, "n_draws": INT, "value": FLOAT, "ci_low": FLOAT,
+         "ci_high": FLOAT, "difference": FLOAT, "difference_low": FLOAT, "difference_high": FLOAT,
+         "chance": FLOAT},
+        8,
+    ),
+    # against: what a method is compared with, null for plain training; task and metric "mean": the mean over
+    # tasks of the mean over metrics; ci: over seeds and examples; seed_low, seed_high: Student's t over
+    # seeds, null with one
+    "improvement": (
+        {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "against": TEXT,
+         "sampling": TEXT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT, "n_seeds": INT, "value": FLOAT,
+         "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "seed_low": FLOAT, "seed_high": FLOAT,
+         "p_value": FLOAT, "p_holm": FLOAT},
+        5,
+    ),
+    # dissociation before and after IAT; task "mean" is the mean over the mixture's tasks
+    "specialization": (
+        {"model": TEXT, "mixture": TEXT, "task": TEXT, "n_seeds": INT, "before": FLOAT, "after": FLOAT,
+         "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "seed_low": FLOAT, "seed_high": FLOAT,
+         "floor": FLAG},
+        3,
+    ),
     # task: whose validation text the sentence is; null for the user's own
     "probe": ({"example": INT, "text": TEXT, "task": TEXT}, 1),
     # in the order of presentation

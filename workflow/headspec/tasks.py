@@ -11,8 +11,10 @@ import pandas as pd
 from headspec import columns, readers
 from headspec.errors import DataError, listing, nearest
 from headspec.pairs import pair
+from headspec.sections import Task
 from headspec.seeds import derive
-from headspec.study import Study, Task
+from headspec.strata import stratified_order
+from headspec.study import Study
 
 HELD_OUT = 0.1  # fraction of a source without a validation split that becomes one
 DEFAULT_SPLIT = Task.model_fields["validation_split"].default
@@ -49,8 +51,12 @@ class Prepared:
     classes: list[str] | None
 
 
-def check(study: Study) -> None:
+def check(study: Study) -> dict[str, Prepared]:
     """Prepare every task that needs no network, so that no job starts on data that will not do.
+
+    Returns
+    -------
+    prepared : name: the task, of those
 
     Raises
     ------
@@ -62,7 +68,7 @@ def check(study: Study) -> None:
     for name, task in sorted(study.tasks.items(), key=lambda item: item[1].pairs_of is not None):
         try:
             if task.pairs_of in prepared:
-                prepare(name, task, study.data_seed, prepared[task.pairs_of])
+                prepared[name] = prepare(name, task, study.data_seed, prepared[task.pairs_of])
             elif task.source is not None and not task.source.startswith("hub:"):
                 prepared[name] = prepare(name, task, study.data_seed)
                 for file in task.test:
@@ -71,6 +77,7 @@ def check(study: Study) -> None:
             problems.append(str(error))
     if problems:
         raise DataError("\n".join(problems))
+    return prepared
 
 
 def prepare(name: str, task: Task, seed: int, parent: Prepared | None = None) -> Prepared:
@@ -314,16 +321,3 @@ def _held_out(name: str, task: Task, n: int) -> int:
 def _strata(task: Task, frame: pd.DataFrame) -> pd.Series:
     """What a subset keeps the shares of: the classes; nothing in a regression task."""
     return frame["label"] if task.type == "classification" else pd.Series("", index=frame.index)
-
-
-def stratified_order(labels: pd.Series, rng: np.random.Generator) -> np.ndarray:
-    """Positions 0..n-1 in a random order whose every beginning has the classes in their shares.
-
-    The i-th of a class's n_k items, in random order, comes at (i + 1/2) / n_k of the whole, so the
-    first m items hold m * n_k / n of class k up to rounding, and of a rare class none too early.
-    """
-    shuffled = rng.permutation(len(labels))
-    by_class = labels.iloc[shuffled].reset_index(drop=True)
-    groups = by_class.groupby(by_class)
-    place = (groups.cumcount() + 0.5) / groups.transform("size")
-    return shuffled[np.argsort(place.to_numpy(), kind="stable")]

@@ -20,8 +20,8 @@ from headspec.batching import Batch, Examples, Step, schedule
 from headspec.devices import Device
 from headspec.multitask import MultiTask
 from headspec.progress import Progress, log
+from headspec.sections import Training
 from headspec.seeds import derive
-from headspec.study import Training
 from headspec.tables import atomic
 
 
@@ -208,7 +208,7 @@ class Trainer:
         return state | random_state()
 
     def restore(self, state: dict) -> None:
-        """Continue where `state` was taken."""
+        """Continue where `state` was taken; its tensors are taken over and change from here on."""
         self.model.load_state_dict(state["model"])
         self.updates.load_state_dict(state["updates"])
         self.history = list(state["history"])

@@ -14,6 +14,8 @@ sys.path.insert(0, str(LIBRARY))
 from headspec import (
     architectures,
     devices,
+    draws,
+    grid,
     probe,
     readers,
     sources,
@@ -23,7 +25,8 @@ from headspec import (
 )
 from headspec.brain import experiment
 from headspec.errors import HeadspecError
-from headspec.study import MEASURED_BY, Study, plain
+from headspec.sections import MEASURED_BY
+from headspec.study import Study, plain
 
 
 def checked(config: dict) -> Study:
@@ -37,7 +40,15 @@ def checked(config: dict) -> Study:
             for path in workflow.configfiles + list(workflow.overwrite_configfiles):
                 validation.strict_yaml(path)
             problems = []
-            for check in (architectures.check, tasks.check, probe.check, experiment.check):
+            prepared = {}
+            for check in (
+                architectures.check,
+                grid.check,
+                lambda study: prepared.update(tasks.check(study)),
+                lambda study: draws.check(study, prepared),
+                probe.check,
+                experiment.check,
+            ):
                 try:
                     check(study)
                 except HeadspecError as error:
@@ -61,6 +72,8 @@ VARIANTS = {variant.method: variant for variant in STUDY.variants}
 BASES = dict.fromkeys(variant.base for variant in STUDY.variants)
 RETRAINED = [method for method in VARIANTS if method not in BASES]
 MIXED = [run for run in STUDY.runs if run.method != "single"]
+SWEEP = [v.method for v in STUDY.variants if v.heads == "top" and v.base == "tuned"]
+BEFORE_AND_AFTER = [run for run in STUDY.iat_runs if run.method in ("tuned", "iat")]
 TASK_METRICS = {name: task.all_metrics for name, task in STUDY.tasks.items()}
 TASK_METRICS |= {name: task.all_metrics for task in STUDY.tasks.values() for name in task.further}
 TEST_FILES = submission.written([file for task in STUDY.tasks.values() for file in task.test])
@@ -231,6 +244,15 @@ def variant_settings(wildcards) -> dict:
     return {key: values[key] for key in ("heads", "alpha")}
 
 
+def source_model(wildcards) -> list:
+    """Input function: the run whose encoder is transferred; nothing, for the unchanged one."""
+    if wildcards.method == "pretrained":
+        return []
+    folder = f"{wildcards.model}/{wildcards.mixture}/{wildcards.method}/seed{wildcards.seed}"
+    names = ("model.safetensors", "config.json", "heads.json")
+    return [result("runs", folder, "model", name) for name in names]
+
+
 def of_seeds(name: str):
     """Input function: a table of each seed's run of a model, mixture and method."""
 
@@ -310,6 +332,24 @@ def figures() -> list:
     return [path for name in per_study + per_mixture + of_similarity for path in figure(name)]
 
 
+def iat_figures() -> list:
+    """The figures of IAT: of every model, and mixture that is trained so."""
+    kinds = ["improvement", "specialization", *(["alpha-delta"] if len(SWEEP) > 1 else [])]
+    return [
+        path
+        for kind in kinds
+        for model in STUDY.models
+        for mixture in STUDY.iat.mixtures
+        for path in figure(f"{kind}.{model}.{mixture}")
+    ]
+
+
+def transfer_figures() -> list:
+    """Every figure of few-shot transfer."""
+    names = [f"transfer.{model}.{task}" for model in STUDY.models for task in STUDY.transfer.tasks]
+    return [path for name in names for path in figure(name)]
+
+
 def lock_folder() -> None:
     """Refuse a second workflow in this folder; the lock ends with this process, however it ends."""
     global _lock
@@ -320,3 +360,11 @@ def lock_folder() -> None:
         raise WorkflowError(
             "another snakemake is running in this folder; wait for it or stop it"
         ) from None
+
+
+# the same in every rule: a path is one run's in one way only, though names hold dots and dashes
+wildcard_constraints:
+    model=any_of(STUDY.models),
+    mixture=any_of(MIXTURES),
+    method=any_of(METHODS),
+    seed=r"\d+",

@@ -24,9 +24,6 @@ use rule train as train_and_keep with:
         code=code("train.py"),
 
 
-ruleorder: train_and_keep > train
-
-
 rule branch:
     input:
         trunk=rules.train_and_keep.output.trunk,
@@ -164,7 +161,77 @@ rule iat_scores:
         "../scripts/iat_scores.py"
 
 
-# what the sections `iat` and `transfer` of the config describe
-rule iat:
+rule improvement:
     input:
-        rules.iat_scores.output if STUDY.iat.mixtures else [],
+        scores=rules.iat_scores.output[0],
+        evaluations=rules.iat_scores.input,
+    output:
+        result("tables/improvement.parquet"),
+    log:
+        log("improvement"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
+    params:
+        study=STUDY.study,
+        runs=[plain(run) for run in STUDY.iat_runs],
+        variants=[plain(variant) for variant in STUDY.variants],
+        metrics=TASK_METRICS,
+        resampling=settings("dissociation", "resamples", "confidence"),
+        seed=STUDY.data_seed,
+        code=code("improvement.py"),
+    message:
+        "Improvement by IAT over multi-task training in {params.study}"
+    script:
+        "../scripts/improvement.py"
+
+
+use rule dissociation as iat_dissociation with:
+    input:
+        [result("runs", run.path, "predictions.parquet") for run in BEFORE_AND_AFTER],
+    output:
+        dissociation=result("tables/iat_dissociation.parquet"),
+        mixtures=result("tables/iat_mixtures.parquet"),
+        combined=result("tables/iat_combined.parquet"),
+    log:
+        log("iat_dissociation"),
+    params:
+        study=STUDY.study,
+        runs=[plain(run) for run in BEFORE_AND_AFTER],
+        metrics={task: metrics[0] for task, metrics in TASK_METRICS.items()},
+        fraction=STUDY.pruning.fraction,
+        dissociation=settings("dissociation", "resamples", "confidence", "distinct"),
+        seed=STUDY.data_seed,
+        code=code("dissociation.py"),
+    message:
+        "Dissociation of {params.study} before and after IAT"
+
+
+rule specialization:
+    input:
+        rules.iat_dissociation.input,
+    output:
+        result("tables/specialization.parquet"),
+    log:
+        log("specialization"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
+    params:
+        study=STUDY.study,
+        runs=[plain(run) for run in BEFORE_AND_AFTER],
+        metrics={task: metrics[0] for task, metrics in TASK_METRICS.items()},
+        before="tuned",
+        resampling=settings("dissociation", "resamples", "confidence"),
+        seed=STUDY.data_seed,
+        code=code("specialization.py"),
+    message:
+        "Whether heads of {params.study} dissociate more after IAT"
+    script:
+        "../scripts/specialization.py"

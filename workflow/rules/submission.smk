@@ -58,14 +58,3 @@ rule prediction_files:
         "Prediction files of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
     script:
         "../scripts/submission.py"
-
-
-# what a test server is sent
-rule submission:
-    input:
-        [
-            result("submission", model, mixture, method, f"seed{seed}", submission.ARCHIVE)
-            for model in STUDY.models
-            for mixture, method in STUDY.submissions
-            for seed in STUDY.seeds
-        ],

@@ -15,8 +15,8 @@ from headspec.iat import branch
 from headspec.importance import importance
 from headspec.multitask import MultiTask
 from headspec.progress import stage
+from headspec.sections import Model, Training
 from headspec.seeds import derive
-from headspec.study import Model, Training
 from headspec.training import Checkpoint, exclusive, fingerprint
 
 wildcards, params = snakemake.wildcards, snakemake.params

@@ -10,7 +10,7 @@ import pandas as pd
 
 from headspec import tables, tasks
 from headspec.progress import log, stage
-from headspec.study import Task
+from headspec.sections import Task
 
 with stage(snakemake.log[0], f"data {snakemake.wildcards.task}"):
     name, params = snakemake.wildcards.task, snakemake.params

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 from headspec import architectures, tables
 from headspec.encoding import encode, tokenizer
 from headspec.progress import log, stage
-from headspec.study import Model
+from headspec.sections import Model
 
 with stage(snakemake.log[0], f"encode {snakemake.wildcards.model} {snakemake.wildcards.task}"):
     params = snakemake.params

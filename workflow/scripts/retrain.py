@@ -1,4 +1,4 @@
-"""Train one run from a branch to its end, each task moving its own heads."""
+"""Train one run from a branch to its end: each task moving its own heads, or adapters in their place."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +11,11 @@ import torch
 from headspec import devices, encoders, tables
 from headspec.batching import Examples
 from headspec.iat import Own, owned_heads, retrain
+from headspec.lora import LoRA
 from headspec.maps import importance_map
 from headspec.multitask import MultiTask
 from headspec.progress import stage
-from headspec.study import Model, Training
+from headspec.sections import Model, Training
 from headspec.training import Checkpoint, exclusive, fingerprint
 
 wildcards, params = snakemake.wildcards, snakemake.params
@@ -28,7 +29,9 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
 
     scores = tables.read(snakemake.input.importance)
     maps = {task: importance_map(scores, task) for task in params.tasks}
-    own = Own(owned_heads(maps, params.variant["heads"], params.variant["alpha"], seed), params.projections)
+    kind, alpha = params.variant["heads"], params.variant["alpha"]
+    heads = owned_heads(maps, "top" if kind == "lora" else kind, alpha, seed)
+    restriction = LoRA(heads, params.projections, seed) if kind == "lora" else Own(heads, params.projections)
 
     folder = Path(snakemake.output.history).parent
     with exclusive(folder / "training.lock"):
@@ -40,7 +43,7 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
             model,
             examples,
             Training(**params.training),
-            own,
+            restriction,
             seed,
             device,
             torch.load(snakemake.input.state, map_location="cpu", weights_only=True),

@@ -17,10 +17,10 @@ from headspec import devices, encoders, tables
 from headspec.batching import Examples
 from headspec.multitask import MultiTask
 from headspec.progress import Progress, stage
+from headspec.sections import Model
 from headspec.seeds import derive
 from headspec.sensitivity import fisher, gradient
 from headspec.similarity import Traits
-from headspec.study import Model
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake.log[0], "{measure} {model}/seed{seed}".format(**wildcards)):

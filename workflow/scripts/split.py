@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 from headspec import tables, tasks
 from headspec.progress import log, stage
-from headspec.study import Task
+from headspec.sections import Task
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake.log[0], f"data {wildcards.task} {wildcards.name}"):

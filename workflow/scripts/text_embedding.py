@@ -12,8 +12,8 @@ from headspec.batching import Examples
 from headspec.multitask import MultiTask
 from headspec.progress import stage
 from headspec.representations import mean_of_tasks
+from headspec.sections import Model
 from headspec.seeds import derive
-from headspec.study import Model
 
 params = snakemake.params
 with stage(snakemake.log[0], f"text embedding {snakemake.wildcards.model}"):

@@ -13,8 +13,8 @@ from headspec import devices, encoders, tables
 from headspec.batching import Examples
 from headspec.multitask import MultiTask
 from headspec.progress import stage
+from headspec.sections import Model, Training
 from headspec.seeds import derive
-from headspec.study import Model, Training
 from headspec.training import Checkpoint, exclusive, fingerprint, train
 
 wildcards, params = snakemake.wildcards, snakemake.params

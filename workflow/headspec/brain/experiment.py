@@ -11,7 +11,8 @@ from headspec import readers
 from headspec.brain import responses, stimuli
 from headspec.brain.folds import contiguous, inner_folds
 from headspec.errors import DataError
-from headspec.study import Brain, Study
+from headspec.sections import Brain
+from headspec.study import Study
 
 LEAST = 3  # stimuli of a fold: of two, every correlation is 1 or -1
 MARGIN = 3  # stimuli to train on beyond one for the mean and each regressor

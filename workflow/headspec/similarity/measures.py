@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from headspec.sections import Measure
 from headspec.similarity import Traits
 from headspec.similarity.cka import cka
 from headspec.similarity.cnm import cnm
@@ -12,7 +13,6 @@ from headspec.similarity.importance import importance, top_heads
 from headspec.similarity.paradigm import paradigm
 from headspec.similarity.rsa import rsa
 from headspec.similarity.text import text
-from headspec.study import Measure
 
 MEASURES: dict[Measure, Callable[[Traits, Traits], float]] = {
     "paradigm": paradigm,

@@ -11,9 +11,9 @@ from scipy import stats
 
 from headspec import tables
 from headspec.maps import importance_map, prune_count, top_heads
+from headspec.sections import Measure
 from headspec.similarity import Floats, Traits
 from headspec.similarity.measures import MEASURES
-from headspec.study import Measure
 
 PAIR = ["measure", "task_a", "task_b", "subject"]
 #: measures that no seed has a part in

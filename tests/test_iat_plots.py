@@ -1,0 +1,270 @@
+"""Figures and closing words of IAT: what they show equals what the tables hold."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.patches import Rectangle
+
+from headspec import summary, tables
+from headspec.improvement import against, by_seed
+from headspec.plots import alpha_delta, improvement, save, specialization
+from headspec.sections import IAT
+from headspec.study import Study
+from test_plots import LONG, NINE, SMALL, frame, labelled, texts
+
+KEYS = ["model", "mixture", "method", "task", "metric"]
+FEW = IAT(mixtures=["all"], controls=["random"])
+MANY = IAT(
+    mixtures=["all"], controls=["random", "random-by-layer", "bottom", "other", "lora"],
+    alphas=[0.1, 0.5, 0.7, 1], deltas=[0.05, 0.2, 0.3], samplings=["sqrt", "annealed"],
+)  # fmt: skip
+#: name: tasks, seeds, section `iat`
+CASES = {"small": (SMALL, 1, FEW), "nine": (NINE, 3, MANY), "long": (LONG, 2, MANY)}
+MAIN = {"cola": "matthews", "stsb": "spearman", "mrpc": "f1"}
+
+
+def study(tasks: list[str], seeds: int, iat: IAT) -> Study:
+    return Study(
+        study="s", seeds=list(range(seeds)), models={"m": {"source": "x"}},
+        tasks={task: {"source": "x"} for task in tasks},
+        mixtures={"groups": {"all": tasks}}, iat=iat,
+    )  # fmt: skip
+
+
+def metrics(tasks: list[str]) -> dict[str, str]:
+    return {task: MAIN.get(task, "accuracy") for task in tasks}
+
+
+def iat_table(own: Study) -> pd.DataFrame:
+    """Scores of every run: IAT a little better than MTL, single tasks far from it."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for run in own.iat_runs:
+        gain = {"single": rng.normal(-0.02, 0.04), "tuned": 0.0}.get(run.method, 0.006)
+        for task in run.tasks:
+            base = 0.9 - 0.04 * own.in_order(list(own.tasks)).index(task)
+            value = base + gain + rng.normal(0, 0.006)
+            row = dict(model="m", mixture=run.mixture, method=run.method, seed=run.seed, task=task)
+            rows.append(row | {"metric": MAIN.get(task, "accuracy"), "value": value})
+    return frame("iat", rows)
+
+
+def improvement_table(own: Study, scores: pd.DataFrame) -> pd.DataFrame:
+    """The table 'improvement' but for its statistics, which are made up."""
+    rng = np.random.default_rng(1)
+    kinds = {v.method: v for v in own.variants}
+    rows = []
+    for key, part in by_seed(scores, {"all": list(own.tasks)}, own.variants).groupby(KEYS):
+        row = dict(zip(KEYS, key, strict=True)) | {"n_seeds": len(part), "value": part["value"].mean()}
+        if row["method"] in kinds:
+            row |= kinds[row["method"]].model_dump(include={"sampling", "heads", "alpha", "delta"})
+        if row["method"] != "tuned":
+            d, half = part["difference"].mean(), 0.003 + 0.01 * rng.random()
+            row |= {"against": against(own.variants)[row["method"]], "difference": d}
+            row |= {"ci_low": d - half, "ci_high": d + half, "p_value": 0.02, "p_holm": 0.0213}
+            row |= {"seed_low": d - 3 * half, "seed_high": d + 3 * half} if len(part) > 1 else {}
+        rows.append(row)
+    return frame("improvement", rows)
+
+
+def specialization_tables(tasks: list[str], seeds: int) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Tables 'specialization', 'iat_combined' and 'iat_dissociation'; the last task is at the floor."""
+    rng = np.random.default_rng(2)
+    d = {"tuned": rng.normal(0.1, 0.05, (seeds, len(tasks)))}
+    d["iat"] = d["tuned"] + rng.normal(0.04, 0.03, (seeds, len(tasks)))
+    d = {method: np.column_stack([values, values.mean(axis=1)]) for method, values in d.items()}
+    where = dict(model="m", mixture="all")
+    of, combined, runs = [], [], []
+    for i, task in enumerate([*tasks, "mean"]):
+        before, after = d["tuned"][:, i].mean(), d["iat"][:, i].mean()
+        row = where | dict(task=task, n_seeds=seeds, before=before, after=after, difference=after - before)
+        row |= dict(ci_low=after - before - 0.03, ci_high=after - before + 0.03, floor=i >= len(tasks) - 1)
+        of.append(row)
+        for method, mean in (("tuned", before), ("iat", after)):
+            row = where | dict(method=method, task=task, n_seeds=seeds, dissociation=mean)
+            combined.append(row | dict(ci_low=mean - 0.03, ci_high=mean + 0.03))
+            if task != "mean":
+                runs += [
+                    where | dict(method=method, task=task, seed=s, dissociation=d[method][s, i])
+                    for s in range(seeds)
+                ]
+    return frame("specialization", of), frame("combined", combined), frame("dissociation", runs)
+
+
+def every_figure(tasks: list[str], seeds: int, iat: IAT) -> dict[str, tuple]:
+    """Name: module and arguments."""
+    own = study(tasks, seeds, iat)
+    scores = iat_table(own)
+    table = improvement_table(own, scores)
+    of_seeds = by_seed(scores, {"all": tasks}, own.variants)
+    return {
+        "improvement": (improvement, (table, of_seeds, metrics(tasks))),
+        "specialization": (specialization, (*specialization_tables(tasks, seeds), tasks)),
+        "alpha-delta": (alpha_delta, (table,)),
+    }
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request) -> tuple[list[str], Study, dict[str, tuple]]:
+    tasks, seeds, iat = CASES[request.param]
+    return tasks, study(tasks, seeds, iat), every_figure(tasks, seeds, iat)
+
+
+def test_improvement_shows_every_difference_of_every_method(case):
+    tasks, own, figures = case
+    table, seeds, main = figures["improvement"][1]
+    figure = improvement.draw(table, seeds, main)
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles[0] == "IAT" and titles[-1] == "single-task"
+    methods = list(improvement.shown(table)["method"])
+    assert set(methods) == {m for m in against(own.variants) if "alpha" not in m}
+    for axes, method in zip(figure.axes, methods, strict=True):
+        rows = table[table["method"] == method].set_index("task").loc[["mean", *tasks]]
+        points = labelled(axes, "mean over seeds; filled: interval without 0")
+        np.testing.assert_allclose([p.get_xdata()[0] for p in points], 100 * rows["difference"])
+        assert [p.get_ydata()[0] for p in points] == list(range(len(rows)))
+        filled = [p.get_markerfacecolor() == "black" for p in points]
+        assert filled == list((rows["ci_low"] > 0) | (rows["ci_high"] < 0))
+        lines = np.array([s[:, 0] for s in labelled(axes, "interval")[0].get_segments()])
+        np.testing.assert_allclose(lines, 100 * rows[["ci_low", "ci_high"]])
+        (dots,) = labelled(axes, "one seed")
+        of = seeds[seeds["method"] == method].sort_values(["task", "seed"])
+        assert sorted(dots.get_xdata()) == pytest.approx(sorted(100 * of["difference"]))
+        assert sorted(np.round(dots.get_ydata())) == sorted(list(range(len(rows))) * len(own.seeds))
+    values = table[table["method"] == "tuned"].set_index("task")["value"]
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names[0] == f"mean {100 * values['mean']:.1f}"
+    assert names[1].startswith(f"{tasks[0]}, ") and names[1].endswith(f" {100 * values[tasks[0]]:.1f}")
+
+
+def test_improvement_has_one_scale_for_what_goes_on_from_mtl():
+    figure = improvement.draw(*every_figure(*CASES["nine"])["improvement"][1])
+    limits = {axes.get_title(): axes.get_xlim() for axes in figure.axes}
+    assert limits["IAT"] == limits["LoRA"] == limits["IAT, sqrt\nto MTL, sqrt"]
+    assert limits["single-task"] == limits["MTL, sqrt sampling"] != limits["IAT"]
+
+
+def test_specialization_bars_and_differences_equal_the_tables(case):
+    tasks, own, figures = case
+    table, combined, runs = figures["specialization"][1][:3]
+    left, right = specialization.draw(table, combined, runs, tasks).axes
+    rows = ["mean", *tasks]
+    assert [label.get_text() for label in left.get_yticklabels()] == rows
+    found = table.set_index("task").loc[rows]
+    for bars, column in zip(left.containers, ("before", "after"), strict=True):
+        np.testing.assert_allclose([bar.get_width() for bar in bars], 100 * found[column])
+    (means,) = labelled(right, "mean over seeds")
+    np.testing.assert_allclose(means.get_xdata(), 100 * found["difference"])
+    lines = np.array([s[:, 0] for s in labelled(right, "interval")[0].get_segments()])
+    np.testing.assert_allclose(lines, 100 * found[["ci_low", "ci_high"]])
+    dots = np.array([line.get_xdata() for line in labelled(right, "one seed")])
+    assert dots.shape == (len(own.seeds), len(rows))
+    np.testing.assert_allclose(dots.mean(axis=0), 100 * found["difference"])
+    (daggers,) = labelled(right, "at chance: D means little")
+    assert [rows[int(y)] for y in daggers.get_ydata()] == ["mean", tasks[-1]]
+
+
+def test_alpha_delta_cells_are_the_means_of_the_sweep():
+    (table,) = every_figure(*CASES["nine"])["alpha-delta"][1]
+    axes = alpha_delta.draw(table).axes[0]
+    alphas, deltas = [0.1, 0.3, 0.5, 0.7, 1], [0.05, 0.1, 0.2, 0.3]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [f"{100 * a:g}" for a in alphas]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [f"{100 * d:g}" for d in deltas]
+    shades = np.asarray(axes.images[0].get_array())
+    places = {text.get_position(): text.get_text() for text in axes.texts}
+    means = table[table["task"] == "mean"].set_index("method")
+    for (y, delta), (x, alpha) in itertools.product(enumerate(deltas), enumerate(alphas)):
+        main = (alpha, delta) == (0.3, 0.1)
+        row = means.loc["iat" if main else f"iat-alpha{alpha:g}-delta{delta:g}"]
+        assert shades[y, x] == pytest.approx(100 * row["difference"])
+        words = [places[x, y + 0.14], places[x, y - 0.22]]
+        numbers = [100 * row[name] for name in ("difference", "ci_low", "ci_high")]
+        expected = [f"{numbers[0]:+.2f}", f"[{numbers[1]:.1f}, {numbers[2]:.1f}]".replace("-0.0", "0.0")]
+        assert [word.replace("\N{MINUS SIGN}", "-") for word in words] == expected
+    (outline,) = [p for p in axes.patches if isinstance(p, Rectangle) and not p.get_fill()]
+    assert (outline.get_x() + 0.5, outline.get_y() + 0.5) == (1, 1)
+    low, high = axes.images[0].get_clim()
+    assert low <= 0 <= high
+
+
+@pytest.mark.parametrize("name", ["improvement", "specialization", "alpha-delta"])
+def test_texts_neither_overlap_nor_leave_the_figure(case, name):
+    module, arguments = case[2][name]
+    figure = module.draw(*arguments)
+    found = texts(figure)
+    for words, box in found:
+        inside = figure.bbox.padded(1)
+        assert inside.x0 <= box.x0 <= box.x1 <= inside.x1, words
+        assert inside.y0 <= box.y0 <= box.y1 <= inside.y1, words
+    for (one, a), (other, b) in itertools.combinations(found, 2):
+        assert not a.padded(-1).overlaps(b.padded(-1)), f"{one!r} on {other!r}"
+
+
+@pytest.mark.parametrize("name", ["improvement", "specialization", "alpha-delta"])
+def test_same_tables_same_bytes(name, tmp_path):
+    for folder in ("a", "b"):
+        module, arguments = every_figure(*CASES["small"])[name]
+        save(module.draw(*arguments), [tmp_path / folder / f"f.{kind}" for kind in ("svg", "png")], 80)
+    for kind in ("svg", "png"):
+        assert (tmp_path / "a" / f"f.{kind}").read_bytes() == (tmp_path / "b" / f"f.{kind}").read_bytes()
+
+
+# --- the closing words
+
+
+COMBINED = frame("combined", [{"model": "m", "mixture": "a+b", "method": "tuned", "task": "mean"}])
+
+
+def closing(**found: pd.DataFrame) -> list[str]:
+    return summary.text(COMBINED.assign(distinct=False), Path("r"), **found).splitlines()
+
+
+def test_summary_of_improvement():
+    common = {"model": "m", "mixture": "a+b", "task": "mean", "metric": "mean"}
+    rows = [
+        {"method": "iat", "value": 0.7234, "against": "tuned", "difference": 0.0084, "ci_low": -0.001}
+        | {"ci_high": 0.0171, "seed_low": -0.02, "seed_high": 0.031, "p_holm": 0.0213},
+        {"method": "tuned", "value": 0.715},
+        {"method": "single", "value": 0.7, "against": "tuned", "difference": -0.015, "ci_low": -0.02}
+        | {"ci_high": -0.01, "p_holm": 0.0002},
+    ]
+    of_tasks = [row | {"task": "a", "metric": "f1"} for row in rows]
+    table = frame("improvement", [common | row for row in [*rows, *of_tasks]])
+    lines = closing(improvement=table)
+    at = lines.index("m, a+b")
+    assert [line.split() for line in lines[at + 2 : at + 5]] == [
+        ["MTL", "71.5"],
+        ["iat", "72.3", "0.8", "[", "-0.1,", "1.7]", "0.021", "[", "-2.0,", "3.1]"],
+        ["single", "70.0", "-1.5", "[", "-2.0,", "-1.0]", "<0.001"],
+    ]
+    assert lines[at + 5] == "" and lines[-3].startswith("figures")
+
+
+def test_summary_of_specialization():
+    row = {"model": "m", "mixture": "a+b", "before": 0.1, "after": 0.142, "difference": 0.042}
+    row |= {"ci_low": 0.01, "ci_high": 0.07, "seed_low": -0.05, "seed_high": 0.13, "floor": False}
+    table = frame("specialization", [row | {"task": "mean", "floor": True}, row | {"task": "z"}])
+    lines = closing(specialization=table)
+    numbers = ["10.0", "14.2", "4.2", "[", "1.0,", "7.0]", "[", "-5.0,", "13.0]"]
+    at = lines.index("m, a+b")
+    assert [line.split() for line in lines[at + 2 : at + 4]] == [["z", *numbers], ["mean", *numbers, "†"]]
+
+
+def test_summary_fits_a_terminal():
+    tasks, seeds, iat = CASES["long"]
+    own = study(tasks, seeds, iat)
+    table = improvement_table(own, iat_table(own))
+    lines = closing(improvement=table, specialization=specialization_tables(tasks, seeds)[0])
+    assert max(map(len, lines)) <= 100
+
+
+def test_summary_reads_what_there_is(tmp_path):
+    path = tmp_path / "tables" / "improvement.parquet"
+    own = study(SMALL, 2, FEW)
+    tables.write(path, "improvement", improvement_table(own, iat_table(own)), {})
+    assert "against multi-task training" in "\n".join(closing(improvement=tables.read(path)))

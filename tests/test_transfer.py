@@ -1,0 +1,493 @@
+"""Few-shot transfer: draws, fits from the same weights, linear heads, means, and the whole of it."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from headspec import linear, tables, tasks
+from headspec.draws import few_shot
+from headspec.errors import ConfigError, DataError
+from headspec.multitask import MultiTask
+from headspec.plots import save
+from headspec.plots import transfer as figure
+from headspec.sections import Training, Transfer
+from headspec.study import Run
+from headspec.training import Checkpoint
+from headspec.transfer import batches, transfer
+from headspec.transferred import scores, summary
+from headspec.validation import load
+from studies import CONFIG, Folder, texts
+from tiny import CPU, encoder
+
+CLASSES = ["low", "high"]
+TRAINING = Training(learning_rate=2e-3)
+SETTINGS = Transfer(samples=[4, 16], draws=2, steps=12, batch_size=8)
+
+
+def data(n: int, seed: int, scores: bool = False) -> pd.DataFrame:
+    """Token sequences whose label follows from the first token, one of ten."""
+    rng = np.random.default_rng(seed)
+    ids = [[rng.integers(1, 11) * 8, *rng.integers(10, 90, rng.integers(3, 8))] for _ in range(n)]
+    label = [i[0] / 10 if scores else float(i[0] > 44) for i in ids]
+    columns = {"example": range(n), "label": label, "input_ids": ids, "token_type_ids": [None] * n}
+    return pd.DataFrame(columns)
+
+
+def drawn(train: pd.DataFrame, settings: Transfer = SETTINGS) -> pd.DataFrame:
+    return few_shot("t", train["label"].round(0), settings.samples, settings.draws, 0)
+
+
+def model(seed: int = 0, classes: list[str] | None = CLASSES, **settings: Any) -> MultiTask:
+    quiet = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    return MultiTask(encoder("bert", seed, **quiet | settings), "first", {"t": classes})
+
+
+def run(folder: Path, own: MultiTask, settings: Transfer = SETTINGS, seconds: float = 1e9) -> pd.DataFrame:
+    torch.set_num_threads(1)
+    regression = own.classes["t"] is None
+    train, validation = data(60, 1, regression), data(40, 2, regression)
+    metrics = ["spearman", "pearson"] if regression else ["accuracy", "f1"]
+    checkpoint = Checkpoint(folder / "checkpoint.pt", "f", seconds)
+    draws = drawn(train, settings)
+    return transfer(own, "t", train, validation, draws, metrics, settings, TRAINING, 0, CPU, checkpoint)
+
+
+# --- draws --------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(1, 40), min_size=2, max_size=5), st.integers(0, 99))
+def test_fewer_samples_are_among_more_and_every_class_is_there(sizes, seed):
+    labels = pd.Series(np.repeat([f"class {i}" for i in range(len(sizes))], sizes))
+    counts = sorted({len(sizes), (len(sizes) + len(labels)) // 2, len(labels)})
+    frame = few_shot("t", labels, counts, 3, seed)
+    shares = np.array(sizes) / len(labels)
+    for _, part in frame.groupby("draw"):
+        assert part["place"].tolist() == list(range(max(counts)))
+        assert part["example"].is_unique
+        for n in counts:
+            found = labels[part["example"][:n]].value_counts().reindex(labels.unique(), fill_value=0)
+            assert found.min() >= 1
+            # rounding of each class, and what goes to those that would have been left out
+            assert (np.abs(found.to_numpy() - n * shares) <= len(sizes)).all()
+
+
+def test_draws_differ_and_are_made_by_seed_and_task():
+    labels = pd.Series(list("ab") * 50)
+    one = few_shot("t", labels, [16], 5, 0)
+    assert len({tuple(part["example"]) for _, part in one.groupby("draw")}) == 5
+    pd.testing.assert_frame_equal(one, few_shot("t", labels, [16], 5, 0))
+    longer = few_shot("t", labels, [4, 16], 7, 0)  # more draws, or other numbers, leave those there are
+    pd.testing.assert_frame_equal(one, longer[longer["draw"] < 5])
+    for other in (few_shot("t", labels, [16], 5, 1), few_shot("u", labels, [16], 5, 0)):
+        assert not one.equals(other)
+
+
+def test_too_few_examples_or_samples():
+    labels = pd.Series(list("abc") * 10)
+    with pytest.raises(DataError) as caught:
+        few_shot("t", labels, [2, 16, 100], 2, 0)
+    assert str(caught.value).splitlines() == [
+        "transfer.samples.0: got 2, expected at least 3, one example of every class of 't'",
+        "transfer.samples.2: got 100, expected at most 30, the training examples of 't'",
+    ]
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 30), st.integers(1, 20), st.integers(1, 12))
+def test_batches_take_every_row_as_often(n, size, steps):
+    taken = list(batches(n, size, steps, np.random.default_rng(0)))
+    assert [len(rows) for rows in taken] == [min(n, size)] * steps
+    counts = np.bincount(np.concatenate(taken), minlength=n)
+    assert counts.max() - counts.min() <= 1
+
+
+# --- fits ---------------------------------------------------------------------------------------
+
+
+def weights(own: MultiTask) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in own.encoder.state_dict().items()}
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_every_fit_begins_at_the_encoder(tmp_path, monkeypatch, decay):
+    monkeypatch.setitem(globals(), "TRAINING", Training(learning_rate=2e-3, weight_decay=decay))
+    own = model()
+    before = weights(own)
+    several = run(tmp_path, own)
+    for name, value in weights(own).items():
+        assert torch.equal(value, before[name]), name
+    alone = run(tmp_path, model(), SETTINGS.model_copy(update={"samples": [16], "tuning": ["full"]}))
+    chosen = several[(several["samples"] == 16) & (several["tuning"] == "full")].reset_index(drop=True)
+    pd.testing.assert_frame_equal(alone, chosen)
+
+
+def test_a_linear_head_leaves_the_encoder_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr("headspec.transfer.tune", None)
+    own = model()
+    before = weights(own)
+    run(tmp_path, own, SETTINGS.model_copy(update={"tuning": ["linear"]}))
+    assert all(torch.equal(value, before[name]) for name, value in weights(own).items())
+
+
+def test_classifiers_begin_alike_for_every_encoder(tmp_path, monkeypatch):
+    """And the source's own are not used: other random heads before change nothing."""
+    seen: list[list[torch.Tensor]] = []
+
+    def tuned(own, *args):
+        seen[-1].append(own.heads[0].weight.detach().clone())
+        return args[-1]
+
+    monkeypatch.setattr("headspec.transfer.tune", tuned)
+    for seed in (0, 5):
+        seen.append([])
+        torch.manual_seed(seed)
+        run(tmp_path, model(seed))
+    assert len(seen[0]) == 4
+    assert all(torch.equal(a, b) for a, b in zip(*seen, strict=True))
+    assert torch.equal(seen[0][0], seen[0][2])  # of one draw, whatever the number of samples
+    assert not torch.equal(seen[0][0], seen[0][1])  # of another draw
+
+
+def test_a_label_that_follows_from_the_first_token_is_learnt(tmp_path):
+    settings = Transfer(samples=[8, 60], draws=2, steps=120, batch_size=16)
+    found = run(tmp_path, model(), settings)
+    means = found[found["metric"] == "accuracy"].groupby(["tuning", "samples"])["value"].mean()
+    assert means["full", 60] > 0.8
+    assert means["full", 60] > means["full", 8]
+    assert (found.loc[found["metric"] == "accuracy", "chance"] < 0.7).all()
+
+
+def test_scores_are_learnt(tmp_path):
+    settings = Transfer(samples=[60], draws=2, steps=150, batch_size=16)
+    found = run(tmp_path, model(classes=None), settings)
+    assert found["metric"].unique().tolist() == ["spearman", "pearson"]
+    means = found.groupby(["tuning", "metric"])["value"].mean()
+    assert means["full", "pearson"] > 0.5
+    assert found["chance"].eq(0).all()
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_job_that_was_killed_goes_on_to_the_same_table(tmp_path, monkeypatch):
+    with_dropout = {"hidden_dropout_prob": 0.1}
+    undisturbed = run(tmp_path, model(**with_dropout))
+    save_state = Checkpoint.save
+
+    def save_then_die(self, state):
+        save_state(self, state)
+        if len(state["rows"]) == 2 * 5:  # two metrics; all linear heads, and one of the others
+            raise Killed
+
+    monkeypatch.setattr(Checkpoint, "save", save_then_die)
+    with pytest.raises(Killed):
+        run(tmp_path, model(**with_dropout), seconds=0)
+    monkeypatch.undo()
+    resumed = run(tmp_path, model(**with_dropout))
+    for name, frame in {"a": undisturbed, "b": resumed}.items():
+        tables.write(tmp_path / name, "transferred", frame, {})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+# --- linear heads -------------------------------------------------------------------------------
+
+
+def vectors(n: int, d: int, seed: int) -> np.ndarray:
+    """Of mean variance 1, about 0."""
+    found = np.random.default_rng(seed).normal(size=(n, d))
+    found -= found.mean(axis=0)
+    return found / np.sqrt((found**2).mean())
+
+
+@pytest.mark.parametrize("penalty", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("classes", [2, 4])
+def test_logistic_regression_is_that_of_scikit_learn(penalty, classes):
+    train, test = vectors(40, 12, 0), vectors(300, 12, 1)
+    labels = (np.arange(40) % classes).astype(float)
+    targets = np.eye(classes)[labels.astype(int)]
+    weights, intercept = linear._logistic(train, targets, penalty)
+    other = LogisticRegression(C=1 / penalty, tol=1e-10, max_iter=5000).fit(train, labels)
+    logits = train @ weights + intercept
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    if classes > 2:  # with two, scikit-learn has one vector of weights, which are penalised otherwise
+        np.testing.assert_allclose(probabilities, other.predict_proba(train), atol=1e-4)
+        found = linear.predictions(train, labels, test, classes, penalty)
+        assert (found == other.predict(test)).mean() > 0.99
+
+
+def test_ridge_is_that_of_scikit_learn():
+    train, test = vectors(20, 50, 0), vectors(30, 50, 1)
+    labels = train[:, 0] + 3
+    other = Ridge(alpha=2.0).fit(train, labels)
+    found = linear.predictions(train, labels, test, None, 2.0)
+    np.testing.assert_allclose(found, other.predict(test), atol=1e-8)
+
+
+@pytest.mark.parametrize("classes", [3, None])
+def test_place_and_scale_of_the_vectors_do_not_matter(classes):
+    train, test = vectors(12, 8, 0), vectors(50, 8, 1)
+    labels = (np.arange(12) % 3).astype(float)
+    one = linear.predictions(train, labels, test, classes, 1.0)
+    other = linear.predictions(1000 * train + 7, labels, 1000 * test + 7, classes, 1.0)
+    np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_vectors_that_are_all_the_same():
+    same = np.ones((4, 3))
+    labels = np.array([0.0, 1.0, 1.0, 1.0])
+    assert (linear.predictions(same, labels, same, 2, 1.0) == 1).all()
+    np.testing.assert_allclose(linear.predictions(same, labels, same, None, 1.0), 0.75)
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+METHODS = ["pretrained", "single", "tuned", "iat"]
+NINE = ["cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli"]
+
+
+def made(
+    mixtures: dict[str, list[str]], methods: list[str], seeds: int = 2, draws: int = 5, noise: float = 0.03
+) -> pd.DataFrame:
+    """A table 'transfer': metrics that rise with the samples; of `iat`, by 0.05 more than of `tuned`."""
+    rng = np.random.default_rng(0)
+    gains = {"tuned": 0.05, "iat": 0.1}
+    alone = dict.fromkeys(itertools.chain(*mixtures.values()))
+    sources = [("single", task) for task in alone if "single" in methods]
+    sources += [("pretrained", "none")] * ("pretrained" in methods)
+    sources += [(m, mixture) for mixture in mixtures for m in methods if m not in ("single", "pretrained")]
+    runs = []
+    shift = {(seed, draw): rng.normal(0, noise) for seed in range(seeds) for draw in range(draws)}
+    for (method, mixture), seed in itertools.product(sources, range(seeds)):
+        rows = [
+            (tuning, n, draw, "accuracy", 0.5 + 0.08 * np.log10(n) + gains.get(method, 0) + shift[seed, draw])
+            for tuning, n, draw in itertools.product(["full", "linear"], [4, 16, 32, 100], range(draws))
+        ]
+        frame = pd.DataFrame(rows, columns=["tuning", "samples", "draw", "metric", "value"]).assign(
+            chance=0.5
+        )
+        runs.append((Run(model="m", mixture=mixture, tasks=(), method=method, seed=seed), "t", frame))
+    return scores(runs)
+
+
+def summarised(mixtures: dict[str, list[str]], methods: list[str], **more: Any) -> pd.DataFrame:
+    return summary(made(mixtures, methods, **more), mixtures, 500, 0.95, 0)
+
+
+def test_differences_are_paired():
+    """Noise that all encoders share is in the means' intervals, not in those of differences."""
+    found = summarised({"a+b": ["a", "b"]}, METHODS)
+    iat = found[found["method"] == "iat"]
+    columns = ["difference", "difference_low", "difference_high"]
+    np.testing.assert_allclose(iat[columns].to_numpy(), 0.05, atol=1e-9)
+    assert (iat["ci_high"] - iat["ci_low"] > 0.01).all()
+    assert found.loc[found["method"] == "tuned", columns].isna().all(axis=None)
+    np.testing.assert_allclose(found.loc[found["method"] == "single", "difference"], -0.05, atol=1e-9)
+
+
+def test_each_mixture_is_compared_with_its_own_tasks_alone():
+    mixtures = {"a+b": ["a", "b"], "abc": ["a", "b", "c"]}
+    found = summarised(mixtures, METHODS)
+    one = found[(found["samples"] == 4) & (found["tuning"] == "full")]
+    for mixture, names in mixtures.items():
+        part = one[one["mixture"] == mixture].set_index("source")
+        assert set(part.index) == {"none", mixture, "mean", *names}
+        singles = part.loc[part["method"] == "single", "value"]
+        assert singles["mean"] == pytest.approx(singles[names].mean())
+    assert not one.duplicated(["mixture", "method", "source"]).any()
+
+
+def test_intervals_have_the_spread_of_seeds_and_draws():
+    """Against the bootstrap's own variance: of crossed means, with the noise of seeds, draws and both."""
+    table = made({"a+b": ["a", "b"]}, ["tuned"], seeds=4, draws=6, noise=0.1)
+    found = summary(table, {"a+b": ["a", "b"]}, 20_000, 0.6827, 0).iloc[0]
+    part = table[(table["tuning"] == "full") & (table["samples"] == found["samples"])]
+    grid = part.pivot(index="seed", columns="draw", values="value").to_numpy()
+    rng = np.random.default_rng(1)
+    means = [grid[np.ix_(rng.integers(0, 4, 4), rng.integers(0, 6, 6))].mean() for _ in range(4000)]
+    assert (found["ci_high"] - found["ci_low"]) / 2 == pytest.approx(np.std(means), rel=0.1)
+    assert found["value"] == pytest.approx(grid.mean())
+
+
+def test_one_seed_leaves_the_draws():
+    found = summarised({"a+b": ["a", "b"]}, ["pretrained"], seeds=1)
+    assert (found["ci_low"] < found["value"]).all() and (found["value"] < found["ci_high"]).all()
+    only = summary(made({}, ["pretrained"]), {}, 200, 0.95, 0)
+    assert only["mixture"].eq("none").all() and only["difference"].isna().all()
+
+
+# --- the figure ---------------------------------------------------------------------------------
+
+
+def labelled(axes: Any, label: str) -> list:
+    handles, labels = axes.get_legend_handles_labels()
+    return [handle for handle, found in zip(handles, labels, strict=True) if found == label]
+
+
+def test_lines_are_the_means_of_the_table():
+    found = summarised({"glue": NINE}, METHODS)
+    axes = figure.draw(found).axes
+    assert [panel.get_title() for panel in axes] == ["full fine-tuning", "linear head"]
+    (line,) = labelled(axes[1], "multi-task + IAT")
+    own = found[(found["method"] == "iat") & (found["tuning"] == "linear")].sort_values("samples")
+    np.testing.assert_allclose(line.get_ydata(), 100 * own["value"])
+    np.testing.assert_allclose(line.get_xdata(), own["samples"], rtol=0.2)
+    assert len(labelled(axes[0], "one task alone, each")) == len(NINE)
+    assert labelled(axes[0], "chance")[0].get_ydata()[0] == 50
+
+
+@pytest.mark.parametrize(
+    ("mixtures", "methods"),
+    [
+        ({"glue": NINE}, METHODS),
+        ({"a+b": ["a", "b"], "a-mixture-with-a-long-name-of-several-words": NINE}, list(figure.SOURCES)),
+        ({}, ["pretrained"]),
+    ],
+    ids=["glue", "controls", "pretrained"],
+)
+def test_texts_neither_overlap_nor_leave_the_figure(tmp_path, mixtures, methods):
+    from test_plots import texts as drawn_texts
+
+    found = figure.draw(summarised(mixtures, methods))
+    words = drawn_texts(found)
+    assert len(words) > 5
+    for text, box in words:
+        inside = found.bbox.padded(1)
+        assert inside.x0 <= box.x0 <= box.x1 <= inside.x1 and inside.y0 <= box.y0 <= box.y1 <= inside.y1, text
+    for (one, a), (other, b) in itertools.combinations(words, 2):
+        assert not a.padded(-1).overlaps(b.padded(-1)), f"{one!r} on {other!r}"
+    for name in ("a.svg", "b.svg"):
+        save(figure.draw(summarised(mixtures, methods)), [tmp_path / name], 80)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_numbers_of_samples_that_are_close_are_not_all_named():
+    assert figure._tick_labels([4, 16, 32, 100]) == ["4", "16", "32", "100"]
+    assert figure._tick_labels([4, 5, 100, 101]) == ["4", "", "100", ""]
+    assert figure._tick_labels([8]) == ["8"]
+
+
+# --- the config ---------------------------------------------------------------------------------
+
+
+def config(transfer: dict[str, Any], **iat: Any) -> dict[str, Any]:
+    changed = yaml.safe_load(yaml.safe_dump(CONFIG))
+    changed["tasks"] |= {"topic-pair": {"pairs_of": "topic"}, "tone-pair": {"pairs_of": "tone"}}
+    return changed | {"iat": {"mixtures": ["tone+topic"]} | iat, "transfer": {"tasks": ["match"]} | transfer}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fragments"),
+    [
+        (config({"tasks": ["macth"]}), ["transfer.tasks.0: no task 'macth'", "Did you mean 'match'?"]),
+        (
+            config({"tasks": ["match", "tone"]}),
+            ["transfer.tasks.1: got 'tone', a task of 'tone+topic' in iat.mixtures; expected a task that"],
+        ),
+        (
+            config({"tasks": ["topic-pair"]}),
+            ["transfer.tasks.0: got 'topic-pair', which has the texts of 'topic', a task of 'tone+topic'"],
+        ),
+        (
+            config({"methods": ["pretrained", "tuned"]}, mixtures=[]),
+            ["transfer.methods.1: got 'tuned', expected a mixture under iat.mixtures to train on."],
+        ),
+        (
+            config({"methods": ["iat-bottom"]}),
+            ["transfer.methods.0: got 'iat-bottom', expected 'bottom' in iat.controls, to train it."],
+        ),
+        (config({"methods": ["tunde"]}), ["transfer.methods.0: got 'tunde'", "Did you mean 'tuned'?"]),
+        (config({"draws": 1}), ["transfer.draws: got 1, expected integer >= 2."]),
+        (config({"samples": []}), ["transfer.samples: got [], expected list of integer >= 1"]),
+        (config({"samples": [4, 4]}), ["transfer.samples: 4 is listed twice"]),
+    ],
+)
+def test_wrong_configs(wrong, fragments):
+    with pytest.raises(ConfigError) as caught:
+        load(wrong)
+    message = str(caught.value)
+    assert "\n" not in message and message.startswith(fragments[0])
+    assert all(fragment in message for fragment in fragments), message
+
+
+def test_texts_of_a_pair_task_that_was_learnt_are_a_leak():
+    wrong = config({"tasks": ["topic"]}, mixtures=["pairs"])
+    wrong["mixtures"] = {"groups": {"pairs": ["topic-pair", "tone"]}}
+    with pytest.raises(ConfigError, match="has the texts of 'topic-pair', a task of 'pairs'"):
+        load(wrong)
+
+
+def test_runs_that_are_transferred():
+    study = load(config({"methods": ["pretrained", "single", "iat", "iat-random"]}))
+    paths = [run.path for run in study.transfer_runs if run.seed == 0]
+    assert paths == [
+        "bert/none/pretrained/seed0", "bert/tone+topic/iat/seed0", "bert/tone+topic/iat-random/seed0",
+        "bert/tone/single/seed0", "bert/topic/single/seed0",
+    ]  # fmt: skip
+    trained = {run.path for run in study.iat_runs}
+    assert {run.path for run in study.transfer_runs if run.method != "pretrained"} <= trained
+    assert load(config({"tasks": []})).transfer_runs == []
+    alone = load(config({"methods": ["pretrained"]}, mixtures=[]))
+    assert [run.path for run in alone.transfer_runs] == [f"bert/none/pretrained/seed{s}" for s in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("transfer", "message"),
+    [
+        ({"samples": [4, 500]}, "transfer.samples.1: got 500, expected at most 180, the training examples"),
+        ({"samples": [1, 4]}, "transfer.samples.0: got 1, expected at least 2, one example of every class"),
+        ({"tasks": ["gone"]}, "tasks.gone"),
+    ],
+)
+def test_data_that_will_not_do_are_refused_while_planning(tmp_path, monkeypatch, transfer, message):
+    texts(tmp_path / "texts")
+    monkeypatch.chdir(tmp_path)
+    wanted = config(transfer)
+    if "gone" in transfer.get("tasks", []):
+        wanted["tasks"]["gone"] = {"source": "texts/gone.tsv"}
+    with pytest.raises(DataError, match=message):
+        tasks.check(load(wanted))
+
+
+# --- the whole ----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_transfer_of_a_tiny_study(tmp_path):
+    folder = Folder.new(tmp_path / "study")
+    wanted = config(
+        {"methods": ["pretrained", "tuned"], "steps": 5, "samples": [4, 16], "draws": 2}, reserve=0.2
+    )
+    folder.write(wanted | {"seeds": [0]} | {"training": {"epochs": 1, "learning_rate": "3e-3"}})
+    target = "results/tiny/tables/transfer.parquet"
+    plan = folder.plan(target)
+    expected = {"data": 3, "encode": 3, "draws": 1, "train_and_keep": 1, "transfer": 2, "transfer_scores": 1}
+    assert plan.rules == expected
+    folder.snakemake(target, "results/tiny/figures/transfer.bert.match.png")
+    found = tables.read(folder.results / "tables" / "transfer.parquet")
+    keys = ["model", "task", "mixture", "method", "tuning", "samples", "seed", "draw", "metric"]
+    assert not found.duplicated(keys).any() and len(found) == 2 * 2 * 2 * 2
+    assert set(found["mixture"] + "/" + found["method"]) == {"none/pretrained", "tone+topic/tuned"}
+    assert found["value"].between(0, 1).all()
+    means = tables.read(folder.results / "tables" / "transfer_summary.parquet")
+    pair = means[(means["samples"] == 16) & (means["tuning"] == "linear")].set_index("method")
+    raw = found[(found["samples"] == 16) & (found["tuning"] == "linear")].groupby("method")["value"].mean()
+    assert pair.loc["pretrained", "difference"] == pytest.approx(raw["pretrained"] - raw["tuned"])
+    assert folder.plan(target).rules == {}
+    jobs = folder.plan("iat").rules
+    assert jobs["retrain"] == 2 and jobs["evaluate"] == 5  # iat and its control; figure and tables are there
+    assert not {"transfer", "transfer_scores", "figure_transfer"} & set(jobs)
+    folder.set("transfer.samples", [4, 16, 500])
+    assert "transfer.samples.2: got 500, expected at most" in folder.snakemake("-n", "iat", fails=True)

@@ -1,0 +1,49 @@
+"""How the improvement by IAT depends on how many heads a task owns, and for how long."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from headspec.plots import MEAN, SHADES, number, styled
+
+
+@styled
+def draw(improvement: pd.DataFrame) -> Figure:
+    """A cell per alpha (columns) and delta (rows): the mean difference to MTL, below it the interval.
+
+    Parameters
+    ----------
+    improvement : rows of the table 'improvement' of one model and mixture
+        Its rows of IAT that go on from `tuned`; the cell of the method `iat` is outlined.
+    """
+    swept = (improvement["heads"] == "top") & (improvement["against"] == "tuned")
+    means = improvement[swept & (improvement["task"] == MEAN)]
+    alphas, deltas = (np.sort(means[name].unique()) for name in ("alpha", "delta"))
+    values = np.full((len(deltas), len(alphas)), np.nan)
+    size = (0.85 * len(alphas) + 1.1, 0.42 * len(deltas) + 0.8)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots()
+    for _, row in means.iterrows():
+        y, x = np.searchsorted(deltas, row["delta"]), np.searchsorted(alphas, row["alpha"])
+        values[y, x] = 100 * row["difference"]
+        low, high = (number(100 * row[name], 1) for name in ("ci_low", "ci_high"))
+        sign = "+" if round(values[y, x], 2) > 0 else ""
+        axes.text(x, y + 0.14, sign + number(values[y, x]), ha="center", va="center")
+        axes.text(x, y - 0.22, f"[{low}, {high}]", ha="center", va="center", fontsize=5.5)
+        if row["method"] == "iat":
+            own = Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, linewidth=1.6, clip_on=False, zorder=3)
+            axes.add_patch(own)
+    low, high = min(0, np.nanmin(values)), max(0, np.nanmax(values))  # no shades for noise far from 0
+    image = axes.imshow(values, cmap=SHADES, aspect="auto", vmin=low, vmax=max(high, low + 0.01))
+    axes.set_xticks(range(len(alphas)), [f"{100 * alpha:.3g}" for alpha in alphas])
+    axes.set_yticks(range(len(deltas)), [f"{100 * delta:.3g}" for delta in deltas])
+    axes.set_ylim(-0.5, len(deltas) - 0.5)  # upwards
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel("alpha (% of heads)")
+    axes.set_ylabel("delta (%)")
+    figure.colorbar(image, ax=axes, aspect=14, pad=0.02).set_label("points")
+    return figure

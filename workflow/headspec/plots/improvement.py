@@ -1,0 +1,131 @@
+"""Every way of training against plain multi-task training (MTL), task by task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from headspec.plots import MEAN, METRICS, PAGE, legend, number, styled
+
+#: panels side by side, at most
+COLUMNS = 4
+#: what a task's batches move in the end of training: its name in a figure, in the order of the panels
+HEADS = {
+    "top": "IAT",
+    "random": "random heads",
+    "random-by-layer": "random by layer",
+    "bottom": "least important heads",
+    "other": "another task's heads",
+    "lora": "LoRA",
+}
+POINT: dict[str, Any] = {
+    "label": "mean over seeds; filled: interval without 0",
+    "linestyle": "none",
+    "color": "black",
+    "marker": "D",
+    "markersize": 3.2,
+    "markeredgewidth": 0.7,
+    "zorder": 4,
+}
+DOT: dict[str, Any] = {
+    "label": "one seed",
+    "linestyle": "none",
+    "marker": "o",
+    "markersize": 2,
+    "color": "#4292c6",
+    "zorder": 3,
+}
+#: where the seeds are, below the mean
+BELOW = 0.24
+
+
+def title(row: pd.Series) -> str:
+    """The name of a method in a figure, and of what it is compared with where that is not MTL."""
+    if pd.isna(row["heads"]):
+        return "single-task" if row["method"] == "single" else f"MTL, {row['sampling']} sampling"
+    name = HEADS[row["heads"]]
+    return name if row["against"] == "tuned" else f"{name}, {row['sampling']}\nto MTL, {row['sampling']}"
+
+
+def shown(improvement: pd.DataFrame) -> pd.DataFrame:
+    """The mean's row of every method that has a panel, in their order: all but a sweep's other points."""
+    means = improvement[(improvement["task"] == MEAN) & improvement["against"].notna()]
+    swept = (means["heads"] == "top") & (means["against"] == "tuned") & (means["method"] != "iat")
+    means = means[~swept]
+    heads, rows = list(HEADS), means.to_dict("index")
+
+    def place(index: Any) -> tuple:
+        row = rows[index]
+        rank = len(heads) if pd.isna(row["heads"]) else heads.index(row["heads"])
+        return rank == len(heads), row["method"] == "single", row["against"] != "tuned", rank
+
+    return means.loc[sorted(rows, key=place)]
+
+
+@styled
+def draw(improvement: pd.DataFrame, seeds: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
+    """A panel per method, a row per task, the mean over tasks on top.
+
+    Methods that go on from MTL share one scale, and what they are set beside (single-task training,
+    MTL with other samplings) another.
+
+    Parameters
+    ----------
+    improvement : rows of the table 'improvement' of one model and mixture
+    seeds : `headspec.improvement.by_seed` of the same
+    metrics : task: its main metric, the one that is shown; in the order of the rows
+    """
+    methods = shown(improvement)
+    of_task = {**metrics, MEAN: MEAN}
+    improvement, seeds = (t[t["metric"] == t["task"].map(of_task)] for t in (improvement, seeds))
+    tasks = [MEAN, *(task for task in metrics if task in set(improvement["task"]))]
+    of_base = improvement[improvement["against"].isna()].set_index("task")["value"]
+    labels = [f"{MEAN} {number(100 * of_base[MEAN], 1)}"] + [
+        f"{task}, {METRICS[metrics[task]]} {number(100 * of_base[task], 1)}" for task in tasks[1:]
+    ]
+    columns = min(COLUMNS, len(methods))
+    lines = math.ceil(len(methods) / columns)
+    names = 0.1 + 0.05 * max(map(len, labels))
+    size = (max(names + 1.45 * columns, min(PAGE, 4.2)), lines * (0.62 + 0.19 * len(tasks)) + 0.3)
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(lines, columns, sharey=True, squeeze=False).ravel()
+    firsts: dict[bool, Axes] = {}
+    for axes, (_, method) in zip(panels, methods.iterrows(), strict=False):
+        axes.sharex(firsts.setdefault(pd.isna(method["heads"]), axes))
+        own = improvement[improvement["method"] == method["method"]].set_index("task").loc[tasks]
+        dots = seeds[seeds["method"] == method["method"]]
+        _draw_rows(axes, own, dots, tasks)
+        axes.set_title(title(method))
+        axes.set_xlabel("difference (points)")
+    panels[0].set_yticks(range(len(tasks)), labels)
+    panels[0].set_ylim(len(tasks) - 0.4, -0.6)
+    for axes in panels[::columns]:
+        axes.get_yticklabels()[0].set_fontweight("bold")
+    for axes in panels[len(methods) :]:
+        axes.remove()
+    legend(figure)
+    return figure
+
+
+def _draw_rows(axes: Axes, own: pd.DataFrame, dots: pd.DataFrame, tasks: list[str]) -> None:
+    """Differences of one method: mean, interval and single seeds in the row of each of `tasks`."""
+    axes.axvline(0, color="black", linewidth=0.6)
+    axes.axhline(0.55, color="0.7", linewidth=0.5)
+    ys = range(len(tasks))
+    axes.hlines(ys, 100 * own["ci_low"], 100 * own["ci_high"], color="black", linewidth=1.1, label="interval")
+    clear = (own["ci_low"] > 0) | (own["ci_high"] < 0)
+    fills = ["black" if filled else "white" for filled in clear]
+    for y, difference, fill in zip(ys, 100 * own["difference"], fills, strict=True):
+        axes.plot(difference, y, markerfacecolor=fill, **POINT)
+    places = dots["task"].map({task: y + BELOW for y, task in enumerate(tasks)})
+    axes.plot(100 * dots["difference"], places, **DOT)
+    axes.grid(axis="x")
+    axes.tick_params(axis="y", length=0)
+    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    axes.margins(x=0.08)

@@ -1,0 +1,103 @@
+"""Few-shot transfer: metric against the number of samples, for encoders with different pasts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, NullLocator
+
+from headspec.plots import COLOURS, MEAN, METRICS, legend, styled
+
+#: tuning: (title of its column)
+TUNINGS = {"full": "full fine-tuning", "linear": "linear head"}
+#: method: (legend, look), in the order in which points stand side by side
+SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
+    "pretrained": ("pretrained", {"color": "0.45", "marker": "o", "markerfacecolor": "white"}),
+    "single": ("one task alone, mean", {"color": COLOURS[3], "marker": "D"}),
+    "tuned": ("multi-task", {"color": COLOURS[0], "marker": "s"}),
+    "iat": ("multi-task + IAT", {"color": COLOURS[1], "marker": "^", "linewidth": 1.8, "zorder": 4}),
+}
+#: the same of controls, dashed
+CONTROLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "iat-bottom": ("bottom heads", {"color": COLOURS[4], "marker": "v"}),
+    "iat-random": ("random heads", {"color": COLOURS[2], "marker": "P"}),
+    "iat-random-by-layer": ("random by layer", {"color": COLOURS[6], "marker": "X"}),
+    "iat-other": ("another task's heads", {"color": COLOURS[7], "marker": "<"}),
+    "lora": ("LoRA", {"color": COLOURS[8], "marker": ">"}),
+}
+SOURCES |= {
+    method: (label, look | {"linestyle": "--", "markerfacecolor": "white"})
+    for method, (label, look) in CONTROLS.items()
+}
+#: a run of one task
+ONE: dict[str, Any] = {"color": COLOURS[3], "linewidth": 0.5, "alpha": 0.55, "zorder": 1}
+#: distance of points that stand side by side, as a factor
+APART = 1.035
+#: distance of labels on the axis at least, as a part of it
+SPACE = 0.09
+
+
+@styled
+def draw(summary: pd.DataFrame) -> Figure:
+    """A row of panels per mixture, under its name, a column per way of tuning, a line per encoder.
+
+    Parameters
+    ----------
+    summary : rows of the table 'transfer_summary' of one model, task and metric
+    """
+    mixtures = list(dict.fromkeys(summary["mixture"]))
+    tunings = [tuning for tuning in TUNINGS if tuning in set(summary["tuning"])]
+    size = (0.6 + 2.6 * len(tunings), 0.75 + 2.0 * len(mixtures))
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(len(mixtures), len(tunings), sharex=True, sharey=True, squeeze=False)
+    metric = METRICS[summary["metric"].iloc[0]]
+    for line, mixture in zip(grid, mixtures, strict=True):
+        line[0].set_ylabel(f"{metric} (%)")
+        if len(mixtures) > 1:
+            line[0].set_title(mixture, loc="left", fontweight="bold")
+        for axes, tuning in zip(line, tunings, strict=True):
+            _draw_panel(axes, summary[(summary["mixture"] == mixture) & (summary["tuning"] == tuning)])
+    for axes, tuning in zip(grid[0], tunings, strict=True):
+        axes.set_title(TUNINGS[tuning] + "\n" * (len(mixtures) > 1))  # above the mixture's name
+    for axes in grid[-1]:
+        axes.set_xlabel("training samples")
+    legend(figure)
+    return figure
+
+
+def _draw_panel(axes: Axes, part: pd.DataFrame) -> None:
+    samples = sorted(part["samples"].unique())
+    methods = [method for method in SOURCES if method in set(part["method"])]
+    axes.set_xscale("log")
+    axes.axhline(100 * part["chance"].iloc[0], color="black", linestyle=":", label="chance")
+    for lane, method in enumerate(methods):
+        own = part[part["method"] == method].sort_values("samples")
+        if method == "single":
+            tasks = own[own["source"] != MEAN]
+            for _, one in tasks.groupby("source"):
+                axes.plot(one["samples"], 100 * one["value"], label="one task alone, each", **ONE)
+            own = own[own["source"] == MEAN]
+        label, look = SOURCES[method]
+        x = own["samples"] * APART ** (lane - (len(methods) - 1) / 2)
+        axes.plot(x, 100 * own["value"], label=label, **look)
+        ends = {"color": look["color"], "linewidth": 0.8, "zorder": look.get("zorder", 2)}
+        axes.vlines(x, 100 * own["ci_low"], 100 * own["ci_high"], **ends)
+    axes.set_xticks(samples, _tick_labels(samples))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.grid(axis="y")
+
+
+def _tick_labels(samples: list[int]) -> list[str]:
+    """Numbers of samples, and nothing where a number would stand on the one before it."""
+    labels, last = [""] * len(samples), -math.inf
+    span = math.log(samples[-1] / samples[0]) or 1.0
+    for i, n in enumerate(samples):
+        place = math.log(n / samples[0]) / span
+        if place - last >= SPACE:
+            labels[i], last = str(n), place
+    return labels

@@ -1,0 +1,149 @@
+"""Few-shot transfer: an encoder learns a task that it has not seen from a few examples of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import nullcontext
+
+import numpy as np
+import pandas as pd
+import torch
+
+from headspec import linear
+from headspec.accumulation import backward
+from headspec.batching import Batch, Examples
+from headspec.devices import Device
+from headspec.metrics import chance, score
+from headspec.multitask import MultiTask
+from headspec.progress import Progress
+from headspec.sections import Training, Transfer
+from headspec.seeds import derive
+from headspec.tables import SCHEMAS
+from headspec.training import Checkpoint, Updates, compact_vocabulary, extract, learning_rate
+
+
+def transfer(
+    model: MultiTask,
+    task: str,
+    train: pd.DataFrame,
+    validation: pd.DataFrame,
+    draws: pd.DataFrame,
+    metrics: list[str],
+    settings: Transfer,
+    training: Training,
+    seed: int,
+    device: Device,
+    checkpoint: Checkpoint,
+    parts: int = 1,
+) -> pd.DataFrame:
+    """Scores on the validation set after every fit: ways of tuning x draws x numbers of samples.
+
+    Every fit begins at the same encoder, restored to the bit. Of full fine-tuning, the classifier's
+    first weights depend on `seed` and the draw, batches and dropout also on the number of samples;
+    nothing depends on the encoder. The linear head has no randomness.
+
+    Parameters
+    ----------
+    model : its encoder is what is transferred; it has classifiers of `task` alone, which are replaced
+    train, validation : tables 'encoded' of the task
+    draws : table 'draws'
+    metrics : names of the task's metrics
+    training : what the section `transfer` takes from the section `training`
+    checkpoint : scores so far, from which an interrupted job goes on
+    parts : pieces in which a batch goes through the encoder, to save memory
+
+    Returns
+    -------
+    table 'transferred'
+    """
+    model.to(device.name)
+    begin = {name: value.clone() for name, value in model.encoder.state_dict().items()}
+    known = checkpoint.load(device.name)
+    rows = [tuple(row) for row in known["rows"]] if known else []
+    done = {row[:3] for row in rows}
+    order = sorted(settings.tuning, reverse=True)  # linear first, while the encoder is as it came
+    fits = [
+        fit for fit in itertools.product(order, settings.samples, range(settings.draws)) if fit not in done
+    ]
+    progress = Progress(len(order) * len(settings.samples) * settings.draws, "fits")
+    progress.resume(progress.total - len(fits))
+    unseen = Examples(validation)
+    chances = {metric: chance(metric, unseen.label) for metric in metrics}
+    by_example = train.set_index("example", drop=False).loc[np.unique(draws["example"])]
+    by_draw = {draw: part["example"].to_numpy() for draw, part in draws.groupby("draw")}
+    vectors = None
+    for tuning, samples, draw in fits:
+        chosen = by_example.loc[by_draw[draw][:samples]]
+        if tuning == "linear":
+            if vectors is None:
+                vectors = [
+                    extract(model, e, device).double().cpu().numpy() for e in (Examples(by_example), unseen)
+                ]
+            few = vectors[0][by_example.index.get_indexer(chosen.index)]
+            names = model.classes[task]
+            labels = chosen["label"].to_numpy()
+            found = linear.predictions(
+                few, labels, vectors[1], len(names) if names else None, settings.penalty
+            )
+        else:
+            model.encoder.load_state_dict(begin)
+            torch.manual_seed(derive(seed, "transfer classifier", task, draw))
+            model.new_heads(model.classes)
+            model.to(device.name)
+            one = derive(seed, "transfer", task, draw, samples)
+            parts = tune(model, task, Examples(chosen), settings, training, one, device, parts)
+            found = predictions(model, task, unseen, device)
+        for metric in metrics:
+            value = score(metric, unseen.label, found)
+            rows.append((tuning, samples, draw, metric, value, chances[metric]))
+        progress.advance(1, f"{tuning}, {samples} samples: {metrics[0]} {rows[-len(metrics)][4]:.3f}")
+        if checkpoint.due():
+            checkpoint.save({"rows": rows})
+    model.encoder.load_state_dict(begin)
+    return pd.DataFrame(rows, columns=list(SCHEMAS["transferred"][0]))
+
+
+def tune(
+    model: MultiTask,
+    task: str,
+    examples: Examples,
+    settings: Transfer,
+    training: Training,
+    seed: int,
+    device: Device,
+    parts: int,
+) -> int:
+    """Fine-tune encoder and classifier on a few examples; the parts that batches went through it in."""
+    model.train().requires_grad_(True)
+    model.attend_for_gradients(device)
+    torch.manual_seed(seed)
+    rate = settings.learning_rate or training.learning_rate
+    compact = training.weight_decay == 0
+    with compact_vocabulary(model, {task: examples}) if compact else nullcontext({task: examples}) as own:
+
+        def losses(batch: Batch) -> torch.Tensor:
+            return model.losses(task, model.pool(batch), batch.labels)
+
+        updates = Updates(model, training)
+        rng = np.random.default_rng(seed)
+        for number, rows in enumerate(batches(len(examples), settings.batch_size, settings.steps, rng)):
+            batch = own[task].batch(rows, device.name)
+            _, parts = backward(losses, batch, updates.parameters, parts, device)
+            updates.step(task, learning_rate(number, settings.steps, rate, training.warmup))
+    return parts
+
+
+def batches(n: int, size: int, steps: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """`steps` batches of `size` of n rows, of all where there are fewer; each row as often, but for one."""
+    size = min(n, size)
+    passes = -(-steps * size // n)
+    stream = np.concatenate([rng.permutation(n) for _ in range(passes)])
+    yield from stream[: steps * size].reshape(steps, size)
+
+
+@torch.no_grad()
+def predictions(model: MultiTask, task: str, examples: Examples, device: Device) -> np.ndarray:
+    """Class indices, or scores for regression, (n,)."""
+    pooled = extract(model, examples, device)
+    return model.eval().predictions(task, pooled).cpu().numpy()

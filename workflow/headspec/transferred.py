@@ -1,0 +1,95 @@
+"""Few-shot scores of all encoders, their means over seeds and draws, and what multi-task training changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from headspec.resampling import Floats, bootstrap_counts, interval
+from headspec.sections import NO_MIXTURE
+from headspec.seeds import derive
+from headspec.study import Run
+from headspec.tables import SCHEMAS
+
+MEAN = "mean"
+
+
+def scores(runs: Iterable[tuple[Run, str, pd.DataFrame]]) -> pd.DataFrame:
+    """The table `transfer`, of a run, a task, and its table 'transferred' each."""
+    frames = [
+        frame.assign(model=run.model, task=task, mixture=run.mixture, method=run.method, seed=run.seed)
+        for run, task, frame in runs
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def summary(
+    scores: pd.DataFrame,
+    mixtures: Mapping[str, Sequence[str]],
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> pd.DataFrame:
+    """The table `transfer_summary`: of each mixture, the encoders that it is compared with.
+
+    These are the pretrained one, those of the mixture's tasks alone and their mean, and all that were
+    trained on the mixture. Differences are to its plain multi-task training (`tuned`) with the same
+    seed and draw.
+
+    Intervals are percentiles of a bootstrap that draws seeds and draws anew, each with replacement and
+    independently of the other (Owen 2007), because every seed meets every draw. They say how far the mean
+    would move with other seeds and other samples of the same training set. They do not say how far with
+    another validation set, which all fits share; draws of a small training set have samples in
+    common, and so differ too little; and of two or three seeds, or five draws, a bootstrap
+    understates the spread. One seed leaves the draws alone.
+
+    Parameters
+    ----------
+    scores : table 'transfer'
+    mixtures : mixture: its tasks; none where only the pretrained encoder is transferred
+    """
+    rows = []
+    n_seeds, n_draws = scores["seed"].nunique(), scores["draw"].nunique()
+    rng = np.random.default_rng(derive(seed, "transfer intervals"))
+    # (resamples, seeds) and (resamples, draws): the parts of a resample's mean
+    by_seed, by_draw = (bootstrap_counts(n, resamples, rng) / n for n in (n_seeds, n_draws))
+
+    def mean_and_interval(grid: Floats | None) -> tuple[float, float, float]:
+        if grid is None:
+            return np.nan, np.nan, np.nan
+        resampled = np.einsum("rs,sd,rd->r", by_seed, grid, by_draw, optimize=True)
+        low, high = interval(resampled, confidence)
+        return float(grid.mean()), float(low), float(high)
+
+    keys = ["model", "task", "tuning", "samples", "metric"]
+    for key, part in scores.groupby(keys, sort=False):
+        model, task, tuning, samples, metric = key
+        grids = {
+            of: one.pivot(index="seed", columns="draw", values="value").to_numpy()
+            for of, one in part.groupby(["method", "mixture"], sort=False)
+        }
+        for mixture, tasks in (mixtures or {NO_MIXTURE: ()}).items():
+            plain = grids.get(("tuned", mixture))
+            for method, source, grid in _compared(grids, mixture, tasks):
+                difference = None if plain is None or method == "tuned" else grid - plain
+                rows.append(
+                    (model, task, mixture, method, source, tuning, samples, metric, n_seeds, n_draws)
+                    + mean_and_interval(grid)
+                    + mean_and_interval(difference)
+                    + (part["chance"].iloc[0],)
+                )
+    return pd.DataFrame(rows, columns=list(SCHEMAS["transfer_summary"][0]))
+
+
+def _compared(grids: dict, mixture: str, tasks: Sequence[str]) -> Iterator[tuple[str, str, Floats]]:
+    """Method, what its encoder learnt, and values (seeds, draws) of all that one mixture is compared with."""
+    alone = {task: grids["single", task] for task in tasks if ("single", task) in grids}
+    for (method, source), grid in grids.items():
+        if method != "single" and source in (mixture, NO_MIXTURE):
+            yield method, source, grid
+    for task, grid in alone.items():
+        yield "single", task, grid
+    if alone:
+        yield "single", MEAN, np.mean(list(alone.values()), axis=0)

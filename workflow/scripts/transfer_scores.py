@@ -1,0 +1,21 @@
+"""Few-shot transfer of all encoders: scores of every fit -> tables/transfer and tables/transfer_summary."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.progress import stage
+from headspec.study import Run
+from headspec.transferred import scores, summary
+
+params = snakemake.params
+with stage(snakemake.log[0], "scores of transfer"):
+    wanted = ((Run(**run), task) for run in params.runs for task in params.tasks)
+    frames = (tables.read(path) for path in snakemake.input)
+    found = scores((run, task, frame) for (run, task), frame in zip(wanted, frames, strict=True))
+    footer = tables.provenance(params.study, [params.runs, params.tasks, params.statistics, params.seed])
+    tables.write(snakemake.output.scores, "transfer", found, footer)
+    frame = summary(found, params.mixtures, **params.statistics, seed=params.seed)
+    tables.write(snakemake.output.summary, "transfer_summary", frame, footer)
