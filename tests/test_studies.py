@@ -101,7 +101,8 @@ def test_the_glue_study_is_planned(folder):
     models, seeds, variants = 5, 3, len(study("glue").variants)
     runs = models * seeds * (variants + len(EIGHT))
     assert plan.rules["evaluate"] == runs and plan.rules["iat_scores"] == 1
-    assert plan.rules["data"] == len(EIGHT) and plan.rules["split"] == 1 + 10
+    assert plan.rules["data"] == len(EIGHT) + 2 and plan.rules["split"] == 1 + 10
+    assert plan.rules["draws"] == 2 and plan.rules["transfer"] == models * seeds * 2 * (1 + 2 + len(EIGHT))
     assert plan.rules["encode_split"] == models * 11
     assert plan.rules["predict"] == models * seeds * (2 + len(EIGHT))
     assert plan.rules["prediction_files"] == models * seeds * 3
