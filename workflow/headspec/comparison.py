@@ -96,7 +96,8 @@ def compare(
     all tasks, which a run learns together; then examples, the same ones for both methods and for
     all seeds, independently for the tasks. Of the variance between seeds it shows (S - 1) / S,
     estimated from S values: with three seeds it does not say where a fourth would lie. With one
-    it is about these two models on other examples.
+    it is about these two models on other examples. Where the methods disagree on a handful of
+    examples only, it is too narrow and may end at 0; the p-value is right there too.
 
     Null: the methods' predictions swapped within examples or not. It is of the hypothesis that
     *these* trained models do equally well on other examples, and says nothing of other seeds.

@@ -128,7 +128,7 @@ def improvement(
     """
     mixtures = {run.mixture: run.tasks for run in runs if run.method != SINGLE}
     others = against(variants)
-    distributions: dict[tuple[str, ...], tuple[Floats, Floats]] = {}
+    distributions: dict[tuple[Any, ...], tuple[Floats, Floats]] = {}
     for model, mixture in dict.fromkeys((run.model, mixture) for run in runs for mixture in mixtures):
         found = {}
         for method in (variants[0].method, *others):

@@ -25,7 +25,7 @@ HEADS = {
     "lora": "LoRA",
 }
 POINT: dict[str, Any] = {
-    "label": "mean over seeds; filled: interval without 0",
+    "label": "mean over seeds; filled: p < 0.05, corrected",
     "linestyle": "none",
     "color": "black",
     "marker": "D",
@@ -41,6 +41,8 @@ DOT: dict[str, Any] = {
     "color": "#4292c6",
     "zorder": 3,
 }
+#: corrected p below which a difference is filled
+CLEAR = 0.05
 #: where the seeds are, below the mean
 BELOW = 0.24
 
@@ -119,8 +121,7 @@ def _draw_rows(axes: Axes, own: pd.DataFrame, dots: pd.DataFrame, tasks: list[st
     axes.axhline(0.55, color="0.7", linewidth=0.5)
     ys = range(len(tasks))
     axes.hlines(ys, 100 * own["ci_low"], 100 * own["ci_high"], color="black", linewidth=1.1, label="interval")
-    clear = (own["ci_low"] > 0) | (own["ci_high"] < 0)
-    fills = ["black" if filled else "white" for filled in clear]
+    fills = ["black" if p < CLEAR else "white" for p in own["p_holm"]]
     for y, difference, fill in zip(ys, 100 * own["difference"], fills, strict=True):
         axes.plot(difference, y, markerfacecolor=fill, **POINT)
     places = dots["task"].map({task: y + BELOW for y, task in enumerate(tasks)})
