@@ -15,7 +15,7 @@ from headspec.iat import Own, OwnHeads, branch, owned_heads, retrain
 from headspec.importance import importance
 from headspec.maps import importance_map
 from headspec.multitask import MultiTask
-from headspec.projections import head_slices
+from headspec.projections import Slice, head_slices
 from headspec.sections import Training
 from headspec.training import Checkpoint, Updates, train, trainer
 from tiny import CPU, HEADS, LAYERS, encoder, examples
@@ -115,11 +115,17 @@ def step(own: MultiTask, updates, task: str) -> None:
     updates.step(task, 1e-2)
 
 
-def moments(updates: OwnHeads, i: int) -> tuple:
-    """Weights, moments and step count of a slice, copied."""
-    rows = updates.rows[i]
-    state = next(o.state[rows] for o in updates.optimizers if rows in o.state)
-    return rows.clone(), state["exp_avg"].clone(), state["exp_avg_sq"].clone(), state["step"].clone()
+def moments(updates: OwnHeads, part: Slice) -> list[torch.Tensor]:
+    """Weights, and unless they are no task's, copy, moments and step count of a slice, copied."""
+    found = [part.of(part.parameter.detach())]
+    for share in updates.shares.values():
+        places = [(id(other.parameter), other.start) for other in share.parts]
+        if (id(part.parameter), part.start) in places:
+            i = places.index((id(part.parameter), part.start))
+            sizes, state = [weight.numel() for weight in share.weights], updates.optimizer.state[share.copy]
+            found += [v.split(sizes)[i] for v in (share.copy, state["exp_avg"], state["exp_avg_sq"])]
+            found.append(state["step"])
+    return [value.clone() for value in found]
 
 
 @pytest.mark.parametrize("projections", ["qkv", "qkvo"])
@@ -129,23 +135,24 @@ def test_rows_that_a_task_does_not_own_are_frozen_bit_by_bit(kind, projections):
     own = model(kind)
     updates, owned = restricted(own, projections)
     step(own, updates, "b")
-    attention = {id(part.parameter) for part in updates.slices}
+    slices = head_slices(own.encoder, own.gates, projections)
+    attention = {id(part.parameter) for part in slices}
     outside = {name: p for name, p in own.named_parameters() if id(p) not in attention}
     for task in ("a", "b", "a"):
-        before = [moments(updates, i) for i in range(len(updates.slices))]
+        before = [moments(updates, part) for part in slices]
         values = {name: p.detach().clone() for name, p in outside.items()}
         backward(own, task)
         learning = {name for name, p in outside.items() if p.grad is not None and p.grad.any()}
         updates.step(task, 1e-2)
-        for i, part in enumerate(updates.slices):
-            after = moments(updates, i)
-            same = [torch.equal(x, y) for x, y in zip(before[i], after, strict=True)]
+        for part, (weights, *held) in zip(slices, before, strict=True):
+            now, *after = moments(updates, part)
+            same = [torch.equal(x, y) for x, y in zip([weights, *held], [now, *after], strict=True)]
             if (part.heads & owned[task]).any():
-                assert after[3] == before[i][3] + 1  # the step count
-                assert part.parameter.dim() == 1 or same == [False] * 4
+                assert after[3] == held[3] + 1  # the step count
+                assert part.parameter.dim() == 1 or not any(same)
+                assert torch.equal(now.flatten(), after[0])  # the copy is what the model computes with
             else:
                 assert all(same)
-            assert torch.equal(part.of(part.parameter), after[0])  # what the model computes with
         moved = {name for name, value in values.items() if not torch.equal(outside[name], value)}
         assert learning <= moved and any(name.startswith("encoder.") for name in learning)
 

@@ -22,7 +22,7 @@ from headspec.errors import ConfigError
 from headspec.maps import bottom_heads, prune_count, top_heads
 from headspec.masks import random_by_layer, random_heads
 from headspec.multitask import MultiTask
-from headspec.projections import Slice, head_slices, moved
+from headspec.projections import Slice, head_slices
 from headspec.sections import Training
 from headspec.seeds import derive
 from headspec.training import Checkpoint, Trainer, Updates, branch_point, trainer
@@ -64,14 +64,50 @@ def owned_heads(maps: dict[str, np.ndarray], heads: str, alpha: float, seed: int
     return {task: random_by_layer(top[task], rng) for task, rng in rngs.items()}
 
 
+class Share:
+    """The parts of the projections that the same tasks own, and a copy of them, one vector.
+
+    Attributes
+    ----------
+    copy : (n,)
+    """
+
+    def __init__(self, parts: list[Slice]) -> None:
+        self.parts = parts
+        self.weights = [part.of(part.parameter.detach()) for part in parts]  # views of the model's
+        self.copy = self.joined([part.parameter.detach() for part in parts])
+        sizes = [weight.numel() for weight in self.weights]
+        self.pieces = [p.view(w.shape) for p, w in zip(self.copy.split(sizes), self.weights, strict=True)]
+
+    def joined(self, wholes: list[torch.Tensor]) -> torch.Tensor:
+        """The parts, (n,), of tensors with the shapes of their parameters."""
+        return torch.cat([part.of(w).flatten() for part, w in zip(self.parts, wholes, strict=True)])
+
+    def moments(self, state: dict) -> dict:
+        """Those of the parts, from an optimizer's `state`; none before its first step."""
+        wholes = [state.get(part.parameter) for part in self.parts]
+        if not all(wholes):
+            return {}
+        averages = {name: self.joined([w[name] for w in wholes]) for name in ("exp_avg", "exp_avg_sq")}
+        return {"step": wholes[0]["step"].clone(), **averages}
+
+    def read(self) -> None:
+        """The copy from the model's weights."""
+        torch._foreach_copy_(self.pieces, self.weights)
+
+    def write(self) -> None:
+        """The model's weights from the copy."""
+        torch._foreach_copy_(self.weights, self.pieces)
+
+
 class OwnHeads:
     """AdamW steps in which a task's batch moves, of the attention's projections, only its own heads.
 
-    Each head's rows are parameters of their own to the optimizer, views of the whole projection.
-    Those that the batch's task does not own get no gradient, so AdamW passes over them: weights,
-    moments, step count and weight decay are untouched. A row that several heads share moves if
-    the task owns one of them. The moments that the rows have had so far go with them. The gradient
-    that is clipped is that of what moves.
+    All the parts of the projections that the same tasks own are one parameter to the optimizer, a
+    copy that is written back after each step. Parts that the batch's task does not own get no
+    gradient, so AdamW passes over them: weights, moments, step count and weight decay are untouched.
+    A row that several heads share moves if the task owns one of them. The moments that the parts
+    have had so far go with them. The gradient that is clipped is that of what moves.
 
     Parameters
     ----------
@@ -81,58 +117,49 @@ class OwnHeads:
     """
 
     def __init__(self, updates: Updates, slices: list[Slice], owned: dict[str, np.ndarray]) -> None:
-        self.rest, self.slices = updates, slices
-        self.rows = [part.of(part.parameter.detach()) for part in slices]
-        self.owned = {task: moved(slices, mask) for task, mask in owned.items()}
+        self.rest = updates
+        parts: dict[tuple[str, ...], list[Slice]] = {}
+        for part in slices:
+            owners = tuple(task for task, mask in owned.items() if part.belongs(mask))
+            parts.setdefault(owners, []).append(part)
+        self.shares = {owners: Share(own) for owners, own in parts.items() if owners}
         self.wholes = list(dict.fromkeys(part.parameter for part in slices))
         restricted = set(map(id, self.wholes))
         self.others = [p for p in updates.parameters if id(p) not in restricted]
-        self.optimizers = []
-        for dense in (True, False):  # the fused step takes dense tensors, which columns are not
-            members = [i for i, rows in enumerate(self.rows) if rows.is_contiguous() == dense]
-            if members:
-                self.optimizers.append(self._optimizer(members, dense))
+        decay = updates.optimizer.defaults["weight_decay"]
+        copies = [share.copy for share in self.shares.values()]
+        self.optimizer = torch.optim.AdamW(copies, weight_decay=decay, fused=True)
+        for share in self.shares.values():
+            moments = share.moments(updates.optimizer.state)
+            if moments:
+                self.optimizer.state[share.copy] = moments
         for parameter in self.wholes:
             updates.optimizer.state.pop(parameter, None)
 
-    def _optimizer(self, members: list[int], fused: bool) -> torch.optim.Optimizer:
-        """AdamW of some of the rows, with their part of the moments of the whole projections."""
-        decay = self.rest.optimizer.defaults["weight_decay"]
-        rows = [self.rows[i] for i in members]
-        optimizer = torch.optim.AdamW(rows, weight_decay=decay, fused=fused, foreach=not fused)
-        for i in members:
-            part = self.slices[i]
-            moments = self.rest.optimizer.state.get(part.parameter)
-            if moments:
-                step = moments["step"]
-                optimizer.state[self.rows[i]] = {
-                    "step": step.clone() if fused else step.cpu().clone(),
-                    "exp_avg": part.of(moments["exp_avg"]).clone(),
-                    "exp_avg_sq": part.of(moments["exp_avg_sq"]).clone(),
-                }
-        return optimizer
-
     def step(self, task: str, rate: float) -> None:
-        own = [self.rows[i] for i in self.owned[task]]
-        for i in self.owned[task]:
-            gradient = self.slices[i].parameter.grad
-            self.rows[i].grad = None if gradient is None else self.slices[i].of(gradient)
+        own = [share for owners, share in self.shares.items() if task in owners]
+        for share in own:
+            share.copy.grad = share.joined([part.parameter.grad for part in share.parts])
         for parameter in self.wholes:
             parameter.grad = None
-        torch.nn.utils.clip_grad_norm_(self.others + own, self.rest.clip)
-        for optimizer in [self.rest.optimizer, *self.optimizers]:
+        torch.nn.utils.clip_grad_norm_(self.others + [share.copy for share in own], self.rest.clip)
+        for optimizer in (self.rest.optimizer, self.optimizer):
             for group in optimizer.param_groups:
                 group["lr"] = rate
             optimizer.step()
             optimizer.zero_grad()
+        for share in own:
+            share.write()
 
     def state_dict(self) -> dict:
-        return {"rest": self.rest.state_dict(), "rows": [o.state_dict() for o in self.optimizers]}
+        return {"rest": self.rest.state_dict(), "own": self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
+        """After the model's weights have been loaded."""
         self.rest.load_state_dict(state["rest"])
-        for optimizer, own in zip(self.optimizers, state["rows"], strict=True):
-            optimizer.load_state_dict(own)
+        self.optimizer.load_state_dict(state["own"])
+        for share in self.shares.values():
+            share.read()
 
 
 class Restriction(Protocol):

@@ -16,7 +16,7 @@ from torch import nn
 from headspec.accumulation import random_state, set_random_state
 from headspec.errors import ConfigError
 from headspec.progress import log
-from headspec.projections import Slice, head_slices, moved
+from headspec.projections import Slice, head_slices
 from headspec.seeds import derive
 from headspec.training import Trainer, Updates
 
@@ -36,7 +36,8 @@ def rank(weights: list[nn.Parameter], slices: list[Slice], heads: dict[str, np.n
     ConfigError
         Adapters of rank 1 are more than twice as many.
     """
-    aim = float(np.mean([sum(_size(slices[i]) for i in moved(slices, own)) for own in heads.values()]))
+    moved = [sum(_size(part) for part in slices if part.belongs(own)) for own in heads.values()]
+    aim = float(np.mean(moved))
     each = sum(sum(weight.shape) for weight in weights)
     found = round(aim / each)
     if found == 0:

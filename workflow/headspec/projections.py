@@ -40,6 +40,10 @@ class Slice:
         """The head's part, a view, of a tensor with the shape of `parameter`."""
         return (whole.T if self.across else whole)[self.start : self.stop]
 
+    def belongs(self, heads: np.ndarray) -> bool:
+        """Whether it is the part of one of `heads`, bool (layers, heads)."""
+        return bool((self.heads & heads).any())
+
 
 def head_slices(encoder: PreTrainedModel, gates: HeadGates, projections: str) -> list[Slice]:
     """Every head's part of every attention projection.
@@ -99,8 +103,3 @@ def _slices(
         number = start // step % heads  # of the head, among those that this parameter has
         readers = np.arange(heads) // (width // min(rows, width)) == number
         yield Slice(parameter, across, start, start + step, served[:, None] & readers)
-
-
-def moved(slices: list[Slice], heads: np.ndarray) -> list[int]:
-    """Which of `slices` are those of `heads`, bool (layers, heads): a part of several heads is each one's."""
-    return [i for i, part in enumerate(slices) if (part.heads & heads).any()]
