@@ -141,7 +141,7 @@ def test_draws_on_a_part_of_the_examples_cost_as_much_less(here):
 def test_sampling_changes_which_examples_and_not_how_many_batches(here, sampling):
     training = CONFIG["training"] | {"sampling": sampling}
     found = extent.read(study(training=training))
-    learnt = extent._learnt(found.study, {"long": 160, "short": 32})
+    learnt = extent._learnt(found.study, {"long": 160, "short": 32}, sampling)
     assert sum(learnt.values()) == pytest.approx(4 * 192)
     assert learnt["short"] > 4 * 32
 

@@ -85,7 +85,7 @@ class Share:
 
     def moments(self, state: dict) -> dict:
         """Those of the parts, from an optimizer's `state`; none before its first step."""
-        wholes = [state.get(part.parameter) for part in self.parts]
+        wholes = [state.get(part.parameter, {}) for part in self.parts]
         if not all(wholes):
             return {}
         averages = {name: self.joined([w[name] for w in wholes]) for name in ("exp_avg", "exp_avg_sq")}
@@ -139,7 +139,8 @@ class OwnHeads:
     def step(self, task: str, rate: float) -> None:
         own = [share for owners, share in self.shares.items() if task in owners]
         for share in own:
-            share.copy.grad = share.joined([part.parameter.grad for part in share.parts])
+            gradients = [part.parameter.grad for part in share.parts]
+            share.copy.grad = share.joined([g for g in gradients if g is not None])
         for parameter in self.wholes:
             parameter.grad = None
         torch.nn.utils.clip_grad_norm_(self.others + [share.copy for share in own], self.rest.clip)
