@@ -149,6 +149,14 @@ def test_improvement_has_one_scale_for_what_goes_on_from_mtl():
     assert limits["single-task"] == limits["MTL, sqrt sampling"] != limits["IAT"]
 
 
+def test_rounding_does_not_fill_the_scale():
+    table, seeds, main = every_figure(*CASES["small"])["improvement"][1]
+    columns = ["difference", "ci_low", "ci_high"]
+    table[columns], seeds["difference"] = 1e-17 * np.sign(table[columns]), 0.0
+    for axes in improvement.draw(table, seeds, main).axes:
+        assert axes.get_xlim() == pytest.approx((-0.1, 0.1))
+
+
 def test_specialization_bars_and_differences_equal_the_tables(case):
     tasks, own, figures = case
     table, combined, runs = figures["specialization"][1][:3]

@@ -43,6 +43,8 @@ DOT: dict[str, Any] = {
 }
 #: corrected p below which a difference is filled
 CLEAR = 0.05
+#: how far a scale reaches to either side of 0 at least, in points
+NARROWEST = 0.1
 #: where the seeds are, below the mean
 BELOW = 0.24
 
@@ -105,6 +107,9 @@ def draw(improvement: pd.DataFrame, seeds: pd.DataFrame, metrics: Mapping[str, s
         _draw_rows(axes, own, dots, tasks)
         axes.set_title(title(method))
         axes.set_xlabel("difference (points)")
+    for axes in firsts.values():  # where nothing differs, rounding must not fill the scale
+        low, high = axes.get_xlim()
+        axes.set_xlim(min(low, -NARROWEST), max(high, NARROWEST))
     panels[0].set_yticks(range(len(tasks)), labels)
     panels[0].set_ylim(len(tasks) - 0.4, -0.6)
     for axes in panels[::columns]:
