@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 ENVS = sorted((ROOT / "envs").glob("*.yaml"))
 #: import name: distribution, where they differ
-DISTRIBUTIONS = {"yaml": "pyyaml", "pydantic_core": "pydantic", "snakemake": ""}
+DISTRIBUTIONS = {"yaml": "pyyaml", "pydantic_core": "pydantic", "sklearn": "scikit-learn", "snakemake": ""}
 
 
 def pins(lines: list[str]) -> dict[str, str]:

@@ -81,11 +81,8 @@ def transfer(
                     extract(model, e, device).double().cpu().numpy() for e in (Examples(by_example), unseen)
                 ]
             few = vectors[0][by_example.index.get_indexer(chosen.index)]
-            names = model.classes[task]
-            labels = chosen["label"].to_numpy()
-            found = linear.predictions(
-                few, labels, vectors[1], len(names) if names else None, settings.penalty
-            )
+            labels, scores = chosen["label"].to_numpy(), model.classes[task] is None
+            found = linear.predictions(few, labels, vectors[1], scores, settings.penalty)
         else:
             model.encoder.load_state_dict(begin)
             torch.manual_seed(derive(seed, "transfer classifier", task, draw))
