@@ -75,6 +75,19 @@ def test_different_training_has_different_losses(work, monkeypatch):
     assert bench.loss_error(work, build, SETTINGS, CPU, TOKENS) > 1e-4
 
 
+def test_iat_moves_own_heads_and_plain_training_all(work):
+    heads = np.zeros((2, LAYERS, HEADS), dtype=bool)
+    heads[0, :, 0] = True
+    plain, own, before = build(), build(), build().state_dict()
+    bench.train_bucketed(plain, TASK, work.train, SETTINGS, CPU)
+    bench.train_own(own, TASK, work.train, SETTINGS, CPU, heads)
+    size = 32 // HEADS
+    for model, moved in ((plain, 32), (own, size)):
+        name = "encoder.encoder.layer.1.attention.self.query.weight"
+        same = (model.state_dict()[name] == before[name]).all(dim=1)
+        assert not same[:moved].any() and same[moved:].all()
+
+
 def test_both_ways_of_importance_have_the_same_gradients(work):
     model = build()
     expected = baselines.gradients_one_by_one(model, TASK, work.score, CPU)
@@ -117,8 +130,9 @@ def test_every_row_of_the_table(work):
     found = list(bench.rows(work, build, SETTINGS, CPU, rounds=1, tokens=TOKENS))
     columns = bench.HEADING.splitlines()[0].count("|")
     assert all(line.count("|") == columns for line in found)
-    training, _, importance, pruning = found
+    training, _, iat, importance, pruning = found
     assert float(training.split("within ")[1].strip(" |")) < 1e-4
+    assert "IAT" in iat
     assert "Spearman 1.00000" in importance
     assert "100.0% of predictions" in pruning
 

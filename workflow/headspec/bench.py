@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
-import re
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -30,23 +26,23 @@ from headspec.baselines import gradients_one_by_one, predictions_one_by_one, tra
 from headspec.batching import Examples
 from headspec.devices import Device
 from headspec.errors import HeadspecError
+from headspec.iat import Own
 from headspec.importance import gate_gradients
-from headspec.masks import masks
+from headspec.maps import prune_count
+from headspec.masks import masks, random_heads
 from headspec.multitask import MultiTask
 from headspec.pruning import predictions
 from headspec.reference import between
 from headspec.sections import Training
-from headspec.training import Checkpoint, train
+from headspec.timing import HEADING, Run, machine, measure, multiplication, row
+from headspec.training import Checkpoint, train, trainer
 
 CONFIG = Path(__file__).parents[2] / "config.yaml"
 MAX_LENGTH, ROUNDS = 128, 5
 PADDED = 256  # tokens of every example in the plain way of training
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
-HEADING = "| | baseline | headspec | ratio: median (range) | same result |\n|---|---|---|---|---|"
 
-Run = Callable[[], object]
 Build = Callable[[], MultiTask]
-
 
 #: device: task of the demo: examples for training, for training with padding, and for the rest
 SIZES = {
@@ -76,6 +72,19 @@ def train_bucketed(
         return train(model, {task: examples}, settings, False, 0, device, checkpoint)["loss"].tolist()
 
 
+def train_own(
+    model: MultiTask, task: str, examples: Examples, settings: Training, device: Device, heads: np.ndarray
+) -> None:
+    """As `train_bucketed`, but of the heads of two tasks, bool (2, layers, heads), `task` moves its own."""
+    own = Own({task: heads[0], "": heads[1]}, "qkv")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        trainer(model, {task: examples}, settings, False, 0, device) as run,
+        own.applied(run),
+    ):
+        run.run(len(run.steps), Checkpoint(Path(folder) / "checkpoint", "", float("inf")))
+
+
 def training_flops(model: MultiTask, lengths: np.ndarray) -> float:
     """Floating-point operations of training once on examples of `lengths` tokens, without padding.
 
@@ -92,49 +101,6 @@ def training_flops(model: MultiTask, lengths: np.ndarray) -> float:
     squares = (lengths.astype(float) ** 2).sum()
     attention = model.gates.layers * model.encoder.config.hidden_size * squares
     return 6.0 * matrices * lengths.sum() + 12.0 * attention
-
-
-def multiplication(device: Device, size: int = 2048) -> tuple[Run, float]:
-    """Products of square matrices in the precision of `device`, and how many operations they are."""
-    dtype = getattr(torch, device.autocast) if device.autocast else torch.float32
-    a, b = torch.randn(2, size, size, device=device.name).to(dtype)
-    repeats = 500 if device.name == "cuda" else 10
-
-    def run() -> None:
-        for _ in range(repeats):
-            torch.mm(a, b)
-
-    return run, repeats * 2.0 * size**3
-
-
-def measure(contenders: list[Run], rounds: int, device: Device) -> np.ndarray:
-    """Wall seconds, (contenders, rounds), after a round to warm up; every other round in reverse."""
-
-    def settle() -> None:
-        if device.name == "cuda":
-            torch.cuda.synchronize()
-
-    seconds = np.empty((len(contenders), rounds + 1))
-    for number in range(rounds + 1):
-        for i in list(range(len(contenders)))[:: -1 if number % 2 else 1]:
-            settle()
-            begun = time.perf_counter()
-            contenders[i]()
-            settle()
-            seconds[i, number] = time.perf_counter() - begun
-    return seconds[:, 1:]
-
-
-def row(what: str, baseline: np.ndarray, ours: np.ndarray, same: str = "") -> str:
-    """A line of the table from rates, (rounds,), measured in the same rounds."""
-    ratio = ours / baseline
-    span = f"{_figures(np.median(ratio))} ({_figures(ratio.min())} to {_figures(ratio.max())})"
-    return f"| {what} | {_figures(np.median(baseline))} | {_figures(np.median(ours))} | {span} | {same} |"
-
-
-def _figures(value: float) -> str:
-    """At least three figures, without an exponent: ``1,234``, ``56.7``, ``0.890``."""
-    return f"{value:,.{max(0, 2 - int(np.floor(np.log10(value))))}f}"
 
 
 def rows(
@@ -154,6 +120,7 @@ def rows(
     """
     ours = build()
     yield from training_rows(work, build, ours, settings, device, rounds, tokens)
+    yield iat_row(work, build, settings, device, rounds)
 
     def trained() -> MultiTask:
         model = build()
@@ -188,6 +155,19 @@ def training_rows(
     flops = training_flops(ours, work.train.lengths)
     rates = products / products_seconds / 1e9, flops / buckets / 1e9
     yield row(f"GFLOP/s of matrix products, of training on {work.name}", *rates)
+
+
+def iat_row(work: Workload, build: Build, settings: Training, device: Device, rounds: int) -> str:
+    """Steps that move a task's own heads, 30 % of all, against steps that move everything."""
+    plain, ours = build(), build()
+    grid, rng = (ours.gates.layers, ours.gates.heads), np.random.default_rng(0)
+    heads = np.stack([random_heads(grid, prune_count(0.3, grid[0] * grid[1]), rng) for _ in range(2)])
+    contenders: list[Run] = [
+        lambda: train_bucketed(plain, work.task, work.train, settings, device),
+        lambda: train_own(ours, work.task, work.train, settings, device, heads),
+    ]
+    rates = len(work.train) / measure(contenders, rounds, device)
+    return row(f"training by IAT, {work.name}/s, from plain training", *rates)
 
 
 def loss_error(
@@ -261,24 +241,6 @@ def workloads(device: Device, key: str = "minilm") -> tuple[list[Workload], Buil
         return MultiTask(*encoders.load(model, f"models.{key}"), classes)
 
     return found, build, study.training.model_copy(update={"epochs": 1})
-
-
-def machine(device: Device) -> str:
-    """What the figures were measured on, in a sentence."""
-    threads = torch.get_num_threads()
-    where = f"{_processor()}, {threads} thread{'s' if threads > 1 else ''}"
-    if device.name == "cuda":
-        where = f"{torch.cuda.get_device_name()} ({where})"
-    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("torch", "transformers"))
-    return f"{where}; {device.precision}; Python {platform.python_version()}, {versions}."
-
-
-def _processor() -> str:
-    try:
-        found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        found = None
-    return found[1] if found else platform.processor() or platform.machine()
 
 
 def main() -> None:
