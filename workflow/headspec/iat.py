@@ -104,7 +104,8 @@ class OwnHeads:
     """AdamW steps in which a task's batch moves, of the attention's projections, only its own heads.
 
     All the parts of the projections that the same tasks own are one parameter to the optimizer, a
-    copy that is written back after each step. Parts that the batch's task does not own get no
+    copy that is written back after each step: a few long vectors cost less than hundreds of short
+    ones. Parts that the batch's task does not own get no
     gradient, so AdamW passes over them: weights, moments, step count and weight decay are untouched.
     A row that several heads share moves if the task owns one of them. The moments that the parts
     have had so far go with them. The gradient that is clipped is that of what moves.
