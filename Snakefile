@@ -37,6 +37,7 @@ onstart:
 # what the sections iat and transfer describe
 rule iat:
     input:
+        configured(STUDY.iat.mixtures or STUDY.transfer.tasks, "iat.mixtures or transfer.tasks"),
         rules.iat_scores.output if STUDY.iat.mixtures else [],
         rules.improvement.output if STUDY.iat.mixtures else [],
         rules.iat_dissociation.output if STUDY.iat.mixtures else [],
@@ -49,6 +50,7 @@ rule iat:
 # what a test server is sent
 rule submission:
     input:
+        configured(STUDY.submissions, "tasks with test, and a mixture of all of them"),
         [
             result("submission", model, mixture, method, f"seed{seed}", submission.ARCHIVE)
             for model in STUDY.models

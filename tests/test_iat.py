@@ -333,6 +333,34 @@ def test_interrupted_retraining_gives_the_same_bytes(trained, tmp_path, monkeypa
     assert equal(undisturbed, resumed)
 
 
+def test_a_state_after_the_branch_is_not_gone_back_from(trained, tmp_path):
+    state = torch.load(trained[1])
+    with pytest.raises(ValueError, match="after step 13, expected 9 at most"):
+        branch(model(), data(), SETTINGS, 0.5, 7, CPU, state, never(tmp_path))
+
+
+def test_a_delta_of_no_step_is_refused(trained, tmp_path):
+    with pytest.raises(ConfigError, match=r"iat: delta 0.02 of 18 steps is no step; expected at least 0.028"):
+        branch(model(), data(), SETTINGS, 0.02, 7, CPU, torch.load(trained[1]), never(tmp_path))
+
+
+def test_what_everyone_trains_gets_the_gradients_of_plain_training():
+    """Also where they are clipped: by the norm of all of them."""
+    found = []
+    for restrict in (False, True):
+        own = model(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0).train()
+        updates = Updates(own, Training(learning_rate=1e-3, clip=1e-3))
+        step(own, updates, "b")
+        if restrict:
+            masks = {task: np.eye(LAYERS, HEADS, dtype=bool) for task in CLASSES}
+            updates = OwnHeads(updates, head_slices(own.encoder, own.gates, "qkv"), masks)
+        step(own, updates, "b")
+        attention = {id(p) for layer in own.encoder.encoder.layer for p in layer.attention.self.parameters()}
+        found.append({name: p for name, p in own.named_parameters() if id(p) not in attention})
+    for name, value in found[0].items():
+        torch.testing.assert_close(found[1][name], value, rtol=1e-6, atol=1e-8, msg=name)
+
+
 def test_a_checkpoint_beyond_the_branch_without_its_state_is_not_continued(tmp_path):
     """Else a run that was interrupted near its end would have no trunk."""
     torch.set_num_threads(1)

@@ -267,6 +267,12 @@ WRONG: list[tuple[str, Any, list[str]]] = [
         ["randon"],
         ["iat.controls.0: got 'randon', expected bottom, random, random-by-layer,", "Did you mean 'random'?"],
     ),
+    ("iat", {"alpha": 0.5}, ["iat.mixtures: nothing to train, expected a mixture, because iat has other"]),
+    (
+        "iat",
+        {"mixtures": ["all"], "alphas": [0.5, 0.5000001]},
+        ["iat.alphas.1: got 0.5000001, which runs cannot tell from 0.5; expected another."],
+    ),
     ("methods", ["tuned", "iat"], ["iat.mixtures: nothing to train, expected a mixture, because methods"]),
 ]
 

@@ -73,6 +73,11 @@ def predicted(evaluations: Iterable[tuple[Run, pd.DataFrame]]) -> dict[str, Pred
 def mean_over_tasks(values: Mapping[tuple[str, str], Floats]) -> Floats:
     """Mean over tasks of the mean over each task's metrics (GLUE, Wang et al. 2018).
 
+    A further split counts as a task, so that with MNLI matched and mismatched GLUE without WNLI has nine, as
+    in the tables of Devlin et al. (2019) and Li et al. (2023). These have one metric for each task (F1 of
+    MRPC and QQP, Spearman's correlation of STS-B). The server's own score counts both metrics, MNLI once
+    and WNLI.
+
     Parameters
     ----------
     values : {(task, metric): array}, all of one shape, which is that of the result

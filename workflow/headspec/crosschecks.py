@@ -89,7 +89,7 @@ def _names(
         if name.lower() == POOLED:
             yield f"models.{name}: tables use this name for all models together; expected another name."
     for section, name in [(section, name) for section, names in keys.items() for name in names]:
-        if section.startswith("tasks.") and name.lower() in RESERVED:
+        if section != "models." and name.lower() in RESERVED:
             known = listing(RESERVED)
             yield f"{section}{name}: tables use this name otherwise; expected none of {known}."
 
@@ -149,8 +149,17 @@ def _iat(own: IAT, methods: Any, mixtures: Iterable[str], transferred: bool) -> 
             yield f"iat.mixtures.{i}: no mixture '{name}'; {known}"
     if own.mixtures and "tuned" not in methods:
         yield f"methods: got {listing(methods)}, expected 'tuned' too, from whose runs iat goes on."
-    if "iat" in methods and not own.mixtures and not transferred:
+    if methods == ["iat"]:
+        yield "methods: got iat, expected tuned or frozen too, whose heads are compared."
+    if own != IAT() and not own.mixtures:
+        yield "iat.mixtures: nothing to train, expected a mixture, because iat has other keys."
+    elif "iat" in methods and not own.mixtures and not transferred:
         yield "iat.mixtures: nothing to train, expected a mixture, because methods has 'iat'."
+    for key, values in {"alphas": [own.alpha, *own.alphas], "deltas": [own.delta, *own.deltas]}.items():
+        for i, value in enumerate(values[1:]):
+            like = [other for other in values[: i + 1] if f"{other:g}" == f"{value:g}" and other != value]
+            if like:
+                yield f"iat.{key}.{i}: got {value}, which runs cannot tell from {like[0]}; expected another."
     deltas = {"iat.delta": own.delta} | {f"iat.deltas.{i}": delta for i, delta in enumerate(own.deltas)}
     for key, delta in deltas.items():
         if own.mixtures and delta > own.reserve:
@@ -183,9 +192,10 @@ def _leak(
 ) -> str:
     """How the texts of a task came into one of the `trained` mixtures; empty where they did not."""
 
-    def texts(task: str) -> str:
+    def texts(task: str) -> tuple:
         own = tasks.get(task)
-        return own.pairs_of if own and own.pairs_of else task
+        base = tasks.get(own.pairs_of) if own and own.pairs_of else own
+        return (base.source, base.subset, base.train_split, str(base.filter)) if base else (task,)
 
     for mixture in trained:
         for member in mixtures.get(mixture, []):

@@ -108,7 +108,7 @@ class OwnHeads:
     ones. Parts that the batch's task does not own get no
     gradient, so AdamW passes over them: weights, moments, step count and weight decay are untouched.
     A row that several heads share moves if the task owns one of them. The moments that the parts
-    have had so far go with them. The gradient that is clipped is that of what moves.
+    have had so far go with them. Gradients are clipped by the norm of all of them, as without IAT.
 
     Parameters
     ----------
@@ -140,11 +140,12 @@ class OwnHeads:
     def step(self, task: str, rate: float) -> None:
         own = [share for owners, share in self.shares.items() if task in owners]
         for share in own:
-            gradients = [part.parameter.grad for part in share.parts]
-            share.copy.grad = share.joined([g for g in gradients if g is not None])
+            share.copy.grad = share.joined([gradient(part.parameter) for part in share.parts])
+        norm = torch.nn.utils.get_total_norm([gradient(p) for p in self.rest.parameters])
         for parameter in self.wholes:
             parameter.grad = None
-        torch.nn.utils.clip_grad_norm_(self.others + [share.copy for share in own], self.rest.clip)
+        moved = self.others + [share.copy for share in own]
+        torch.nn.utils.clip_grads_with_norm_(moved, self.rest.clip, norm)
         for optimizer in (self.rest.optimizer, self.optimizer):
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -162,6 +163,11 @@ class OwnHeads:
         self.optimizer.load_state_dict(state["own"])
         for share in self.shares.values():
             share.read()
+
+
+def gradient(parameter: torch.nn.Parameter) -> torch.Tensor:
+    """Its gradient; zeros where the loss does not depend on it."""
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
 
 
 class Restriction(Protocol):
@@ -198,10 +204,25 @@ def branch(
     checkpoint: Checkpoint,
     parts: int = 1,
 ) -> dict:
-    """The state of plain training before its last `delta`, from an earlier `state`."""
+    """The state of plain training before its last `delta`, from an earlier `state`.
+
+    Raises
+    ------
+    ConfigError
+        That part of the training is no step.
+    ValueError
+        `state` is a later one.
+    """
     with trainer(model, examples, settings, False, seed, device, parts) as run:
+        point, n = branch_point(len(run.steps), delta), len(run.steps)
+        if delta and point == n:
+            raise ConfigError(
+                f"iat: delta {delta:g} of {n} steps is no step; expected at least {0.5 / n:.2g}"
+            )
         run.restore(checkpoint.load(device.name) or state)
-        run.run(branch_point(len(run.steps), delta), checkpoint)
+        if len(run.history) > point:
+            raise ValueError(f"the state is that after step {len(run.history)}, expected {point} at most")
+        run.run(point, checkpoint)
         return run.state()
 
 

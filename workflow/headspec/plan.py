@@ -95,7 +95,7 @@ def disk(found: Extent, at_once: int) -> Iterator[str]:
         done = {run.path for run in study.runs}
         saved += sum(sizes.get(run.model, 0) for run in study.iat_runs if run.path not in done)
         kept = len({v.base for v in study.variants}) + len(
-            {(v.base, v.delta) for v in study.variants if v.delta}
+            {(v.base, v.delta) for v in study.variants if v.heads}
         )
         states = CHECKPOINT * sum(sizes.values()) * kept * len(study.iat.mixtures) * len(study.seeds)
     tables = 0.0

@@ -280,7 +280,9 @@ def train(
     with trainer(model, examples, settings, frozen, seed, device, parts) as run:
         point = branch_point(len(run.steps), reserve)
         state = checkpoint.load(device.name)
-        if state and not (trunk and len(state["history"]) > point and not trunk.load(device.name)):
+        if state and trunk and len(state["history"]) > point and not trunk.load(device.name):
+            log.info("training from the start: of an earlier attempt, the state to be kept is not there")
+        elif state:
             run.restore(state)
         if trunk and len(run.history) <= point:
             run.run(point, checkpoint)

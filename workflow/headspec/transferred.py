@@ -87,7 +87,7 @@ def _compared(grids: dict, mixture: str, tasks: Sequence[str]) -> Iterator[tuple
     """Method, what its encoder learnt, and values (seeds, draws) of all that one mixture is compared with."""
     alone = {task: grids["single", task] for task in tasks if ("single", task) in grids}
     for (method, source), grid in grids.items():
-        if method != "single" and source in (mixture, NO_MIXTURE):
+        if source == (NO_MIXTURE if method == "pretrained" else mixture) and method != "single":
             yield method, source, grid
     for task, grid in alone.items():
         yield "single", task, grid

@@ -350,6 +350,17 @@ def transfer_figures() -> list:
     return [path for name in names for path in figure(name)]
 
 
+def configured(there: bool, expected: str):
+    """Input function of a named target: no input, but an error where the config has nothing for it."""
+
+    def check(wildcards) -> list:
+        if not there:
+            raise WorkflowError(f"the config has nothing to make there: expected {expected}")
+        return []
+
+    return check
+
+
 def lock_folder() -> None:
     """Refuse a second workflow in this folder; the lock ends with this process, however it ends."""
     global _lock

@@ -16,7 +16,7 @@ rule train:
     wildcard_constraints:
         model=any_of(STUDY.models),
         mixture=any_of(MIXTURES),
-        method=any_of(METHODS),
+        method=any_of(method for method in METHODS if method not in RETRAINED),
         seed=r"\d+",
     conda:
         "../../envs/train.yaml"

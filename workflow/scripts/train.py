@@ -25,6 +25,7 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
     seed = int(wildcards.seed)
     settings = [params.tasks, params.model, params.training, device.precision, seed]
     mark = fingerprint([settings, params.code], snakemake.input)
+    reserve = params.get("reserve", 0.0)
 
     folder = Path(snakemake.output.history).parent
     with exclusive(folder / "training.lock"):
@@ -33,7 +34,7 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
         model = MultiTask(encoder, pooling, classes)
         seconds = snakemake.resources.checkpoint_seconds
         checkpoint = Checkpoint(folder / "checkpoint.pt", mark, seconds)
-        kept = Checkpoint(folder / "kept.pt", mark, seconds) if snakemake.output.get("trunk") else None
+        kept = Checkpoint(folder / "kept.pt", f"{mark}, reserve {reserve}", seconds)
         history = train(
             model,
             examples,
@@ -43,14 +44,15 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
             device,
             checkpoint,
             snakemake.resources.parts,
-            kept,
-            params.get("reserve", 0.0),
+            kept if snakemake.output.get("trunk") else None,
+            reserve,
         )
         model.save(Path(snakemake.output.model).parent)
         footer = tables.provenance(
             params.study, settings, device=device.name, precision=device.precision, seed=seed
         )
         tables.write(snakemake.output.history, "training", history, footer)
-        if kept:  # an output is deleted when its job is interrupted, and the state before the end with it
+        if snakemake.output.get("trunk"):  # no output before: these are deleted when a job is interrupted
             os.replace(kept.path, snakemake.output.trunk)
+        kept.remove()
         checkpoint.remove()
