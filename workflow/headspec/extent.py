@@ -238,7 +238,8 @@ def _continued(extent: Extent) -> Iterator[tuple[tuple[str, str, str], str, floa
         sizes = {task: extent.sizes[task].train for task in run.tasks}
         branch = (run.model, run.mixture, run.seed, variant.base, variant.delta)
         for task, learnt in _learnt(study, sizes, variant.sampling).items():
-            yield (run.model, "evaluate", "prune"), task, extent.sizes[task].validation
+            splits = 1 + len(study.tasks[task].further)
+            yield (run.model, "evaluate", "prune"), task, splits * extent.sizes[task].validation
             if variant.delta is not None:
                 yield (run.model, "retrain", "train"), task, variant.delta * learnt
                 if branch not in scored:

@@ -39,10 +39,11 @@ def _with_iat(study: Study, found: dict[str, int]) -> dict[str, int]:
     further = sum(len(study.tasks[t].further) for t in {t for r in study.iat_runs for t in r.tasks})
     encoders = len(study.transfer_runs) * len(transfer.tasks)
     used = {task for run in study.runs for task in run.tasks}
-    learnt = {t for t in transfer.tasks} | {t for r in plain for t in r.tasks}
+    learnt = {*transfer.tasks} | {t for r in plain for t in r.tasks}
+    read, known = ({study.tasks[t].pairs_of for t in tasks} - {None} | tasks for tasks in (learnt, used))
     swept = len({(v.alpha, v.delta) for v in study.variants if v.heads == "top"}) > 1
     more = {
-        "data": len(learnt - used),
+        "data": len(read - known),
         "encode": models * len(learnt - used),
         "split": further,
         "encode_split": models * further,
@@ -52,7 +53,7 @@ def _with_iat(study: Study, found: dict[str, int]) -> dict[str, int]:
         "evaluate": len(study.iat_runs),
         "importance": groups,
         "prune": groups,
-        **dict.fromkeys(("iat_scores", "improvement", "iat_dissociation", "specialization"), 1),
+        **dict.fromkeys(("iat_scores", "improvement", "iat_dissociation", "specialization"), bool(mixtures)),
         "draws": len(transfer.tasks),
         "transfer": encoders,
         "transfer_scores": bool(encoders),
