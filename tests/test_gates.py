@@ -153,7 +153,7 @@ def test_albert_has_gates_for_every_call_of_its_one_layer(model):
 )  # fmt: skip
 def test_another_layer_than_the_output_projection_is_refused(monkeypatch, kind, wrong):
     """That gates agree with zeroed weights is not enough: they do so for every linear layer."""
-    monkeypatch.setitem(ARCHITECTURES, kind, Architecture(wrong, "mean"))
+    monkeypatch.setitem(ARCHITECTURES, kind, Architecture(wrong, "mean", ()))
     with pytest.raises(EncoderError, match="cannot be gated"):
         HeadGates(encoder(kind))
 
