@@ -159,7 +159,7 @@ def test_killed_at_any_moment_it_continues_to_the_same_bytes(finished, study, tm
     killed(study, "checkpoint.pt:3", *targets)
     assert (own / "checkpoint.pt").exists()
     study.snakemake(*targets)
-    assert "continuing after step 50 of 52" in (
+    assert "continuing after step 49 of 52" in (
         (study.results / "logs" / PAIR / "iat" / "seed0" / "train.log").read_text()
     )
     before = contents(finished.results)
