@@ -24,7 +24,6 @@ def size(model: Model, key: str) -> tuple[int, int] | None:
 def check(study: Study) -> None:
     """Refuse, with one EncoderError for all of them, parts of a model's heads that are less than one head."""
     parts = {"pruning.fraction": study.pruning.fraction}
-    parts |= {f"pruning.fractions.{i}": part for i, part in enumerate(study.pruning.fractions)}
     if study.iat.mixtures:
         parts |= {"iat.alpha": study.iat.alpha}
         parts |= {f"iat.alphas.{i}": part for i, part in enumerate(study.iat.alphas)}
