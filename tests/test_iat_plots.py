@@ -192,7 +192,7 @@ def test_alpha_delta_cells_are_the_means_of_the_sweep():
         assert shades[y, x] == pytest.approx(100 * row["difference"])
         words = [places[x, y + 0.14], places[x, y - 0.22]]
         numbers = [100 * row[name] for name in ("difference", "ci_low", "ci_high")]
-        expected = [f"{numbers[0]:+.2f}", f"[{numbers[1]:.1f}, {numbers[2]:.1f}]".replace("-0.0", "0.0")]
+        expected = [f"{numbers[0]:+.2f}", f"[{numbers[1]:.2f}, {numbers[2]:.2f}]".replace("-0.00", "0.00")]
         assert [word.replace("\N{MINUS SIGN}", "-") for word in words] == expected
     (outline,) = [p for p in axes.patches if isinstance(p, Rectangle) and not p.get_fill()]
     assert (outline.get_x() + 0.5, outline.get_y() + 0.5) == (1, 1)

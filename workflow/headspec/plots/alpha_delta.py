@@ -29,7 +29,7 @@ def draw(improvement: pd.DataFrame) -> Figure:
     for _, row in means.iterrows():
         y, x = np.searchsorted(deltas, row["delta"]), np.searchsorted(alphas, row["alpha"])
         values[y, x] = 100 * row["difference"]
-        low, high = (number(100 * row[name], 1) for name in ("ci_low", "ci_high"))
+        low, high = (number(100 * row[name]) for name in ("ci_low", "ci_high"))
         sign = "+" if round(values[y, x], 2) > 0 else ""
         axes.text(x, y + 0.14, sign + number(values[y, x]), ha="center", va="center")
         axes.text(x, y - 0.22, f"[{low}, {high}]", ha="center", va="center", fontsize=5.5)
