@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -72,17 +73,18 @@ def transfer(
     chances = {metric: chance(metric, unseen.label) for metric in metrics}
     by_example = train.set_index("example", drop=False).loc[np.unique(draws["example"])]
     by_draw = {draw: part["example"].to_numpy() for draw, part in draws.groupby("draw")}
-    vectors = None
+
+    @functools.cache
+    def vectors() -> list[np.ndarray]:
+        sets = Examples(by_example), unseen
+        return [extract(model, own, device).double().cpu().numpy() for own in sets]
+
     for tuning, samples, draw in fits:
         chosen = by_example.loc[by_draw[draw][:samples]]
         if tuning == "linear":
-            if vectors is None:
-                vectors = [
-                    extract(model, e, device).double().cpu().numpy() for e in (Examples(by_example), unseen)
-                ]
-            few = vectors[0][by_example.index.get_indexer(chosen.index)]
-            labels, scores = chosen["label"].to_numpy(), model.classes[task] is None
-            found = linear.predictions(few, labels, vectors[1], scores, settings.penalty)
+            few, labels = by_example.index.get_indexer(chosen.index), chosen["label"].to_numpy()
+            scores = model.classes[task] is None
+            found = linear.predictions(vectors()[0][few], labels, vectors()[1], scores, settings.penalty)
         else:
             model.encoder.load_state_dict(begin)
             torch.manual_seed(derive(seed, "transfer classifier", task, draw))
