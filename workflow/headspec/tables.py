@@ -50,11 +50,13 @@ SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
         },
         7,
     ),
-    # label, prediction: class index or score
+    # of top heads; pruned_for "none": fraction 0; label, prediction: class index or score
     "predictions": (
-        {"pruned_for": TEXT, "task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT},
-        3,
+        {"pruned_for": TEXT, "fraction": FLOAT, "task": TEXT, "example": INT, "label": FLOAT,
+         "prediction": FLOAT},
+        4,
     ),
+    # ci: over examples
     "dissociation": (
         RUN | {"fraction": FLOAT, "task": TEXT, "dissociation": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT,
                "p_value": FLOAT, "floor": FLAG, "p_holm": FLOAT, "metric": TEXT, "base": FLOAT},
@@ -65,11 +67,25 @@ SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
                "distinct": FLAG, "floor": FLAG},
         4,
     ),
-    # seeds combined; task "mean" is the mean over the mixture's tasks
+    # seeds combined, at the main fraction; task "mean" is the mean over the mixture's tasks; ci_over: what
+    # the interval is over, "examples" (one or two seeds) or "seeds and examples"
     "combined": (
         {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "n_seeds": INT, "dissociation": FLOAT,
-         "ci_low": FLOAT, "ci_high": FLOAT, "p_value": FLOAT, "p_holm": FLOAT, "floor": FLAG,
+         "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT, "floor": FLAG,
          "case": TEXT, "distinct": FLAG},
+        4,
+    ),
+    # the same at every fraction
+    "fractions": (
+        {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "fraction": FLOAT, "n_seeds": INT,
+         "dissociation": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT,
+         "floor": FLAG},
+        5,
+    ),
+    # area: mean dissociation over all fractions from 0 to the largest
+    "areas": (
+        {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "n_seeds": INT, "area": FLOAT,
+         "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT},
         4,
     ),
     # kind: split_half (seed_b null) or seeds; top_overlap: Jaccard of the two prune sets
@@ -102,29 +118,28 @@ SCHEMAS: dict[str, tuple[dict[str, pa.DataType], int]] = {
         9,
     ),
     # means over seeds and draws, and their difference to method tuned; source: what the encoder learnt,
-    # for method single a task of the mixture, or "mean" of them
+    # for method single a task of the mixture, or "mean" of them; ci_over, of both intervals: "draws" or
+    # "seeds and draws"
     "transfer_summary": (
         {"model": TEXT, "task": TEXT, "mixture": TEXT, "method": TEXT, "source": TEXT, "tuning": TEXT,
          "samples": INT, "metric": TEXT, "n_seeds": INT, "n_draws": INT, "value": FLOAT, "ci_low": FLOAT,
          "ci_high": FLOAT, "difference": FLOAT, "difference_low": FLOAT, "difference_high": FLOAT,
-         "chance": FLOAT},
+         "ci_over": TEXT, "chance": FLOAT},
         8,
     ),
     # against: what a method is compared with, null for plain training; task and metric "mean": the mean over
-    # tasks of the mean over metrics; ci: over seeds and examples; seed_low, seed_high: Student's t over
-    # seeds, null with one
+    # tasks of the mean over metrics; ci_over: "examples" or "seeds and examples"
     "improvement": (
         {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "against": TEXT,
          "sampling": TEXT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT, "n_seeds": INT, "value": FLOAT,
-         "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "seed_low": FLOAT, "seed_high": FLOAT,
-         "p_value": FLOAT, "p_holm": FLOAT},
+         "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT,
+         "p_holm": FLOAT},
         5,
     ),
     # dissociation before and after IAT; task "mean" is the mean over the mixture's tasks
     "specialization": (
         {"model": TEXT, "mixture": TEXT, "task": TEXT, "n_seeds": INT, "before": FLOAT, "after": FLOAT,
-         "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "seed_low": FLOAT, "seed_high": FLOAT,
-         "floor": FLAG},
+         "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "floor": FLAG},
         3,
     ),
     # task: whose validation text the sentence is; null for the user's own

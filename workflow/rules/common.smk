@@ -317,7 +317,7 @@ def figure(name: str) -> list:
 
 def figures() -> list:
     """Every figure of the study."""
-    per_study = ["dissociation", "reliability"]
+    per_study = ["dissociation", "reliability", *(f"fractions.{model}" for model in STUDY.models)]
     combinations = {(r.model, r.mixture, r.method): None for r in MIXED}
     per_mixture = [
         f"{kind}.{model}.{mixture}.{method}"

@@ -31,5 +31,5 @@ with stage(snakemake.log[0], "prune {model}/{mixture}/{method}/seed{seed}".forma
     )
     frame = pruning_table(planned, examples, found, params.metrics)
     tables.write(snakemake.output.pruning, "pruning", frame, footer)
-    frame = predictions_table(planned, examples, found, pruning["fraction"])
+    frame = predictions_table(planned, examples, found)
     tables.write(snakemake.output.predictions, "predictions", frame, footer)
