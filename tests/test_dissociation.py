@@ -399,18 +399,18 @@ def seeds_of_a_null(rng, correlation, tasks="ab", n_seeds=3, n=100):
 def test_p_values_of_combined_seeds_hold_their_level(correlation):
     rng = np.random.default_rng(18)
     p = []
-    for repeat in range(250):
+    for repeat in range(120):
         runs = [sample(one, [FRACTION], 100, 0.95, repeat, 199) for one in seeds_of_a_null(rng, correlation)]
         p.append(combine(runs).at(0).with_mean().p_value)
     p = np.array(p)  # (repeats, two tasks and their mean)
-    assert ((p <= 0.05).mean(axis=0) < 0.09).all() and (p <= 0.05).mean() > 0.02
-    assert (p <= 0.5).mean() == pytest.approx(0.5, abs=0.06)
+    assert 0.015 < (p <= 0.05).mean() < 0.08
+    assert (p <= 0.5).mean() == pytest.approx(0.5, abs=0.07)
 
 
 def test_five_tasks_without_effect_are_seldom_a_case():
     rng = np.random.default_rng(19)
     kinds = []
-    for _ in range(250):
+    for _ in range(150):
         runs = seeds_of_a_null(rng, 0, "abcde", n_seeds=1, n=80)
         kinds += study(*runs, resamples=200)["mixtures"]["case"].tolist()
     assert kinds.count("single") / len(kinds) < 0.06 and kinds.count("double") == 0
@@ -421,7 +421,7 @@ def test_intervals_of_combined_seeds_cover_at_their_level():
     """Own heads cost 0.2 + a seed's deviation, which is about half of the variance of its D."""
     rng = np.random.default_rng(20)
     covered = []
-    for repeat in range(200):
+    for repeat in range(120):
         owns = 0.6 + 0.045 * rng.normal(size=3)
         runs = [
             sample(pair(own=own, rng=rng, n=150, seed=s), [FRACTION], 100, 0.95, repeat, 1)
