@@ -13,7 +13,8 @@ from headspec.dissociation import Evaluation, analyse, case, is_distinct, relati
 from headspec.errors import DataError
 from headspec.metrics import score
 from headspec.resampling import bootstrap_counts, holm, interval, p_value, permuted_scores
-from headspec.study import Run
+from headspec.runs import Run
+from schemas import SCHEMAS
 
 # Li et al. 2023, five tasks at once, top 30 % pruned, per cent, in the order MNLI, QQP, QNLI, AG, SST-2;
 # rows: whose heads are pruned, columns: evaluated task.
@@ -329,7 +330,7 @@ def test_seeds_combined_is_their_mean_with_the_spread_between_them():
 def test_shared_examples_do_not_average_out_over_seeds():
     """Two seeds with the very same predictions say no more than one."""
     one = pair(rng=np.random.default_rng(10))
-    two = Evaluation(one.run.model_copy(update={"seed": 1}), one.metrics, one.predictions)
+    two = Evaluation(replace(one.run, seed=1), one.metrics, one.predictions)
     columns = ["ci_low", "ci_high"]
     alone, both = study(one)["combined"], study(one, two)["combined"]
     np.testing.assert_allclose(alone[columns], both[columns], atol=1e-12)
@@ -388,14 +389,14 @@ def test_tables_fit_their_schemas_and_repeat_to_the_byte(tmp_path):
     rng = np.random.default_rng(16)
     runs = [pair(rng=rng, seed=seed) for seed in range(2)]
     for name, frame in study(*runs).items():
-        tables.write(tmp_path / name, name, frame, {})
+        tables.write(tmp_path / name, SCHEMAS[name], frame, {})
         assert len(tables.read(tmp_path / name)) == len(frame) > 0
     for name, frame in study(*runs[::-1]).items():
-        tables.write(tmp_path / "again", name, frame, {})
+        tables.write(tmp_path / "again", SCHEMAS[name], frame, {})
         assert (tmp_path / "again").read_bytes() == (tmp_path / name).read_bytes()
 
 
 def test_no_runs_give_empty_tables(tmp_path):
     for name, frame in study().items():
-        tables.write(tmp_path / name, name, frame, {})
+        tables.write(tmp_path / name, SCHEMAS[name], frame, {})
         assert tables.read(tmp_path / name).empty

@@ -13,8 +13,8 @@ from scipy import stats
 
 from headspec.errors import DataError
 from headspec.resampling import bootstrap_counts, paired_differences
+from headspec.runs import Run
 from headspec.seeds import derive
-from headspec.study import Run
 
 Floats = NDArray[np.float64]
 

@@ -16,12 +16,33 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from headspec import tables
 from headspec.errors import DataError
 from headspec.metrics import chance, score
 from headspec.resampling import bootstrap_counts, holm, interval, p_value, permuted_scores
+from headspec.runs import Run
 from headspec.seeds import derive
-from headspec.study import Run
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+
+RUN = {"model": TEXT, "mixture": TEXT, "method": TEXT, "seed": INT}
+SCHEMAS = {
+    "dissociation": Schema(
+        RUN | {"fraction": FLOAT, "task": TEXT, "dissociation": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT,
+               "p_value": FLOAT, "floor": FLAG, "p_holm": FLOAT, "metric": TEXT, "base": FLOAT},
+        keys=6,
+    ),
+    "mixtures": Schema(
+        RUN | {"mean_dissociation": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "case": TEXT,
+               "distinct": FLAG, "floor": FLAG},
+        keys=4,
+    ),
+    # seeds combined; task "mean" is the mean over the mixture's tasks
+    "combined": Schema(
+        {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "n_seeds": INT, "dissociation": FLOAT,
+         "ci_low": FLOAT, "ci_high": FLOAT, "p_value": FLOAT, "p_holm": FLOAT, "floor": FLAG,
+         "case": TEXT, "distinct": FLAG},
+        keys=4,
+    ),
+}  # fmt: skip
 
 Floats = NDArray[np.float64]
 
@@ -225,7 +246,7 @@ def _mean_row(sampled: Sampled, confidence: float, distinct: float) -> dict[str,
 
 
 def _table(name: str, rows: list[dict[str, Any]]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=list(tables.SCHEMAS[name][0]))
+    return pd.DataFrame(rows, columns=list(SCHEMAS[name].columns))
 
 
 def analyse(

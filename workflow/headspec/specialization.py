@@ -13,7 +13,15 @@ from headspec.comparison import MEAN, over_seeds
 from headspec.dissociation import Evaluation, Sampled, combine, sample
 from headspec.resampling import interval
 from headspec.seeds import derive
-from headspec.tables import SCHEMAS
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+
+# dissociation before and after IAT; task "mean" is the mean over the mixture's tasks
+SPECIALIZATION = Schema(
+    {"model": TEXT, "mixture": TEXT, "task": TEXT, "n_seeds": INT, "before": FLOAT, "after": FLOAT,
+     "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "seed_low": FLOAT, "seed_high": FLOAT,
+     "floor": FLAG},
+    keys=3,
+)  # fmt: skip
 
 
 def specialization(
@@ -53,7 +61,7 @@ def specialization(
                 (model, mixture, task, len(seeds), old.d[i], new.d[i], new.d[i] - old.d[i], low[i], high[i])
                 + (*over_seeds(differences[:, i], confidence), old.floor[i] or new.floor[i])
             )
-    return pd.DataFrame(rows, columns=list(SCHEMAS["specialization"][0]))
+    return pd.DataFrame(rows, columns=list(SPECIALIZATION.columns))
 
 
 def _with_mean(sampled: Sampled) -> Sampled:

@@ -8,10 +8,25 @@ import numpy as np
 import pandas as pd
 
 from headspec.resampling import Floats, bootstrap_counts, interval
-from headspec.sections import NO_MIXTURE
+from headspec.runs import NO_MIXTURE, Run
 from headspec.seeds import derive
-from headspec.study import Run
-from headspec.tables import SCHEMAS
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+# of all; mixture: what the encoder learnt, for method single a task, for pretrained "none"
+TRANSFER = Schema(
+    {"model": TEXT, "task": TEXT, "mixture": TEXT, "method": TEXT, "tuning": TEXT, "samples": INT,
+     "seed": INT, "draw": INT, "metric": TEXT, "value": FLOAT, "chance": FLOAT},
+    keys=9,
+)  # fmt: skip
+# means over seeds and draws, and their difference to method tuned; source: what the encoder learnt,
+# for method single a task of the mixture, or "mean" of them
+TRANSFER_SUMMARY = Schema(
+    {"model": TEXT, "task": TEXT, "mixture": TEXT, "method": TEXT, "source": TEXT, "tuning": TEXT,
+     "samples": INT, "metric": TEXT, "n_seeds": INT, "n_draws": INT, "value": FLOAT, "ci_low": FLOAT,
+     "ci_high": FLOAT, "difference": FLOAT, "difference_low": FLOAT, "difference_high": FLOAT,
+     "chance": FLOAT},
+    keys=8,
+)  # fmt: skip
 
 MEAN = "mean"
 
@@ -80,7 +95,7 @@ def summary(
                     + mean_and_interval(difference)
                     + (part["chance"].iloc[0],)
                 )
-    return pd.DataFrame(rows, columns=list(SCHEMAS["transfer_summary"][0]))
+    return pd.DataFrame(rows, columns=list(TRANSFER_SUMMARY.columns))
 
 
 def _compared(grids: dict, mixture: str, tasks: Sequence[str]) -> Iterator[tuple[str, str, Floats]]:

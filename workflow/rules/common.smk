@@ -25,6 +25,7 @@ from headspec import (
 )
 from headspec.brain import experiment
 from headspec.errors import HeadspecError
+from headspec.locate import locate
 from headspec.sections import MEASURED_BY
 from headspec.study import Study, plain
 
@@ -293,15 +294,13 @@ def of_models_and_seeds(rule_name: str, name: str) -> list:
 def probe_sources(wildcards) -> list:
     """Input function: what the probe is made of, the user's file or the texts of all compared tasks."""
     if STUDY.similarity.probe:
-        return [os.path.relpath(readers.locate(STUDY.similarity.probe, "similarity.probe"))]
+        return [os.path.relpath(locate(STUDY.similarity.probe, "similarity.probe"))]
     return [result("data", task, "validation.parquet") for task in COMPARED]
 
 
 def user_file(key: str):
     """Input function: the file that a key of the section `brain` names."""
-    return lambda wildcards: os.path.relpath(
-        readers.locate(getattr(STUDY.brain, key), f"brain.{key}")
-    )
+    return lambda wildcards: os.path.relpath(locate(getattr(STUDY.brain, key), f"brain.{key}"))
 
 
 def training_texts() -> list:

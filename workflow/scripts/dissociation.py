@@ -6,9 +6,9 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.dissociation import Evaluation, analyse
+from headspec.dissociation import SCHEMAS, Evaluation, analyse
 from headspec.progress import stage
-from headspec.study import Run
+from headspec.runs import Run
 
 params = snakemake.params
 with stage(snakemake.log[0], "dissociation"):
@@ -21,4 +21,4 @@ with stage(snakemake.log[0], "dissociation"):
         params.study, [params.runs, params.metrics, params.fraction, params.dissociation]
     )
     for name, frame in found.items():
-        tables.write(snakemake.output[name], name, frame, footer)
+        tables.write(snakemake.output[name], SCHEMAS[name], frame, footer)

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.dissociation import Evaluation
 from headspec.progress import stage
-from headspec.specialization import specialization
-from headspec.study import Run
+from headspec.runs import Run
+from headspec.specialization import SPECIALIZATION, specialization
 
 params = snakemake.params
 with stage(snakemake.log[0], "specialization before and after IAT"):
@@ -19,4 +19,4 @@ with stage(snakemake.log[0], "specialization before and after IAT"):
     )
     frame = specialization(evaluations, params.before, **params.resampling, seed=params.seed)
     footer = tables.provenance(params.study, [params.runs, params.metrics, params.resampling])
-    tables.write(snakemake.output[0], "specialization", frame, footer)
+    tables.write(snakemake.output[0], SPECIALIZATION, frame, footer)
