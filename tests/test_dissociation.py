@@ -1,5 +1,7 @@
 """Dissociation: published tables, invariants, intervals that cover, tests that hold their level."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
