@@ -22,6 +22,7 @@ from headspec import (
     submission,
     tasks,
     validation,
+    versions,
 )
 from headspec.brain import experiment
 from headspec.errors import HeadspecError
@@ -191,6 +192,16 @@ def model_settings(*keys: str):
         return {key: values[key] for key in keys}
 
     return of
+
+
+def weights_version(wildcards) -> str:
+    """Which version of its pretrained model's config and weights a rule reads."""
+    return versions.weights(STUDY.models[wildcards.model], f"models.{wildcards.model}")
+
+
+def tokenizer_version(wildcards) -> str:
+    """Which version of its pretrained model's config and tokenizer a rule reads."""
+    return versions.tokenizer(STUDY.models[wildcards.model], f"models.{wildcards.model}")
 
 
 def run_tasks(wildcards) -> list:

@@ -31,7 +31,7 @@ with stage(snakemake.log[0], title):
     with exclusive(output.parent / "training.lock"):
         encoder, pooling = encoders.load(section(params.model), f"models.{wildcards.model}")
         model = MultiTask(encoder, pooling, classes)
-        mark = fingerprint([settings, params.code], snakemake.input)
+        mark = fingerprint([settings, params.version, params.code], snakemake.input)
         checkpoint = Checkpoint(output.parent / "checkpoint.pt", mark, snakemake.resources.checkpoint_seconds)
         state = branch(
             model,

@@ -37,7 +37,7 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
     with exclusive(folder / "training.lock"):
         encoder, pooling = encoders.load(section(params.model), f"models.{wildcards.model}")
         model = MultiTask(encoder, pooling, classes)
-        mark = fingerprint([settings, params.code], snakemake.input)
+        mark = fingerprint([settings, params.version, params.code], snakemake.input)
         checkpoint = Checkpoint(folder / "checkpoint.pt", mark, snakemake.resources.checkpoint_seconds)
         history = retrain(
             model,

@@ -24,7 +24,7 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
     classes = {t: tables.footer(p)["classes"] for t, p in zip(params.tasks, snakemake.input, strict=True)}
     seed = int(wildcards.seed)
     settings = [params.tasks, params.model, params.training, device.precision, seed]
-    mark = fingerprint([settings, params.code], snakemake.input)
+    mark = fingerprint([settings, params.version, params.code], snakemake.input)
     reserve = params.get("reserve", 0.0)
 
     folder = Path(snakemake.output.history).parent

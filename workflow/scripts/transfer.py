@@ -24,7 +24,7 @@ with stage(snakemake.log[0], "transfer {model}/{mixture}/{method}/seed{seed} to 
         else:
             encoder, pooling = encoders.load(section(params.model), f"models.{wildcards.model}")
         classes = {task: tables.footer(snakemake.input.train)["classes"]}
-        mark = fingerprint([settings, params.model, params.code], snakemake.input)
+        mark = fingerprint([settings, params.model, params.version, params.code], snakemake.input)
         checkpoint = Checkpoint(output.with_suffix(".pt"), mark, snakemake.resources.checkpoint_seconds)
         frame = transfer(
             MultiTask(encoder, pooling, classes),
