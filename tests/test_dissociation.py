@@ -1,6 +1,7 @@
 """Dissociation: published tables, invariants, intervals that cover, tests that hold their level."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,8 @@ from headspec.errors import DataError
 from headspec.metrics import score
 from headspec.resampled import Evaluation, combine, sample
 from headspec.resampling import bootstrap_counts, holm, interval, p_value, permuted_scores
-from headspec.study import Run
+from headspec.runs import Run
+from schemas import SCHEMAS
 
 # Li et al. 2023, five tasks at once, top 30 % pruned, per cent, in the order MNLI, QQP, QNLI, AG, SST-2;
 # rows: whose heads are pruned, columns: evaluated task.
@@ -365,9 +367,7 @@ def test_three_seeds_that_differ_have_an_interval_over_seeds():
 def test_copies_of_a_seed_say_no_more_than_one(copies):
     """Also not in the test: errors over the shared examples do not average out."""
     one = pair(own=0.74, rng=np.random.default_rng(10))
-    runs = [
-        Evaluation(Run(**{**dict(one.run), "seed": s}), one.metrics, one.predictions) for s in range(copies)
-    ]
+    runs = [Evaluation(replace(one.run, seed=s), one.metrics, one.predictions) for s in range(copies)]
     alone, together = (study(*part)["combined"] for part in ([one], runs))
     assert (alone["p_value"] < 1).all() and together["p_value"].tolist() == alone["p_value"].tolist()
     if copies == 2:
@@ -534,14 +534,14 @@ def test_tables_fit_their_schemas_and_repeat_to_the_byte(tmp_path):
     rng = np.random.default_rng(16)
     runs = [pair(rng=rng, seed=seed) for seed in range(2)]
     for name, frame in study(*runs).items():
-        tables.write(tmp_path / name, name, frame, {})
+        tables.write(tmp_path / name, SCHEMAS[name], frame, {})
         assert len(tables.read(tmp_path / name)) == len(frame) > 0
     for name, frame in study(*runs[::-1]).items():
-        tables.write(tmp_path / "again", name, frame, {})
+        tables.write(tmp_path / "again", SCHEMAS[name], frame, {})
         assert (tmp_path / "again").read_bytes() == (tmp_path / name).read_bytes()
 
 
 def test_no_runs_give_empty_tables(tmp_path):
     for name, frame in study().items():
-        tables.write(tmp_path / name, name, frame, {})
+        tables.write(tmp_path / name, SCHEMAS[name], frame, {})
         assert tables.read(tmp_path / name).empty

@@ -15,6 +15,7 @@ from headspec.improvement import against, by_seed
 from headspec.plots import alpha_delta, improvement, save, specialization
 from headspec.sections import IAT
 from headspec.study import Study
+from schemas import SCHEMAS
 from test_plots import LONG, NINE, SMALL, frame, labelled, texts
 
 KEYS = ["model", "mixture", "method", "task", "metric"]
@@ -274,5 +275,5 @@ def test_summary_fits_a_terminal():
 def test_summary_reads_what_there_is(tmp_path):
     path = tmp_path / "tables" / "improvement.parquet"
     own = study(SMALL, 2, FEW)
-    tables.write(path, "improvement", improvement_table(own, iat_table(own)), {})
+    tables.write(path, SCHEMAS["improvement"], improvement_table(own, iat_table(own)), {})
     assert "against multi-task training" in "\n".join(closing(improvement=tables.read(path)))

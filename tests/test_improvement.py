@@ -15,9 +15,11 @@ from headspec.errors import DataError
 from headspec.improvement import against, by_seed, improvement, scores
 from headspec.metrics import score
 from headspec.resampling import holm, interval, p_value, paired_differences
+from headspec.runs import Run
 from headspec.sections import IAT
 from headspec.specialization import specialization
-from headspec.study import Run, Study
+from headspec.study import Study
+from schemas import SCHEMAS
 
 METRICS = {"a": ["accuracy"], "b": ["accuracy", "f1"]}
 SEEDS = (0, 1, 2)
@@ -304,7 +306,7 @@ def test_other_examples_are_refused(change, message):
 def test_the_table_fits_its_schema_and_repeats_to_the_byte(tmp_path):
     evaluations = made(SWEPT)
     for name in ("one", "two"):
-        tables.write(tmp_path / name, "improvement", analysed(SWEPT, evaluations, 100), {})
+        tables.write(tmp_path / name, SCHEMAS["improvement"], analysed(SWEPT, evaluations, 100), {})
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     assert len(tables.read(tmp_path / "one")) == 8 * 4
 
@@ -375,5 +377,5 @@ def test_specialization_at_the_floor_is_marked(tmp_path):
     found = specialization([pruned("tuned", 0, 0.8), pruned("iat", 0, 0.3)], "tuned", 200, 0.95, 0)
     assert found["floor"].all()
     assert found[["seed_low", "seed_high"]].isna().all(axis=None)
-    tables.write(tmp_path / "t", "specialization", found, {})
+    tables.write(tmp_path / "t", SCHEMAS["specialization"], found, {})
     assert len(tables.read(tmp_path / "t")) == 3

@@ -22,6 +22,7 @@ from matplotlib.transforms import Bbox
 from headspec import summary, tables
 from headspec.maps import importance_map, prune_count, top_heads
 from headspec.plots import curves, dissociation, encoding, importance, matrix, reliability, save
+from schemas import SCHEMAS
 
 ROOT = Path(__file__).parents[1]
 SMALL = ["sentiment", "topic-pair"]
@@ -37,7 +38,7 @@ BOTH = ["tuned", "frozen"]
 
 def frame(name: str, rows: list[dict]) -> pd.DataFrame:
     """Rows as the table `name`: the columns of its schema, in its types, null where a row has none."""
-    columns = tables.SCHEMAS[name][0]
+    columns = SCHEMAS[name].columns
     values = {column: [row.get(column) for row in rows] for column in columns}
     return pa.table(values, schema=pa.schema(list(columns.items()))).to_pandas()
 
@@ -508,7 +509,7 @@ def test_summary_of_correlations():
 
 def test_summary_of_a_results_folder(tmp_path):
     combined, _ = dissociation_tables(pairs(SMALL))
-    tables.write(tmp_path / "tables" / "combined.parquet", "combined", combined, {})
+    tables.write(tmp_path / "tables" / "combined.parquet", SCHEMAS["combined"], combined, {})
     done = subprocess.run(
         [sys.executable, "-m", "headspec.summary", str(tmp_path)],
         env={"PYTHONPATH": str(ROOT / "workflow"), "PYTHONUTF8": "1"},

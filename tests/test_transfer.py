@@ -20,12 +20,13 @@ from headspec.errors import ConfigError, DataError
 from headspec.multitask import MultiTask
 from headspec.plots import save
 from headspec.plots import transfer as figure
+from headspec.runs import Run
 from headspec.sections import Training, Transfer
-from headspec.study import Run
 from headspec.training import Checkpoint
 from headspec.transfer import batches, transfer
 from headspec.transferred import scores, summary
 from headspec.validation import load
+from schemas import SCHEMAS
 from studies import CONFIG, Folder, texts
 from tiny import CPU, encoder
 
@@ -197,7 +198,7 @@ def test_a_job_that_was_killed_goes_on_to_the_same_table(tmp_path, monkeypatch):
     monkeypatch.undo()
     resumed = run(tmp_path, model(**with_dropout))
     for name, frame in {"a": undisturbed, "b": resumed}.items():
-        tables.write(tmp_path / name, "transferred", frame, {})
+        tables.write(tmp_path / name, SCHEMAS["transferred"], frame, {})
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from headspec.errors import DataError
 from headspec.resampling import paired_differences
+from headspec.runs import Run
 from headspec.seeds import derive
-from headspec.study import Run
 
 Floats = NDArray[np.float64]
 

@@ -8,15 +8,45 @@ from typing import Any
 
 import pandas as pd
 
-from headspec import tables
 from headspec.dissociation import case, is_distinct
 from headspec.resampled import Evaluation, Sampled, combine, sample
 from headspec.resampling import holm
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
-#: the tables that `analyse` makes
-TABLES = ("dissociation", "mixtures", "combined", "fractions", "areas")
 #: what their rows are about, beside tasks and seeds
 KEY = ("model", "mixture", "method")
+RUN = dict.fromkeys(KEY, TEXT) | {"seed": INT}
+SEEDS = dict.fromkeys(KEY, TEXT) | {"task": TEXT, "n_seeds": INT}
+# ci_over: what the interval is over, "examples" (one or two seeds) or "seeds and examples"
+INTERVAL = {"ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT}
+SCHEMAS = {
+    "dissociation": Schema(
+        RUN | {"fraction": FLOAT, "task": TEXT, "dissociation": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT,
+               "p_value": FLOAT, "floor": FLAG, "p_holm": FLOAT, "metric": TEXT, "base": FLOAT},
+        keys=6,
+    ),
+    "mixtures": Schema(
+        RUN | {"mean_dissociation": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "case": TEXT,
+               "distinct": FLAG, "floor": FLAG},
+        keys=4,
+    ),
+    # seeds combined, at the main fraction; task "mean" is the mean over the mixture's tasks
+    "combined": Schema(
+        SEEDS | {"dissociation": FLOAT} | INTERVAL
+        | {"p_value": FLOAT, "p_holm": FLOAT, "floor": FLAG, "case": TEXT, "distinct": FLAG},
+        keys=4,
+    ),
+    # the same at every fraction
+    "fractions": Schema(
+        dict.fromkeys(KEY, TEXT) | {"task": TEXT, "fraction": FLOAT, "n_seeds": INT, "dissociation": FLOAT}
+        | INTERVAL | {"p_value": FLOAT, "floor": FLAG},
+        keys=5,
+    ),
+    # area: mean dissociation over all fractions from 0 to the largest
+    "areas": Schema(
+        SEEDS | {"area": FLOAT} | INTERVAL | {"p_value": FLOAT, "p_holm": FLOAT}, keys=4
+    ),
+}  # fmt: skip
 #: the row of a mixture that holds the mean over its tasks
 MEAN = "mean"
 
@@ -83,7 +113,7 @@ def analyse(
     """
     every = sorted({fraction, *fractions})
     main = every.index(fraction)
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
     groups: dict[tuple[str, ...], list[Sampled]] = defaultdict(list)
     tasks: dict[tuple[str, ...], tuple[str, ...]] = {}
     for evaluation in evaluations:
@@ -111,7 +141,7 @@ def analyse(
         found["combined"] += [fields | row for row in rows]
         rows = _rows(together.area(every).with_mean(), tasks[key], confidence)
         found["areas"] += [fields | row | {"area": row["dissociation"]} for row in rows]
-    result = {name: pd.DataFrame(rows, columns=list(tables.SCHEMAS[name][0])) for name, rows in found.items()}
+    result = {name: pd.DataFrame(rows, columns=list(SCHEMAS[name].columns)) for name, rows in found.items()}
     families = {"dissociation": "fraction", "combined": "task", "areas": "task"}
     for name, column in families.items():
         family = result[name][column] if column == "fraction" else result[name][column] == MEAN

@@ -13,6 +13,21 @@ from headspec.metrics import score
 from headspec.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.seeds import derive
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+PRUNING = Schema(
+    {"pruned_for": TEXT, "order": TEXT, "fraction": FLOAT, "draw": INT, "n_pruned": INT, "task": TEXT,
+     "metric": TEXT, "value": FLOAT, "n": INT},
+    keys=7,
+)  # fmt: skip
+# of top heads; pruned_for "none": fraction 0; label, prediction: class index or score
+PREDICTIONS = Schema(
+    {"pruned_for": TEXT, "fraction": FLOAT, "task": TEXT, "example": INT, "label": FLOAT,
+     "prediction": FLOAT},
+    keys=4,
+)  # fmt: skip
+# of a whole model, without pruning; label, prediction: class index or score
+EVALUATION = Schema({"task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT}, keys=2)
 
 
 @torch.no_grad()

@@ -16,8 +16,8 @@ from headspec.errors import DataError
 from headspec.intervals import Interval, over_seeds_and_examples
 from headspec.metrics import chance, score
 from headspec.resampling import bootstrap_counts, p_value, permuted_scores
+from headspec.runs import Run
 from headspec.seeds import derive
-from headspec.study import Run
 
 Floats = NDArray[np.float64]
 

@@ -10,7 +10,14 @@ import pandas as pd
 from headspec.comparison import MEAN
 from headspec.intervals import over_seeds_and_examples
 from headspec.resampled import Evaluation, Sampled, combine, sample
-from headspec.tables import SCHEMAS
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+
+# dissociation before and after IAT; task "mean" is the mean over the mixture's tasks
+SPECIALIZATION = Schema(
+    {"model": TEXT, "mixture": TEXT, "task": TEXT, "n_seeds": INT, "before": FLOAT, "after": FLOAT,
+     "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "floor": FLAG},
+    keys=3,
+)  # fmt: skip
 
 
 def specialization(
@@ -50,4 +57,4 @@ def specialization(
                 (model, mixture, task, len(seeds), old.mean[i], new.mean[i], new.mean[i] - old.mean[i])
                 + (low[i], high[i], over, old.floor[i] or new.floor[i])
             )
-    return pd.DataFrame(rows, columns=list(SCHEMAS["specialization"][0]))
+    return pd.DataFrame(rows, columns=list(SPECIALIZATION.columns))

@@ -10,9 +10,25 @@ import pandas as pd
 
 from headspec.intervals import over_seeds_and_draws
 from headspec.resampling import Floats
-from headspec.sections import NO_MIXTURE
-from headspec.study import Run
-from headspec.tables import SCHEMAS
+from headspec.runs import NO_MIXTURE, Run
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+# of all; mixture: what the encoder learnt, for method single a task, for pretrained "none"
+TRANSFER = Schema(
+    {"model": TEXT, "task": TEXT, "mixture": TEXT, "method": TEXT, "tuning": TEXT, "samples": INT,
+     "seed": INT, "draw": INT, "metric": TEXT, "value": FLOAT, "chance": FLOAT},
+    keys=9,
+)  # fmt: skip
+# means over seeds and draws, and their difference to method tuned; source: what the encoder learnt,
+# for method single a task of the mixture, or "mean" of them; ci_over, of both intervals: "draws" or "seeds
+# and draws"
+TRANSFER_SUMMARY = Schema(
+    {"model": TEXT, "task": TEXT, "mixture": TEXT, "method": TEXT, "source": TEXT, "tuning": TEXT,
+     "samples": INT, "metric": TEXT, "n_seeds": INT, "n_draws": INT, "value": FLOAT, "ci_low": FLOAT,
+     "ci_high": FLOAT, "difference": FLOAT, "difference_low": FLOAT, "difference_high": FLOAT,
+     "ci_over": TEXT, "chance": FLOAT},
+    keys=8,
+)  # fmt: skip
 
 MEAN = "mean"
 
@@ -64,7 +80,7 @@ def summary(scores: pd.DataFrame, mixtures: Mapping[str, Sequence[str]], confide
                     (model, task, mixture, method, source, tuning, samples, metric, n_seeds, n_draws)
                     + (grid.mean(), low, high, *own, over, part["chance"].iloc[0])
                 )
-    return pd.DataFrame(rows, columns=list(SCHEMAS["transfer_summary"][0]))
+    return pd.DataFrame(rows, columns=list(TRANSFER_SUMMARY.columns))
 
 
 def _compared(grids: dict, mixture: str, tasks: Sequence[str]) -> Iterator[tuple[str, str, Floats]]:

@@ -58,6 +58,7 @@ rule transfer:
     params:
         study=STUDY.study,
         model=model_settings("source", "sha256", "pooling"),
+        version=weights_version,
         metrics=lambda wildcards: TASK_METRICS[wildcards.task],
         transfer=settings(
             "transfer",

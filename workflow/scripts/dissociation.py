@@ -6,10 +6,10 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.dissociation_tables import analyse
+from headspec.dissociation_tables import SCHEMAS, analyse
 from headspec.progress import stage
 from headspec.resampled import Evaluation
-from headspec.study import Run
+from headspec.runs import Run
 
 params = snakemake.params
 with stage(snakemake.log[0], "dissociation"):
@@ -22,4 +22,4 @@ with stage(snakemake.log[0], "dissociation"):
         params.study, [params.runs, params.metrics, params.pruning, params.dissociation]
     )
     for name, frame in found.items():
-        tables.write(snakemake.output[name], name, frame, footer)
+        tables.write(snakemake.output[name], SCHEMAS[name], frame, footer)

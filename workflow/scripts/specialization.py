@@ -8,8 +8,8 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.progress import stage
 from headspec.resampled import Evaluation
-from headspec.specialization import specialization
-from headspec.study import Run
+from headspec.runs import Run
+from headspec.specialization import SPECIALIZATION, specialization
 
 params = snakemake.params
 with stage(snakemake.log[0], "specialization before and after IAT"):
@@ -18,7 +18,6 @@ with stage(snakemake.log[0], "specialization before and after IAT"):
         for run, path in zip(params.runs, snakemake.input, strict=True)
     )
     frame = specialization(evaluations, params.before, params.fraction, **params.resampling, seed=params.seed)
-    footer = tables.provenance(
-        params.study, [params.runs, params.metrics, params.fraction, params.resampling]
-    )
-    tables.write(snakemake.output[0], "specialization", frame, footer)
+    settings = [params.runs, params.metrics, params.fraction, params.resampling]
+    footer = tables.provenance(params.study, settings)
+    tables.write(snakemake.output[0], SPECIALIZATION, frame, footer)
