@@ -131,7 +131,7 @@ def heights(rows: Rows, part: pd.DataFrame, lane: int, lanes: int) -> NDArray[np
 
 
 def interval_label(frame: pd.DataFrame) -> str:
-    """What a legend calls the intervals of `frame`: by its column `ci_over`, what they are over."""
+    """What a legend calls the intervals of `frame`, by its column `ci_over`: what they are over."""
     return f"interval over {' or '.join(sorted(frame['ci_over'].dropna().unique()))}"
 
 

@@ -39,9 +39,11 @@ def draw(
     main : main fraction of heads to prune, shown as a line
     method : whose dissociation; of the method `frozen` beside it, the mean over tasks is shown
     """
-    columns = min(COLUMNS, len(mixtures))
+    width = max(1.6, 0.07 * max(map(len, mixtures)))  # of the longest name
+    columns = max(1, min(COLUMNS, len(mixtures), int((PAGE - 0.5) / width)))
     rows = math.ceil(len(mixtures) / columns)
-    figure = Figure(figsize=(min(PAGE, 0.5 + 2.1 * columns), 0.8 + 1.75 * rows), layout="constrained")
+    size = (min(PAGE, 0.5 + max(2.1, width) * columns), 0.8 + 1.75 * rows)
+    figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     tasks = list(dict.fromkeys(task for own in mixtures.values() for task in own))
     for axes, (mixture, own) in zip(grid.ravel(), mixtures.items(), strict=False):
@@ -60,9 +62,11 @@ def draw(
         axes.grid(axis="y")
     for axes in grid.ravel()[len(mixtures) :]:
         axes.remove()
+    for axes in grid.ravel()[: len(mixtures)][-columns:]:  # the lowest of each column
+        axes.tick_params(labelbottom=True)
+        axes.set_xlabel("heads pruned (%)")
     for axes in grid[:, 0]:
         axes.set_ylabel("dissociation D (%)")
-    figure.supxlabel("heads pruned (%)", fontsize="medium")
     legend(figure)
     return figure
 
