@@ -21,7 +21,7 @@ def jobs(study: Study) -> dict[str, int]:
         **{stage: len(of_stage(runs, stage)) for stage in PASSES},
         "dissociation": 1,
         "reliability": 1,
-        "figures": 2 + len(FIGURES) * len(drawn),
+        "figures": 2 + len(study.models) + len(FIGURES) * len(drawn),
     }
     if study.similarity.measures:
         found |= _jobs_of_similarity(study, found["figures"])
