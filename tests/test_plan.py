@@ -265,6 +265,44 @@ def test_a_wrong_study_ends_with_the_workflow_s_message(here):
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"{error.value}\n")
 
 
+THREE = {"mixtures": {"pairs": ["tone", "topic", "match"]}}
+REFUSED = {
+    "column": {"tasks.tone.text_a": "sentense"},
+    "positions": {"models.bert.max_length": 33},
+    "no head": {"pruning.fraction": 0.01},
+    "labels": {"tasks.topic.labels": ["sea", "wood"]},
+    "samples": {"transfer.tasks": ["match"], "transfer.samples": [4, 5000]},
+    "probe": THREE | {"similarity.measures": ["cka"], "similarity.probe": "texts"},
+    "brain": THREE
+    | {"similarity.measures": ["cnm"], "brain": {"stimuli": "texts/topic.tsv", "responses": "texts"}},
+    "two at once": {"tasks.tone.label": "lable", "models.bert.sha256": "0" * 64},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", REFUSED.values(), ids=REFUSED)
+def test_what_snakemake_refuses_is_refused_in_its_words(here, changes):
+    for key, value in changes.items():
+        here.set(key, value)
+    with pytest.raises(HeadspecError) as error:
+        plan.main(["config.yaml", "--rate", "1e9"])
+    told = here.snakemake("--dry-run", fails=True).split("the study cannot be run:\n")[1]
+    assert told.split("\n  File ")[0].strip() == str(error.value) != ""
+
+
+def test_what_is_not_here_is_planned_with_a_word(here, capsys):
+    """Files that only the machine with the jobs has are named; what is wrong beside them is refused."""
+    here.set("mixtures", THREE["mixtures"])
+    here.set("similarity", {"measures": ["cka"], "probe": "texts/gone.txt"})
+    plan.main(["config.yaml", "--rate", "1e9"])
+    assert (
+        "not here, so not checked: similarity.probe: no file or folder 'gone.txt'" in capsys.readouterr().out
+    )
+    here.set("tasks.tone.label", "lable")
+    with pytest.raises(HeadspecError, match="tasks.tone.label: no column(.|\n)*similarity.probe: no file"):
+        plan.main(["config.yaml", "--rate", "1e9"])
+
+
 def test_the_copy_that_is_measured_reads_a_saved_config(tmp_path):
     own = encoder("modernbert").config
     own.save_pretrained(tmp_path)

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 
-from headspec import devices, extent, speed, validation
+from headspec import devices, extent, preflight, speed, validation
 from headspec.errors import HeadspecError, listing
 from headspec.extent import Extent
 from headspec.jobs import jobs, of_stage
@@ -170,7 +170,9 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)), help="default: all")
     parser.add_argument("--gpus", type=int, default=devices.gpu_count(), help="default: all")
     args = parser.parse_args(None if arguments is None else list(arguments))
-    found = extent.read(validation.load(validation.strict_yaml(args.study)))
+    study = validation.load(validation.strict_yaml(args.study))
+    missing = preflight.missing(study)
+    found = extent.read(study)
     if args.rate:
         measured = Speed([dict.fromkeys(PASSES, args.rate) for _ in found.configs], *STARTS)
         source = "as given"
@@ -183,6 +185,9 @@ def main(arguments: Iterable[str] | None = None) -> None:
         measured = find_speed(found, at_once, args.gpus > 0)
         source = f"measured here with {_several(at_once, 'job')} at once (load before that: {load:.1f})"
     print(text(found, measured, source, args.cores, args.gpus))
+    for problem in missing:
+        if not any(str(problem) in said for said in found.problems):
+            print(f"  not here, so not checked: {problem}")
     if found.problems:
         left = [run for run in found.study.runs if run not in found.runs]
         raise HeadspecError(

@@ -11,19 +11,7 @@ from snakemake.exceptions import WorkflowError
 LIBRARY = Path(workflow.current_basedir).parent
 sys.path.insert(0, str(LIBRARY))
 
-from headspec import (
-    architectures,
-    devices,
-    draws,
-    grid,
-    probe,
-    readers,
-    sources,
-    submission,
-    tasks,
-    validation,
-)
-from headspec.brain import experiment
+from headspec import devices, preflight, readers, sources, submission, validation
 from headspec.errors import HeadspecError
 from headspec.sections import MEASURED_BY
 from headspec.study import Study, plain
@@ -39,22 +27,7 @@ def checked(config: dict) -> Study:
         if workflow.is_main_process:
             for path in workflow.configfiles + list(workflow.overwrite_configfiles):
                 validation.strict_yaml(path)
-            problems = []
-            prepared = {}
-            for check in (
-                architectures.check,
-                grid.check,
-                lambda study: prepared.update(tasks.check(study)),
-                lambda study: draws.check(study, prepared),
-                probe.check,
-                experiment.check,
-            ):
-                try:
-                    check(study)
-                except HeadspecError as error:
-                    problems.append(str(error))
-            if problems:
-                raise HeadspecError("\n".join(problems))
+            preflight.check(study)
     except HeadspecError as error:
         raise WorkflowError(f"the study cannot be run:\n{error}") from None
     return study
