@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from headspec.fields import Distinct, Name, Seed
+from headspec.fields import Count, Distinct, Name, Seed
 from headspec.sections import (
     IAT,
     NO_MIXTURE,
@@ -82,6 +82,9 @@ class Study(Section):
     data_seed: Seed = Field(0, description="seed of splits, subsets and pairs, the same for every run")
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto", description="bf16 autocast where the processor or GPU has it, else fp32"
+    )
+    jobs_per_gpu: Count = Field(
+        1, description="jobs that share a GPU, for models too small to keep one busy alone"
     )
     models: Annotated[dict[Name, Model], Field(min_length=1)] = Field(
         description="name: a pretrained encoder; each learns every mixture"
