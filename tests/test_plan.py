@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -190,6 +191,37 @@ def test_seconds_are_operations_by_the_rate(here):
     work = extent.operations(found)
     given = Speed([dict.fromkeys(PASSES, RATE)], 0.0, 0.0)
     assert plan.seconds_of(found, work, given) == {key: n / RATE for key, n in work.items()}
+
+
+def test_the_stage_that_costs_most_is_named(here, capsys):
+    """With the task, and with the setting that makes it cheaper, as it then does."""
+    here.set("methods", ["tuned", "iat"])
+    here.set("iat.mixtures", ["tone+topic"])
+    here.set("transfer", {"tasks": ["match"], "samples": [4, 16], "steps": 5, "batch_size": 4})
+    here.set("tasks.match.validation_examples", 100)
+
+    def told() -> int:
+        plan.main(["config.yaml", "--rate", "1e4", "--gpus", "0"])
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if "costs most" in line]
+        words = r"transfer costs most: (\d+) % of .* for match; less by tasks.match.validation_examples"
+        return int(re.fullmatch(words, line)[1])
+
+    found = extent.operations(extent.read(validation.load(here.config)))
+    part = plan._sum(found, stage="transfer") / plan._sum(found)
+    assert told() == round(100 * part)
+    here.set("tasks.match.validation_examples", 60)
+    assert told() < round(100 * part)
+
+
+def test_jobs_that_share_a_gpu_take_their_part_of_it(here, capsys):
+    """At the same rate of a job, two of them on a GPU need half of the GPU hours, and of the wall time."""
+    hours = {}
+    for share in (1, 2):
+        here.set("jobs_per_gpu", share)
+        plan.main(["config.yaml", "--rate", "1e4", "--gpus", "1"])
+        rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("train ")]
+        hours[share] = float(rows[0][3].replace(",", ""))
+    assert hours[1] == pytest.approx(2 * hours[2], rel=1e-3) and hours[2] > 50
 
 
 def test_the_plan_says_what_it_assumes(here, capsys):
