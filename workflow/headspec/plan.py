@@ -97,10 +97,10 @@ def dearest(seconds: Work, unit: str) -> Iterator[str]:
         if own == stage:
             parts[kind, task] = parts.get((kind, task), 0.0) + value
     (kind, task), most = max(parts.items(), key=lambda item: item[1])
-    of_stage = sum(parts.values())
+    whole = sum(parts.values())
     yield (
-        f"{stage} costs most: {100 * of_stage / total:.0f} % of the {unit}, {100 * most / of_stage:.0f} % of it for {task}; "
-        f"less by {extent.WORK[stage, kind].format(task=task)}"
+        f"{stage} costs most: {100 * whole / total:.0f} % of the {unit}, {100 * most / whole:.0f} % of it for "
+        f"{task}; less by {extent.WORK[stage, kind].format(task=task)}"
     )
 
 
