@@ -99,8 +99,8 @@ def dearest(seconds: Work, unit: str) -> Iterator[str]:
     (kind, task), most = max(parts.items(), key=lambda item: item[1])
     whole = sum(parts.values())
     yield (
-        f"{stage} costs most: {100 * whole / total:.0f} % of the {unit}, {100 * most / whole:.0f} % of it for "
-        f"{task}; less by {extent.WORK[stage, kind].format(task=task)}"
+        f"{stage} costs most: {100 * whole / total:.0f} % of the {unit}, {100 * most / whole:.0f} % of it "
+        f"for {task}; less by {extent.WORK[stage, kind].format(task=task)}"
     )
 
 
