@@ -21,6 +21,7 @@ from headspec.brain.stimuli import units
 from headspec.errors import DataError
 from headspec.sections import Brain
 from headspec.study import Study
+from schemas import SCHEMAS
 from studies import CONFIG
 
 SHARED = Path(__file__).parents[2] / "shared" / "data" / "brain" / "harry-potter"
@@ -63,7 +64,7 @@ def test_stimuli_in_every_format(tmp_path, ending):
         frame.to_csv(path, sep="\t" if ending == "tsv" else ",", index=False)
     names = ["pace", "position", "length"]
     found = read_stimuli(str(path), names)
-    tables.write(tmp_path / "canonical.parquet", "stimuli", found.assign(example=range(3)), {})
+    tables.write(tmp_path / "canonical.parquet", SCHEMAS["stimuli"], found.assign(example=range(3)), {})
     stored = tables.read(tmp_path / "canonical.parquet")
     assert stored["stimulus_id"].tolist() == ["3", "1", "2"] and stored["passage"].tolist() == ["1", "1", "2"]
     assert stored["text"].tolist() == frame["text"].tolist() and stored["example"].tolist() == [0, 1, 2]

@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 from headspec import tables
-from headspec.correlation import correlation, ordinary_p, paired
+from headspec.correlation import POOLED, correlation, ordinary_p, paired
 from headspec.mantel import RANDOM, correlations, p_value, partial_correlations, relabellings
-from headspec.sections import POOLED
+from schemas import SCHEMAS
 
 RNG = np.random.default_rng(20230)
 
@@ -45,7 +45,7 @@ def study(similarity, dissociation, k):
         for method, task, shift in (("tuned", "mean", 0), ("tuned", a, 0.1), ("frozen", "mean", -0.1))
     ]
     rows = {"similarity": alike, "combined": combined}
-    return tuple(pd.DataFrame(rows[name], columns=list(tables.SCHEMAS[name][0])) for name in rows)
+    return tuple(pd.DataFrame(rows[name], columns=list(SCHEMAS[name].columns)) for name in rows)
 
 
 def correlated(similarity, dissociation, k, seed=0):
@@ -285,5 +285,5 @@ def test_what_has_no_correlation_is_null(k, tmp_path):
     if n > 2:
         assert values.loc[("a", "few"), "p_mantel"] > 0
         assert found.loc[("a", "gap"), "n_pairs"] == n - 1
-    tables.write(tmp_path / "c.parquet", "correlation", found.reset_index(), {})
+    tables.write(tmp_path / "c.parquet", SCHEMAS["correlation"], found.reset_index(), {})
     assert len(tables.read(tmp_path / "c.parquet")) == len(found)

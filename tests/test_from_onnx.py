@@ -22,11 +22,11 @@ from headspec.batching import Examples
 from headspec.errors import DataError, EncoderError, HeadspecError
 from headspec.gates import HeadGates
 from headspec.importance import importance
+from headspec.locate import locate
 from headspec.maps import importance_map
 from headspec.masks import masks
 from headspec.multitask import MultiTask
 from headspec.pruning import predictions
-from headspec.readers import locate
 from headspec.sections import Model, Training
 from headspec.training import Checkpoint, train
 from studies import HEADS, LAYERS, bert, local_model

@@ -6,7 +6,8 @@ import pytest
 
 from headspec import tables
 from headspec.reliability import agreement, reliability
-from headspec.study import Run
+from headspec.runs import Run
+from schemas import SCHEMAS
 
 
 def importance(maps):
@@ -48,11 +49,11 @@ def test_every_pair_of_seeds_of_the_same_runs(tmp_path):
     rng = np.random.default_rng(0)
     runs = [run(seed, mixture) for seed in (2, 0, 1) for mixture in ("a+b", "a+c")]
     pairs = [(r, importance({t: rng.random((10, 3, 4)) for t in r.tasks})) for r in runs]
-    tables.write(tmp_path / "r.parquet", "reliability", reliability(pairs, 0.3), {})
+    tables.write(tmp_path / "r.parquet", SCHEMAS["reliability"], reliability(pairs, 0.3), {})
     found = tables.read(tmp_path / "r.parquet")
     seeds = found[found["kind"] == "seeds"]
     assert len(found) == 6 * 2 + 2 * 2 * 3
     assert {tuple(p) for p in seeds[["seed_a", "seed_b"]].astype(int).to_numpy()} == {(0, 1), (0, 2), (1, 2)}
     again = reliability(pairs[::-1], 0.3)
-    tables.write(tmp_path / "again.parquet", "reliability", again, {})
+    tables.write(tmp_path / "again.parquet", SCHEMAS["reliability"], again, {})
     assert (tmp_path / "r.parquet").read_bytes() == (tmp_path / "again.parquet").read_bytes()

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from headspec import tables
 from headspec.similarity import Traits
 from headspec.similarity.measures import MEASURES
 from headspec.similarity.table import combined, encodings, pairwise, traits
+from schemas import SCHEMAS
 
 N, HIDDEN = 40, 24
 
@@ -196,7 +196,7 @@ def test_seeds_and_subjects_are_averaged():
         for b in (np.array([1.0, 0]), np.array([0, 1.0]))
     ]
     frame = combined("m", seeds, 0.95)
-    assert list(frame) == list(tables.SCHEMAS["similarity"][0])
+    assert list(frame) == list(SCHEMAS["similarity"].columns)
     text = frame[frame["measure"] == "text"].iloc[0]
     assert text["similarity"] == 0.5 and np.isnan(text["ci_low"])
     assert np.isnan(text["between_seeds"])  # no seed has a part in it

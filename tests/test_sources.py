@@ -74,6 +74,33 @@ def test_a_figure_reaches_its_own_module_and_no_other_figure():
     assert not {"headspec/plots/curves.py", "headspec/training.py"} & set(found)
 
 
+#: what reads, checks and describes a config; and the data, which stages read as tables
+CONFIG = {"study", "sections", "fields", "crosschecks", "validation", "reference", "grid"}
+DATA = {"readers", "columns", "tasks", "pairs", "strata"}
+
+
+@pytest.mark.parametrize("script", [path.name for path in SCRIPTS])
+def test_no_stage_reaches_what_reads_the_config(script):
+    found = {Path(name).stem for name in closure(script) if name.startswith("headspec/")}
+    assert not found & CONFIG
+
+
+@pytest.mark.parametrize("script", sorted(MODEL_STAGES))
+def test_a_stage_that_runs_a_model_reaches_neither_data_nor_statistics(script):
+    found = {Path(name).stem for name in closure(script) if name.startswith("headspec/")}
+    assert not found & (DATA | {"dissociation", "resampling", "comparison", "correlation", "runs"})
+
+
+def test_imports_for_type_checkers_do_not_count(copy):
+    before = closure("train.py")
+    assert "headspec/sections.py" not in before
+    path = copy / "headspec" / "training.py"
+    rewrite(path, "if TYPE_CHECKING:\n", "if TYPE_CHECKING:\n    from headspec.study import Study\n")
+    assert closure("train.py") == before
+    rewrite(path, "if TYPE_CHECKING:\n", "if True:\n")
+    assert {"headspec/sections.py", "headspec/study.py"} <= set(closure("train.py"))
+
+
 def test_a_script_and_a_module_may_have_one_name():
     assert {"scripts/importance.py", "headspec/importance.py"} <= set(closure("importance.py"))
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from headspec import tables
 from headspec.errors import DataError
+from schemas import SCHEMAS
 
 FOOTER = {"study": "s", "classes": ["ä", "b"], "truncated": 3}
 
@@ -28,22 +29,22 @@ def importance(order: list[int]) -> pd.DataFrame:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
 @given(st.permutations(range(12)))
 def test_rows_in_any_order_give_the_same_bytes(tmp_path, order):
-    tables.write(tmp_path / "first.parquet", "importance", importance(list(range(12))), FOOTER)
-    tables.write(tmp_path / "second.parquet", "importance", importance(order), FOOTER)
+    tables.write(tmp_path / "first.parquet", SCHEMAS["importance"], importance(list(range(12))), FOOTER)
+    tables.write(tmp_path / "second.parquet", SCHEMAS["importance"], importance(order), FOOTER)
     assert (tmp_path / "first.parquet").read_bytes() == (tmp_path / "second.parquet").read_bytes()
 
 
 def test_columns_in_any_order_and_others_beside_them(tmp_path):
     frame = importance(list(range(12)))
-    tables.write(tmp_path / "first.parquet", "importance", frame, FOOTER)
+    tables.write(tmp_path / "first.parquet", SCHEMAS["importance"], frame, FOOTER)
     other = frame.assign(extra=1)[["extra", *reversed(frame.columns)]]
-    tables.write(tmp_path / "second.parquet", "importance", other, FOOTER)
+    tables.write(tmp_path / "second.parquet", SCHEMAS["importance"], other, FOOTER)
     assert (tmp_path / "first.parquet").read_bytes() == (tmp_path / "second.parquet").read_bytes()
 
 
 def test_what_is_written_is_read(tmp_path):
     frame = importance(list(range(12)))
-    tables.write(tmp_path / "new" / "t.parquet", "importance", frame, FOOTER)
+    tables.write(tmp_path / "new" / "t.parquet", SCHEMAS["importance"], frame, FOOTER)
     assert tables.footer(tmp_path / "new" / "t.parquet") == FOOTER
     pd.testing.assert_frame_equal(tables.read(tmp_path / "new" / "t.parquet"), frame, check_dtype=False)
 
@@ -57,16 +58,16 @@ def test_lists_and_missing_values(tmp_path):
             "token_type_ids": [None, None],
         }
     )
-    tables.write(tmp_path / "t.parquet", "encoded", frame, {})
+    tables.write(tmp_path / "t.parquet", SCHEMAS["encoded"], frame, {})
     found = tables.read(tmp_path / "t.parquet")
     assert [list(ids) for ids in found["input_ids"]] == [[8], [5, 6, 7]]
     assert found["token_type_ids"].isna().all()
 
 
-@pytest.mark.parametrize("name", tables.SCHEMAS)
+@pytest.mark.parametrize("name", SCHEMAS)
 def test_an_empty_table_has_its_schema(tmp_path, name):
-    columns, keys = tables.SCHEMAS[name]
-    tables.write(tmp_path / "t.parquet", name, pd.DataFrame(columns=list(columns)), {})
+    columns, keys = SCHEMAS[name].columns, SCHEMAS[name].keys
+    tables.write(tmp_path / "t.parquet", SCHEMAS[name], pd.DataFrame(columns=list(columns)), {})
     schema = pq.read_schema(tmp_path / "t.parquet")
     assert dict(zip(schema.names, schema.types, strict=True)) == columns
     assert 0 < keys <= len(columns)
@@ -74,7 +75,9 @@ def test_an_empty_table_has_its_schema(tmp_path, name):
 
 def test_a_missing_column_is_not_written(tmp_path):
     with pytest.raises(KeyError, match="fold"):
-        tables.write(tmp_path / "t.parquet", "importance", importance([0, 1]).drop(columns="fold"), {})
+        tables.write(
+            tmp_path / "t.parquet", SCHEMAS["importance"], importance([0, 1]).drop(columns="fold"), {}
+        )
     assert list(tmp_path.iterdir()) == []
 
 

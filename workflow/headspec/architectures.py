@@ -11,12 +11,14 @@ import json
 import struct
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headspec.errors import EncoderError, HeadspecError, listing
-from headspec.readers import locate
-from headspec.sections import Model, Pooling
-from headspec.study import Study
+from headspec.locate import locate
+
+if TYPE_CHECKING:
+    from headspec.sections import Model, Pooling
+    from headspec.study import Study
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from headspec.errors import DataError, listing, nearest
-from headspec.sections import Task
+
+if TYPE_CHECKING:
+    from headspec.sections import Task
 
 
 def _plain(value: object) -> str:

@@ -12,12 +12,24 @@ from numpy.typing import NDArray
 from scipy.special import betainc
 from scipy.stats import rankdata
 
-from headspec import tables
 from headspec.mantel import correlations, p_value, partial_correlations, relabellings
-from headspec.sections import POOLED
 from headspec.seeds import derive
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+
+# dissociation against similarity over pairs of tasks; partial: input paradigm held constant; slope and
+# intercept of all models pooled: of standardised values
+CORRELATION = Schema(
+    {"model": TEXT, "measure": TEXT, "n_pairs": INT, "pearson_r": FLOAT, "spearman_r": FLOAT,
+     "slope": FLOAT, "intercept": FLOAT, "p_pearson": FLOAT, "p_mantel": FLOAT, "p_spearman": FLOAT,
+     "p_mantel_spearman": FLOAT, "partial_r": FLOAT, "p_partial": FLOAT, "permutations": INT,
+     "exact": FLAG},
+    keys=2,
+)  # fmt: skip
 
 Floats = NDArray[np.float64]
+
+#: what the table says where a model's name could stand
+POOLED = "pooled"
 
 #: test of the table 'correlation': columns of its r and its permutation p
 TESTS = {
@@ -155,5 +167,5 @@ def correlation(pairs: pd.DataFrame, tasks: int, seed: int) -> pd.DataFrame:
             count = sum(row["n_pairs"] for row in rows[-len(blocks) :])
             line = {"slope": pooled["pearson_r"], "intercept": 0 * pooled["pearson_r"]}
             rows.append({"model": POOLED, "measure": measure, "n_pairs": count} | pooled | line)
-    frame = pd.DataFrame(rows, columns=list(tables.SCHEMAS["correlation"][0]))
+    frame = pd.DataFrame(rows, columns=list(CORRELATION.columns))
     return frame.astype({"n_pairs": "Int32", "permutations": "Int32", "exact": "boolean"})

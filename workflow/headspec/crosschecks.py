@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from headspec.correlation import POOLED
 from headspec.errors import listing, nearest
-from headspec.sections import IAT, POOLED, RESERVED, Model, Section, Similarity, Task, Transfer
+from headspec.sections import IAT, RESERVED, Model, Section, Similarity, Task, Transfer
 from headspec.submission import FILES
 
 S = TypeVar("S", bound=Section)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,14 @@ import pandas as pd
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.strata import stratified_order
-from headspec.study import Study
-from headspec.tasks import Prepared
+from headspec.tables import INT, Schema
+
+if TYPE_CHECKING:
+    from headspec.study import Study
+    from headspec.tasks import Prepared
+
+# the first m places of a draw are its m samples
+DRAWS = Schema({"draw": INT, "place": INT, "example": INT}, keys=2)
 
 
 def few_shot(name: str, labels: pd.Series, samples: list[int], draws: int, seed: int) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError
@@ -12,7 +12,9 @@ from transformers import logging as transformers_logging
 
 from headspec.architectures import architecture, folder, verify
 from headspec.errors import EncoderError
-from headspec.sections import Model
+
+if TYPE_CHECKING:
+    from headspec.sections import Model
 
 transformers_logging.disable_progress_bar()
 transformers_logging.set_verbosity_error()

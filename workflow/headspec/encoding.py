@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from tokenizers import processors
 from transformers import AutoConfig, AutoTokenizer, PreTrainedTokenizerBase
 
 from headspec.architectures import folder
 from headspec.encoders import location
 from headspec.errors import EncoderError
-from headspec.sections import Model
+from headspec.tables import FLOAT, INT, Schema
+
+if TYPE_CHECKING:
+    from headspec.sections import Model
+
+# label: class index or score; null in a test set
+ENCODED = Schema(
+    {"example": INT, "label": FLOAT, "input_ids": pa.list_(INT), "token_type_ids": pa.list_(pa.int8())},
+    keys=1,
+)
 
 
 def tokenizer(model: Model, key: str) -> PreTrainedTokenizerBase:

@@ -19,9 +19,10 @@ from headspec.architectures import ARCHITECTURES, folder, hub_name
 from headspec.errors import DataError, EncoderError, HeadspecError, listing
 from headspec.jobs import of_stage
 from headspec.masks import masks
+from headspec.runs import Run
 from headspec.sections import Model
 from headspec.speed import PASSES
-from headspec.study import Run, Study
+from headspec.study import Study
 from headspec.tasks import Prepared
 
 TOKENS = {"single": 25, "pair": 50}  # of a single text, and of a pair, where they cannot be counted

@@ -27,7 +27,7 @@ from transformers.pytorch_utils import Conv1D
 
 from headspec.architectures import ARCHITECTURES, folder
 from headspec.errors import EncoderError, HeadspecError, listing
-from headspec.readers import locate
+from headspec.locate import locate
 from headspec.sections import Model
 from headspec.tables import atomic
 

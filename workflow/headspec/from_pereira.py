@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from headspec.errors import DataError, HeadspecError, listing, nearest
-from headspec.readers import locate
+from headspec.locate import locate
 from headspec.tables import atomic
 
 SOURCE = "hub:helena-balabin/pereira_fMRI_sentences@38ecb87f301650f2c0bac5ffca47bf6c137398d3"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pandas as pd
@@ -23,9 +23,11 @@ from headspec.maps import bottom_heads, prune_count, top_heads
 from headspec.masks import random_by_layer, random_heads
 from headspec.multitask import MultiTask
 from headspec.projections import Slice, head_slices
-from headspec.sections import Training
 from headspec.seeds import derive
 from headspec.training import Checkpoint, Trainer, Updates, branch_point, trainer
+
+if TYPE_CHECKING:
+    from headspec.sections import Training
 
 
 def owned_heads(maps: dict[str, np.ndarray], heads: str, alpha: float, seed: int) -> dict[str, np.ndarray]:

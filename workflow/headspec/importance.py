@@ -10,6 +10,12 @@ from headspec.batching import Batch, Examples
 from headspec.devices import Device
 from headspec.multitask import MultiTask
 from headspec.progress import Progress
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+IMPORTANCE = Schema(
+    {"task": TEXT, "fold": INT, "layer": INT, "head": INT, "importance": FLOAT, "n": INT, "fisher": FLOAT},
+    keys=4,
+)
 
 FOLDS = 10
 

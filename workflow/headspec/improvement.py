@@ -9,12 +9,29 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headspec.comparison import MEAN, compare, over_seeds, predicted
+from headspec.comparison import MEAN, compare, predicted
+from headspec.intervals import over_seeds_and_examples
 from headspec.metrics import score
-from headspec.resampling import holm, interval, p_value
+from headspec.resampling import holm, p_value
+from headspec.runs import Run, Variant
 from headspec.seeds import derive
-from headspec.study import Run, Variant
-from headspec.tables import SCHEMAS
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+# heads: what a task's batches moved in the end of training; it, alpha, delta: null for plain training
+IAT = Schema(
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "sampling": TEXT, "seed": INT, "task": TEXT,
+     "metric": TEXT, "value": FLOAT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT},
+    keys=7,
+)  # fmt: skip
+# against: what a method is compared with, null for plain training; task and metric "mean": the mean over
+# tasks of the mean over metrics; ci_over: "examples" or "seeds and examples"
+IMPROVEMENT = Schema(
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "against": TEXT,
+     "sampling": TEXT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT, "n_seeds": INT, "value": FLOAT,
+     "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT,
+     "p_holm": FLOAT},
+    keys=5,
+)  # fmt: skip
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +70,7 @@ def scores(
                     (run.model, run.mixture, run.method, own.sampling, run.seed, task, metric, value)
                     + (own.heads, own.alpha, own.delta)
                 )
-    return pd.DataFrame(rows, columns=list(SCHEMAS["iat"][0]))
+    return pd.DataFrame(rows, columns=list(IAT.columns))
 
 
 def against(variants: Sequence[Variant]) -> dict[str, str]:
@@ -110,10 +127,9 @@ def improvement(
 ) -> pd.DataFrame:
     """The table `improvement`: every method against what it is compared with (see `against`).
 
-    ci_low, ci_high: the hierarchical bootstrap over seeds and examples (see `compare`). seed_low,
-    seed_high: Student's t over seeds (see `over_seeds`). With few seeds only the second is wide
-    enough for a statement about other seeds, and it takes the examples as they are. p_value: by
-    permutation of these models' predictions (see `compare`). p_holm: corrected, of a task over the
+    ci_low, ci_high: over seeds and examples, or with one or two seeds over examples, as ci_over says
+    (see `headspec.intervals`). p_value: by permutation of these models' predictions (see `compare`).
+    p_holm: corrected, of a task over the
     tasks and metrics of the same model, mixture and method; of the mean over the methods of the same
     model and mixture, so that the best of a sweep is judged as the best of many.
 
@@ -142,16 +158,17 @@ def improvement(
     rows: list[dict[str, Any]] = []
     for key, part in by_seed(table, mixtures, variants).groupby(ROW):
         row: dict[str, Any] = dict(zip(ROW, key, strict=True))
-        row |= kind(row["method"], variants).model_dump(include={"sampling", "heads", "alpha", "delta"})
+        variant = kind(row["method"], variants)
+        row |= {name: getattr(variant, name) for name in ("sampling", "heads", "alpha", "delta")}
         row |= {"n_seeds": len(part), "value": part["value"].mean()}
         if key in distributions:
             samples, null = distributions[key]
             row |= {"against": others[row["method"]], "difference": part["difference"].mean()}
-            row["ci_low"], row["ci_high"] = interval(samples, confidence)
-            row["seed_low"], row["seed_high"] = over_seeds(part["difference"].to_numpy(), confidence)
+            found_interval = over_seeds_and_examples(part["difference"].to_numpy(), samples, confidence)
+            row["ci_low"], row["ci_high"], row["ci_over"] = found_interval
             row["p_value"] = float(p_value(row["difference"], null))
         rows.append(row)
-    result = pd.DataFrame(rows, columns=list(SCHEMAS["improvement"][0]))
+    result = pd.DataFrame(rows, columns=list(IMPROVEMENT.columns))
     family = result["method"].where(result["task"] != MEAN, MEAN)
     groups = result.groupby(["model", "mixture", family])
     return result.assign(p_holm=groups["p_value"].transform(holm))

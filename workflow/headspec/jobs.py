@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from headspec.runs import Run
 from headspec.speed import PASSES
-from headspec.study import Run, Study
+from headspec.study import Study
 
 FIGURES = ("importance", "matrix", "curves")  # of each model, mixture and method
 

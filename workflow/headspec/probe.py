@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pandas as pd
 
 from headspec.errors import DataError
-from headspec.readers import locate
+from headspec.locate import locate
 from headspec.seeds import derive
-from headspec.study import Study
+from headspec.tables import INT, TEXT, Schema
+
+if TYPE_CHECKING:
+    from headspec.study import Study
+
+# task: whose validation text the sentence is; null for the user's own
+PROBE = Schema({"example": INT, "text": TEXT, "task": TEXT}, keys=1)
 
 FEWEST = 10  # sentences
 

@@ -13,6 +13,21 @@ from headspec.metrics import score
 from headspec.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.seeds import derive
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+PRUNING = Schema(
+    {"pruned_for": TEXT, "order": TEXT, "fraction": FLOAT, "draw": INT, "n_pruned": INT, "task": TEXT,
+     "metric": TEXT, "value": FLOAT, "n": INT},
+    keys=7,
+)  # fmt: skip
+# of top heads; pruned_for "none": fraction 0; label, prediction: class index or score
+PREDICTIONS = Schema(
+    {"pruned_for": TEXT, "fraction": FLOAT, "task": TEXT, "example": INT, "label": FLOAT,
+     "prediction": FLOAT},
+    keys=4,
+)  # fmt: skip
+# of a whole model, without pruning; label, prediction: class index or score
+EVALUATION = Schema({"task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT}, keys=2)
 
 
 @torch.no_grad()
@@ -90,13 +105,14 @@ def pruning_table(
 
 
 def predictions_table(
-    masks: list[Mask], examples: dict[str, Examples], found: dict[str, np.ndarray], fraction: float
+    masks: list[Mask], examples: dict[str, Examples], found: dict[str, np.ndarray]
 ) -> pd.DataFrame:
-    """The table `predictions`: without pruning, and with each task's top heads at `fraction`."""
+    """The table `predictions`: without pruning, and with each task's top heads at every fraction."""
     frames = [
         pd.DataFrame(
             {
                 "pruned_for": mask.pruned_for,
+                "fraction": mask.fraction,
                 "task": task,
                 "example": own.example,
                 "label": own.label,
@@ -104,7 +120,7 @@ def predictions_table(
             }
         )
         for i, mask in enumerate(masks)
-        if mask.pruned_for == "none" or (mask.order == "top" and mask.fraction == fraction)
+        if mask.pruned_for == "none" or mask.order == "top"
         for task, own in examples.items()
     ]
     return pd.concat(frames, ignore_index=True)
@@ -114,4 +130,4 @@ def evaluation_table(model: MultiTask, examples: dict[str, Examples], device: De
     """The table `evaluation`: every task's predictions without pruning."""
     none = Mask("none", None, 0.0, None, np.zeros((model.gates.layers, model.gates.heads), dtype=bool))
     found = predictions(model, examples, [none], device)
-    return predictions_table([none], examples, found, 0.0).drop(columns="pruned_for")
+    return predictions_table([none], examples, found).drop(columns=["pruned_for", "fraction"])

@@ -12,13 +12,9 @@ from __future__ import annotations
 
 import csv
 import functools
-import importlib.util
-import pkgutil
-import re
 from collections.abc import Callable, Collection, Iterable
-from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
@@ -26,60 +22,17 @@ import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
-from headspec.errors import DataError, MissingError, listing, nearest
-from headspec.sections import Task
+from headspec.errors import DataError, listing, nearest
+from headspec.locate import distribution, locate
+from headspec.settings import section
+
+if TYPE_CHECKING:
+    from headspec.sections import Task
 
 #: ending of a table's file name: its format
 FORMATS = {".parquet": "Parquet", ".csv": "CSV", ".tsv": "TSV", ".jsonl": "JSON lines", ".json": "JSON lines"}
 INDEX = "idx"  # column that numbers the rows of an unlabelled split, as the hub's GLUE has it
 BLOCK = 1 << 24  # bytes that pyarrow parses at a time; no row may be longer
-
-
-def locate(source: str, key: str) -> Path:
-    """The file or folder that a ``package:`` source or a local path names.
-
-    A package is found without being imported.
-
-    Parameters
-    ----------
-    source
-        As in the config.
-    key
-        Config key of `source`, for the error.
-
-    Raises
-    ------
-    MissingError
-        Package not installed, or no such file.
-    """
-    if source.startswith("package:"):
-        name, _, inside = source.removeprefix("package:").partition("/")
-        package, *inner = name.split(".")
-        spec = importlib.util.find_spec(package) if package else None
-        if spec is None or not spec.submodule_search_locations:
-            installed = (module.name for module in pkgutil.iter_modules() if module.ispkg)
-            hint = nearest(package, installed) or " Install the package that carries the data."
-            raise MissingError(f"{key}: no package '{package}' is installed (in '{source}').{hint}")
-        root = Path(next(iter(spec.submodule_search_locations)))
-        path = root.joinpath(*inner, inside)
-    else:
-        path = Path(source).expanduser()
-    if not path.exists():
-        folder, missing = path.parent, path.name
-        while not folder.exists():
-            folder, missing = folder.parent, folder.name
-        known = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
-        hint = nearest(missing, known) or _hub_hint(source)
-        raise MissingError(f"{key}: no file or folder '{missing}' in {folder}/ (in '{source}').{hint}")
-    return path
-
-
-def _hub_hint(source: str) -> str:
-    """What to write, where `source` looks like a name on the hub."""
-    if not re.fullmatch(r"([\w-][\w.-]*/)?[\w-]+", source):
-        return ""
-    name = source if "/" in source else f"<owner>/{source}"
-    return f" On the hub it would be 'hub:{name}@<revision>'."
 
 
 def splits(task: Task, key: str) -> list[str]:
@@ -93,7 +46,7 @@ def splits(task: Task, key: str) -> list[str]:
 def of_subset(task: Task, split: str) -> tuple[Task, str]:
     """Task and split that ``<subset>/<split>`` of a hub data set means; any other split as it is."""
     subset, slash, name = split.rpartition("/")
-    return (task.model_copy(update={"subset": subset}), name) if slash and _is_hub(task) else (task, split)
+    return (section(vars(task), subset=subset), name) if slash and _is_hub(task) else (task, split)
 
 
 def read(task: Task, key: str, split: str, labelled: bool = True) -> pd.DataFrame:
@@ -162,13 +115,8 @@ def version(task: Task) -> str:
     """What fixes data that is not in local files: ``<distribution> <version>``, or the hub revision."""
     source = task.source or ""
     if source.startswith("package:"):
-        package = source.removeprefix("package:").partition("/")[0].partition(".")[0]
-        owners = _distributions().get(package, [])
-        return ", ".join(f"{name} {metadata.version(name)}" for name in sorted(set(owners)))
+        return distribution(source)
     return source.partition("@")[2] if source.startswith("hub:") else ""
-
-
-_distributions = functools.cache(metadata.packages_distributions)
 
 
 def _is_hub(task: Task) -> bool:

@@ -11,10 +11,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headspec import tables
 from headspec.maps import importance_map, prune_count, top_heads
 from headspec.metrics import score
-from headspec.study import Run
+from headspec.runs import Run
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+# kind: split_half (seed_b null) or seeds; top_overlap: Jaccard of the two prune sets
+RELIABILITY = Schema(
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "kind": TEXT, "seed_a": INT,
+     "seed_b": INT, "spearman": FLOAT, "top_overlap": FLOAT},
+    keys=7,
+)  # fmt: skip
 
 
 def agreement(a: NDArray[np.floating], b: NDArray[np.floating], fraction: float) -> dict[str, float]:
@@ -57,7 +64,7 @@ def reliability(importances: Iterable[tuple[Run, pd.DataFrame]], fraction: float
     for key, maps in seeds.items():
         for a, b in itertools.combinations(sorted(maps), 2):
             rows.append(_row(key, "seeds", a, b) | agreement(maps[a], maps[b], fraction))
-    frame = pd.DataFrame(rows, columns=list(tables.SCHEMAS["reliability"][0]))
+    frame = pd.DataFrame(rows, columns=list(RELIABILITY.columns))
     return frame.astype({"seed_a": "Int32", "seed_b": "Int32"})
 
 

@@ -6,12 +6,17 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import torch
 
 from headspec.batching import Examples
 from headspec.devices import Device
 from headspec.multitask import MultiTask
 from headspec.progress import Progress
+from headspec.tables import INT, TEXT, Schema
+
+# example: row of the probe or the stimuli; null for a mean over texts
+REPRESENTATIONS = Schema({"task": TEXT, "example": INT, "vector": pa.list_(pa.float32())}, keys=2)
 
 
 @torch.no_grad()

@@ -24,10 +24,6 @@ from headspec.fields import (
 
 #: what tables say where a task's name could stand, and so cannot name one
 RESERVED = ("none", "random", "random_by_layer", "mean")
-#: what a run of the unchanged encoder says where a mixture's name could stand
-NO_MIXTURE = "none"
-#: what the table 'correlation' says where a model's name could stand
-POOLED = "pooled"
 
 Metric = Literal["accuracy", "f1", "matthews", "pearson", "spearman"]
 Method = Literal["tuned", "frozen", "single"]

@@ -10,6 +10,9 @@ from headspec.batching import Examples
 from headspec.devices import Device
 from headspec.multitask import MultiTask
 from headspec.progress import Progress
+from headspec.tables import FLOAT, TEXT, Schema
+
+PARAMETERS = Schema({"measure": TEXT, "task_a": TEXT, "task_b": TEXT, "similarity": FLOAT}, keys=3)
 
 
 def parameters(model: MultiTask) -> list[nn.Parameter]:

@@ -22,7 +22,7 @@ def closure(script: str | Path) -> dict[str, str]:
     """File: hash of its code, for `script` and every headspec module it imports, however indirectly.
 
     Comments, docstrings and layout are ignored: the hash is of the syntax tree, written out again.
-    Imports inside functions count.
+    So are imports for type checkers, which never run. Imports inside functions count.
     """
     script = Path(script)
     found: dict[str, str] = {}
@@ -44,12 +44,23 @@ def style() -> str:
 @cache
 def _code(path: Path, changed: int) -> tuple[str, tuple[Path, ...]]:
     """Hash of one file's code, and the library files it imports."""
-    tree = ast.parse(path.read_text(), str(path))
+    tree = _Run().visit(ast.parse(path.read_text(), str(path)))
     imported = [file for node in ast.walk(tree) for file in _imports(node)]
-    for node in ast.walk(tree):
+    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:12], tuple(imported)
+
+
+class _Run(ast.NodeTransformer):
+    """Leaves of a file what runs: no docstrings, and nothing that is for type checkers alone."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
-    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:12], tuple(imported)
+        return super().generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+        return self.generic_visit(node)
 
 
 def _imports(node: ast.AST) -> list[Path]:

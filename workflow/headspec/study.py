@@ -6,70 +6,29 @@ Reading a config into it, with messages for a user, is in `headspec.validation`.
 from __future__ import annotations
 
 import itertools
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from headspec.fields import Count, Distinct, Name, Seed
+from headspec.runs import NO_MIXTURE, Run, Variant
 from headspec.sections import (
     IAT,
-    NO_MIXTURE,
     Brain,
     Dissociation,
     Figures,
-    Heads,
     Importance,
     Method,
     Mixtures,
     Model,
     Pruning,
-    Sampling,
     Section,
     Similarity,
     Task,
     Training,
     Transfer,
 )
-
-
-class Run(BaseModel):
-    """One training run: a model, a mixture of tasks, a method and a seed.
-
-    The method is one of `Method`, or the name of a `Variant`.
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    model: str
-    mixture: str
-    tasks: tuple[str, ...]
-    method: str
-    seed: int
-
-    @property
-    def path(self) -> str:
-        return f"{self.model}/{self.mixture}/{self.method}/seed{self.seed}"
-
-
-class Variant(BaseModel):
-    """A way of multi-task training that IAT is, or is compared with.
-
-    Attributes
-    ----------
-    method : its name, and folder
-    base : the method of plain training that it goes on from; itself, where it is plain training
-    heads : what a task's batches move in the end of training; None for everything (plain training)
-    alpha, delta : how many heads, and for how long; None for plain training
-    """
-
-    model_config = ConfigDict(frozen=True)
-
-    method: str
-    base: str
-    sampling: Sampling
-    heads: Heads | None = None
-    alpha: float | None = None
-    delta: float | None = None
 
 
 class Study(Section):
@@ -134,7 +93,7 @@ class Study(Section):
     def variants(self) -> list[Variant]:
         """The ways of training that are compared on the mixtures of the section `iat`, `tuned` first."""
         own, sampling = self.iat, self.training.sampling
-        main = {"heads": "top", "alpha": own.alpha, "delta": own.delta}
+        main: dict[str, Any] = {"heads": "top", "alpha": own.alpha, "delta": own.delta}
         alphas, deltas = (dict.fromkeys(v) for v in ([own.alpha, *own.alphas], [own.delta, *own.deltas]))
         found = [
             Variant(method="tuned", base="tuned", sampling=sampling),
@@ -216,6 +175,8 @@ def plain(value: Any) -> Any:
     """
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json")
+    elif isinstance(value, (Run, Variant)):
+        value = asdict(value)
     if isinstance(value, dict):
         return {str(k): value[k] if k == "labels" else plain(value[k]) for k in sorted(value, key=str)}
     if isinstance(value, (list, tuple)):

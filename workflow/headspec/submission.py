@@ -21,7 +21,10 @@ import numpy as np
 import pandas as pd
 
 from headspec.errors import DataError, listing
-from headspec.tables import atomic
+from headspec.tables import FLOAT, INT, TEXT, Schema, atomic
+
+# of test sets: class index or score; file: the prediction file that the rows are for
+SUBMISSION = Schema({"file": TEXT, "example": INT, "index": INT, "prediction": FLOAT}, keys=2)
 
 LOWEST, HIGHEST = 0, 5  # scores of STS-B
 ARCHIVE = "submission.zip"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -11,13 +12,21 @@ import pandas as pd
 from headspec import columns, readers
 from headspec.errors import DataError, listing, nearest
 from headspec.pairs import pair
-from headspec.sections import Task
 from headspec.seeds import derive
 from headspec.strata import stratified_order
-from headspec.study import Study
+from headspec.tables import INT, TEXT, Schema
+
+if TYPE_CHECKING:
+    from headspec.sections import Task
+    from headspec.study import Study
+
+# label: class name, or the score of a regression task as text
+DATA = Schema({"example": INT, "text_a": TEXT, "text_b": TEXT, "label": TEXT}, keys=1)
+# of a test set, in its order; index: what its rows are called in prediction files
+UNLABELLED = Schema({"example": INT, "index": INT, "text_a": TEXT, "text_b": TEXT}, keys=1)
 
 HELD_OUT = 0.1  # fraction of a source without a validation split that becomes one
-DEFAULT_SPLIT = Task.model_fields["validation_split"].default
+DEFAULT_SPLIT = "validation"  # as `headspec.sections` has it; a source may be without
 TEXTS = ["text_a", "text_b"]
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -20,9 +20,17 @@ from headspec.batching import Batch, Examples, Step, schedule
 from headspec.devices import Device
 from headspec.multitask import MultiTask
 from headspec.progress import Progress, log
-from headspec.sections import Training
 from headspec.seeds import derive
-from headspec.tables import atomic
+from headspec.tables import FLOAT, INT, TEXT, Schema, atomic
+
+if TYPE_CHECKING:
+    from headspec.sections import Training
+
+TRAINING = Schema(
+    {"step": INT, "epoch": INT, "task": TEXT, "loss": FLOAT, "learning_rate": FLOAT,
+     "examples_per_second": FLOAT, "memory_mb": FLOAT},
+    keys=1,
+)  # fmt: skip
 
 
 def learning_rate(step: int, steps: int, peak: float, warmup: float) -> float:

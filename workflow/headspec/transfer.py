@@ -6,6 +6,7 @@ import functools
 import itertools
 from collections.abc import Iterator
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -18,10 +19,17 @@ from headspec.devices import Device
 from headspec.metrics import chance, score
 from headspec.multitask import MultiTask
 from headspec.progress import Progress
-from headspec.sections import Training, Transfer
 from headspec.seeds import derive
-from headspec.tables import SCHEMAS
+from headspec.tables import FLOAT, INT, TEXT, Schema
 from headspec.training import Checkpoint, Updates, compact_vocabulary, extract, learning_rate
+
+if TYPE_CHECKING:
+    from headspec.sections import Training, Transfer
+
+# of one encoder and task; chance: the best constant prediction
+TRANSFERRED = Schema(
+    {"tuning": TEXT, "samples": INT, "draw": INT, "metric": TEXT, "value": FLOAT, "chance": FLOAT}, keys=4
+)
 
 
 def transfer(
@@ -100,7 +108,7 @@ def transfer(
         if checkpoint.due():
             checkpoint.save({"rows": rows})
     model.encoder.load_state_dict(begin)
-    return pd.DataFrame(rows, columns=list(SCHEMAS["transferred"][0]))
+    return pd.DataFrame(rows, columns=list(TRANSFERRED.columns))
 
 
 def tune(

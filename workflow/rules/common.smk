@@ -11,8 +11,9 @@ from snakemake.exceptions import WorkflowError
 LIBRARY = Path(workflow.current_basedir).parent
 sys.path.insert(0, str(LIBRARY))
 
-from headspec import devices, preflight, readers, sources, submission, validation
+from headspec import devices, preflight, readers, sources, submission, validation, versions
 from headspec.errors import HeadspecError
+from headspec.locate import locate
 from headspec.sections import MEASURED_BY
 from headspec.study import Study, plain
 
@@ -187,6 +188,16 @@ def model_settings(*keys: str):
     return of
 
 
+def weights_version(wildcards) -> str:
+    """Which version of its pretrained model's config and weights a rule reads."""
+    return versions.weights(STUDY.models[wildcards.model], f"models.{wildcards.model}")
+
+
+def tokenizer_version(wildcards) -> str:
+    """Which version of its pretrained model's config and tokenizer a rule reads."""
+    return versions.tokenizer(STUDY.models[wildcards.model], f"models.{wildcards.model}")
+
+
 def run_tasks(wildcards) -> list:
     """The tasks of a run's mixture, in order."""
     return list(MIXTURES[wildcards.mixture])
@@ -288,15 +299,13 @@ def of_models_and_seeds(rule_name: str, name: str) -> list:
 def probe_sources(wildcards) -> list:
     """Input function: what the probe is made of, the user's file or the texts of all compared tasks."""
     if STUDY.similarity.probe:
-        return [os.path.relpath(readers.locate(STUDY.similarity.probe, "similarity.probe"))]
+        return [os.path.relpath(locate(STUDY.similarity.probe, "similarity.probe"))]
     return [result("data", task, "validation.parquet") for task in COMPARED]
 
 
 def user_file(key: str):
     """Input function: the file that a key of the section `brain` names."""
-    return lambda wildcards: os.path.relpath(
-        readers.locate(getattr(STUDY.brain, key), f"brain.{key}")
-    )
+    return lambda wildcards: os.path.relpath(locate(getattr(STUDY.brain, key), f"brain.{key}"))
 
 
 def training_texts() -> list:
@@ -312,7 +321,7 @@ def figure(name: str) -> list:
 
 def figures() -> list:
     """Every figure of the study."""
-    per_study = ["dissociation", "reliability"]
+    per_study = ["dissociation", "reliability", *(f"fractions.{model}" for model in STUDY.models)]
     combinations = {(r.model, r.mixture, r.method): None for r in MIXED}
     per_mixture = [
         f"{kind}.{model}.{mixture}.{method}"

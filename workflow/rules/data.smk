@@ -60,6 +60,7 @@ rule encode:
     params:
         study=STUDY.study,
         model=model_settings("source", "max_length"),
+        version=tokenizer_version,
         code=code("encode.py"),
     message:
         "Tokens of task {wildcards.task} for {wildcards.model}"

@@ -57,6 +57,7 @@ rule encode_texts:
     params:
         study=STUDY.study,
         model=model_settings("source", "max_length"),
+        version=tokenizer_version,
         code=code("encode_texts.py"),
     message:
         "Tokens of the {wildcards.texts} for {wildcards.model}"
@@ -83,6 +84,7 @@ rule text_embedding:
         study=STUDY.study,
         tasks=COMPARED,
         model=model_settings("source", "sha256"),
+        version=weights_version,
         samples=STUDY.similarity.samples,
         seed=STUDY.data_seed,
         precision=STUDY.precision,
@@ -150,6 +152,7 @@ rule sensitivity:
         study=STUDY.study,
         tasks=COMPARED,
         model=model_settings("source", "sha256"),
+        version=weights_version,
         samples=STUDY.similarity.samples,
         precision=STUDY.precision,
         code=code("sensitivity.py"),

@@ -31,6 +31,7 @@ rule train:
         study=STUDY.study,
         tasks=run_tasks,
         model=model_settings("source", "sha256", "pooling"),
+        version=weights_version,
         training=train_settings,
         precision=STUDY.precision,
         code=code("train.py"),

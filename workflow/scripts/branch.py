@@ -12,11 +12,11 @@ import torch
 from headspec import devices, encoders, tables
 from headspec.batching import Examples
 from headspec.iat import branch
-from headspec.importance import importance
+from headspec.importance import IMPORTANCE, importance
 from headspec.multitask import MultiTask
 from headspec.progress import stage
-from headspec.sections import Model, Training
 from headspec.seeds import derive
+from headspec.settings import section
 from headspec.training import Checkpoint, exclusive, fingerprint
 
 wildcards, params = snakemake.wildcards, snakemake.params
@@ -29,14 +29,14 @@ with stage(snakemake.log[0], title):
     settings = [params.tasks, params.model, params.training, device.precision, seed, wildcards.delta]
     output = Path(snakemake.output.state)
     with exclusive(output.parent / "training.lock"):
-        encoder, pooling = encoders.load(Model(**params.model), f"models.{wildcards.model}")
+        encoder, pooling = encoders.load(section(params.model), f"models.{wildcards.model}")
         model = MultiTask(encoder, pooling, classes)
-        mark = fingerprint([settings, params.code], snakemake.input)
+        mark = fingerprint([settings, params.version, params.code], snakemake.input)
         checkpoint = Checkpoint(output.parent / "checkpoint.pt", mark, snakemake.resources.checkpoint_seconds)
         state = branch(
             model,
             examples,
-            Training(**params.training),
+            section(params.training),
             float(wildcards.delta),
             seed,
             device,
@@ -54,5 +54,5 @@ with stage(snakemake.log[0], title):
             precision=device.precision,
             seed=seed,
         )
-        tables.write(snakemake.output.importance, "importance", frame, footer)
+        tables.write(snakemake.output.importance, IMPORTANCE, frame, footer)
         checkpoint.remove()

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.correlation import correlation, paired
+from headspec.correlation import CORRELATION, correlation, paired
 from headspec.progress import stage
 
 params = snakemake.params
@@ -15,4 +15,4 @@ with stage(snakemake.log[0], "correlation"):
     pairs = paired(inputs["similarity"], inputs["combined"], params.paradigms, params.method)
     frame = correlation(pairs, len(params.paradigms), params.seed)
     footer = tables.provenance(params.study, [params.paradigms, params.method], seed=params.seed)
-    tables.write(snakemake.output[0], "correlation", frame, footer)
+    tables.write(snakemake.output[0], CORRELATION, frame, footer)

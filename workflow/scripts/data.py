@@ -10,7 +10,7 @@ import pandas as pd
 
 from headspec import tables, tasks
 from headspec.progress import log, stage
-from headspec.sections import Task
+from headspec.settings import section
 
 with stage(snakemake.log[0], f"data {snakemake.wildcards.task}"):
     name, params = snakemake.wildcards.task, snakemake.params
@@ -19,12 +19,12 @@ with stage(snakemake.log[0], f"data {snakemake.wildcards.task}"):
         splits = {Path(path).stem: tables.read(path) for path in snakemake.input}
         classes = tables.footer(snakemake.input[0])["classes"]
         parent = tasks.Prepared(splits["train"], splits["validation"], {}, classes)
-    prepared = tasks.prepare(name, Task(**params.task), params.seed, parent)
+    prepared = tasks.prepare(name, section(params.task), params.seed, parent)
     for split in ("train", "validation"):
         frame: pd.DataFrame = getattr(prepared, split)
         footer = tables.provenance(
             params.study, [params.task, params.seed, params.version],
             classes=prepared.classes, counts=prepared.counts[split], source_version=params.version,
         )  # fmt: skip
-        tables.write(snakemake.output[split], "data", frame, footer)
+        tables.write(snakemake.output[split], tasks.DATA, frame, footer)
         log.info("%s: %s", split, ", ".join(f"{n} {what}" for what, n in prepared.counts[split].items()))

@@ -6,9 +6,10 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.dissociation import Evaluation, analyse
+from headspec.dissociation_tables import SCHEMAS, analyse
 from headspec.progress import stage
-from headspec.study import Run
+from headspec.resampled import Evaluation
+from headspec.runs import Run
 
 params = snakemake.params
 with stage(snakemake.log[0], "dissociation"):
@@ -16,9 +17,9 @@ with stage(snakemake.log[0], "dissociation"):
         Evaluation(Run(**run), params.metrics, tables.read(path))
         for run, path in zip(params.runs, snakemake.input, strict=True)
     )
-    found = analyse(evaluations, **params.dissociation, fraction=params.fraction, seed=params.seed)
+    found = analyse(evaluations, **params.dissociation, **params.pruning, seed=params.seed)
     footer = tables.provenance(
-        params.study, [params.runs, params.metrics, params.fraction, params.dissociation]
+        params.study, [params.runs, params.metrics, params.pruning, params.dissociation]
     )
     for name, frame in found.items():
-        tables.write(snakemake.output[name], name, frame, footer)
+        tables.write(snakemake.output[name], SCHEMAS[name], frame, footer)

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 
 from headspec import tables
-from headspec.draws import few_shot, strata
+from headspec.draws import DRAWS, few_shot, strata
 from headspec.progress import stage
 
 task, params = snakemake.wildcards.task, snakemake.params
@@ -16,4 +16,4 @@ with stage(snakemake.log[0], f"draws of {task}"):
     labels = strata(train, tables.footer(snakemake.input[0])["classes"])
     frame = few_shot(task, labels, params.samples, params.draws, params.seed)
     footer = tables.provenance(params.study, [params.samples, params.draws, params.seed])
-    tables.write(snakemake.output[0], "draws", frame, footer)
+    tables.write(snakemake.output[0], DRAWS, frame, footer)

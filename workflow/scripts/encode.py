@@ -6,13 +6,13 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import architectures, tables
-from headspec.encoding import encode, tokenizer
+from headspec.encoding import ENCODED, encode, tokenizer
 from headspec.progress import log, stage
-from headspec.sections import Model
+from headspec.settings import section
 
 with stage(snakemake.log[0], f"encode {snakemake.wildcards.model} {snakemake.wildcards.task}"):
     params = snakemake.params
-    model = Model(**params.model)
+    model = section(params.model)
     key = f"models.{snakemake.wildcards.model}"
     architectures.check_model(architectures.folder(model, key), model, key)  # hub models are new here
     own = tokenizer(model, key)
@@ -20,7 +20,7 @@ with stage(snakemake.log[0], f"encode {snakemake.wildcards.model} {snakemake.wil
         classes = tables.footer(source)["classes"]
         frame, truncated = encode(own, tables.read(source), model.max_length, classes)
         footer = tables.provenance(params.study, params.model, classes=classes, truncated=truncated)
-        tables.write(target, "encoded", frame, footer)
+        tables.write(target, ENCODED, frame, footer)
         tokens = frame["input_ids"].str.len()
         log.info(
             "%d examples, %.1f tokens on average, %d truncated to %d",

@@ -6,18 +6,18 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import architectures, tables
-from headspec.encoding import encode, tokenizer
+from headspec.encoding import ENCODED, encode, tokenizer
 from headspec.progress import log, stage
-from headspec.sections import Model
+from headspec.settings import section
 
 with stage(snakemake.log[0], f"encode {snakemake.wildcards.model} {snakemake.wildcards.texts}"):
     params = snakemake.params
-    model = Model(**params.model)
+    model = section(params.model)
     key = f"models.{snakemake.wildcards.model}"
     architectures.check_model(architectures.folder(model, key), model, key)  # hub models are new here
     texts = tables.read(snakemake.input[0])
     frame = texts[["example"]].assign(text_a=texts["text"], text_b=None, label="nan")
     encoded, truncated = encode(tokenizer(model, key), frame, model.max_length, classes=None)
     footer = tables.provenance(params.study, params.model, truncated=truncated)
-    tables.write(snakemake.output[0], "encoded", encoded, footer)
+    tables.write(snakemake.output[0], ENCODED, encoded, footer)
     log.info("%d texts, %d truncated to %d tokens", len(encoded), truncated, model.max_length)

@@ -33,5 +33,5 @@ with stage(snakemake.log[0], "encoding {model}/seed{seed}".format(**wildcards)):
         numbers = row.task, row.subject, row.r, row.n_voxels, row.p_value
         log.info("%s, %s: r %.3f over %d voxels, p %.4f", *numbers)
     footer = tables.provenance(params.study, [params.folds, params.regression], seed=int(wildcards.seed))
-    tables.write(snakemake.output.encoding, "encoding", encoding, footer)
-    tables.write(snakemake.output.summary, "encoding_summary", summary, footer)
+    tables.write(snakemake.output.encoding, voxelwise.ENCODING, encoding, footer)
+    tables.write(snakemake.output.summary, voxelwise.ENCODING_SUMMARY, summary, footer)

@@ -12,7 +12,7 @@ from headspec import devices, tables
 from headspec.batching import Examples
 from headspec.multitask import MultiTask
 from headspec.progress import stage
-from headspec.pruning import evaluation_table
+from headspec.pruning import EVALUATION, evaluation_table
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake.log[0], "evaluate {model}/{mixture}/{method}/seed{seed}".format(**wildcards)):
@@ -32,4 +32,4 @@ with stage(snakemake.log[0], "evaluate {model}/{mixture}/{method}/seed{seed}".fo
         precision=device.precision,
         seed=int(wildcards.seed),
     )
-    tables.write(snakemake.output[0], "evaluation", frame, footer)
+    tables.write(snakemake.output[0], EVALUATION, frame, footer)

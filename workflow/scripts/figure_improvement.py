@@ -9,7 +9,7 @@ from headspec import tables
 from headspec.improvement import by_seed
 from headspec.plots import improvement, save
 from headspec.progress import stage
-from headspec.study import Variant
+from headspec.runs import Variant
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake.log[0], "figure improvement"):

@@ -6,9 +6,9 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.improvement import scores
+from headspec.improvement import IAT, scores
 from headspec.progress import stage
-from headspec.study import Run, Variant
+from headspec.runs import Run, Variant
 
 params = snakemake.params
 with stage(snakemake.log[0], "scores of every way of training"):
@@ -16,4 +16,4 @@ with stage(snakemake.log[0], "scores of every way of training"):
     variants = [Variant(**variant) for variant in params.variants]
     predictions = (tables.read(path) for path in snakemake.input)
     frame = scores(zip(runs, predictions, strict=True), variants, params.metrics)
-    tables.write(snakemake.output[0], "iat", frame, tables.provenance(params.study, params.metrics))
+    tables.write(snakemake.output[0], IAT, frame, tables.provenance(params.study, params.metrics))

@@ -10,7 +10,7 @@ import numpy as np
 
 from headspec import devices, tables
 from headspec.batching import Examples
-from headspec.importance import importance
+from headspec.importance import IMPORTANCE, importance
 from headspec.multitask import MultiTask
 from headspec.progress import stage
 from headspec.seeds import derive
@@ -32,4 +32,4 @@ with stage(snakemake.log[0], "importance {model}/{mixture}/{method}/seed{seed}".
         precision=device.precision,
         seed=seed,
     )
-    tables.write(snakemake.output[0], "importance", frame, footer)
+    tables.write(snakemake.output[0], IMPORTANCE, frame, footer)

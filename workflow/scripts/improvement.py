@@ -6,9 +6,9 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.improvement import improvement
+from headspec.improvement import IMPROVEMENT, improvement
 from headspec.progress import stage
-from headspec.study import Run, Variant
+from headspec.runs import Run, Variant
 
 params = snakemake.params
 with stage(snakemake.log[0], "improvement over multi-task training"):
@@ -24,4 +24,4 @@ with stage(snakemake.log[0], "improvement over multi-task training"):
         seed=params.seed,
     )
     footer = tables.provenance(params.study, [params.runs, params.metrics, params.resampling])
-    tables.write(snakemake.output[0], "improvement", frame, footer)
+    tables.write(snakemake.output[0], IMPROVEMENT, frame, footer)

@@ -19,4 +19,4 @@ with stage(snakemake.log[0], "nuisance"):
     values = nuisance.regressors(stimuli.read(params.source, params.names), params.names, counts)
     frame = pd.DataFrame({"example": range(len(values)), "nuisance": list(values)})
     footer = tables.provenance(params.study, [params.source, params.names], words=len(counts))
-    tables.write(snakemake.output[0], "nuisance", frame, footer)
+    tables.write(snakemake.output[0], nuisance.NUISANCE, frame, footer)

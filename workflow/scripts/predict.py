@@ -31,4 +31,4 @@ with stage(snakemake.log[0], "predict {model}/{mixture}/{method}/seed{seed}".for
         params.study, params.files, device=device.name, precision=device.precision, seed=int(wildcards.seed),
         classes={file: model.classes[task] for file, task in params.files.items()}, warnings=warnings,
     )  # fmt: skip
-    tables.write(snakemake.output[0], "submission", pd.concat(frames), footer)
+    tables.write(snakemake.output[0], submission.SUBMISSION, pd.concat(frames), footer)

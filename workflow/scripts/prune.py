@@ -12,7 +12,7 @@ from headspec.maps import importance_map
 from headspec.masks import masks
 from headspec.multitask import MultiTask
 from headspec.progress import stage
-from headspec.pruning import predictions, predictions_table, pruning_table
+from headspec.pruning import PREDICTIONS, PRUNING, predictions, predictions_table, pruning_table
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake.log[0], "prune {model}/{mixture}/{method}/seed{seed}".format(**wildcards)):
@@ -30,6 +30,6 @@ with stage(snakemake.log[0], "prune {model}/{mixture}/{method}/seed{seed}".forma
         params.study, [params.metrics, pruning], device=device.name, precision=device.precision, seed=seed
     )
     frame = pruning_table(planned, examples, found, params.metrics)
-    tables.write(snakemake.output.pruning, "pruning", frame, footer)
-    frame = predictions_table(planned, examples, found, pruning["fraction"])
-    tables.write(snakemake.output.predictions, "predictions", frame, footer)
+    tables.write(snakemake.output.pruning, PRUNING, frame, footer)
+    frame = predictions_table(planned, examples, found)
+    tables.write(snakemake.output.predictions, PREDICTIONS, frame, footer)

@@ -7,8 +7,8 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.progress import stage
-from headspec.reliability import reliability
-from headspec.study import Run
+from headspec.reliability import RELIABILITY, reliability
+from headspec.runs import Run
 
 params = snakemake.params
 with stage(snakemake.log[0], "reliability"):
@@ -17,4 +17,4 @@ with stage(snakemake.log[0], "reliability"):
     )
     frame = reliability(importances, params.fraction)
     footer = tables.provenance(params.study, [params.runs, params.fraction])
-    tables.write(snakemake.output[0], "reliability", frame, footer)
+    tables.write(snakemake.output[0], RELIABILITY, frame, footer)

@@ -10,7 +10,7 @@ from headspec import devices, tables
 from headspec.batching import Examples
 from headspec.multitask import MultiTask
 from headspec.progress import stage
-from headspec.representations import of_tasks
+from headspec.representations import REPRESENTATIONS, of_tasks
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake.log[0], "representations {model}/{texts}/seed{seed}".format(**wildcards)):
@@ -22,4 +22,4 @@ with stage(snakemake.log[0], "representations {model}/{texts}/seed{seed}".format
     footer = tables.provenance(
         params.study, params.tasks, device=device.name, precision=device.precision, seed=int(wildcards.seed)
     )
-    tables.write(snakemake.output[0], "representations", frame, footer)
+    tables.write(snakemake.output[0], REPRESENTATIONS, frame, footer)

@@ -15,8 +15,8 @@ from headspec.lora import LoRA
 from headspec.maps import importance_map
 from headspec.multitask import MultiTask
 from headspec.progress import stage
-from headspec.sections import Model, Training
-from headspec.training import Checkpoint, exclusive, fingerprint
+from headspec.settings import section
+from headspec.training import TRAINING, Checkpoint, exclusive, fingerprint
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".format(**wildcards)):
@@ -35,14 +35,14 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
 
     folder = Path(snakemake.output.history).parent
     with exclusive(folder / "training.lock"):
-        encoder, pooling = encoders.load(Model(**params.model), f"models.{wildcards.model}")
+        encoder, pooling = encoders.load(section(params.model), f"models.{wildcards.model}")
         model = MultiTask(encoder, pooling, classes)
-        mark = fingerprint([settings, params.code], snakemake.input)
+        mark = fingerprint([settings, params.version, params.code], snakemake.input)
         checkpoint = Checkpoint(folder / "checkpoint.pt", mark, snakemake.resources.checkpoint_seconds)
         history = retrain(
             model,
             examples,
-            Training(**params.training),
+            section(params.training),
             restriction,
             seed,
             device,
@@ -54,5 +54,5 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
         footer = tables.provenance(
             params.study, settings, device=device.name, precision=device.precision, seed=seed
         )
-        tables.write(snakemake.output.history, "training", history, footer)
+        tables.write(snakemake.output.history, TRAINING, history, footer)
         checkpoint.remove()

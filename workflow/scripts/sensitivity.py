@@ -17,9 +17,9 @@ from headspec import devices, encoders, tables
 from headspec.batching import Examples
 from headspec.multitask import MultiTask
 from headspec.progress import Progress, stage
-from headspec.sections import Model
 from headspec.seeds import derive
-from headspec.sensitivity import fisher, gradient
+from headspec.sensitivity import PARAMETERS, fisher, gradient
+from headspec.settings import section
 from headspec.similarity import Traits
 
 wildcards, params = snakemake.wildcards, snakemake.params
@@ -35,7 +35,7 @@ with stage(snakemake.log[0], "{measure} {model}/seed{seed}".format(**wildcards))
     found: dict[str, Traits] = {}
     shared = None  # the encoder from which every task began
     if wildcards.measure == "gradient":
-        encoder, _ = encoders.load(Model(**params.model), f"models.{wildcards.model}")
+        encoder, _ = encoders.load(section(params.model, pooling="auto"), f"models.{wildcards.model}")
         shared = encoder.state_dict()
     for task, path in zip(params.tasks, snakemake.input.models, strict=True):
         own = MultiTask.load(Path(path).parent)
@@ -54,4 +54,4 @@ with stage(snakemake.log[0], "{measure} {model}/seed{seed}".format(**wildcards))
         device=device.name, precision=device.precision, seed=seed,
     )  # fmt: skip
     frame = pd.DataFrame(rows, columns=["measure", "task_a", "task_b", "similarity"])
-    tables.write(snakemake.output[0], "parameters", frame, footer)
+    tables.write(snakemake.output[0], PARAMETERS, frame, footer)

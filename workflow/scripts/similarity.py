@@ -9,7 +9,7 @@ import pandas as pd
 
 from headspec import tables
 from headspec.progress import stage
-from headspec.similarity.table import combined, encodings, pairwise, traits
+from headspec.similarity.table import SIMILARITY, combined, encodings, pairwise, traits
 
 params, inputs = snakemake.params, snakemake.input
 tasks = list(params.paradigms)
@@ -33,4 +33,4 @@ with stage(snakemake.log[0], "similarity"):
         frames.append(combined(model, seeds, params.confidence))
     settings = [params.models, params.seeds, params.paradigms, params.measures, params.fraction]
     footer = tables.provenance(params.study, [*settings, params.confidence])
-    tables.write(snakemake.output[0], "similarity", pd.concat(frames, ignore_index=True), footer)
+    tables.write(snakemake.output[0], SIMILARITY, pd.concat(frames, ignore_index=True), footer)

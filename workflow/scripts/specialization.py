@@ -6,10 +6,10 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.dissociation import Evaluation
 from headspec.progress import stage
-from headspec.specialization import specialization
-from headspec.study import Run
+from headspec.resampled import Evaluation
+from headspec.runs import Run
+from headspec.specialization import SPECIALIZATION, specialization
 
 params = snakemake.params
 with stage(snakemake.log[0], "specialization before and after IAT"):
@@ -17,6 +17,7 @@ with stage(snakemake.log[0], "specialization before and after IAT"):
         Evaluation(Run(**run), params.metrics, tables.read(path))
         for run, path in zip(params.runs, snakemake.input, strict=True)
     )
-    frame = specialization(evaluations, params.before, **params.resampling, seed=params.seed)
-    footer = tables.provenance(params.study, [params.runs, params.metrics, params.resampling])
-    tables.write(snakemake.output[0], "specialization", frame, footer)
+    frame = specialization(evaluations, params.before, params.fraction, **params.resampling, seed=params.seed)
+    settings = [params.runs, params.metrics, params.fraction, params.resampling]
+    footer = tables.provenance(params.study, settings)
+    tables.write(snakemake.output[0], SPECIALIZATION, frame, footer)

@@ -7,11 +7,11 @@ if TYPE_CHECKING:
 
 from headspec import tables, tasks
 from headspec.progress import log, stage
-from headspec.sections import Task
+from headspec.settings import section
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake.log[0], f"data {wildcards.task} {wildcards.name}"):
-    task, classes = Task(**params.task), tables.footer(snakemake.input.train)["classes"]
+    task, classes = section(params.task), tables.footer(snakemake.input.train)["classes"]
     if wildcards.kind == "further":
         frame, counts = tasks.further(wildcards.task, task, wildcards.name, params.seed, classes)
     else:
@@ -21,6 +21,6 @@ with stage(snakemake.log[0], f"data {wildcards.task} {wildcards.name}"):
         params.study, [params.task, params.seed, params.version],
         classes=classes, counts=counts, source_version=params.version,
     )  # fmt: skip
-    table = "data" if wildcards.kind == "further" else "unlabelled"
-    tables.write(snakemake.output[0], table, frame, footer)
+    schema = tasks.DATA if wildcards.kind == "further" else tasks.UNLABELLED
+    tables.write(snakemake.output[0], schema, frame, footer)
     log.info("%s", ", ".join(f"{n} {what}" for what, n in counts.items()))

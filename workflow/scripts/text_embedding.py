@@ -11,14 +11,14 @@ from headspec import devices, encoders, tables
 from headspec.batching import Examples
 from headspec.multitask import MultiTask
 from headspec.progress import stage
-from headspec.representations import mean_of_tasks
-from headspec.sections import Model
+from headspec.representations import REPRESENTATIONS, mean_of_tasks
 from headspec.seeds import derive
+from headspec.settings import section
 
 params = snakemake.params
 with stage(snakemake.log[0], f"text embedding {snakemake.wildcards.model}"):
     device = devices.prepare(params.precision, snakemake.threads, snakemake.resources.parts)
-    encoder, _ = encoders.load(Model(**params.model), f"models.{snakemake.wildcards.model}")
+    encoder, _ = encoders.load(section(params.model, pooling="auto"), f"models.{snakemake.wildcards.model}")
     examples = {t: Examples(tables.read(p)) for t, p in zip(params.tasks, snakemake.input, strict=True)}
     rows = {
         task: np.random.default_rng(derive(params.seed, "text embedding", task)).permutation(len(own))
@@ -30,4 +30,4 @@ with stage(snakemake.log[0], f"text embedding {snakemake.wildcards.model}"):
         params.study, [params.tasks, params.model, params.samples, params.seed],
         device=device.name, precision=device.precision,
     )  # fmt: skip
-    tables.write(snakemake.output[0], "representations", frame, footer)
+    tables.write(snakemake.output[0], REPRESENTATIONS, frame, footer)

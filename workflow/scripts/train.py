@@ -13,9 +13,9 @@ from headspec import devices, encoders, tables
 from headspec.batching import Examples
 from headspec.multitask import MultiTask
 from headspec.progress import stage
-from headspec.sections import Model, Training
 from headspec.seeds import derive
-from headspec.training import Checkpoint, exclusive, fingerprint, train
+from headspec.settings import section
+from headspec.training import TRAINING, Checkpoint, exclusive, fingerprint, train
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".format(**wildcards)):
@@ -24,12 +24,12 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
     classes = {t: tables.footer(p)["classes"] for t, p in zip(params.tasks, snakemake.input, strict=True)}
     seed = int(wildcards.seed)
     settings = [params.tasks, params.model, params.training, device.precision, seed]
-    mark = fingerprint([settings, params.code], snakemake.input)
+    mark = fingerprint([settings, params.version, params.code], snakemake.input)
     reserve = params.get("reserve", 0.0)
 
     folder = Path(snakemake.output.history).parent
     with exclusive(folder / "training.lock"):
-        encoder, pooling = encoders.load(Model(**params.model), f"models.{wildcards.model}")
+        encoder, pooling = encoders.load(section(params.model), f"models.{wildcards.model}")
         torch.manual_seed(derive(seed, "heads"))
         model = MultiTask(encoder, pooling, classes)
         seconds = snakemake.resources.checkpoint_seconds
@@ -38,7 +38,7 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
         history = train(
             model,
             examples,
-            Training(**params.training),
+            section(params.training),
             wildcards.method == "frozen",
             seed,
             device,
@@ -51,7 +51,7 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
         footer = tables.provenance(
             params.study, settings, device=device.name, precision=device.precision, seed=seed
         )
-        tables.write(snakemake.output.history, "training", history, footer)
+        tables.write(snakemake.output.history, TRAINING, history, footer)
         if snakemake.output.get("trunk"):  # no output before: these are deleted when a job is interrupted
             os.replace(kept.path, snakemake.output.trunk)
         kept.remove()

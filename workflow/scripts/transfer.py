@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 from headspec import devices, encoders, tables
 from headspec.multitask import MultiTask, saved_encoder
 from headspec.progress import stage
-from headspec.sections import Model, Training, Transfer
+from headspec.settings import section
 from headspec.training import Checkpoint, exclusive, fingerprint
-from headspec.transfer import transfer
+from headspec.transfer import TRANSFERRED, transfer
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake.log[0], "transfer {model}/{mixture}/{method}/seed{seed} to {task}".format(**wildcards)):
@@ -22,9 +22,9 @@ with stage(snakemake.log[0], "transfer {model}/{mixture}/{method}/seed{seed} to 
         if snakemake.input.model:
             encoder, pooling = saved_encoder(Path(snakemake.input.model[0]).parent)
         else:
-            encoder, pooling = encoders.load(Model(**params.model), f"models.{wildcards.model}")
+            encoder, pooling = encoders.load(section(params.model), f"models.{wildcards.model}")
         classes = {task: tables.footer(snakemake.input.train)["classes"]}
-        mark = fingerprint([settings, params.model, params.code], snakemake.input)
+        mark = fingerprint([settings, params.model, params.version, params.code], snakemake.input)
         checkpoint = Checkpoint(output.with_suffix(".pt"), mark, snakemake.resources.checkpoint_seconds)
         frame = transfer(
             MultiTask(encoder, pooling, classes),
@@ -33,8 +33,8 @@ with stage(snakemake.log[0], "transfer {model}/{mixture}/{method}/seed{seed} to 
             tables.read(snakemake.input.validation),
             tables.read(snakemake.input.draws),
             params.metrics,
-            Transfer(**params.transfer),
-            Training(**params.training),
+            section(params.transfer),
+            section(params.training),
             seed,
             device,
             checkpoint,
@@ -43,5 +43,5 @@ with stage(snakemake.log[0], "transfer {model}/{mixture}/{method}/seed{seed} to 
         footer = tables.provenance(
             params.study, settings, device=device.name, precision=device.precision, seed=seed
         )
-        tables.write(output, "transferred", frame, footer)
+        tables.write(output, TRANSFERRED, frame, footer)
         checkpoint.remove()

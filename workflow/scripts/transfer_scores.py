@@ -7,15 +7,15 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.progress import stage
-from headspec.study import Run
-from headspec.transferred import scores, summary
+from headspec.runs import Run
+from headspec.transferred import TRANSFER, TRANSFER_SUMMARY, scores, summary
 
 params = snakemake.params
 with stage(snakemake.log[0], "scores of transfer"):
     wanted = ((Run(**run), task) for run in params.runs for task in params.tasks)
     frames = (tables.read(path) for path in snakemake.input)
     found = scores((run, task, frame) for (run, task), frame in zip(wanted, frames, strict=True))
-    footer = tables.provenance(params.study, [params.runs, params.tasks, params.statistics, params.seed])
-    tables.write(snakemake.output.scores, "transfer", found, footer)
-    frame = summary(found, params.mixtures, **params.statistics, seed=params.seed)
-    tables.write(snakemake.output.summary, "transfer_summary", frame, footer)
+    footer = tables.provenance(params.study, [params.runs, params.tasks, params.confidence])
+    tables.write(snakemake.output.scores, TRANSFER, found, footer)
+    frame = summary(found, params.mixtures, params.confidence)
+    tables.write(snakemake.output.summary, TRANSFER_SUMMARY, frame, footer)

@@ -34,4 +34,4 @@ with stage(snakemake.log[0], "voxels"):
     if not used.sum():
         raise DataError("brain.voxels: got 'reliable', but no voxel of any subject is; expected 'all'")
     footer = tables.provenance(params.study, [params.folds, params.voxels, params.seed])
-    tables.write(snakemake.output[0], "voxels", frame, footer)
+    tables.write(snakemake.output[0], ceiling.VOXELS, frame, footer)

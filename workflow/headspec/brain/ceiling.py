@@ -19,6 +19,14 @@ from headspec.brain.responses import Responses
 from headspec.brain.ridge import Ridge
 from headspec.brain.scores import correlation, encode
 from headspec.seeds import derive
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+
+# reliability: r of the prediction from the other subjects' responses, within the training part of the
+# fold; ceiling: the same on its held-out part; both null where there is one subject
+VOXELS = Schema(
+    {"subject": TEXT, "voxel": INT, "fold": INT, "reliability": FLOAT, "selected": FLAG, "ceiling": FLOAT},
+    keys=3,
+)
 
 Floats = NDArray[np.floating]
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
-from headspec import readers
 from headspec.brain import responses, stimuli
 from headspec.brain.folds import contiguous, inner_folds
 from headspec.errors import DataError
+from headspec.locate import locate
 from headspec.sections import Brain
 from headspec.study import Study
 
@@ -33,7 +33,7 @@ def check(study: Study) -> None:
     problems: list[DataError] = []
     subjects = []
     try:
-        path = readers.locate(brain.responses, responses.KEY)
+        path = locate(brain.responses, responses.KEY)
         subjects = list(responses.scan(path, list(texts["stimulus_id"]), lambda *_: None))
         if brain.voxels == "reliable" and len(subjects) == 1:
             raise DataError(

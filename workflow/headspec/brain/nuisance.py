@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
+
+from headspec.tables import FLOAT, INT, Schema
+
+# example: row of the stimuli; nuisance: one value for each regressor of the config
+NUISANCE = Schema({"example": INT, "nuisance": pa.list_(FLOAT)}, keys=1)
 
 Floats = NDArray[np.float64]
 

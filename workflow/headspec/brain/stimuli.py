@@ -10,6 +10,11 @@ import pandas as pd
 from headspec import columns, readers
 from headspec.brain import nuisance
 from headspec.errors import DataError, listing, nearest
+from headspec.locate import locate
+from headspec.tables import INT, TEXT, Schema
+
+# in the order of presentation
+STIMULI = Schema({"example": INT, "stimulus_id": TEXT, "text": TEXT, "passage": TEXT}, keys=1)
 
 KEY = "brain.stimuli"
 OWN = ("stimulus_id", "text", "passage")
@@ -34,7 +39,7 @@ def read(source: str, regressors: Sequence[str] = ()) -> pd.DataFrame:
     DataError
         With one line for every problem found.
     """
-    path = readers.locate(source, KEY)
+    path = locate(source, KEY)
     own = [name for name in regressors if name not in nuisance.BUILT_IN]
 
     def wanted(known: list[str]) -> list[str]:

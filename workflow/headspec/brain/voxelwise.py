@@ -15,6 +15,17 @@ from headspec.brain.responses import Responses
 from headspec.brain.ridge import Ridge
 from headspec.brain.scores import Regression, encode
 from headspec.seeds import derive
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+# r: mean over the folds in which the voxel is selected, and their number
+ENCODING = Schema(
+    {"task": TEXT, "subject": TEXT, "voxel": INT, "r": FLOAT, "ceiling": FLOAT, "n_folds": INT}, keys=3
+)
+# r, ceiling: means over voxels; p_value: whether ridge with one penalty predicts the voxels at all,
+# against circular shifts of the stimuli, whatever the regression of r
+ENCODING_SUMMARY = Schema(
+    {"task": TEXT, "subject": TEXT, "n_voxels": INT, "r": FLOAT, "ceiling": FLOAT, "p_value": FLOAT}, keys=2
+)
 
 Floats = NDArray[np.floating]
 

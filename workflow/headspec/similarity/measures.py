@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from headspec.sections import Measure
 from headspec.similarity import Traits
 from headspec.similarity.cka import cka
 from headspec.similarity.cnm import cnm
@@ -14,7 +13,7 @@ from headspec.similarity.paradigm import paradigm
 from headspec.similarity.rsa import rsa
 from headspec.similarity.text import text
 
-MEASURES: dict[Measure, Callable[[Traits, Traits], float]] = {
+MEASURES: dict[str, Callable[[Traits, Traits], float]] = {
     "paradigm": paradigm,
     "text": text,
     "dse": dse,

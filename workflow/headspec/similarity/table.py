@@ -9,11 +9,18 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from headspec import tables
 from headspec.maps import importance_map, prune_count, top_heads
-from headspec.sections import Measure
 from headspec.similarity import Floats, Traits
 from headspec.similarity.measures import MEASURES
+from headspec.tables import FLOAT, TEXT, Schema
+
+# mean over seeds (between_seeds: their standard deviation); subject null: mean over subjects, and its
+# interval
+SIMILARITY = Schema(
+    {"model": TEXT, "measure": TEXT, "task_a": TEXT, "task_b": TEXT, "subject": TEXT, "similarity": FLOAT,
+     "between_seeds": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT},
+    keys=5,
+)  # fmt: skip
 
 PAIR = ["measure", "task_a", "task_b", "subject"]
 #: measures that no seed has a part in
@@ -69,7 +76,7 @@ def _by_task(representations: pd.DataFrame) -> dict[str, Floats]:
 def pairwise(
     traits: Mapping[str, Traits],
     tasks: Sequence[str],
-    measures: Sequence[Measure],
+    measures: Sequence[str],
     subject: str | None = None,
 ) -> pd.DataFrame:
     """Similarity of every two of `tasks`; columns measure, task_a, task_b, subject, similarity."""
@@ -107,4 +114,4 @@ def combined(model: str, seeds: Sequence[pd.DataFrame], confidence: float) -> pd
         similarity=means["mean"], ci_low=means["mean"] - reach, ci_high=means["mean"] + reach
     )
     frame = pd.concat([frame, over_subjects], ignore_index=True).assign(model=model)
-    return frame.reindex(columns=list(tables.SCHEMAS["similarity"][0]))
+    return frame.reindex(columns=list(SIMILARITY.columns))
