@@ -89,6 +89,8 @@ def test_the_glue_study_is_the_papers():
     assert sorted([file for task in glue.tasks.values() for file in task.test] + ["WNLI"]) == sorted(FILES)
     assert glue.submissions == [("glue", "tuned"), ("glue", "iat"), ("glue", "single")]
     assert (glue.iat.alpha, glue.iat.delta) == (0.3, 0.1)
+    fits = glue.transfer.draws * len(glue.transfer.samples)  # of each encoder, each evaluated
+    assert all(fits * glue.tasks[name].validation_examples <= 50_000 for name in glue.transfer.tasks)
     assert {variant.sampling for variant in glue.variants} == {"proportional", "sqrt", "annealed"}
     training = glue.training.model_copy(update={"frozen": paper.training.frozen})
     assert training == paper.training and glue.importance == paper.importance

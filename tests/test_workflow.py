@@ -8,8 +8,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -18,7 +16,6 @@ from pathlib import Path
 import pandas as pd
 import psutil
 import pytest
-import yaml
 
 from headspec import tables
 from studies import CONFIG, HEADS, LAYERS, ROOT, Folder
@@ -505,72 +502,7 @@ def test_what_cannot_be_run_is_refused_before_any_job(study, change, message):
     assert {path: path.stat().st_mtime_ns for path in study.results.rglob("*")} == before
 
 
-# --- profiles and resources
-
-PROFILES = ["profiles/default", "profiles/slurm"]
-SHOWN = """
-import sys
-from snakemake.cli import parse_args
-_, arguments = parse_args(sys.argv[1:])
-limits = {name: resource.value for name, resource in arguments.resources.items()}
-print(arguments.executor, arguments.jobs, limits, dict(arguments.set_resource_scopes))
-"""
-
-
-def parsed(study: Folder, *arguments: str) -> str:
-    """Executor, jobs, limits and scopes as Snakemake understands its arguments and profiles."""
-    command = [sys.executable, "-c", SHOWN, *arguments]
-    done = subprocess.run(command, cwd=study.path, capture_output=True, text=True, check=True)
-    return done.stdout.strip().split("\n")[-1]
-
-
-def test_limits_on_gpus(finished):
-    assert parsed(finished, "--cores", "2") == "None None {'gpu': 1} {}"
-    assert parsed(finished, "--cores", "8", "--resources", "gpu=2") == "None None {'gpu': 2} {}"
-    # the default profile comes first, so its limit stays, but holds within each submitted job alone
-    assert parsed(finished, "--profile", "profiles/slurm") == "slurm 50 {'gpu': 1} {'gpu': 'local'}"
-
-
-def requests(study: Folder, *arguments: str, gpus: str = "") -> dict[str, dict[str, str]]:
-    """Rule: the threads and resources that its jobs ask for in a dry run."""
-    for path in (study.path / "workflow" / "rules").glob("*.smk"):  # a message hides what is asked for
-        path.write_text(re.sub(r"    message:\n        .*\n", "", path.read_text()))
-    process = study.start("--dry-run", "--forceall", "--quiet", "host", *arguments, CUDA_VISIBLE_DEVICES=gpus)
-    output, _ = process.communicate()
-    assert process.returncode == 0, output
-    found = {}
-    for block in re.split(r"\n(?=rule \w+:)", output)[1:]:
-        rule, threads = re.match(r"rule (\w+):", block), re.search(r"threads: (\d+)", block)
-        resources = dict(re.findall(r"(\w+)=([^,\s]+)", re.search(r"resources: (.+)", block)[1]))
-        found[rule[1]] = {"threads": threads[1] if threads else "1"} | resources
-    return found
-
-
-MODEL_RULES = {"train", "importance", "prune"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "gpus", "asked"),
-    [((), "", "0"), (("--cores", "8", "--resources", "gpu=2"), "0,1", "1"),
-     (("--profile", "profiles/slurm"), "", "1")],
-    ids=["no GPU", "two GPUs", "slurm"],
-)  # fmt: skip
-def test_every_rule_says_what_it_needs(study, arguments, gpus, asked):
-    found = requests(study, *arguments, gpus=gpus)
-    assert set(found) - {"all"} == set(EVERYTHING)
-    for rule, resources in found.items():
-        if rule != "all":
-            assert {"mem_mb", "runtime"} <= set(resources), rule
-            assert resources.get("gpu", "-") == (asked if rule in MODEL_RULES else "-"), rule
-
-
-@pytest.mark.parametrize("profile", PROFILES)
-def test_every_entry_of_a_profile_is_explained(profile):
-    lines = (ROOT / profile / "profile.yaml").read_text().splitlines()
-    entries = [i for i, line in enumerate(lines) if re.match(r"[a-z]", line)]
-    assert len(entries) == len(yaml.safe_load("\n".join(lines))) > 0
-    for i in entries:
-        assert lines[i - 1].startswith("#"), lines[i]
+# --- other configs
 
 
 def test_a_config_file_replaces_the_default_one(study):
