@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from headspec import training
 from headspec.batching import Examples, buckets, schedule
+from headspec.devices import Device
 from headspec.importance import gate_gradients
 from headspec.masks import Mask
 from headspec.multitask import MultiTask
@@ -93,7 +94,7 @@ def test_training_learns(tmp_path):
     )
     settings = Training(batch_size=8, epochs=12, learning_rate=2e-3)
     checkpoint = Checkpoint(tmp_path / "c.pt", "", 1e9)
-    history = train(own, {"a": Examples(frame)}, settings, False, 0, CPU, checkpoint)
+    history = train(own, {"a": Examples(frame)}, settings, None, 0, CPU, checkpoint)
     assert history["loss"].tail(15).mean() < 0.5 * history["loss"].head(15).mean()
 
 
@@ -228,7 +229,7 @@ def test_saved_models_load_to_the_same_predictions(tmp_path):
 def test_length_ordered_batches_hold_each_row_once_within_the_budget():
     own = examples(50)
     rows = np.random.default_rng(0).permutation(50)[:40]
-    batches = list(own.in_length_order(rows, tokens=48))
+    batches = list(own.in_length_order(rows, Device("cpu", None, tokens=48)))
     assert sorted(np.concatenate(batches)) == sorted(rows)
     assert all(len(b) * own.lengths[b].max() <= 48 for b in batches)
 

@@ -9,6 +9,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+#: tokens and examples per batch that keep a device busy
+SIZES = {"cpu": (2048, 256), "cuda": (32_768, 4096)}
+
 _leases: list = []  # open lock files: a lease lasts as long as the process
 
 
@@ -51,6 +54,7 @@ class Device:
     name: str
     autocast: str | None
     tokens: int = 2048  # per batch, padding included, where the batch does not change the result
+    examples: int = 256  # of such a batch, at most
 
     def cast(self):
         """The autocast context of this device's precision."""
@@ -91,4 +95,5 @@ def prepare(precision: str, threads: int, parts: int = 1) -> Device:
             native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
         precision = "bf16" if native else "fp32"
     autocast = "bfloat16" if precision == "bf16" else None
-    return Device(name, autocast, max(1, (32_768 if name == "cuda" else 2048) // parts))
+    tokens, examples = SIZES[name]
+    return Device(name, autocast, max(1, tokens // parts), examples)

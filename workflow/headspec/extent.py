@@ -17,7 +17,7 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig
 from headspec import encoding, speed, tasks
 from headspec.architectures import ARCHITECTURES, folder, hub_name
 from headspec.errors import DataError, EncoderError, HeadspecError, listing
-from headspec.jobs import of_stage
+from headspec.jobs import frozen_features, of_stage
 from headspec.masks import masks
 from headspec.sections import Model
 from headspec.speed import PASSES
@@ -26,9 +26,9 @@ from headspec.tasks import Prepared
 
 TOKENS = {"single": 25, "pair": 50}  # of a single text, and of a pair, where they cannot be counted
 SAMPLE = 300  # texts per task whose tokens are counted
-#: stage, and what is computed in it: a frozen encoder is evaluated, and its features learnt from
+#: stage, and what is computed in it
 WORK = [
-    ("train", "train"), ("train", "prune"), ("importance", "importance"), ("prune", "prune"),
+    ("features", "prune"), ("train", "train"), ("importance", "importance"), ("prune", "prune"),
     ("text_embedding", "prune"), ("representations", "prune"), ("sensitivity", "train"),
     ("branch", "train"), ("branch", "importance"), ("retrain", "train"), ("evaluate", "prune"),
     ("transfer", "train"), ("transfer", "prune"),
@@ -155,10 +155,9 @@ def tokens(model: Model, path: Path, config: PretrainedConfig, size: Size) -> in
 def examples(extent: Extent, run: Run) -> dict[str, dict[str, float]]:
     """Stage: task: examples that go through the encoder in a job of `run`, once per epoch and mask."""
     study, sizes = extent.study, {task: extent.sizes[task] for task in run.tasks}
-    if run.method == "frozen":  # features are extracted once
-        learnt = {task: float(found.train) for task, found in sizes.items()}
-    else:
-        learnt = _learnt(study, {task: found.train for task, found in sizes.items()}, study.training.sampling)
+    learnt = _learnt(study, {task: found.train for task, found in sizes.items()}, study.training.sampling)
+    if run.method == "frozen":  # the classifiers' own operations are nothing beside the encoder's
+        learnt = dict.fromkeys(sizes, 0.0)
     pruning = study.pruning
     maps = {task: np.zeros((2, 2)) for task in run.tasks}
     planned = masks(maps, pruning.fraction, pruning.fractions, pruning.draws, run.seed)
@@ -198,10 +197,11 @@ def operations(extent: Extent) -> dict[tuple[str, str, str], float]:
     found = dict.fromkeys([(m, s, p) for m in extent.configs for s, p in WORK], 0.0)
     for run in extent.runs:
         for stage, amounts in examples(extent, run).items():
-            kind = "prune" if (stage, run.method) == ("train", "frozen") else stage
-            found[run.model, stage, kind] += PASSES[kind] * sum(
+            found[run.model, stage, stage] += PASSES[stage] * sum(
                 n * cost[run.model, task] for task, n in amounts.items()
             )
+    for model, task in frozen_features(extent.runs):
+        found[model, "features", "prune"] += PASSES["prune"] * extent.sizes[task].train * cost[model, task]
     for key, task, n in [*_compared(extent), *_continued(extent)]:
         found[key] += PASSES[key[2]] * n * cost[key[0], task]
     return found

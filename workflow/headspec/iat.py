@@ -25,7 +25,8 @@ from headspec.multitask import MultiTask
 from headspec.projections import Slice, head_slices
 from headspec.sections import Training
 from headspec.seeds import derive
-from headspec.training import Checkpoint, Trainer, Updates, branch_point, trainer
+from headspec.training import Checkpoint, Trainer, branch_point, trainer
+from headspec.updates import Updates, clip
 
 
 def owned_heads(maps: dict[str, np.ndarray], heads: str, alpha: float, seed: int) -> dict[str, np.ndarray]:
@@ -137,7 +138,7 @@ class OwnHeads:
         for parameter in self.wholes:
             updates.optimizer.state.pop(parameter, None)
 
-    def step(self, task: str, rate: float) -> None:
+    def step(self, task: str, rate: float) -> torch.Tensor:
         own = [share for owners, share in self.shares.items() if task in owners]
         for share in own:
             share.copy.grad = share.joined([gradient(part.parameter) for part in share.parts])
@@ -145,7 +146,7 @@ class OwnHeads:
         for parameter in self.wholes:
             parameter.grad = None
         moved = self.others + [share.copy for share in own]
-        torch.nn.utils.clip_grads_with_norm_(moved, self.rest.clip, norm)
+        clip(moved, self.rest.clip, norm)
         for optimizer in (self.rest.optimizer, self.optimizer):
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -153,6 +154,7 @@ class OwnHeads:
             optimizer.zero_grad()
         for share in own:
             share.write()
+        return norm
 
     def state_dict(self) -> dict:
         return {"rest": self.rest.state_dict(), "own": self.optimizer.state_dict()}
@@ -213,7 +215,7 @@ def branch(
     ValueError
         `state` is a later one.
     """
-    with trainer(model, examples, settings, False, seed, device, parts) as run:
+    with trainer(model, examples, settings, None, seed, device, parts) as run:
         point, n = branch_point(len(run.steps), delta), len(run.steps)
         if delta and point == n:
             raise ConfigError(
@@ -251,7 +253,7 @@ def retrain(
     -------
     frame : the table `training`, steps before the branch included
     """
-    with trainer(model, examples, settings, False, seed, device, parts) as run:
+    with trainer(model, examples, settings, None, seed, device, parts) as run:
         run.restore(state)
         with restriction.applied(run):
             done = checkpoint.load(device.name)
