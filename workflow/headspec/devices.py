@@ -74,6 +74,18 @@ def out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or "OutOfMemory" in words or "can't allocate memory" in words
 
 
+def always_mask() -> None:
+    """Have transformers make every attention mask: to leave one out it would ask the GPU about padding.
+
+    It would ask in every pass, and the processor would wait for all that the GPU has still to do.
+    """
+    from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
+
+    asked = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+    for name, make in {"sdpa": sdpa_mask, "eager": eager_mask}.items():
+        AttentionMaskInterface.register(name, lambda *args, make=make, **more: make(*args, **more | asked))
+
+
 def prepare(precision: str, threads: int, parts: int = 1) -> Device:
     """The device for this process, with `threads` CPU threads.
 
@@ -88,6 +100,8 @@ def prepare(precision: str, threads: int, parts: int = 1) -> Device:
 
     torch.set_num_threads(threads)
     name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda":
+        always_mask()
     if precision == "auto":
         if name == "cuda":
             native = torch.cuda.get_device_capability()[0] >= 8
