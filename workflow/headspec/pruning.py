@@ -59,8 +59,8 @@ def predictions(
         for task, rows, which in work:
             values = _under(model, task, examples[task], rows, [gates[i] for i in which], device, progress)
             for i, own in zip(which, values, strict=True):
-                what = f"predictions of task '{task}', heads pruned for {masks[i].pruned_for}"
-                require(own, what, examples[task].example[rows], device)
+                pruned = f" with heads pruned for {masks[i].pruned_for}" if closed[i].any() else ""
+                require(own, f"predictions of task '{task}'{pruned}", examples[task].example[rows], device)
             found[task][np.ix_(np.array(which), rows)] = values
     return found
 
