@@ -256,7 +256,7 @@ def test_precision_is_among_the_remedies():
     own = model().eval()
     with torch.no_grad():
         own.heads[0].weight[0, 0] = torch.nan
-    with pytest.raises(NumericalError, match=r"learning_rate, or precision: fp32 \(now bf16\)"):
+    with pytest.raises(NumericalError, match=r"try precision: fp32 \(now bf16\) or a smaller"):
         evaluation_table(own, {"a": data()["a"]}, Device("cpu", "bfloat16"))
 
 
@@ -274,9 +274,9 @@ def test_a_study_that_diverges_says_so_and_is_mended(tmp_path):
     target = f"results/tiny/runs/{run}/training.parquet"
     output = folder.snakemake(target, fails=True)
     said = re.search(
-        rf"train {re.escape(run)}  step (\d+) of 104, a batch of task 't\w+': the loss is (nan|inf); try a "
-        rf"smaller training.learning_rate \(now 1e\+30\) or training.clip: 1.0 \(now null\).*after step (\d+), from "
-        rf"results/tiny/runs/{re.escape(run)}/checkpoint.pt",
+        rf"train {re.escape(run)}  step (\d+) of 104, a batch of task 't\w+': the loss is (nan|inf); "
+        r"try a smaller training.learning_rate \(now 1e\+30\) or training.clip: 1.0 \(now null\).*"
+        rf"after step (\d+), from results/tiny/runs/{re.escape(run)}/checkpoint.pt",
         output,
     )
     assert said and int(said[1]) == int(said[3]) + 1, output

@@ -248,7 +248,7 @@ def every_mask():
 @pytest.mark.parametrize("kind", ARCHITECTURES)
 def test_nothing_of_a_step_asks_the_device_for_numbers(kind, every_mask):
     """The device `meta` has none to give: loss, gradients, their norm and clipping, and predictions."""
-    own = MultiTask(encoder(kind), ARCHITECTURES[kind].pooling, CLASSES).to("meta")
+    own = MultiTask(encoder(kind), ARCHITECTURES[kind].pooling, CLASSES).to("meta").train()
     batch = examples(8, 2, 1).batch(np.arange(8), "meta")
     loss = own.losses("a", own.pool(batch), batch.labels).mean()
     loss.backward()

@@ -12,7 +12,7 @@ from headspec.errors import NumericalError
 
 
 def require(values: np.ndarray, what: str, examples: np.ndarray, device: Device) -> None:
-    """Raise NumericalError where what a trained model computes is not finite.
+    """Raise NumericalError where what a model computes is not finite.
 
     Parameters
     ----------
@@ -26,9 +26,10 @@ def require(values: np.ndarray, what: str, examples: np.ndarray, device: Device)
 
 
 def unusable(what: str, device: Device) -> NumericalError:
-    """The error of a trained model that computes nothing of use."""
-    other = ", or precision: fp32 (now bf16)" if device.autocast else ""
-    return NumericalError(f"{what}: nan or infinite; try a smaller training.learning_rate{other}")
+    """The error of a model that computes nothing of use."""
+    other = "precision: fp32 (now bf16) or " if device.autocast else ""
+    way = "a smaller training.learning_rate, where training led there"
+    return NumericalError(f"{what}: nan or infinite; try {other}{way}")
 
 
 def divergence(steps: Sequence[Sequence[float]]) -> tuple[int, str] | None:
