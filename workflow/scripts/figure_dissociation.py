@@ -13,4 +13,4 @@ params = snakemake.params
 with stage(snakemake.log[0], "figure dissociation"):
     inputs = {name: tables.read(path) for name, path in snakemake.input.items()}
     figure = dissociation.draw(inputs["combined"], inputs["dissociation"], params.distinct)
-    save(figure, snakemake.output, params.dpi)
+    save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -17,4 +17,4 @@ with stage(snakemake.log[0], "figure specialization"):
         own = (frame["model"] == wildcards.model) & (frame["mixture"] == wildcards.mixture)
         found[name] = frame[own]
     figure = specialization.draw(**found, tasks=params.tasks)
-    save(figure, snakemake.output, params.dpi)
+    save(figure, snakemake.output, params.dpi, tables.record(snakemake))

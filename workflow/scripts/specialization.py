@@ -18,5 +18,5 @@ with stage(snakemake.log[0], "specialization before and after IAT"):
         for run, path in zip(params.runs, snakemake.input, strict=True)
     )
     frame = specialization(evaluations, params.before, **params.resampling, seed=params.seed)
-    footer = tables.provenance(params.study, [params.runs, params.metrics, params.resampling])
+    footer = tables.provenance(snakemake)
     tables.write(snakemake.output[0], SPECIALIZATION, frame, footer)
