@@ -8,6 +8,8 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -75,7 +77,7 @@ def test_every_artifact_has_its_columns(finished):
 
 
 def test_every_figure_is_there_in_both_formats(finished):
-    names = {"dissociation", "reliability"} | {
+    names = {"dissociation", "fractions.bert", "reliability"} | {
         f"{kind}.bert.tone+topic.{method}"
         for kind in ("importance", "matrix", "curves")
         for method in ("tuned", "frozen")
@@ -106,8 +108,9 @@ def test_rows_of_a_run(finished):
     main = pruning[(pruning["fraction"] - 0.3).abs() < 1e-9]
     assert main["n_pruned"].eq(2).all()  # floor(0.3 * 8)
     predictions = tables.read(run / "predictions.parquet")
-    sizes = predictions.groupby(["pruned_for", "task"]).size().unstack()
-    assert sizes.index.tolist() == ["none", "tone", "topic"]
+    assert sorted(predictions["fraction"].unique()) == [0, 0.25, 0.3, 0.5]
+    sizes = predictions.groupby(["pruned_for", "fraction", "task"]).size().unstack()
+    assert len(sizes) == 1 + 2 * 3
     assert sizes.eq({"tone": 60, "topic": 50}).all(axis=None)
 
 
@@ -115,13 +118,12 @@ def test_pruning_agrees_with_the_predictions(finished):
     run = finished.results / PAIR / "frozen" / "seed1"
     predictions = tables.read(run / "predictions.parquet")
     right = predictions["label"] == predictions["prediction"]
-    accuracy = right.groupby([predictions["pruned_for"], predictions["task"]]).mean()
+    keys = ["pruned_for", "fraction", "task"]
+    accuracy = right.groupby([predictions[key] for key in keys]).mean()
     pruning = tables.read(run / "pruning.parquet")
-    main = pruning[
-        (pruning["fraction"] == 0.3) & (pruning["order"] == "top") | (pruning["pruned_for"] == "none")
-    ]
-    assert main.set_index(["pruned_for", "task"])["value"].to_dict() == pytest.approx(accuracy.to_dict())
-    assert len(main) == 6
+    kept = pruning[(pruning["order"] == "top") | (pruning["pruned_for"] == "none")]
+    assert kept.set_index(keys)["value"].to_dict() == pytest.approx(accuracy.to_dict())
+    assert len(kept) == 2 * (1 + 2 * 3)
 
 
 def test_the_tasks_are_learnt(finished):
@@ -173,7 +175,7 @@ def test_report(study):
     report = (study.results / "report.html").read_text()
     made = {path.name.split(".")[0] for path in (study.results / "figures").iterdir()}
     captions = [ROOT / "workflow" / "report" / f"{name}.rst" for name in ["workflow", *sorted(made)]]
-    assert len(captions) == 6
+    assert len(captions) == 7
     for caption in captions:
         words = re.findall(r"(?:[A-Za-z]+ ){4}[A-Za-z]+", caption.read_text())
         assert any(phrase in report for phrase in words), caption.name
@@ -181,10 +183,10 @@ def test_report(study):
 
 # --- what a change reaches
 
-STATISTICS = {"dissociation": 1, "figure_dissociation": 1}
+STATISTICS = {"dissociation": 1, "figure_dissociation": 1, "figure_fractions": 1}
 FEATURES = {"features": 2}  # of the tasks that method frozen learns
 FIGURES = {"figure_importance": 2, "figure_matrix": 2, "figure_curves": 2,
-           "figure_reliability": 1, "figure_dissociation": 1}  # fmt: skip
+           "figure_reliability": 1, "figure_dissociation": 1, "figure_fractions": 1}  # fmt: skip
 AFTER_PRUNING = STATISTICS | {"figure_matrix": 2, "figure_curves": 2}
 FROM_PRUNING = {"prune": 4} | AFTER_PRUNING
 FROM_IMPORTANCE = {"importance": 6, "prune": 4, "reliability": 1, "dissociation": 1} | FIGURES
@@ -365,13 +367,14 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("texts touched", touch("texts/*", "texts/tone/*"), {}, ""),
     ("texts written again", repeated_table, {}, ""),
     ("other texts", other_words,
-     EVERYTHING | {"data": 1, "encode": 1, "train": 4, "importance": 4}, r"tone\+topic"),
+     EVERYTHING | {"data": 1, "encode": 1, "features": 1, "train": 4, "importance": 4}, r"tone\+topic"),
     ("how texts are read", constant("headspec/readers.py"), EVERYTHING, ""),
     ("the encoders' module", constant("headspec/encoders.py"), EVERYTHING | {"data": 0}, ""),
     # of the model
-    ("other weights", other_weights, FROM_TRAINING, ""),
+    ("other weights", other_weights, FEATURES | FROM_TRAINING, ""),
     ("the same weights, written again", same_weights, {}, ""),
-    ("the tokenizer's words", model_file("tokenizer.json", '"tram"', '"trams"'), EVERYTHING | {"data": 0}, ""),
+    ("the tokenizer's words",
+     model_file("tokenizer.json", '"tram"', '"trams"'), EVERYTHING | {"data": 0}, ""),
     ("the tokenizer's settings",
      model_file("tokenizer_config.json", "{", '{"added": 1, '), EVERYTHING | {"data": 0}, ""),
     ("the model's config", model_file("config.json", "{", '{"added": 1, '), EVERYTHING | {"data": 0}, ""),
@@ -384,7 +387,7 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("a measure of similarity added", new_measure, {}, ""),
     ("a table of another stage", constant("headspec/correlation.py"), {}, ""),
     ("a table of statistics added",
-     edit("headspec/dissociation_tables.py", "SCHEMAS = {", 'SCHEMAS = {"added": Schema({"n": INT}, keys=1),'),
+     edit("headspec/dissociation_tables.py", "SCHEMAS = {", 'SCHEMAS = {"more": Schema({"n": INT}, keys=1),'),
      STATISTICS, ""),
     ("a version of headspec", new_version, {}, ""),
     # without Snakemake's records
@@ -400,11 +403,12 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
      {"reliability": 1, "dissociation": 1} | FIGURES, ""),
     ("records gone, resolution", forgotten(setting("figures.dpi", 70)), FIGURES, ""),
     ("records gone, training's module", forgotten(constant("headspec/training.py")), FROM_TRAINING, ""),
-    ("records gone, a plot's module", forgotten(constant("headspec/plots/curves.py")), {"figure_curves": 2}, ""),
-    ("records gone, other weights", forgotten(other_weights), FROM_TRAINING, ""),
+    ("records gone, a plot's module",
+     forgotten(constant("headspec/plots/curves.py")), {"figure_curves": 2}, ""),
+    ("records gone, other weights", forgotten(other_weights), FEATURES | FROM_TRAINING, ""),
     ("records gone, texts touched", forgotten(touch("texts/*", "texts/tone/*")), {}, ""),
     ("records gone, other texts", forgotten(other_words),
-     EVERYTHING | {"data": 1, "encode": 1, "train": 4, "importance": 4}, r"tone\+topic"),
+     EVERYTHING | {"data": 1, "encode": 1, "features": 1, "train": 4, "importance": 4}, r"tone\+topic"),
 ]  # fmt: skip
 
 
