@@ -1,6 +1,7 @@
 # The study, checked, and what the rules share. No rules here.
 
 import fcntl
+import functools
 import os
 import re
 import sys
@@ -16,11 +17,11 @@ from headspec import (
     devices,
     draws,
     grid,
+    planned,
     probe,
     readers,
     sources,
     submission,
-    tasks,
     validation,
 )
 from headspec.brain import experiment
@@ -44,7 +45,7 @@ def checked(config: dict) -> Study:
             for check in (
                 architectures.check,
                 grid.check,
-                lambda study: prepared.update(tasks.check(study)),
+                lambda study: prepared.update(planned.check(study)),
                 lambda study: draws.check(study, prepared),
                 probe.check,
                 experiment.check,
@@ -106,9 +107,14 @@ def settings(section: str, *keys: str) -> dict:
     return {key: values[key] for key in keys}
 
 
-def task_settings(wildcards) -> dict:
-    """What the config says of a task's training and validation data."""
-    return plain(STUDY.tasks[wildcards.task].model_dump(exclude={"metrics", "test"}))
+def task_settings(*without: str):
+    """Params function: what the config says of a task's data, but for the keys `without`."""
+
+    def of(wildcards) -> dict:
+        task = STUDY.tasks[wildcards.task]
+        return plain(task.model_dump(exclude={"metrics", "test", *without}))
+
+    return of
 
 
 def split_settings(wildcards) -> dict:
@@ -119,14 +125,41 @@ def split_settings(wildcards) -> dict:
     return values | {wildcards.kind: {wildcards.name: stored}}
 
 
-def source_files(wildcards) -> list:
-    """What a task's data are made of: its local files, or the task that its pairs come from."""
-    task = STUDY.tasks[wildcards.task]
-    if task.pairs_of:
-        return [
-            result("data", task.pairs_of, f"{split}.parquet") for split in ("train", "validation")
-        ]
-    return [os.path.relpath(path) for path in readers.files(task)]
+def source_files(split: str):
+    """Input function: local files of a task's source, or the split of the task that its pairs come from."""
+
+    def of(wildcards) -> list:
+        task = STUDY.tasks[wildcards.task]
+        if task.pairs_of:
+            return [result("data", task.pairs_of, f"{split}.parquet")]
+        return [os.path.relpath(path) for path in readers.files(task)]
+
+    return of
+
+
+@functools.cache
+def all_leaks() -> dict:
+    return planned.leaks(STUDY, planned.read(STUDY))
+
+
+def leaks(wildcards) -> dict:
+    """The tasks that are evaluated on examples which a task must not be trained on, and which these are."""
+    return all_leaks()[wildcards.task]
+
+
+def evaluated_elsewhere(wildcards) -> list:
+    """Input function: tables with those examples. What counts in them is in `leaks`, not their time."""
+    return [
+        ancient(result("data", task, f"{name}.parquet"))
+        for task in leaks(wildcards)
+        for name in ["validation", *(f"further/{name}" for name in STUDY.tasks[task].further)]
+    ]
+
+
+def split_base(wildcards) -> str:
+    """Input function: the table of a task that one more split is read after: for classes, or to compare."""
+    split = {"further": "validation", "test": "train"}[wildcards.kind]
+    return result("data", wildcards.task, f"{split}.parquet")
 
 
 def split_files(wildcards) -> list:

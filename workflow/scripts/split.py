@@ -5,21 +5,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
-from headspec import tables, tasks
+from headspec import splits, tables, tasks
 from headspec.progress import log, stage
 from headspec.sections import Task
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake.log[0], f"data {wildcards.task} {wildcards.name}"):
-    task, classes = Task(**params.task), tables.footer(snakemake.input.train)["classes"]
+    task, classes = Task(**params.task), tables.footer(snakemake.input.data)["classes"]
     if wildcards.kind == "further":
         frame, counts = tasks.further(wildcards.task, task, wildcards.name, params.seed, classes)
     else:
-        train = tables.read(snakemake.input.train)
-        frame, counts = tasks.unlabelled(wildcards.task, task, wildcards.name, train)
+        train = tables.read(snakemake.input.data)
+        frame, counts = splits.unlabelled(wildcards.task, task, wildcards.name, train)
     footer = tables.provenance(
         params.study, [params.task, params.seed, params.version],
-        classes=classes, counts=counts, source_version=params.version,
+        task=wildcards.task, classes=classes, counts=counts, source_version=params.version,
     )  # fmt: skip
     table = "data" if wildcards.kind == "further" else "unlabelled"
     tables.write(snakemake.output[0], table, frame, footer)
