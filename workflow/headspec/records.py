@@ -66,7 +66,7 @@ def source(study: str, name: str, task: Task, seed: int, folder: Path = FOLDER) 
 
 def _made_by(task: Task, seed: int) -> list[Any]:
     settings = plain(task.model_dump(exclude=LATER))
-    return [settings, seed, readers.version(task), sources.closure(Path(__file__))]
+    return [settings, seed, readers.version(task), sources.closure(sources.LIBRARY / "records.py")]
 
 
 def _digest(value: Any) -> str:
