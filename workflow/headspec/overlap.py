@@ -86,16 +86,15 @@ def _pairs(frame: pd.DataFrame) -> bool:
 
 
 def removed(
-    name: str, train: pd.DataFrame, others: Mapping[str, pd.DataFrame]
+    name: str, train: pd.DataFrame, seen: Mapping[str, np.ndarray]
 ) -> tuple[pd.DataFrame, dict[str, int]]:
     """A task's training examples without those that other tasks are evaluated on.
 
     Parameters
     ----------
     name : the task
-    train : its examples, with keys
-    others
-        Task that shares an encoder with it: the examples, with keys, on which that one is evaluated.
+    train : its examples, n rows
+    seen : task that shares an encoder with it: which examples it is evaluated on, (n,) of bool
 
     Returns
     -------
@@ -107,9 +106,8 @@ def removed(
     DataError
         More than `MOST` of the examples would go.
     """
-    found = {other: occurs(train, evaluated) for other, evaluated in others.items()}
-    counts = {other: int(seen.sum()) for other, seen in found.items() if seen.any()}
-    gone = np.logical_or.reduce([np.zeros(len(train), dtype=bool), *found.values()])
+    counts = {other: int(mask.sum()) for other, mask in seen.items() if mask.any()}
+    gone = np.logical_or.reduce([np.zeros(len(train), dtype=bool), *seen.values()])
     if gone.sum() > MOST * len(train):
         which = listing(f"'{other}' ({n})" for other, n in counts.items())
         raise DataError(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from headspec import overlap, records, tasks
 from headspec.errors import DataError
 from headspec.records import FOLDER
-from headspec.study import Study, plain
+from headspec.study import Study
 from headspec.tasks import PAIR_CLASSES, Prepared, Source
 
 
@@ -100,8 +98,9 @@ def _train(
         classes = PAIR_CLASSES
     else:
         return None
-    others = {other: found.evaluated[other] for other in mates(study)[name] if other in found.evaluated}
-    train, counts, leaks = tasks.train(name, task, split, study.data_seed, others)
+    known = [other for other in mates(study)[name] if other in found.evaluated]
+    seen = {other: overlap.occurs(split.rows, found.evaluated[other]) for other in known}
+    train, counts, leaks = tasks.train(name, task, split, study.data_seed, seen)
     return Prepared(train, held[0], {"train": counts, "validation": held[1]}, classes, leaks)
 
 
@@ -146,27 +145,20 @@ def mates(study: Study) -> dict[str, list[str]]:
     return {name: [t for t in study.tasks if t in others] for name, others in found.items()}
 
 
-def leaks(study: Study, found: Planned) -> dict[str, dict[str, Any]]:
-    """Task: other task on whose evaluation examples it would be trained: what decides which ones.
+def leaks(study: Study, found: Planned) -> dict[str, dict[str, list[int] | None]]:
+    """Task: other task on whose evaluation examples it would be trained: the keys of these rows, sorted.
 
-    That is a hash of them, or, where it cannot be known before the jobs, of all examples on which the other
-    is evaluated, or the settings of these. Tasks that are known to have none in common are left out, so a
-    change of one task reaches another only where it changes the other's examples.
+    None where only the jobs can know. Tasks that are known to have none in common are left out, so a
+    change of one task reaches another only where it changes what that one is trained on.
     """
-    return {
-        name: {other: why for other in others if (why := _leak(study, found, name, other))}
-        for name, others in mates(study).items()
+    pairs = {
+        name: {other: _leak(found, name, other) for other in others} for name, others in mates(study).items()
     }
+    return {name: {o: keys for o, keys in others.items() if keys != []} for name, others in pairs.items()}
 
 
-def _leak(study: Study, found: Planned, name: str, other: str) -> Any:
-    if other not in found.evaluated:
-        parent = study.tasks[other].pairs_of
-        family = [study.tasks[task] for task in (other, parent) if task]
-        return [plain(task.model_dump(exclude={"metrics", "test", "train_examples"})) for task in family]
-    keys = overlap.rows(found.evaluated[other])
-    if name in found.sources:
-        train = found.sources[name].train.rows
-        keys = overlap.rows(train[overlap.occurs(train, found.evaluated[other])])
-    keys.sort()
-    return hashlib.sha256(keys.tobytes()).hexdigest()[:16] if len(keys) else None
+def _leak(found: Planned, name: str, other: str) -> list[int] | None:
+    if name not in found.sources or other not in found.evaluated:
+        return None
+    train = found.sources[name].train.rows
+    return sorted({*overlap.rows(train[overlap.occurs(train, found.evaluated[other])]).tolist()})

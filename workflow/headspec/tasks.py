@@ -87,14 +87,8 @@ class Prepared:
     leaks: dict[str, int] = field(default_factory=dict)
 
 
-def prepare(
-    name: str,
-    task: Task,
-    seed: int,
-    parent: Prepared | None = None,
-    others: Mapping[str, pd.DataFrame] | None = None,
-) -> Prepared:
-    """The training and validation tables of a task.
+def prepare(name: str, task: Task, seed: int, parent: Prepared | None = None) -> Prepared:
+    """The training and validation tables of a task by itself.
 
     Parameters
     ----------
@@ -106,8 +100,6 @@ def prepare(
         The study's `data_seed`.
     parent
         The prepared task that `task.pairs_of` names.
-    others
-        As in `train`.
 
     Raises
     ------
@@ -120,9 +112,9 @@ def prepare(
     else:
         learnt = pairs(name, "train", parent.train, seed)
         held, classes = pairs(name, "validation", parent.validation, seed), PAIR_CLASSES
-    first, counts, leaks = train(name, task, learnt, seed, others or {})
+    first, counts, _ = train(name, task, learnt, seed, {})
     second, held_counts = validation(name, task, held, seed)
-    return Prepared(first, second, {"train": counts, "validation": held_counts}, classes, leaks)
+    return Prepared(first, second, {"train": counts, "validation": held_counts}, classes)
 
 
 def source(name: str, task: Task, seed: int) -> Source:
@@ -166,20 +158,20 @@ def pairs(name: str, split: str, parent: pd.DataFrame, seed: int) -> Split:
 
 
 def train(
-    name: str, task: Task, found: Split, seed: int, others: Mapping[str, pd.DataFrame]
+    name: str, task: Task, found: Split, seed: int, seen: Mapping[str, np.ndarray]
 ) -> tuple[pd.DataFrame, dict[str, int], dict[str, int]]:
     """A task's training table: without what other tasks are evaluated on, at most `train_examples`.
 
     Parameters
     ----------
-    others
-        Task whose encoder is trained on this one too: the rows, with keys, on which it is evaluated.
+    seen
+        Task that shares an encoder with it: which rows of `found` it is evaluated on, (n,) of bool.
 
     Returns
     -------
     frame, counts, leaks : as in `Prepared`
     """
-    rows, leaks = overlap.removed(name, found.rows, others)
+    rows, leaks = overlap.removed(name, found.rows, seen)
     counts = found.counts | ({"in_other_tasks": len(found.rows) - len(rows)} if leaks else {})
     frame = _limited(name, task, "train", rows, task.train_examples, seed)
     return frame, counts | {"examples": len(frame)}, leaks

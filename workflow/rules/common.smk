@@ -121,7 +121,7 @@ def split_settings(wildcards) -> dict:
     """What the config says of a task's data and one more split."""
     task = STUDY.tasks[wildcards.task]
     stored = getattr(task, wildcards.kind)[wildcards.name]
-    values = plain(task.model_dump(exclude={"metrics", "further", "test"}))
+    values = plain(task.model_dump(exclude={"metrics", "further", "test", "train_examples"}))
     return values | {wildcards.kind: {wildcards.name: stored}}
 
 
@@ -143,15 +143,16 @@ def all_leaks() -> dict:
 
 
 def leaks(wildcards) -> dict:
-    """The tasks that are evaluated on examples which a task must not be trained on, and which these are."""
-    return all_leaks()[wildcards.task]
+    """The other tasks that are evaluated on examples of a task's source, and the keys of these."""
+    return {o: keys for o, keys in all_leaks()[wildcards.task].items() if keys is not None}
 
 
 def evaluated_elsewhere(wildcards) -> list:
-    """Input function: tables with those examples. What counts in them is in `leaks`, not their time."""
+    """Input function: what other tasks are evaluated on, where only the job can compare it."""
     return [
-        ancient(result("data", task, f"{name}.parquet"))
-        for task in leaks(wildcards)
+        result("data", task, f"{name}.parquet")
+        for task, keys in all_leaks()[wildcards.task].items()
+        if keys is None
         for name in ["validation", *(f"further/{name}" for name in STUDY.tasks[task].further)]
     ]
 

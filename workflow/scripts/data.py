@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
+import numpy as np
 import pandas as pd
 
 from headspec import overlap, tables, tasks
@@ -20,12 +21,14 @@ with stage(snakemake.log[0], f"data {name}"):
     else:
         source = tasks.source(name, task, params.seed)
         split, classes = source.train, source.classes
-    others: dict[str, list[pd.DataFrame]] = {}
+    rows = overlap.rows(split.rows)
+    seen = {other: np.isin(rows, np.array(keys, np.uint64)) for other, keys in params.leaks.items()}
+    evaluated: dict[str, list[pd.DataFrame]] = {}
     for path in snakemake.input.others:
-        evaluated = overlap.keyed(tables.read(path), params.seed)
-        others.setdefault(tables.footer(path)["task"], []).append(evaluated)
-    merged = {other: pd.concat(frames) for other, frames in others.items()}
-    frame, counts, leaks = tasks.train(name, task, split, params.seed, merged)
+        table = overlap.keyed(tables.read(path), params.seed)
+        evaluated.setdefault(tables.footer(path)["task"], []).append(table)
+    seen |= {other: overlap.occurs(split.rows, pd.concat(parts)) for other, parts in evaluated.items()}
+    frame, counts, leaks = tasks.train(name, task, split, params.seed, seen)
     footer = tables.provenance(
         params.study, [params.task, params.seed, params.version, params.leaks],
         task=name, classes=classes, counts=counts, leaks=leaks, source_version=params.version,
