@@ -6,8 +6,9 @@ import json
 
 import pandas as pd
 import pytest
+from tokenizers import processors
 
-from headspec.encoding import encode, tokenizer
+from headspec.encoding import delimit, encode, tokenizer
 from headspec.errors import EncoderError
 from headspec.sections import Model
 from studies import WORDS, local_model
@@ -38,6 +39,18 @@ def test_pairs_have_two_types():
     frame, _ = encode(words(), table(("the boat", "tree", "x")), 16, ["x", "y"])
     assert frame["input_ids"][0] == [CLS, *ids("the boat"), SEP, *ids("tree"), SEP]
     assert frame["token_type_ids"][0] == [0, 0, 0, 0, 1, 1]
+
+
+def test_an_empty_text_has_the_tokens_around_it_or_is_refused():
+    rows = table(("", None, "x"), ("the boat", None, "y"))
+    frame, _ = encode(words(), rows, 16, ["x", "y"])
+    assert frame["input_ids"][0] == [CLS, SEP]
+    bare = words()
+    bare.backend_tokenizer.post_processor = processors.Sequence([])
+    with pytest.raises(EncoderError, match="1 texts, the first that of example 0, have no token"):
+        encode(bare, rows, 16, ["x", "y"])
+    delimit(bare)
+    assert encode(bare, rows, 16, ["x", "y"])[0]["input_ids"][0] == [SEP]
 
 
 def test_scores():

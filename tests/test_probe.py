@@ -24,6 +24,11 @@ def test_every_task_has_as_many_sentences():
     assert own.startswith("left").any() and own.startswith("right").any()
 
 
+def test_an_empty_text_is_no_sentence():
+    frame, counts = from_tasks({"a": pd.concat([single("a", 12), single("", 1).assign(text_a=" ")])}, 30, 0)
+    assert counts["a"] == 12 and frame["text"].str.strip().ne("").all()
+
+
 def test_a_sentence_of_several_tasks_comes_once():
     shared = single("a", 20)
     frame, counts = from_tasks({"a": shared, "b": shared}, 30, 0)

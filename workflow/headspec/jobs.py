@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headspec.planned import mates, readable
 from headspec.runs import Run
 from headspec.speed import PASSES
 from headspec.study import Study
@@ -13,11 +14,10 @@ def jobs(study: Study) -> dict[str, int]:
     """Number of jobs in each stage of a study of which nothing is done yet."""
     runs = study.runs
     used = {task for run in runs for task in run.tasks}
-    parents = {study.tasks[task].pairs_of for task in used} - {None}
     fixed = frozen_features(runs)
     drawn = {(run.model, run.mixture, run.method) for run in runs if run.method != "single"}
     found = {
-        "data": len(used | parents),
+        **_jobs_of_data(study, used, set()),
         "encode": len(study.models) * len(used),
         **({"features": len(fixed)} if fixed else {}),
         **{stage: len(of_stage(runs, stage)) for stage in PASSES},
@@ -39,17 +39,14 @@ def _with_iat(study: Study, found: dict[str, int]) -> dict[str, int]:
     branches = {(variant.base, variant.delta) for variant in study.variants if variant.heads}
     retrained = {variant.method for variant in study.variants if variant.heads}
     plain = [r for r in study.iat_runs if r.method not in retrained and r.path not in trained]
-    further = sum(len(study.tasks[t].further) for t in {t for r in study.iat_runs for t in r.tasks})
+    evaluated = {task for run in study.iat_runs for task in run.tasks}
     encoders = len(study.transfer_runs) * len(transfer.tasks)
     used = {task for run in study.runs for task in run.tasks}
     learnt = {*transfer.tasks} | {t for r in plain for t in r.tasks}
-    read, known = ({study.tasks[t].pairs_of for t in tasks} - {None} | tasks for tasks in (learnt, used))
     swept = len({(v.alpha, v.delta) for v in study.variants if v.heads == "top"}) > 1
     more = {
-        "data": len(read - known),
         "encode": models * len(learnt - used),
-        "split": further,
-        "encode_split": models * further,
+        "encode_split": models * sum(len(study.tasks[task].further) for task in evaluated),
         "train": len(plain),
         "branch": groups * len(branches),
         "retrain": groups * len(retrained),
@@ -62,7 +59,28 @@ def _with_iat(study: Study, found: dict[str, int]) -> dict[str, int]:
         "transfer_scores": bool(encoders),
         "figures": models * (mixtures * (2 + swept) + len(transfer.tasks)),
     }
+    found |= _jobs_of_data(study, used | learnt, evaluated)
     return found | {rule: found.get(rule, 0) + n for rule, n in more.items() if n}
+
+
+def _jobs_of_data(study: Study, learnt: set[str], evaluated: set[str]) -> dict[str, int]:
+    """Jobs that read texts: of tasks that are `learnt`, and further splits of those `evaluated` on them.
+
+    What a task is evaluated on is also read where it is to be taken out of others' training texts; of texts
+    that are here it is assumed that nothing has to be.
+    """
+
+    def with_parents(tasks: set[str]) -> set[str]:
+        return tasks | {parent for t in tasks if (parent := study.tasks[t].pairs_of)}
+
+    read, others = with_parents(learnt), mates(study)
+    unknown = {o for t in read for o in others[t] if not (readable(study, t) and readable(study, o))}
+    found = {
+        "validation": len(read | with_parents(unknown)),
+        "data": len(read),
+        "split": sum(len(study.tasks[task].further) for task in evaluated | unknown),
+    }
+    return {rule: n for rule, n in found.items() if n}
 
 
 def _jobs_of_similarity(study: Study, figures: int) -> dict[str, int]:

@@ -21,7 +21,7 @@ def pair(parent: pd.DataFrame, rng: np.random.Generator, key: str = "pairs_of") 
     Parameters
     ----------
     parent
-        Columns text_a and label, n rows.
+        Columns text_a, or its key_a (see `headspec.overlap`), or both, and label; n rows.
     rng
         Source of randomness.
     key
@@ -30,8 +30,9 @@ def pair(parent: pd.DataFrame, rng: np.random.Generator, key: str = "pairs_of") 
     Returns
     -------
     DataFrame
-        n rows in random order; columns text_a, text_b, label ('same' or 'different'). No two pairs
-        hold the same two items, unless classes are so small or uneven that it cannot be avoided.
+        n rows in random order; columns text_a and text_b, or their keys, and label ('same' or
+        'different'). No two pairs hold the same two items, unless classes are so small or uneven that
+        it cannot be avoided.
 
     Raises
     ------
@@ -60,9 +61,13 @@ def pair(parent: pd.DataFrame, rng: np.random.Generator, key: str = "pairs_of") 
     first = np.flatnonzero(across)
     partner[first] = _across_classes(first, partner[first], codes, rng)
     order = rng.permutation(n)
-    texts = parent["text_a"].to_numpy()
-    labels = np.where(codes[order] == codes[partner[order]], "same", "different")
-    return pd.DataFrame({"text_a": texts[order], "text_b": texts[partner[order]], "label": labels})
+    made: dict[str, np.ndarray] = {}
+    for column in {"text_a": "text_b", "key_a": "key_b"}.items():
+        if column[0] in parent:
+            values = parent[column[0]].to_numpy()
+            made |= dict(zip(column, (values[order], values[partner[order]]), strict=True))
+    made["label"] = np.where(codes[order] == codes[partner[order]], "same", "different")
+    return pd.DataFrame(made)
 
 
 def n_different(sizes: np.ndarray) -> int | None:

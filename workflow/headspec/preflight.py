@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from headspec import architectures, draws, grid, probe, tasks
+from headspec import architectures, draws, grid, planned, probe
 from headspec.brain import experiment
 from headspec.errors import HeadspecError, MissingError
 from headspec.study import Study
@@ -33,7 +33,7 @@ def problems(study: Study) -> list[HeadspecError]:
     for check in (
         architectures.check,
         grid.check,
-        lambda study: prepared.update(tasks.check(study)),
+        lambda study: prepared.update(planned.check(study)),
         lambda study: draws.check(study, prepared),
         probe.check,
         experiment.check,

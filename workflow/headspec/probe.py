@@ -64,8 +64,8 @@ def from_tasks(
 ) -> tuple[pd.DataFrame, dict[str, int]]:
     """Sentences of the tasks' validation texts, as many of each task, `sentences` in all at most.
 
-    Both texts of a pair count, each as a sentence of its own. A sentence is taken once, also where
-    several tasks have it (a pair task has those of the task that its pairs come from).
+    Both texts of a pair count, each as a sentence of its own; empty ones do not. A sentence is taken once,
+    also where several tasks have it (a pair task has those of the task that its pairs come from).
 
     Parameters
     ----------
@@ -79,6 +79,7 @@ def from_tasks(
     pools: dict[str, list[str]] = {}
     for task, frame in validation.items():
         texts = pd.concat([frame["text_a"], frame["text_b"].dropna()]).drop_duplicates()
+        texts = texts[texts.str.strip() != ""]
         order = np.random.default_rng(derive(seed, "probe", task)).permutation(len(texts))
         pools[task] = texts.iloc[order].tolist()
     taken: dict[str, str] = {}  # sentence: task

@@ -35,6 +35,16 @@ INDEX = "idx"  # column that numbers the rows of an unlabelled split, as the hub
 BLOCK = 1 << 24  # bytes that pyarrow parses at a time; no row may be longer
 
 
+def identity(source: str) -> str:
+    """What a source is, however it is written: the place of local data, or the hub data set."""
+    if source.startswith("hub:"):
+        return source.partition("@")[0].lower()
+    try:
+        return str(locate(source, "source").resolve())
+    except DataError:
+        return source
+
+
 def splits(task: Task, key: str) -> list[str]:
     """Names of the splits that the task's source has; a single table is its training split."""
     if _is_hub(task):
@@ -103,7 +113,12 @@ def files(task: Task, *more: str) -> list[Path]:
     """The local files of the task's labelled splits, and of `more`; none for packages, the hub and pairs."""
     if task.source is None or task.source.startswith(("package:", "hub:")):
         return []
-    path = locate(task.source, "source")
+    return local_files(task, *more)
+
+
+def local_files(task: Task, *more: str) -> list[Path]:
+    """The same of a task whose source is local or a package, which is installed somewhere."""
+    path = locate(str(task.source), "source")
     if path.is_file():
         return [path]
     names = [task.train_split, task.validation_split, *task.further.values(), *more]

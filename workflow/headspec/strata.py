@@ -1,4 +1,4 @@
-"""Random orders of examples that keep the shares of classes."""
+"""Orders of examples that keep the shares of classes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import pandas as pd
 
 
 def stratified_order(labels: pd.Series, rng: np.random.Generator) -> np.ndarray:
-    """Positions 0..n-1 in a random order whose every beginning has the classes in their shares.
+    """Positions 0..n-1 in a random order whose every beginning has the classes in their shares."""
+    return interleaved(labels, rng.permutation(len(labels)))
 
-    The i-th of a class's n_k items, in random order, comes at (i + 1/2) / n_k of the whole, so the
+
+def interleaved(labels: pd.Series, order: np.ndarray) -> np.ndarray:
+    """Positions in `order`, but so that every beginning has the classes in their shares.
+
+    The i-th of a class's n_k items, in that order, comes at (i + 1/2) / n_k of the whole, so the
     first m items hold m * n_k / n of class k up to rounding, and of a rare class none too early.
     """
-    shuffled = rng.permutation(len(labels))
-    by_class = labels.iloc[shuffled].reset_index(drop=True)
+    by_class = labels.iloc[order].reset_index(drop=True)
     groups = by_class.groupby(by_class)
     place = (groups.cumcount() + 0.5) / groups.transform("size")
-    return shuffled[np.argsort(place.to_numpy(), kind="stable")]
+    return order[np.argsort(place.to_numpy(), kind="stable")]

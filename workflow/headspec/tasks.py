@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from headspec import columns, readers
-from headspec.errors import DataError, listing, nearest
+from headspec import columns, overlap, splits
+from headspec.errors import DataError
 from headspec.pairs import pair
 from headspec.seeds import derive
-from headspec.strata import stratified_order
+from headspec.strata import interleaved, stratified_order
 from headspec.tables import INT, TEXT, Schema
 
 if TYPE_CHECKING:
     from headspec.sections import Task
-    from headspec.study import Study
 
 # label: class name, or the score of a regression task as text
 DATA = Schema({"example": INT, "text_a": TEXT, "text_b": TEXT, "label": TEXT}, keys=1)
@@ -26,8 +25,41 @@ DATA = Schema({"example": INT, "text_a": TEXT, "text_b": TEXT, "label": TEXT}, k
 UNLABELLED = Schema({"example": INT, "index": INT, "text_a": TEXT, "text_b": TEXT}, keys=1)
 
 HELD_OUT = 0.1  # fraction of a source without a validation split that becomes one
-DEFAULT_SPLIT = "validation"  # as `headspec.sections` has it; a source may be without
-TEXTS = ["text_a", "text_b"]
+PAIR_CLASSES = ["different", "same"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows of a split and what became of others on the way, as in `Prepared.counts`.
+
+    Columns text_a, text_b (null for single texts), label (class name, or the score as text), key_a and
+    key_b (see `headspec.overlap`). Nothing here looks at texts, so they may be left out.
+    """
+
+    rows: pd.DataFrame
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a task's source holds, before any limit on examples.
+
+    Attributes
+    ----------
+    train
+        Distinct rows that are in no validation or further split of the task.
+    validation
+        Every row of the source's validation split, else what is held out of train.
+    further
+        Name in `task.further`: every row of that split.
+    classes
+        Class names in order of their index; none for regression.
+    """
+
+    train: Split
+    validation: Split
+    further: dict[str, Split]
+    classes: list[str] | None
 
 
 @dataclass(frozen=True)
@@ -37,10 +69,10 @@ class Prepared:
     Attributes
     ----------
     train, validation
-        Columns example (0, 1, ... in an order without information), text_a, text_b (null for single
-        texts), label (class name, or the score as text).
+        Columns example (0, 1, ... in an order without information), and those of `Split.rows`.
     counts
-        Split: what was dropped and what is left.
+        Split: what was dropped and what is left. A validation split of the source stays as it is, and
+        what would be dropped elsewhere is only counted there.
 
         - rows: read and kept by the filter; 0 for a validation split that is held out
         - empty: dropped, without text
@@ -49,53 +81,23 @@ class Prepared:
         - in_validation: dropped from train, same texts as a validation row
         - in_further: dropped from train, same texts as a row of a further split
         - held_out: moved from train to validation
+        - in_other_tasks: dropped from train, texts on which other tasks are evaluated
         - examples: rows of the table
     classes
-        Class names in order of their index; none for regression.
+        As in `Source`.
+    leaks
+        Other task: training examples that went because it is evaluated on them.
     """
 
     train: pd.DataFrame
     validation: pd.DataFrame
     counts: dict[str, dict[str, int]]
     classes: list[str] | None
-
-
-def check(study: Study) -> dict[str, Prepared]:
-    """Prepare every task that needs no network, so that no job starts on data that will not do.
-
-    Returns
-    -------
-    prepared : name: the task, of those
-
-    Raises
-    ------
-    DataError
-        With one line for every problem found.
-    """
-    problems: list[DataError] = []
-    prepared: dict[str, Prepared] = {}
-    for name, task in sorted(study.tasks.items(), key=lambda item: item[1].pairs_of is not None):
-        try:
-            if task.pairs_of in prepared:
-                prepared[name] = prepare(name, task, study.data_seed, prepared[task.pairs_of])
-            elif task.source is not None and not task.source.startswith("hub:"):
-                prepared[name] = prepare(name, task, study.data_seed)
-                for file in task.test:
-                    unlabelled(name, task, file, prepared[name].train)
-        except DataError as error:
-            problems.append(error)
-    if problems:
-        raise DataError.of(problems)
-    return prepared
+    leaks: dict[str, int] = field(default_factory=dict)
 
 
 def prepare(name: str, task: Task, seed: int, parent: Prepared | None = None) -> Prepared:
-    """The training and validation tables of a task.
-
-    Exact duplicates are removed within each split, and training rows that also occur in validation
-    or in a further split from train. Where the source has no validation split, a stratified part of
-    train is held out. Pairs (`pairs_of`) are made within each of the parent's splits, so no text is
-    in both.
+    """The training and validation tables of a task by itself.
 
     Parameters
     ----------
@@ -113,92 +115,108 @@ def prepare(name: str, task: Task, seed: int, parent: Prepared | None = None) ->
     DataError
         If the data is missing, unreadable, or not what the config says.
     """
-
-    def rng(purpose: str) -> np.random.Generator:
-        return np.random.default_rng(derive(seed, purpose, name))
-
-    limits = {"train": task.train_examples, "validation": task.validation_examples}
-    classes: list[str] | None
     if parent is None:
-        splits, counts, classes = _from_source(name, task, rng)
+        found = source(name, task, seed)
+        learnt, held, classes = found.train, found.validation, found.classes
     else:
-        splits = {s: pair(getattr(parent, s), rng(f"{s} pairs"), f"tasks.{name}.pairs_of") for s in limits}
-        counts = {split: {"rows": len(frame)} for split, frame in splits.items()}
-        classes = ["different", "same"]
-    for split, limit in limits.items():
-        order = stratified_order(_strata(task, splits[split]), rng(f"{split} subset"))[:limit]
-        order = rng(f"{split} order").permutation(order)
-        splits[split] = splits[split].iloc[order].reset_index(drop=True)
-        splits[split].insert(0, "example", np.arange(len(order), dtype=np.int32))
-        counts[split]["examples"] = len(order)
-        what = f"the {split} split, once prepared,"
-        columns.check_varied(splits[split]["label"], task, f"tasks.{name}", what)
-    return Prepared(splits["train"], splits["validation"], counts, classes)
+        learnt = pairs(name, "train", parent.train, seed)
+        held, classes = pairs(name, "validation", parent.validation, seed), PAIR_CLASSES
+    first, counts, _ = train(name, task, learnt, seed, {})
+    second, held_counts = validation(name, task, held, seed)
+    return Prepared(first, second, {"train": counts, "validation": held_counts}, classes)
 
 
-def _from_source(
-    name: str, task: Task, rng: Callable[[str], np.random.Generator]
-) -> tuple[dict[str, pd.DataFrame], dict[str, dict[str, int]], list[str] | None]:
-    """Splits without duplicates and overlap, what was dropped, and the classes."""
-    splits, counts = rows(name, task), {}
-    classes = columns.classes(task, splits["train"]["label"])
-    for split in splits:
-        splits[split], counts[split] = _clean(splits[split])
+def source(name: str, task: Task, seed: int) -> Source:
+    """Read a task's source and part it.
+
+    Training rows are distinct, and none has the texts of a validation or further row. Where the source
+    has no validation split, a stratified part of train is held out; which one only `seed` and the texts
+    decide, so that tasks with the same texts hold out the same, whatever their labels and filters.
+    """
+    read = {split: overlap.keyed(frame, seed) for split, frame in splits.rows(name, task).items()}
+    classes = columns.classes(task, read["train"]["label"])
+    train, counts = _distinct(read["train"])
+    further = {}
     for other in task.further:
-        seen = _normal(splits["train"]).isin(_normal(_further(name, task, other, classes)))
-        splits["train"] = splits["train"][~seen]
-        counts["train"]["in_further"] = counts["train"].get("in_further", 0) + int(seen.sum())
-    train = splits["train"]
-    if "validation" in splits:
-        seen = _normal(train).isin(_normal(splits["validation"]))
-        splits["train"] = train[~seen]
-        counts["train"]["in_validation"] = int(seen.sum())
+        frame = overlap.keyed(splits.further(name, task, other, classes), seed)
+        further[other] = Split(frame, _distinct(frame)[1])
+        seen = splits.normal(train).isin(splits.normal(frame))
+        train = train[~seen]
+        counts["in_further"] = counts.get("in_further", 0) + int(seen.sum())
+    if "validation" in read:
+        validation = Split(read["validation"], _distinct(read["validation"])[1])
+        seen = splits.normal(train).isin(splits.normal(validation.rows))
+        train = train[~seen]
+        counts["in_validation"] = int(seen.sum())
     else:
-        held_out = _held_out(name, task, len(train))
-        order = stratified_order(_strata(task, train), rng("validation split"))
-        splits["validation"], splits["train"] = train.iloc[order[:held_out]], train.iloc[order[held_out:]]
-        counts["train"]["held_out"] = held_out
-        counts["validation"] = {"rows": 0, "held_out": held_out}
-    return splits, counts, classes
+        n = _held_out(name, task, len(train))
+        order = interleaved(_strata(task, train), overlap.order(train))
+        validation = Split(train.iloc[order[:n]], {"rows": 0, "held_out": n})
+        train = train.iloc[np.sort(order[n:])]
+        counts["held_out"] = n
+    return Source(Split(train, counts), validation, further, classes)
 
 
-def rows(name: str, task: Task) -> dict[str, pd.DataFrame]:
-    """The labelled rows of a task's source, filtered and checked.
+def pairs(name: str, split: str, parent: pd.DataFrame, seed: int) -> Split:
+    """Pairs of the texts of a split (`pairs_of`); of those of validation, which may repeat, each once."""
+    frame = overlap.keyed(parent, seed)
+    if split == "validation":
+        frame = overlap.distinct(frame)
+    made = pair(frame, _rng(seed, f"{split} pairs", name), f"tasks.{name}.pairs_of")
+    return Split(made, {"rows": len(parent)})
+
+
+def train(
+    name: str, task: Task, found: Split, seed: int, seen: Mapping[str, np.ndarray]
+) -> tuple[pd.DataFrame, dict[str, int], dict[str, int]]:
+    """A task's training table: without what other tasks are evaluated on, at most `train_examples`.
+
+    Parameters
+    ----------
+    seen
+        Task that shares an encoder with it: which rows of `found` it is evaluated on, (n,) of bool.
 
     Returns
     -------
-    dict
-        ``train``, and ``validation`` if the source has that split: columns text_a, text_b (null for
-        single texts; missing texts are empty), label (class name, or the score as text). The index
-        is the row's position in the source.
-
-    Raises
-    ------
-    DataError
-        Naming the config key and, where one is to blame, the row (counted from 1, without header).
+    frame, counts, leaks : as in `Prepared`
     """
-    key = f"tasks.{name}"
-    known = readers.splits(task, key)
-    if task.train_split not in known:
-        raise DataError(_no_split(f"{key}.train_split", task.train_split, known))
-    names = {"train": task.train_split}
-    if task.validation_split in known and task.validation_split != task.train_split:
-        names["validation"] = str(task.validation_split)
-    elif task.validation_split not in (None, DEFAULT_SPLIT):
-        raise DataError(_no_split(f"{key}.validation_split", task.validation_split, known))
-    found = {split: _rows(task, key, stored) for split, stored in names.items()}
-    classes = columns.classes(task, found["train"]["label"])
-    if classes and "validation" in found:
-        where = readers.name_of(task, names["validation"])
-        what = "the classes of the training split"
-        columns.check_known(found["validation"]["label"], classes, f"{key}.label", where, what)
-    return found
+    rows, leaks = overlap.removed(name, found.rows, seen)
+    counts = found.counts | ({"in_other_tasks": len(found.rows) - len(rows)} if leaks else {})
+    frame = _limited(name, task, "train", rows, task.train_examples, seed)
+    return frame, counts | {"examples": len(frame)}, leaks
+
+
+def validation(name: str, task: Task, found: Split, seed: int) -> tuple[pd.DataFrame, dict[str, int]]:
+    """A task's validation table, at most `validation_examples`, and counts as in `Prepared`."""
+    frame = _limited(name, task, "validation", found.rows, task.validation_examples, seed)
+    return frame, found.counts | {"examples": len(frame)}
+
+
+def _limited(
+    name: str, task: Task, split: str, rows: pd.DataFrame, limit: int | None, seed: int
+) -> pd.DataFrame:
+    """At most `limit` rows of a split, in the shares of the classes, numbered in a random order."""
+    order = stratified_order(_strata(task, rows), _rng(seed, f"{split} subset", name))[:limit]
+    return _numbered(
+        name, task, rows, _rng(seed, f"{split} order", name).permutation(order), f"{split} split"
+    )
+
+
+def _numbered(name: str, task: Task, rows: pd.DataFrame, order: np.ndarray, what: str) -> pd.DataFrame:
+    frame = rows.iloc[order].reset_index(drop=True)
+    frame.insert(0, "example", np.arange(len(order), dtype=np.int32))
+    columns.check_varied(frame["label"], task, f"tasks.{name}", f"the {what}, once prepared,")
+    return frame
+
+
+def _rng(seed: int, *purpose: str) -> np.random.Generator:
+    return np.random.default_rng(derive(seed, *purpose))
 
 
 def further(
     name: str, task: Task, other: str, seed: int, classes: list[str] | None
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """One of a task's further splits, cleaned and put into an order as its validation split is.
+    """One of a task's further splits, as it is, in an order as its validation split has.
 
     Parameters
     ----------
@@ -209,102 +227,23 @@ def further(
     -------
     frame, counts : as in `Prepared`
     """
-    frame, counts = _clean(_further(name, task, other, classes))
-    rng = np.random.default_rng(derive(seed, "further", name, other))
-    order = rng.permutation(stratified_order(_strata(task, frame), rng)[: task.validation_examples])
-    frame = frame.iloc[order].reset_index(drop=True)
-    frame.insert(0, "example", np.arange(len(order), dtype=np.int32))
-    columns.check_varied(frame["label"], task, f"tasks.{name}", f"the further split {other}, once prepared,")
-    return frame, counts | {"examples": len(frame)}
+    rows = overlap.keyed(splits.further(name, task, other, classes), seed)
+    frame = further_examples(name, task, other, rows, seed)
+    return frame, _distinct(rows)[1] | {"examples": len(frame)}
 
 
-def _further(name: str, task: Task, other: str, classes: list[str] | None) -> pd.DataFrame:
-    """The rows of a further split as `rows` gives them."""
-    key = f"tasks.{name}"
-    own, stored = _split(key, f"further.{other}", task, task.further[other])
-    found = _rows(own, key, stored)
-    if classes:
-        what = "the classes of the training split"
-        columns.check_known(found["label"], classes, f"{key}.label", readers.name_of(own, stored), what)
-    return found
+def further_examples(name: str, task: Task, other: str, rows: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """At most `validation_examples` of the rows of a further split, as `further` takes them."""
+    rng = _rng(seed, "further", name, other)
+    order = rng.permutation(stratified_order(_strata(task, rows), rng)[: task.validation_examples])
+    return _numbered(name, task, rows, order, f"further split {other}")
 
 
-def unlabelled(name: str, task: Task, file: str, train: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
-    """The texts of a split whose predictions are written to `file`: every row, in the source's order.
-
-    Labels are not read: the hub has -1 in their place. Training rows with the same texts stay in
-    train, whose make-up would else depend on the test set; they are counted.
-
-    Returns
-    -------
-    frame : columns example (0, 1, ...), index (the source's column idx, else as example), text_a,
-        text_b (null for single texts; missing texts are empty)
-    counts : rows, and in_train, those with the texts of a row of `train`
-
-    Raises
-    ------
-    DataError
-        No such split, texts that are none, or an idx that does not number the rows.
-    """
-    key = f"tasks.{name}"
-    own, stored = _split(key, f"test.{file}", task, task.test[file])
-    where = readers.name_of(own, stored)
-    read = readers.read(own, key, stored, labelled=False).reset_index(drop=True)
-    text_a = columns.texts(read, task.text_a, f"{key}.text_a", where)
-    text_b = None if task.text_b is None else columns.texts(read, task.text_b, f"{key}.text_b", where)
-    example = np.arange(len(read), dtype=np.int32)
-    index = pd.Series(example)
-    if readers.INDEX in read:
-        index = pd.to_numeric(read[readers.INDEX], errors="coerce")
-        wrong = index.isna() | (index % 1 != 0) | index.duplicated()
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise DataError(
-                f"{key}.test.{file}: row {row + 1} of {where} has '{read[readers.INDEX][row]}' in the column "
-                f"{readers.INDEX}; expected whole numbers, each once."
-            )
-    frame = pd.DataFrame(
-        {"example": example, "index": index.astype(np.int32), "text_a": text_a, "text_b": text_b}
-    )
-    return frame, {"rows": len(frame), "in_train": int(_normal(frame).isin(_normal(train)).sum())}
-
-
-def _split(key: str, setting: str, task: Task, wanted: str) -> tuple[Task, str]:
-    """Task and split that `wanted`, the value of a setting, names; the source has it."""
-    own, stored = readers.of_subset(task, wanted)
-    known = readers.splits(own, key)
-    if stored not in known:
-        raise DataError(_no_split(f"{key}.{setting}", wanted, known))
-    return own, stored
-
-
-def _rows(task: Task, key: str, stored: str) -> pd.DataFrame:
-    where = readers.name_of(task, stored)
-    frame = columns.filtered(readers.read(task, key, stored), task, key, where)
-    text_a = columns.texts(frame, task.text_a, f"{key}.text_a", where)
-    text_b = None if task.text_b is None else columns.texts(frame, task.text_b, f"{key}.text_b", where)
-    labels = columns.scores if task.type == "regression" else columns.class_names
-    label = labels(frame[task.label], task, key, where)
-    columns.check_varied(label, task, key, where)
-    return pd.DataFrame({"text_a": text_a, "text_b": text_b, "label": label})
-
-
-def _no_split(key: str, split: object, known: list[str]) -> str:
-    return f"{key}: no split '{split}' in the source; it has {listing(known)}.{nearest(split, known)}"
-
-
-def _normal(frame: pd.DataFrame) -> pd.Series:
-    """The texts of each row as one string, with white space normalised."""
-    texts = frame[TEXTS].dropna(axis="columns", how="all")
-    joined = ["\t".join(" ".join(text.split()) for text in row) for row in texts.itertuples(index=False)]
-    return pd.Series(joined, index=frame.index, dtype="str")
-
-
-def _clean(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
-    """`frame` without empty texts and repeated rows, and how many there were."""
+def _distinct(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
+    """`frame` without empty texts and repeated rows, and how many there are."""
     empty = (frame["text_a"].str.strip() == "") | (frame["text_b"].str.strip() == "")
     full = frame[~empty]
-    normal = _normal(full)
+    normal = splits.normal(full)
     duplicate = normal.duplicated()
     first_label = full["label"].groupby(normal).transform("first")
     counts = {

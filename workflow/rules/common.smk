@@ -1,6 +1,7 @@
 # The study, checked, and what the rules share. No rules here.
 
 import fcntl
+import functools
 import os
 import re
 import sys
@@ -12,7 +13,17 @@ from snakemake.logging import logger
 LIBRARY = Path(workflow.current_basedir).parent
 sys.path.insert(0, str(LIBRARY))
 
-from headspec import devices, preflight, readers, records, sources, submission, validation, versions
+from headspec import (
+    devices,
+    planned,
+    preflight,
+    readers,
+    records,
+    sources,
+    submission,
+    validation,
+    versions,
+)
 from headspec.errors import HeadspecError
 from headspec.locate import locate
 from headspec.sections import MEASURED_BY
@@ -103,27 +114,60 @@ def settings(section: str, *keys: str) -> dict:
     return {key: values[key] for key in keys}
 
 
-def task_settings(wildcards) -> dict:
-    """What the config says of a task's training and validation data."""
-    return plain(STUDY.tasks[wildcards.task].model_dump(exclude={"metrics", "test"}))
+def task_settings(*without: str):
+    """Params function: what the config says of a task's data, but for the keys `without`."""
+
+    def of(wildcards) -> dict:
+        task = STUDY.tasks[wildcards.task]
+        return plain(task.model_dump(exclude={"metrics", "test", *without}))
+
+    return of
 
 
 def split_settings(wildcards) -> dict:
     """What the config says of a task's data and one more split."""
     task = STUDY.tasks[wildcards.task]
     stored = getattr(task, wildcards.kind)[wildcards.name]
-    values = plain(task.model_dump(exclude={"metrics", "further", "test"}))
+    values = plain(task.model_dump(exclude={"metrics", "further", "test", "train_examples"}))
     return values | {wildcards.kind: {wildcards.name: stored}}
 
 
-def source_files(wildcards) -> list:
-    """What a task's data are made of: its local files, or the task that its pairs come from."""
-    task = STUDY.tasks[wildcards.task]
-    if task.pairs_of:
-        return [
-            result("data", task.pairs_of, f"{split}.parquet") for split in ("train", "validation")
-        ]
-    return [os.path.relpath(path) for path in readers.files(task)]
+def source_files(split: str):
+    """Input function: local files of a task's source, or the split of the task that its pairs come from."""
+
+    def of(wildcards) -> list:
+        task = STUDY.tasks[wildcards.task]
+        if task.pairs_of:
+            return [result("data", task.pairs_of, f"{split}.parquet")]
+        return [os.path.relpath(path) for path in readers.files(task)]
+
+    return of
+
+
+@functools.cache
+def all_leaks() -> dict:
+    return planned.leaks(STUDY, planned.read(STUDY))
+
+
+def leaks(wildcards) -> dict:
+    """The other tasks that are evaluated on examples of a task's source, and the keys of these."""
+    return {o: keys for o, keys in all_leaks()[wildcards.task].items() if keys is not None}
+
+
+def evaluated_elsewhere(wildcards) -> list:
+    """Input function: what other tasks are evaluated on, where only the job can compare it."""
+    return [
+        result("data", task, f"{name}.parquet")
+        for task, keys in all_leaks()[wildcards.task].items()
+        if keys is None
+        for name in ["validation", *(f"further/{name}" for name in STUDY.tasks[task].further)]
+    ]
+
+
+def split_base(wildcards) -> str:
+    """Input function: the table of a task that one more split is read after: for classes, or to compare."""
+    split = {"further": "validation", "test": "train"}[wildcards.kind]
+    return result("data", wildcards.task, f"{split}.parquet")
 
 
 def split_files(wildcards) -> list:

@@ -3,18 +3,48 @@
 
 # they fetch what the hub has; on a cluster only the machine that plans may have a network
 localrules:
+    validation,
     data,
     encode,
     split,
     encode_split,
 
 
+rule validation:
+    input:
+        source=source_files("validation"),
+    output:
+        result("data/{task}/validation.parquet"),
+    log:
+        log("validation/{task}"),
+    wildcard_constraints:
+        task=any_of(STUDY.tasks),
+    priority: 10
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        study=STUDY.study,
+        task=task_settings("train_examples"),
+        version=source_version,
+        seed=STUDY.data_seed,
+        code=code("validation.py"),
+    message:
+        "Reading validation texts of task {wildcards.task}"
+    script:
+        "../scripts/validation.py"
+
+
+# training texts: what tasks are evaluated on that share an encoder with this one is left out
 rule data:
     input:
-        source_files,
+        source=source_files("train"),
+        others=evaluated_elsewhere,
     output:
         train=result("data/{task}/train.parquet"),
-        validation=result("data/{task}/validation.parquet"),
     log:
         log("data/{task}"),
     wildcard_constraints:
@@ -28,20 +58,21 @@ rule data:
         runtime=60,
     params:
         study=STUDY.study,
-        task=task_settings,
-        parent=lambda wildcards: STUDY.tasks[wildcards.task].pairs_of,
+        task=task_settings(),
+        leaks=leaks,
         version=source_version,
         seed=STUDY.data_seed,
         code=code("data.py"),
     message:
-        "Reading task {wildcards.task}"
+        "Reading training texts of task {wildcards.task}"
     script:
         "../scripts/data.py"
 
 
 rule encode:
     input:
-        rules.data.output,
+        train=rules.data.output.train,
+        validation=rules.validation.output[0],
     output:
         train=result("encoded/{model}/{task}/train.parquet"),
         validation=result("encoded/{model}/{task}/validation.parquet"),
@@ -72,7 +103,7 @@ rule encode:
 rule split:
     input:
         split_files,
-        train=rules.data.output.train,
+        data=split_base,
     output:
         result("data/{task}/{kind}/{name}.parquet"),
     log:

@@ -1,0 +1,30 @@
+"""A task's validation texts: source, or validation texts that pairs are made of -> data table."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables, tasks
+from headspec.progress import log, stage
+from headspec.settings import section
+
+name, params = snakemake.wildcards.task, snakemake.params
+with stage(snakemake.log[0], f"validation {name}"):
+    task = section(params.task)
+    classes: list[str] | None = tasks.PAIR_CLASSES
+    if task.pairs_of:
+        split = tasks.pairs(name, "validation", tables.read(snakemake.input.source[0]), params.seed)
+    else:
+        source = tasks.source(name, task, params.seed)
+        split, classes = source.validation, source.classes
+    frame, counts = tasks.validation(name, task, split, params.seed)
+    footer = tables.provenance(
+        snakemake,
+        task=name,
+        classes=classes,
+        counts=counts,
+        source_version=params.version,
+    )
+    tables.write(snakemake.output[0], tasks.DATA, frame, footer)
+    log.info("%s", ", ".join(f"{n} {what}" for what, n in counts.items()))
