@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headspec import overlap, planned, tasks
@@ -41,8 +41,8 @@ def made(n: int, start: int = 0, **columns: Any) -> pd.DataFrame:
 
 def study(groups: list[list[str]], transfer: list[str] = (), **made_of: Any) -> Study:
     """Tasks of sources, or with more settings, in groups; the transfer tasks learnt after the first group."""
-    settings = {name: {"source": str(v)} if isinstance(v, (str, Path)) else v for name, v in made_of.items()}
-    config = CONFIG | {"tasks": settings, "methods": ["tuned"]}
+    given_as = {name: {"source": str(v)} if isinstance(v, (str, Path)) else v for name, v in made_of.items()}
+    config = CONFIG | {"tasks": given_as, "methods": ["tuned"]}
     config["mixtures"] = {"groups": {f"g{i}": group for i, group in enumerate(groups)}}
     if transfer:
         config |= {"iat": {"mixtures": ["g0"]}, "transfer": {"tasks": list(transfer), "samples": [4]}}
@@ -71,6 +71,7 @@ def test_scripts_without_case_have_letters():
     assert keys[0] == keys[1] != keys[2] != 0
 
 
+@settings(deadline=None)
 @given(*[st.lists(st.tuples(WORDS, WORDS) if pair else WORDS, min_size=1) for pair in (0, 0, 1, 1)])
 def test_rows_occur_as_sets_of_texts_say(singles, other_singles, pairs, other_pairs):
     """Against sets of texts: of one task's rows in another's, singles and pairs in every combination."""
@@ -289,10 +290,10 @@ def test_the_jobs_of_a_task_depend_on_others_only_by_what_it_loses(here):
     save(made(200), here / "a.csv")
     save(made(100, 195), here / "b.csv")
     save(made(100, 900), here / "c.csv")
-    settings = {"a": "a.csv", "b": {"source": "b.csv", "validation_examples": 50}, "c": "c.csv", "d": "c.csv"}
+    first = {"a": "a.csv", "b": {"source": "b.csv", "validation_examples": 50}, "c": "c.csv", "d": "c.csv"}
 
     def leaks(**changed: Any) -> dict[str, dict[str, Any]]:
-        own = study([["a", "b"], ["a", "c"], ["c", "d"]], **(settings | changed))
+        own = study([["a", "b"], ["a", "c"], ["c", "d"]], **(first | changed))
         return planned.leaks(own, planned.read(own))
 
     before = leaks()
@@ -302,7 +303,7 @@ def test_the_jobs_of_a_task_depend_on_others_only_by_what_it_loses(here):
     goes = rows[rows["key_a"].isin(b.validation["key_a"])]
     assert set(goes.index) < shared and before["a"] == {"b": sorted(goes["key_a"])}
     assert before["c"] == before["d"] == {}
-    assert leaks(b=settings["b"] | {"train_examples": 20}) == before
+    assert leaks(b=first["b"] | {"train_examples": 20}) == before
     save(pd.concat([made(100, 195), made(1, 1200)]), here / "b.csv")
     assert leaks()["c"] == {}
     hub = leaks(d="hub:someone/far@1")

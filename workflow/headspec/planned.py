@@ -25,11 +25,14 @@ class Planned:
     sources : name: what its source holds; not of tasks made with `pairs_of`
     evaluated : name: the examples, with keys, on which it is evaluated, further splits among them
     prepared : name: its tables, without texts
+    leaking
+        Name, of `sources`: other task that is evaluated on training rows of it: the keys of these, sorted.
     """
 
     sources: dict[str, Source] = field(default_factory=dict)
     evaluated: dict[str, pd.DataFrame] = field(default_factory=dict)
     prepared: dict[str, Prepared] = field(default_factory=dict)
+    leaking: dict[str, dict[str, list[int]]] = field(default_factory=dict)
 
 
 def check(study: Study) -> dict[str, Prepared]:
@@ -101,6 +104,9 @@ def _train(
         return None
     known = [other for other in mates(study)[name] if other in found.evaluated]
     seen = {other: overlap.occurs(split.rows, found.evaluated[other]) for other in known}
+    if own is not None:
+        keys = overlap.rows(split.rows)
+        found.leaking[name] = {o: sorted({*keys[mask].tolist()}) for o, mask in seen.items() if mask.any()}
     train, counts, leaks = tasks.train(name, task, split, study.data_seed, seen)
     return Prepared(train, held[0], {"train": counts, "validation": held[1]}, classes, leaks)
 
@@ -152,14 +158,12 @@ def leaks(study: Study, found: Planned) -> dict[str, dict[str, list[int] | None]
     None where only the jobs can know. Tasks that are known to have none in common are left out, so a
     change of one task reaches another only where it changes what that one is trained on.
     """
-    pairs = {
-        name: {other: _leak(found, name, other) for other in others} for name, others in mates(study).items()
+    return {
+        name: {other: keys for other in others if (keys := _leak(found, name, other)) != []}
+        for name, others in mates(study).items()
     }
-    return {name: {o: keys for o, keys in others.items() if keys != []} for name, others in pairs.items()}
 
 
 def _leak(found: Planned, name: str, other: str) -> list[int] | None:
-    if name not in found.sources or other not in found.evaluated:
-        return None
-    train = found.sources[name].train.rows
-    return sorted({*overlap.rows(train[overlap.occurs(train, found.evaluated[other])]).tolist()})
+    known = name in found.leaking and other in found.evaluated
+    return found.leaking[name].get(other, []) if known else None
