@@ -571,7 +571,7 @@ def requests(study: Folder, *arguments: str, gpus: str = "") -> dict[str, dict[s
     return found
 
 
-MODEL_RULES = {"train", "importance", "prune"}
+MODEL_RULES = {"features", "train", "importance", "prune"}
 
 
 @pytest.mark.parametrize(
