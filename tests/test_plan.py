@@ -48,7 +48,7 @@ def study(**sections) -> Study:
 def work(found: Study) -> dict[str, float]:
     """Stage: operations."""
     values = extent.operations(extent.read(found))
-    return {stage: plan._sum(values, stage=stage) for stage in PASSES}
+    return {stage: plan._sum(values, stage=stage) for stage in ("features", *PASSES)}
 
 
 # --- operations
@@ -143,7 +143,7 @@ def test_examples_of_a_run(here):
         runs[f"bert/{name}/seed0"] for name in ("tone+topic/tuned", "tone+topic/frozen", "match/single")
     )
     tone = found.sizes["tone"]
-    assert tuned["train"]["tone"] == 4 * tone.train and frozen["train"]["tone"] == tone.train
+    assert tuned["train"]["tone"] == 4 * tone.train and frozen["train"]["tone"] == 0
     assert tuned["importance"] == frozen["importance"] == {"tone": 60, "topic": 60}
     # without pruning; top and bottom heads of 2 tasks at 3 fractions; 4 draws of each kind
     assert tuned["prune"]["tone"] == (1 + 2 * 2 * 3 + 2 * 4) * tone.validation
@@ -167,10 +167,17 @@ def test_sampling_changes_which_examples_and_not_how_many_batches(here, sampling
 def test_what_is_doubled_costs_double(here):
     plain = work(study())
     frozen = work(study(methods=["frozen"], mixtures={"pairs": ["tone", "topic"]}))
-    once = plain["train"] - frozen["train"]
+    assert frozen["train"] == 0 and frozen["features"] == plain["features"] > 0
     epochs = work(study(training=CONFIG["training"] | {"epochs": 8}))
-    assert epochs == plain | {"train": frozen["train"] + 2 * once}
-    assert work(study(seeds=[0, 1, 2, 3])) == {stage: 2 * n for stage, n in plain.items()}
+    assert epochs == plain | {"train": 2 * plain["train"]}
+    seeds = {stage: n if stage == "features" else 2 * n for stage, n in plain.items()}
+    assert work(study(seeds=[0, 1, 2, 3])) == seeds
+    found, tasks = extent.read(study()), ("tone", "topic")
+    once = [
+        speed.forward(found.configs["bert"], found.tokens["bert", t], 16) * found.sizes[t].train
+        for t in tasks
+    ]
+    assert frozen["features"] == pytest.approx(sum(once), rel=1e-12)
     samples = work(study(importance={"samples": 30}))
     assert samples == plain | {"importance": plain["importance"] / 2}
     masks = {name: work(study(pruning=CONFIG["pruning"] | {"draws": n})) for name, n in (("4", 4), ("8", 8))}

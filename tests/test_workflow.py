@@ -13,11 +13,18 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import psutil
 import pytest
+import torch
 
-from headspec import tables
+from headspec import encoders, tables
+from headspec.batching import Examples
+from headspec.devices import Device
+from headspec.multitask import MultiTask
+from headspec.representations import vectors
+from headspec.sections import Model
 from studies import CONFIG, HEADS, LAYERS, ROOT, Folder
 
 pytestmark = pytest.mark.slow
@@ -132,6 +139,21 @@ def test_each_method_trains_with_its_own_settings(finished):
         assert history["learning_rate"].max() == pytest.approx(peak)
 
 
+def test_features_are_made_once_and_are_the_encoder_s(finished):
+    """Of each task, for every mixture and seed, bit by bit as the encoder gives them."""
+    torch.set_num_threads(1)
+    found = sorted(path.name for path in (finished.results / "features" / "bert").iterdir())
+    assert found == ["tone.parquet", "topic.parquet"]
+    built, pooling = encoders.load(Model(source=str(finished.path / "models" / "tiny-bert")), "models.bert")
+    own = MultiTask(built, pooling, {})
+    precision = tables.footer(finished.results / "features" / "bert" / "tone.parquet")["precision"]
+    device = Device("cpu", "bfloat16" if precision == "bf16" else None)
+    for task in ("tone", "topic"):
+        texts = Examples(tables.read(finished.results / "encoded" / "bert" / task / "train.parquet"))
+        read = texts.vectors(tables.read(finished.results / "features" / "bert" / f"{task}.parquet"))
+        assert np.array_equal(read, vectors(own, task, texts, np.arange(len(texts)), device))
+
+
 def test_tables_say_what_made_them_and_not_when(finished):
     footer = tables.footer(finished.results / PAIR / "tuned" / "seed1" / "pruning.parquet")
     assert footer["study"] == "tiny" and footer["seed"] == 1 and footer["device"] == "cpu"
@@ -159,13 +181,14 @@ def test_report(study):
 # --- what a change reaches
 
 STATISTICS = {"dissociation": 1, "figure_dissociation": 1}
+FEATURES = {"features": 2}  # of the tasks that method frozen learns
 FIGURES = {"figure_importance": 2, "figure_matrix": 2, "figure_curves": 2,
            "figure_reliability": 1, "figure_dissociation": 1}  # fmt: skip
 AFTER_PRUNING = STATISTICS | {"figure_matrix": 2, "figure_curves": 2}
 FROM_PRUNING = {"prune": 4} | AFTER_PRUNING
 FROM_IMPORTANCE = {"importance": 6, "prune": 4, "reliability": 1, "dissociation": 1} | FIGURES
 FROM_TRAINING = {"train": 6} | FROM_IMPORTANCE
-EVERYTHING = {"data": 3, "encode": 3} | FROM_TRAINING
+EVERYTHING = {"data": 3, "encode": 3} | FEATURES | FROM_TRAINING
 #: one method of two of the pair's runs
 ONE_METHOD = FROM_TRAINING | {"train": 2, "importance": 2, "prune": 2, "figure_importance": 1,
                               "figure_matrix": 1, "figure_curves": 1}  # fmt: skip
@@ -236,11 +259,11 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
      FROM_TRAINING | {"train": 3, "importance": 3, "prune": 2}, "seed 2$"),
     ("a seed removed", setting("seeds", [0]), {"reliability": 1, "dissociation": 1} | FIGURES, ""),
     ("a task added to pairs", setting("mixtures.pairs", ["tone", "topic", "match"]),
-     {"train": 8, "importance": 8, "prune": 8, "reliability": 1, "figure_importance": 4, "figure_matrix": 4,
-      "figure_curves": 4, "figure_reliability": 1} | STATISTICS, r"\+match, "),
+     {"features": 1, "train": 8, "importance": 8, "prune": 8, "reliability": 1, "figure_importance": 4,
+      "figure_matrix": 4, "figure_curves": 4, "figure_reliability": 1} | STATISTICS, r"\+match, "),
     ("a group added", setting("mixtures.groups", {"all": ["match", "tone", "topic"]}),
-     {"train": 4, "importance": 4, "prune": 4, "reliability": 1, "figure_importance": 2, "figure_matrix": 2,
-      "figure_curves": 2, "figure_reliability": 1} | STATISTICS, " all, "),
+     {"features": 1, "train": 4, "importance": 4, "prune": 4, "reliability": 1, "figure_importance": 2,
+      "figure_matrix": 2, "figure_curves": 2, "figure_reliability": 1} | STATISTICS, " all, "),
     ("a method removed", setting("methods", ["tuned"]),
      {"reliability": 1, "figure_reliability": 1} | STATISTICS, ""),
     ("learning rate", setting("training.learning_rate", "2e-3"),
@@ -248,12 +271,12 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("the same learning rate in other words", setting("training.learning_rate", 0.003), {}, ""),
     ("frozen learning rate", setting("training.frozen.learning_rate", "2e-3"), ONE_METHOD, "frozen"),
     ("checkpoint interval", setting("training.checkpoint_minutes", 1), {}, ""),
-    ("precision", setting("precision", "fp32"), FROM_TRAINING, ""),
+    ("precision", setting("precision", "fp32"), FEATURES | FROM_TRAINING, ""),
     ("maximum length", setting("models.bert.max_length", 12), EVERYTHING | {"data": 0}, ""),
-    ("pooling", setting("models.bert.pooling", "mean"), FROM_TRAINING, ""),
+    ("pooling", setting("models.bert.pooling", "mean"), FEATURES | FROM_TRAINING, ""),
     ("metrics of a task", setting("tasks.tone.metrics", ["matthews", "accuracy"]), FROM_PRUNING, ""),
     ("order of classes", setting("tasks.topic.labels", ["wood", "sea", "town"]),
-     EVERYTHING | {"data": 1, "encode": 1, "train": 4, "importance": 4}, r"tone\+topic"),
+     EVERYTHING | {"data": 1, "encode": 1, "features": 1, "train": 4, "importance": 4}, r"tone\+topic"),
     ("data seed", setting("data_seed", 1), EVERYTHING, ""),
     ("resolution", setting("figures.dpi", 70), FIGURES, ""),
     ("formats", setting("figures.formats", ["svg"]), {}, ""),
@@ -265,6 +288,8 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("dissociation's module", constant("headspec/dissociation.py"), STATISTICS | {"figure_matrix": 2}, ""),
     ("importance's module", constant("headspec/importance.py"), FROM_IMPORTANCE, ""),
     ("pruning's module", constant("headspec/pruning.py"), FROM_PRUNING, ""),
+    ("no clipping", setting("training.clip", None), FROM_TRAINING, ""),
+    ("the features' module", constant("headspec/representations.py"), ONE_METHOD | FEATURES, "frozen"),
     ("training's module", constant("headspec/training.py"), FROM_TRAINING, ""),
     ("the module that all stages use", constant("headspec/tables.py"), EVERYTHING, ""),
     ("comments and docstrings", comments, {}, ""),
@@ -272,7 +297,7 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("texts touched", touch("texts/*", "texts/tone/*"), {}, ""),
     ("texts written again", repeated_table, {}, ""),
     ("other texts", other_words,
-     EVERYTHING | {"data": 1, "encode": 1, "train": 4, "importance": 4}, r"tone\+topic"),
+     EVERYTHING | {"data": 1, "encode": 1, "features": 1, "train": 4, "importance": 4}, r"tone\+topic"),
     ("a fresh clone", fresh_clone, {}, ""),
 ]  # fmt: skip
 

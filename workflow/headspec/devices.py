@@ -11,6 +11,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+#: tokens and examples per batch that keep a device busy
+SIZES = {"cpu": (2048, 256), "cuda": (32_768, 4096)}
 JOBS_PER_GPU = "HEADSPEC_JOBS_PER_GPU"  # environment variable: jobs that may share a GPU; one without it
 _leases: list[FileLock] = []  # a lease lasts as long as the process
 
@@ -84,6 +86,7 @@ class Device:
     name: str
     autocast: str | None
     tokens: int = 2048  # per batch, padding included, where the batch does not change the result
+    examples: int = 256  # of such a batch, at most
 
     def cast(self):
         """The autocast context of this device's precision."""
@@ -103,6 +106,18 @@ def out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError) or "OutOfMemory" in words or "can't allocate memory" in words
 
 
+def always_mask() -> None:
+    """Have transformers make every attention mask: to leave one out it would ask the GPU about padding.
+
+    It would ask in every pass, and the processor would wait for all that the GPU has still to do.
+    """
+    from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
+
+    asked = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+    for name, make in {"sdpa": sdpa_mask, "eager": eager_mask}.items():
+        AttentionMaskInterface.register(name, lambda *args, make=make, **more: make(*args, **more | asked))
+
+
 def prepare(precision: str, threads: int, parts: int = 1) -> Device:
     """The device for this process, with `threads` CPU threads.
 
@@ -117,6 +132,8 @@ def prepare(precision: str, threads: int, parts: int = 1) -> Device:
 
     torch.set_num_threads(threads)
     name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda":
+        always_mask()
     if precision == "auto":
         if name == "cuda":
             native = torch.cuda.get_device_capability()[0] >= 8
@@ -124,4 +141,5 @@ def prepare(precision: str, threads: int, parts: int = 1) -> Device:
             native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
         precision = "bf16" if native else "fp32"
     autocast = "bfloat16" if precision == "bf16" else None
-    return Device(name, autocast, max(1, (32_768 if name == "cuda" else 2048) // parts))
+    tokens, examples = SIZES[name]
+    return Device(name, autocast, max(1, tokens // parts), examples)

@@ -46,6 +46,10 @@ class EncoderError(HeadspecError):
     """A pretrained model cannot be loaded, or its heads cannot be gated."""
 
 
+class NumericalError(HeadspecError):
+    """A computation came to nan or infinity, where nothing that follows means anything."""
+
+
 def nearest(name: object, known: Iterable[object]) -> str:
     """`` Did you mean 'x'?`` for the known name closest to `name`, else the empty string."""
     names = [str(k) for k in known]

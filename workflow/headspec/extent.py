@@ -17,7 +17,7 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig
 from headspec import encoding, speed, tasks
 from headspec.architectures import ARCHITECTURES, folder, hub_name
 from headspec.errors import DataError, EncoderError, HeadspecError, listing
-from headspec.jobs import of_stage
+from headspec.jobs import frozen_features, of_stage
 from headspec.masks import masks
 from headspec.runs import Run
 from headspec.sections import Model
@@ -28,11 +28,10 @@ from headspec.tasks import Prepared
 TOKENS = {"single": 25, "pair": 50}  # of a single text, and of a pair, where they cannot be counted
 SAMPLE = 300  # texts per task whose tokens are counted
 OF_TRAINING, OF_VALIDATION = "tasks.{task}.train_examples", "tasks.{task}.validation_examples"
-#: stage, and what is computed in it: the setting that makes it less; a frozen encoder is evaluated, and
-#: its features learnt from
+#: stage, and what is computed in it: the setting that makes it less
 WORK = {
     ("train", "train"): OF_TRAINING,
-    ("train", "prune"): OF_TRAINING,
+    ("features", "prune"): OF_TRAINING,
     ("importance", "importance"): "importance.samples",
     ("prune", "prune"): f"pruning.draw_examples or {OF_VALIDATION}",
     ("text_embedding", "prune"): "similarity.samples",
@@ -169,10 +168,9 @@ def tokens(model: Model, path: Path, config: PretrainedConfig, size: Size) -> in
 def examples(extent: Extent, run: Run) -> dict[str, dict[str, float]]:
     """Stage: task: examples that go through the encoder in a job of `run`, once per epoch and mask."""
     study, sizes = extent.study, {task: extent.sizes[task] for task in run.tasks}
-    if run.method == "frozen":  # features are extracted once
-        learnt = {task: float(found.train) for task, found in sizes.items()}
-    else:
-        learnt = _learnt(study, {task: found.train for task, found in sizes.items()}, study.training.sampling)
+    learnt = _learnt(study, {task: found.train for task, found in sizes.items()}, study.training.sampling)
+    if run.method == "frozen":  # the classifiers' own operations are nothing beside the encoder's
+        learnt = dict.fromkeys(sizes, 0.0)
     pruning = study.pruning
     maps = {task: np.zeros((2, 2)) for task in run.tasks}
     planned = masks(maps, pruning.fraction, pruning.fractions, pruning.draws, run.seed)
@@ -220,9 +218,10 @@ def _learnt_and_pruned(extent: Extent) -> Iterator[tuple[Job, str, float]]:
     """(model, stage, pass), task, and its examples that go through the encoder in the study's runs."""
     for run in extent.runs:
         for stage, amounts in examples(extent, run).items():
-            kind = "prune" if (stage, run.method) == ("train", "frozen") else stage
             for task, n in amounts.items():
-                yield (run.model, stage, kind), task, n
+                yield (run.model, stage, stage), task, n
+    for model, task in sorted(frozen_features(extent.runs)):
+        yield (model, "features", "prune"), task, extent.sizes[task].train
 
 
 def _compared(extent: Extent) -> Iterator[tuple[Job, str, float]]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from headspec import devices, extent, preflight, speed, validation
 from headspec.errors import HeadspecError, listing
 from headspec.extent import Extent
-from headspec.jobs import jobs, of_stage
+from headspec.jobs import frozen_features, jobs, of_stage
 from headspec.progress import duration
 from headspec.speed import PASSES, Speed
 
@@ -128,6 +128,8 @@ def disk(found: Extent, at_once: int) -> Iterator[str]:
         )
         states = CHECKPOINT * sum(sizes.values()) * kept * len(study.iat.mixtures) * len(study.seeds)
     tables = 0.0
+    for model, task in frozen_features(found.runs):
+        tables += BYTES * found.configs[model].hidden_size * found.sizes[task].train
     for (_, task), n in found.tokens.items():
         tables += STORED * n * (found.sizes[task].train + found.sizes[task].validation)
     for run in found.runs:
@@ -136,7 +138,7 @@ def disk(found: Extent, at_once: int) -> Iterator[str]:
     parts = [
         (saved, "models"),
         (states, "states that IAT goes on from"),
-        (tables, "texts, tokens and predictions"),
+        (tables, "texts, tokens, features and predictions"),
         (sum(largest), "checkpoints"),
     ]
     yield f"disk           {_space(sum(n for n, _ in parts))}: " + ", ".join(
@@ -161,7 +163,7 @@ def assumptions(found: Extent, measured: Speed, source: str) -> Iterator[str]:
     for numbers, names in speeds.items():
         yield f"{listing(names)}: {numbers} GFLOP/s, {source}"
     yield "a forward pass and twice as much backward in training; as much again for importance"
-    yield "a frozen encoder: one pass over the training examples, at the speed of pruning"
+    yield "features of a frozen encoder: one pass over each task's training examples, at the speed of pruning"
     yield f"start of a job: {measured.model_start:.1f} s with a model, {measured.light_start:.1f} s without"
     yield "data, tokens, statistics and figures take no more time than the start of their jobs"
     if found.study.brain:

@@ -128,7 +128,7 @@ def measure(
     checkpoint = Checkpoint(Path(tempfile.gettempdir()) / "headspec-no-checkpoint", "", float("inf"))
     examples = {"train": len(learnt), "importance": len(seen), "prune": len(planned) * len(seen)}
     runs: dict[str, Callable[[], object]] = {
-        "train": lambda: train(learning, {"task": learnt}, settings, False, 0, device, checkpoint),
+        "train": lambda: train(learning, {"task": learnt}, settings, None, 0, device, checkpoint),
         "importance": lambda: gate_gradients(learning, "task", seen, rows, device),
         "prune": lambda: predictions(pruned, {"task": seen}, planned, device),
     }

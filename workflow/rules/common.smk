@@ -223,6 +223,12 @@ def encoded(split: str):
     return of
 
 
+def features(wildcards) -> list:
+    """Input function: what a run of method frozen learns from, of each of its tasks, in order."""
+    tasks = MIXTURES[wildcards.mixture] if wildcards.method == "frozen" else []
+    return [result("features", wildcards.model, f"{task}.parquet") for task in tasks]
+
+
 def train_settings(wildcards) -> dict:
     """The training settings that a run's method uses."""
     values = plain(STUDY.training.model_dump(exclude={"checkpoint_minutes"}))
