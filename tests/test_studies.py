@@ -49,6 +49,7 @@ def test_the_paper_study_is_the_papers():
     assert loose == {"gpt"}  # as its comment says
     training, pruning = paper.training, paper.pruning
     assert (training.batch_size, training.epochs, training.learning_rate) == (32, 3, 2e-5)
+    assert training.clip is None and training.warmup == 0
     assert (paper.importance.samples, pruning.fraction, training.weight_decay) == (10_000, 0.3, 0.0)
 
 
