@@ -194,6 +194,6 @@ class Folder:
         assert bool(process.returncode) == fails, output
         return output
 
-    def plan(self, *arguments: str) -> Plan:
+    def plan(self, *arguments: str, **environment: str) -> Plan:
         """The jobs that would run."""
-        return Plan.read(self.snakemake(*arguments, "--dry-run", "--quiet", "host"))
+        return Plan.read(self.snakemake(*arguments, "--dry-run", "--quiet", "host", **environment))

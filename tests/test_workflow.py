@@ -8,6 +8,8 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -18,6 +20,7 @@ import pandas as pd
 import psutil
 import pytest
 import torch
+from snakemake.persistence.file import FilePersistence
 
 from headspec import encoders, tables
 from headspec.batching import Examples
@@ -74,7 +77,7 @@ def test_every_artifact_has_its_columns(finished):
 
 
 def test_every_figure_is_there_in_both_formats(finished):
-    names = {"dissociation", "reliability"} | {
+    names = {"dissociation", "fractions.bert", "reliability"} | {
         f"{kind}.bert.tone+topic.{method}"
         for kind in ("importance", "matrix", "curves")
         for method in ("tuned", "frozen")
@@ -105,8 +108,9 @@ def test_rows_of_a_run(finished):
     main = pruning[(pruning["fraction"] - 0.3).abs() < 1e-9]
     assert main["n_pruned"].eq(2).all()  # floor(0.3 * 8)
     predictions = tables.read(run / "predictions.parquet")
-    sizes = predictions.groupby(["pruned_for", "task"]).size().unstack()
-    assert sizes.index.tolist() == ["none", "tone", "topic"]
+    assert sorted(predictions["fraction"].unique()) == [0, 0.25, 0.3, 0.5]
+    sizes = predictions.groupby(["pruned_for", "fraction", "task"]).size().unstack()
+    assert len(sizes) == 1 + 2 * 3
     assert sizes.eq({"tone": 60, "topic": 50}).all(axis=None)
 
 
@@ -114,13 +118,12 @@ def test_pruning_agrees_with_the_predictions(finished):
     run = finished.results / PAIR / "frozen" / "seed1"
     predictions = tables.read(run / "predictions.parquet")
     right = predictions["label"] == predictions["prediction"]
-    accuracy = right.groupby([predictions["pruned_for"], predictions["task"]]).mean()
+    keys = ["pruned_for", "fraction", "task"]
+    accuracy = right.groupby([predictions[key] for key in keys]).mean()
     pruning = tables.read(run / "pruning.parquet")
-    main = pruning[
-        (pruning["fraction"] == 0.3) & (pruning["order"] == "top") | (pruning["pruned_for"] == "none")
-    ]
-    assert main.set_index(["pruned_for", "task"])["value"].to_dict() == pytest.approx(accuracy.to_dict())
-    assert len(main) == 6
+    kept = pruning[(pruning["order"] == "top") | (pruning["pruned_for"] == "none")]
+    assert kept.set_index(keys)["value"].to_dict() == pytest.approx(accuracy.to_dict())
+    assert len(kept) == 2 * (1 + 2 * 3)
 
 
 def test_the_tasks_are_learnt(finished):
@@ -172,7 +175,7 @@ def test_report(study):
     report = (study.results / "report.html").read_text()
     made = {path.name.split(".")[0] for path in (study.results / "figures").iterdir()}
     captions = [ROOT / "workflow" / "report" / f"{name}.rst" for name in ["workflow", *sorted(made)]]
-    assert len(captions) == 6
+    assert len(captions) == 7
     for caption in captions:
         words = re.findall(r"(?:[A-Za-z]+ ){4}[A-Za-z]+", caption.read_text())
         assert any(phrase in report for phrase in words), caption.name
@@ -180,10 +183,10 @@ def test_report(study):
 
 # --- what a change reaches
 
-STATISTICS = {"dissociation": 1, "figure_dissociation": 1}
+STATISTICS = {"dissociation": 1, "figure_dissociation": 1, "figure_fractions": 1}
 FEATURES = {"features": 2}  # of the tasks that method frozen learns
 FIGURES = {"figure_importance": 2, "figure_matrix": 2, "figure_curves": 2,
-           "figure_reliability": 1, "figure_dissociation": 1}  # fmt: skip
+           "figure_reliability": 1, "figure_dissociation": 1, "figure_fractions": 1}  # fmt: skip
 AFTER_PRUNING = STATISTICS | {"figure_matrix": 2, "figure_curves": 2}
 FROM_PRUNING = {"prune": 4} | AFTER_PRUNING
 FROM_IMPORTANCE = {"importance": 6, "prune": 4, "reliability": 1, "dissociation": 1} | FIGURES
@@ -241,10 +244,77 @@ def repeated_table(study: Folder) -> None:
     path.write_bytes(path.read_bytes())
 
 
+def forgotten(change: Callable[[Folder], None] | None = None) -> Callable[[Folder], None]:
+    """The same, where Snakemake has no record of any earlier run."""
+
+    def both(study: Folder) -> None:
+        shutil.rmtree(study.path / ".snakemake")
+        if change:
+            change(study)
+
+    return both
+
+
 def fresh_clone(study: Folder) -> None:
     """Newer code, no memory of earlier runs; results copied with their times."""
-    shutil.rmtree(study.path / ".snakemake")
-    touch("workflow/**/*", "Snakefile", "config.yaml", "profiles/*/*")(study)
+    forgotten(touch("workflow/**/*", "Snakefile", "config.yaml", "profiles/*/*"))(study)
+
+
+def copied_as_new(study: Folder) -> None:
+    """No memory of earlier runs, and results copied in no order, without their times."""
+    files = [path for path in study.results.rglob("*") if path.is_file()]
+    for path in sorted(files, key=lambda path: hashlib.sha256(str(path).encode()).digest()):
+        path.touch()
+
+
+def other_weights(study: Folder) -> None:
+    path = study.path / "models" / "tiny-bert" / "model.safetensors"
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+
+def same_weights(study: Folder) -> None:
+    path = study.path / "models" / "tiny-bert" / "model.safetensors"
+    path.write_bytes(path.read_bytes())
+
+
+def model_card(study: Folder) -> None:
+    (study.path / "models" / "tiny-bert" / "README.md").write_text("# A tiny model\n")
+
+
+def model_file(name: str, old: str, new: str) -> Callable[[Folder], None]:
+    return lambda study: study.replace(f"models/tiny-bert/{name}", old, new)
+
+
+def new_section(study: Folder) -> None:
+    """A section of the config that no stage reads."""
+    with open(study.path / "workflow" / "headspec" / "sections.py", "a") as file:
+        file.write(
+            '\n\nclass Added(Section):\n    """One more."""\n\n    key: Count = Field(1, description="x")\n'
+        )
+    study.replace(
+        "workflow/headspec/study.py",
+        "    figures: Figures = ",
+        "    added: Any = None\n    figures: Figures = ",
+    )
+
+
+def new_measure(study: Folder) -> None:
+    """A measure of similarity, which this study does not ask for."""
+    study.replace(
+        "workflow/headspec/sections.py", '"paradigm", "text", "dse"', '"paradigm", "new", "text", "dse"'
+    )
+    study.replace(
+        "workflow/headspec/similarity/measures.py", '    "text": text,', '    "text": text,\n    "new": text,'
+    )
+
+
+def new_version(study: Folder) -> None:
+    """A version of headspec itself; the file lies beside the Snakefile in a clone."""
+    text = (ROOT / "pyproject.toml").read_text()
+    bumped = re.sub(r'^version = ".*"', 'version = "99.0"', text, flags=re.MULTILINE)
+    assert bumped != text
+    (study.path / "pyproject.toml").write_text(bumped)
 
 
 CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
@@ -298,7 +368,47 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("texts written again", repeated_table, {}, ""),
     ("other texts", other_words,
      EVERYTHING | {"data": 1, "encode": 1, "features": 1, "train": 4, "importance": 4}, r"tone\+topic"),
+    ("how texts are read", constant("headspec/readers.py"), EVERYTHING, ""),
+    ("the encoders' module", constant("headspec/encoders.py"), EVERYTHING | {"data": 0}, ""),
+    # of the model
+    ("other weights", other_weights, FEATURES | FROM_TRAINING, ""),
+    ("the same weights, written again", same_weights, {}, ""),
+    ("the tokenizer's words",
+     model_file("tokenizer.json", '"tram"', '"trams"'), EVERYTHING | {"data": 0}, ""),
+    ("the tokenizer's settings",
+     model_file("tokenizer_config.json", "{", '{"added": 1, '), EVERYTHING | {"data": 0}, ""),
+    ("the model's config", model_file("config.json", "{", '{"added": 1, '), EVERYTHING | {"data": 0}, ""),
+    ("a model card", model_card, {}, ""),
+    ("the model touched", touch("models/tiny-bert/*"), {}, ""),
+    # of headspec, what no stage reads
+    ("a section added", new_section, {}, ""),
+    ("a description reworded", edit("headspec/sections.py", '"of AdamW"', '"of the optimizer"'), {}, ""),
+    ("a check of the config", constant("headspec/crosschecks.py"), {}, ""),
+    ("a measure of similarity added", new_measure, {}, ""),
+    ("a table of another stage", constant("headspec/correlation.py"), {}, ""),
+    ("a table of statistics added",
+     edit("headspec/dissociation_tables.py", "SCHEMAS = {", 'SCHEMAS = {"more": Schema({"n": INT}, keys=1),'),
+     STATISTICS, ""),
+    ("a version of headspec", new_version, {}, ""),
+    # without Snakemake's records
     ("a fresh clone", fresh_clone, {}, ""),
+    ("results copied as new files", forgotten(copied_as_new), {}, ""),
+    ("records gone", forgotten(), {}, ""),
+    ("records gone, resources", forgotten(setting("training.checkpoint_minutes", 1)), {}, ""),
+    ("records gone, learning rate", forgotten(setting("training.learning_rate", "2e-3")),
+     ONE_METHOD | {"train": 4, "importance": 4}, "tuned|single"),
+    ("records gone, main fraction", forgotten(setting("pruning.fraction", 0.5)),
+     FROM_PRUNING | {"reliability": 1} | FIGURES, ""),
+    ("records gone, a seed removed", forgotten(setting("seeds", [0])),
+     {"reliability": 1, "dissociation": 1} | FIGURES, ""),
+    ("records gone, resolution", forgotten(setting("figures.dpi", 70)), FIGURES, ""),
+    ("records gone, training's module", forgotten(constant("headspec/training.py")), FROM_TRAINING, ""),
+    ("records gone, a plot's module",
+     forgotten(constant("headspec/plots/curves.py")), {"figure_curves": 2}, ""),
+    ("records gone, other weights", forgotten(other_weights), FEATURES | FROM_TRAINING, ""),
+    ("records gone, texts touched", forgotten(touch("texts/*", "texts/tone/*")), {}, ""),
+    ("records gone, other texts", forgotten(other_words),
+     EVERYTHING | {"data": 1, "encode": 1, "features": 1, "train": 4, "importance": 4}, r"tone\+topic"),
 ]  # fmt: skip
 
 
@@ -312,6 +422,66 @@ def test_a_change_reaches_what_it_has_to_reach(study, change, expected, runs):
     for message in plan.messages:
         if message.startswith(("Training", "Head importance", "Pruning")):
             assert re.search(runs, message), message
+
+
+def test_what_results_say_of_their_jobs_is_what_snakemake_recorded(study):
+    """So that it decides the same way with its own records and with those that are restored."""
+    kinds = ("*.parquet", "*.safetensors", "model/*.json", "figures/*")
+    files = sorted(str(p.relative_to(study.path)) for kind in kinds for p in study.results.rglob(kind))
+    before = recorded(study, files)
+    study.plan()
+    shutil.rmtree(study.path / ".snakemake")
+    study.plan()
+    assert len(before) == len(files) > 60
+    assert recorded(study, files) == before
+
+
+def recorded(study: Folder, files: list[str]) -> dict[str, tuple]:
+    """File: what Snakemake's record of it decides by."""
+    keys = ("rule", "params", "input", "input_checksums", "record_format_version")
+    kept = FilePersistence(nolock=True, path=study.path / ".snakemake")
+    records = {name: kept._read_record(name) for name in files}
+    return {name: tuple(record[key] for key in keys) for name, record in records.items() if record}
+
+
+def install(site: Path, package: str, version: str) -> dict[str, str]:
+    """A distribution `package` of that version in the folder `site`, before all others; the environment."""
+    for old in site.glob(f"{package}-*.dist-info"):
+        shutil.rmtree(old)
+    folder = site / f"{package}-{version}.dist-info"
+    folder.mkdir(parents=True)
+    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
+    (folder / "top_level.txt").write_text(package)
+    return {"PYTHONPATH": str(site)}
+
+
+def test_another_version_of_the_package_that_carries_the_model(study, tmp_path):
+    site = tmp_path / "site"
+    shutil.copytree(study.path / "models" / "tiny-bert", site / "tinymodel" / "model")
+    (site / "tinymodel" / "__init__.py").touch()
+    environment = install(site, "tinymodel", "1.0")
+    study.set("models.bert.source", "package:tinymodel/model")
+    study.snakemake("--touch", **environment)  # as if it had been made so
+    assert study.plan(**environment).rules == {}
+    install(site, "tinymodel", "1.1")
+    assert study.plan(**environment).rules == {rule: n for rule, n in EVERYTHING.items() if rule != "data"}
+
+
+def test_other_versions_than_made_the_tables_are_told_and_rerun_nothing(study, tmp_path):
+    torch = tables.versions()["torch"]
+    assert "other versions" not in study.snakemake("--dry-run")
+    environment = install(tmp_path / "site", "torch", "99.0")
+    output = study.snakemake("--dry-run", **environment)
+    assert "Nothing to be done" in output
+    (line,) = [line for line in output.splitlines() if "other versions" in line]
+    assert f"torch {torch} (installed: 99.0). `snakemake --forceall` makes all of them again" in line
+    assert study.plan("--forceall").rules == EVERYTHING
+    path = os.pathsep.join([environment["PYTHONPATH"], str(ROOT / "workflow")])
+    command = [sys.executable, "-m", "headspec.summary", str(study.results)]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=True
+    )
+    assert f"torch {torch} (installed: 99.0)" in done.stdout
 
 
 # --- interruptions

@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from headspec.errors import DataError, listing
-from headspec.tables import FLOAT, INT, TEXT, Schema, atomic
+from headspec.tables import FLOAT, INT, TEXT, Schema, atomic, inscription
 
 # of test sets: class index or score; file: the prediction file that the rows are for
 SUBMISSION = Schema({"file": TEXT, "example": INT, "index": INT, "prediction": FLOAT}, keys=2)
@@ -114,13 +114,19 @@ def warnings(rows: Mapping[Any, int]) -> list[str]:
     return found + ([f"the server also wants {listing(missing)}"] if missing else [])
 
 
-def write(folder: str | Path, predictions: pd.DataFrame, classes: dict[str, list[str] | None]) -> None:
+def write(
+    folder: str | Path,
+    predictions: pd.DataFrame,
+    classes: dict[str, list[str] | None],
+    record: dict[str, Any] | None = None,
+) -> None:
     """Every file that `predictions` fill, that of WNLI, and `ARCHIVE` of them; equal bytes for equal rows.
 
     Parameters
     ----------
     predictions : the table `submission`, or several, of different files
     classes : file: class names in order of their index, or None
+    record : the job that writes them (`tables.record`), for the archive's comment
     """
     folder = Path(folder)
     texts = {}
@@ -136,6 +142,7 @@ def write(folder: str | Path, predictions: pd.DataFrame, classes: dict[str, list
         with atomic(folder / name) as path:
             path.write_text(text, encoding="utf-8", newline="\n")
     with atomic(folder / ARCHIVE) as path, zipfile.ZipFile(path, "w") as archive:
+        archive.comment = inscription(record).encode() if record else b""
         for name, text in texts.items():
             entry = zipfile.ZipInfo(name)  # dated 1980
             entry.external_attr = 0o644 << 16

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from headspec import tables
+from headspec import records, tables
 
 METHODS = ("tuned", "frozen")
 #: characters of a name, and of one method's columns; two methods and names fill 100
@@ -215,3 +215,6 @@ if __name__ == "__main__":
     }
     found = {name: tables.read(path) for name, path in paths.items() if path.exists()}
     print(text(tables.read(folder / "tables" / "combined.parquet"), folder, **found))
+    outdated = records.outdated(folder)
+    if outdated:
+        print(f"\n{outdated}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import glob
 import hashlib
 import json
 import os
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
@@ -19,6 +21,7 @@ import pyarrow.parquet as pq
 
 from headspec.errors import DataError
 
+LARGEST = 20_000_000  # bytes of an input that is known by its content, as in profiles/default
 TEXT, INT, FLOAT, FLAG = pa.string(), pa.int32(), pa.float64(), pa.bool_()
 
 
@@ -64,23 +67,48 @@ def _alive(process: int) -> bool:
     return True
 
 
-def provenance(study: str, settings: Any, **more: Any) -> dict[str, Any]:
-    """What made a table: study, hash of the settings the stage read, package versions.
+def provenance(job: Any, **more: Any) -> dict[str, Any]:
+    """What made a table: study, package versions, and the job as `record` has it.
 
     `more` adds what the stage knows (device, seed, precision, counts). No time of day and no
     machine name: equal inputs give equal bytes.
+
+    Parameters
+    ----------
+    job : the object `snakemake` of a rule's script
     """
-    versions = {}
+    return {"study": job.params.study, "versions": versions(), "job": record(job), **more}
+
+
+def versions() -> dict[str, str]:
+    """The installed packages whose versions may change numbers."""
+    found = {}
     for package in ("torch", "transformers", "numpy", "pandas", "pyarrow", "scipy"):
         with contextlib.suppress(metadata.PackageNotFoundError):
-            versions[package] = metadata.version(package)
-    text = json.dumps(settings, sort_keys=True, default=str)
-    return {
-        "study": study,
-        "settings": hashlib.sha256(text.encode()).hexdigest()[:16],
-        "versions": versions,
-        **more,
-    }
+            found[package] = metadata.version(package)
+    return found
+
+
+def record(job: Any) -> dict[str, Any]:
+    """What decides whether a job's output is still what the config asks for.
+
+    Its rule, parameters (code included), input files by content (of large ones only the names) and
+    output files: with it, `headspec.records` tells Snakemake of results that it has no record of.
+    """
+    inputs: dict[str, str | None] = {}
+    for path in sorted(set(job.input)):
+        inputs[path] = None
+        if os.path.getsize(path) <= LARGEST:
+            with open(path, "rb") as file:
+                inputs[path] = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    params = sorted(repr(value) for value in job.params)
+    return {"rule": job.rule, "params": params, "input": inputs, "output": list(job.output)}
+
+
+def inscription(record: dict[str, Any]) -> str:
+    """A job's record as a word, for the metadata of a file that is no table."""
+    text = json.dumps(record, sort_keys=True).encode()
+    return f"headspec:{base64.urlsafe_b64encode(zlib.compress(text, 9)).decode()}:"
 
 
 def write(path: str | Path, schema: Schema, frame: pd.DataFrame, footer: dict[str, Any]) -> None:

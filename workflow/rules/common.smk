@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 
 LIBRARY = Path(workflow.current_basedir).parent
 sys.path.insert(0, str(LIBRARY))
 
-from headspec import devices, preflight, readers, sources, submission, validation, versions
+from headspec import devices, preflight, readers, records, sources, submission, validation, versions
 from headspec.errors import HeadspecError
 from headspec.locate import locate
 from headspec.sections import MEASURED_BY
@@ -381,6 +382,13 @@ def lock_folder() -> None:
         raise WorkflowError(
             "another snakemake is running in this folder; wait for it or stop it"
         ) from None
+
+
+if workflow.is_main_process:
+    records.restore(Path(RESULTS))
+    said = records.outdated(Path(RESULTS))
+    if said:
+        logger.warning(said)
 
 
 # the same in every rule: a path is one run's in one way only, though names hold dots and dashes

@@ -47,12 +47,6 @@ with stage(snakemake.log[0], title):
         rng = np.random.default_rng(derive(seed, "importance samples"))
         frame = importance(model, examples, params.samples, rng, device)
         Checkpoint(output, mark, 0).save(state)
-        footer = tables.provenance(
-            params.study,
-            [settings, params.samples],
-            device=device.name,
-            precision=device.precision,
-            seed=seed,
-        )
+        footer = tables.provenance(snakemake, device=device.name, precision=device.precision, seed=seed)
         tables.write(snakemake.output.importance, IMPORTANCE, frame, footer)
         checkpoint.remove()

@@ -14,5 +14,5 @@ with stage(snakemake.log[0], "correlation"):
     inputs = {name: tables.read(path) for name, path in snakemake.input.items()}
     pairs = paired(inputs["similarity"], inputs["combined"], params.paradigms, params.method)
     frame = correlation(pairs, len(params.paradigms), params.seed)
-    footer = tables.provenance(params.study, [params.paradigms, params.method], seed=params.seed)
+    footer = tables.provenance(snakemake, seed=params.seed)
     tables.write(snakemake.output[0], CORRELATION, frame, footer)

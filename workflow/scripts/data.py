@@ -23,8 +23,7 @@ with stage(snakemake.log[0], f"data {snakemake.wildcards.task}"):
     for split in ("train", "validation"):
         frame: pd.DataFrame = getattr(prepared, split)
         footer = tables.provenance(
-            params.study, [params.task, params.seed, params.version],
-            classes=prepared.classes, counts=prepared.counts[split], source_version=params.version,
-        )  # fmt: skip
+            snakemake, classes=prepared.classes, counts=prepared.counts[split], source_version=params.version
+        )
         tables.write(snakemake.output[split], tasks.DATA, frame, footer)
         log.info("%s: %s", split, ", ".join(f"{n} {what}" for what, n in prepared.counts[split].items()))

@@ -18,8 +18,6 @@ with stage(snakemake.log[0], "dissociation"):
         for run, path in zip(params.runs, snakemake.input, strict=True)
     )
     found = analyse(evaluations, **params.dissociation, **params.pruning, seed=params.seed)
-    footer = tables.provenance(
-        params.study, [params.runs, params.metrics, params.pruning, params.dissociation]
-    )
+    footer = tables.provenance(snakemake)
     for name, frame in found.items():
         tables.write(snakemake.output[name], SCHEMAS[name], frame, footer)

@@ -15,5 +15,5 @@ with stage(snakemake.log[0], f"draws of {task}"):
     train = tables.read(snakemake.input[0])
     labels = strata(train, tables.footer(snakemake.input[0])["classes"])
     frame = few_shot(task, labels, params.samples, params.draws, params.seed)
-    footer = tables.provenance(params.study, [params.samples, params.draws, params.seed])
+    footer = tables.provenance(snakemake)
     tables.write(snakemake.output[0], DRAWS, frame, footer)

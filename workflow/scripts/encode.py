@@ -14,12 +14,14 @@ with stage(snakemake.log[0], f"encode {snakemake.wildcards.model} {snakemake.wil
     params = snakemake.params
     model = section(params.model)
     key = f"models.{snakemake.wildcards.model}"
-    architectures.check_model(architectures.folder(model, key), model, key)  # hub models are new here
+    path = architectures.folder(model, key)
+    architectures.architecture(path, model, key)  # hub models are new here
+    architectures.check_length(path, model, key)
     own = tokenizer(model, key)
     for source, target in zip(snakemake.input, snakemake.output, strict=True):
         classes = tables.footer(source)["classes"]
         frame, truncated = encode(own, tables.read(source), model.max_length, classes)
-        footer = tables.provenance(params.study, params.model, classes=classes, truncated=truncated)
+        footer = tables.provenance(snakemake, classes=classes, truncated=truncated)
         tables.write(target, ENCODED, frame, footer)
         tokens = frame["input_ids"].str.len()
         log.info(

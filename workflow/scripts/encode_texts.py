@@ -14,10 +14,12 @@ with stage(snakemake.log[0], f"encode {snakemake.wildcards.model} {snakemake.wil
     params = snakemake.params
     model = section(params.model)
     key = f"models.{snakemake.wildcards.model}"
-    architectures.check_model(architectures.folder(model, key), model, key)  # hub models are new here
+    path = architectures.folder(model, key)
+    architectures.architecture(path, model, key)  # hub models are new here
+    architectures.check_length(path, model, key)
     texts = tables.read(snakemake.input[0])
     frame = texts[["example"]].assign(text_a=texts["text"], text_b=None, label="nan")
     encoded, truncated = encode(tokenizer(model, key), frame, model.max_length, classes=None)
-    footer = tables.provenance(params.study, params.model, truncated=truncated)
+    footer = tables.provenance(snakemake, truncated=truncated)
     tables.write(snakemake.output[0], ENCODED, encoded, footer)
     log.info("%d texts, %d truncated to %d tokens", len(encoded), truncated, model.max_length)

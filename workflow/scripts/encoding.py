@@ -32,6 +32,6 @@ with stage(snakemake.log[0], "encoding {model}/seed{seed}".format(**wildcards)):
     for row in summary.itertuples():
         numbers = row.task, row.subject, row.r, row.n_voxels, row.p_value
         log.info("%s, %s: r %.3f over %d voxels, p %.4f", *numbers)
-    footer = tables.provenance(params.study, [params.folds, params.regression], seed=int(wildcards.seed))
+    footer = tables.provenance(snakemake, seed=int(wildcards.seed))
     tables.write(snakemake.output.encoding, voxelwise.ENCODING, encoding, footer)
     tables.write(snakemake.output.summary, voxelwise.ENCODING_SUMMARY, summary, footer)

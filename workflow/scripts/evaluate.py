@@ -26,10 +26,6 @@ with stage(snakemake.log[0], "evaluate {model}/{mixture}/{method}/seed{seed}".fo
         frames.append(own.assign(task=name))
     frame = pd.concat(frames)
     footer = tables.provenance(
-        params.study,
-        [params.tasks, params.further],
-        device=device.name,
-        precision=device.precision,
-        seed=int(wildcards.seed),
+        snakemake, device=device.name, precision=device.precision, seed=int(wildcards.seed)
     )
     tables.write(snakemake.output[0], EVALUATION, frame, footer)

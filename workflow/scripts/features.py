@@ -18,5 +18,5 @@ with stage(snakemake.log[0], "features {model}/{task}".format(**wildcards)):
     encoder, pooling = encoders.load(section(params.model), f"models.{wildcards.model}")
     examples = Examples(tables.read(snakemake.input[0]))
     frame = features(MultiTask(encoder, pooling, {}), wildcards.task, examples, device)
-    footer = tables.provenance(params.study, params.model, device=device.name, precision=device.precision)
+    footer = tables.provenance(snakemake, device=device.name, precision=device.precision)
     tables.write(snakemake.output[0], REPRESENTATIONS, frame, footer)

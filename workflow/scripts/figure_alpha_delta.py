@@ -13,4 +13,4 @@ wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake.log[0], "figure alpha-delta"):
     table = tables.read(snakemake.input[0])
     table = table[(table["model"] == wildcards.model) & (table["mixture"] == wildcards.mixture)]
-    save(alpha_delta.draw(table), snakemake.output, params.dpi)
+    save(alpha_delta.draw(table), snakemake.output, params.dpi, tables.record(snakemake))

@@ -15,4 +15,4 @@ with stage(snakemake.log[0], "figure correlation"):
     inputs = {name: tables.read(path) for name, path in snakemake.input.items()}
     pairs = paired(inputs["similarity"], inputs["combined"], params.paradigms, params.method)
     figure = correlation.draw(pairs, inputs["correlation"])
-    save(figure, snakemake.output, params.dpi)
+    save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -20,4 +20,4 @@ with stage(snakemake.log[0], "figure curves"):
         for task, rows in unpruned.groupby("task")
     }
     figure = curves.draw(seeds, params.tasks, params.fraction, params.metrics, chance)
-    save(figure, snakemake.output, params.dpi)
+    save(figure, snakemake.output, params.dpi, tables.record(snakemake))

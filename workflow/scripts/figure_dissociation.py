@@ -14,4 +14,4 @@ with stage(snakemake.log[0], "figure dissociation"):
     inputs = {name: tables.read(path) for name, path in snakemake.input.items()}
     seeds = at_fraction(inputs["dissociation"], params.fraction)
     figure = dissociation.draw(inputs["combined"], seeds, params.distinct)
-    save(figure, snakemake.output, params.dpi)
+    save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -15,4 +15,6 @@ with stage(snakemake.log[0], "figure encoding"):
         {seed: tables.read(path) for seed, path in zip(params.seeds, paths, strict=True)}
         for paths in (snakemake.input.encoding, snakemake.input.summary)
     )
-    save(encoding.draw(scores, summaries, params.tasks), snakemake.output, params.dpi)
+    save(
+        encoding.draw(scores, summaries, params.tasks), snakemake.output, params.dpi, tables.record(snakemake)
+    )

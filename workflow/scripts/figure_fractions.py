@@ -16,4 +16,4 @@ with stage(snakemake.log[0], "figure fractions"):
         frame = tables.read(path)
         found[name] = frame[frame["model"] == snakemake.wildcards.model]
     figure = fractions.draw(**found, mixtures=params.mixtures, main=params.fraction, method=params.method)
-    save(figure, snakemake.output, params.dpi)
+    save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -13,4 +13,4 @@ params = snakemake.params
 with stage(snakemake.log[0], "figure importance"):
     seeds = {seed: tables.read(path) for seed, path in zip(params.seeds, snakemake.input, strict=True)}
     figure = importance.draw(seeds, params.tasks, params.fraction)
-    save(figure, snakemake.output, params.dpi)
+    save(figure, snakemake.output, params.dpi, tables.record(snakemake))

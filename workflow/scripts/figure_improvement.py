@@ -19,4 +19,4 @@ with stage(snakemake.log[0], "figure improvement"):
     variants = [Variant(**variant) for variant in params.variants]
     seeds = by_seed(scores, {wildcards.mixture: params.tasks}, variants)
     figure = improvement.draw(table, seeds, params.metrics)
-    save(figure, snakemake.output, params.dpi)
+    save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -13,4 +13,4 @@ params = snakemake.params
 with stage(snakemake.log[0], "figure matrix"):
     seeds = {seed: tables.read(path) for seed, path in zip(params.seeds, snakemake.input, strict=True)}
     figure = matrix.draw(seeds, params.tasks, params.fraction, params.metrics)
-    save(figure, snakemake.output, params.dpi)
+    save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -12,4 +12,4 @@ from headspec.progress import stage
 params = snakemake.params
 with stage(snakemake.log[0], "figure reliability"):
     figure = reliability.draw(tables.read(snakemake.input[0]))
-    save(figure, snakemake.output, params.dpi)
+    save(figure, snakemake.output, params.dpi, tables.record(snakemake))

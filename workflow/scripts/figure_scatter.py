@@ -15,4 +15,4 @@ with stage(snakemake.log[0], "figure scatter"):
     inputs = {name: tables.read(path) for name, path in snakemake.input.items()}
     pairs = paired(inputs["similarity"], inputs["combined"], params.paradigms, params.method)
     figure = scatter.draw(pairs, inputs["correlation"], snakemake.wildcards.measure)
-    save(figure, snakemake.output, params.dpi)
+    save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -13,4 +13,4 @@ params = snakemake.params
 with stage(snakemake.log[0], "figure similarity"):
     frame = tables.read(snakemake.input[0])
     figure = similarity.draw(frame[frame["model"] == snakemake.wildcards.model], params.tasks)
-    save(figure, snakemake.output, params.dpi)
+    save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -18,4 +18,4 @@ with stage(snakemake.log[0], "figure specialization"):
         found[name] = frame[own]
     found["dissociation"] = at_fraction(found["dissociation"], params.fraction)
     figure = specialization.draw(**found, tasks=params.tasks)
-    save(figure, snakemake.output, params.dpi)
+    save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -15,4 +15,4 @@ with stage(snakemake.log[0], "figure transfer"):
     chosen = (rows["model"] == wildcards.model) & (rows["task"] == wildcards.task)
     metric = params.metrics[wildcards.task][0]
     figure = transfer.draw(rows[chosen & (rows["metric"] == metric)])
-    save(figure, snakemake.output, params.dpi)
+    save(figure, snakemake.output, params.dpi, tables.record(snakemake))

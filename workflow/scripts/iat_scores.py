@@ -16,4 +16,4 @@ with stage(snakemake.log[0], "scores of every way of training"):
     variants = [Variant(**variant) for variant in params.variants]
     predictions = (tables.read(path) for path in snakemake.input)
     frame = scores(zip(runs, predictions, strict=True), variants, params.metrics)
-    tables.write(snakemake.output[0], IAT, frame, tables.provenance(params.study, params.metrics))
+    tables.write(snakemake.output[0], IAT, frame, tables.provenance(snakemake))

@@ -25,11 +25,5 @@ with stage(snakemake.log[0], "importance {model}/{mixture}/{method}/seed{seed}".
     }
     rng = np.random.default_rng(derive(seed, "importance samples"))
     frame = importance(model, examples, params.samples, rng, device)
-    footer = tables.provenance(
-        params.study,
-        [params.tasks, params.samples],
-        device=device.name,
-        precision=device.precision,
-        seed=seed,
-    )
+    footer = tables.provenance(snakemake, device=device.name, precision=device.precision, seed=seed)
     tables.write(snakemake.output[0], IMPORTANCE, frame, footer)

@@ -23,5 +23,5 @@ with stage(snakemake.log[0], "improvement over multi-task training"):
         **params.resampling,
         seed=params.seed,
     )
-    footer = tables.provenance(params.study, [params.runs, params.metrics, params.resampling])
+    footer = tables.provenance(snakemake)
     tables.write(snakemake.output[0], IMPROVEMENT, frame, footer)

@@ -18,5 +18,5 @@ with stage(snakemake.log[0], "nuisance"):
     counts = nuisance.word_counts(text for column in texts for text in column)
     values = nuisance.regressors(stimuli.read(params.source, params.names), params.names, counts)
     frame = pd.DataFrame({"example": range(len(values)), "nuisance": list(values)})
-    footer = tables.provenance(params.study, [params.source, params.names], words=len(counts))
+    footer = tables.provenance(snakemake, words=len(counts))
     tables.write(snakemake.output[0], nuisance.NUISANCE, frame, footer)

@@ -28,7 +28,11 @@ with stage(snakemake.log[0], "predict {model}/{mixture}/{method}/seed{seed}".for
     for warning in warnings:
         log.warning("%s", warning)
     footer = tables.provenance(
-        params.study, params.files, device=device.name, precision=device.precision, seed=int(wildcards.seed),
-        classes={file: model.classes[task] for file, task in params.files.items()}, warnings=warnings,
-    )  # fmt: skip
+        snakemake,
+        device=device.name,
+        precision=device.precision,
+        seed=int(wildcards.seed),
+        classes={file: model.classes[task] for file, task in params.files.items()},
+        warnings=warnings,
+    )
     tables.write(snakemake.output[0], submission.SUBMISSION, pd.concat(frames), footer)

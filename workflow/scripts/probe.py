@@ -16,6 +16,6 @@ with stage(snakemake.log[0], "probe"):
     else:
         validation = {Path(path).parent.name: tables.read(path) for path in snakemake.input}
         frame, counts = probe.from_tasks(validation, params.sentences, params.seed)
-    footer = tables.provenance(params.study, [params.source, params.sentences, params.seed], counts=counts)
+    footer = tables.provenance(snakemake, counts=counts)
     tables.write(snakemake.output[0], probe.PROBE, frame, footer)
     log.info("%s", ", ".join(f"{n} {what}" for what, n in counts.items()))

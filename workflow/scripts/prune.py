@@ -26,9 +26,7 @@ with stage(snakemake.log[0], "prune {model}/{mixture}/{method}/seed{seed}".forma
     maps = {task: importance_map(importance, task) for task in examples}
     planned = masks(maps, pruning["fraction"], pruning["fractions"], pruning["draws"], seed)
     found = predictions(model, examples, planned, device, pruning["draw_examples"], seed)
-    footer = tables.provenance(
-        params.study, [params.metrics, pruning], device=device.name, precision=device.precision, seed=seed
-    )
+    footer = tables.provenance(snakemake, device=device.name, precision=device.precision, seed=seed)
     frame = pruning_table(planned, examples, found, params.metrics)
     tables.write(snakemake.output.pruning, PRUNING, frame, footer)
     frame = predictions_table(planned, examples, found)

@@ -16,5 +16,5 @@ with stage(snakemake.log[0], "reliability"):
         (Run(**run), tables.read(path)) for run, path in zip(params.runs, snakemake.input, strict=True)
     )
     frame = reliability(importances, params.fraction)
-    footer = tables.provenance(params.study, [params.runs, params.fraction])
+    footer = tables.provenance(snakemake)
     tables.write(snakemake.output[0], RELIABILITY, frame, footer)

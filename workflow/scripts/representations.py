@@ -20,6 +20,6 @@ with stage(snakemake.log[0], "representations {model}/{texts}/seed{seed}".format
     models = ((task, MultiTask.load(folder)) for task, folder in folders.items())
     frame = of_tasks(models, len(folders), texts, device)
     footer = tables.provenance(
-        params.study, params.tasks, device=device.name, precision=device.precision, seed=int(wildcards.seed)
+        snakemake, device=device.name, precision=device.precision, seed=int(wildcards.seed)
     )
     tables.write(snakemake.output[0], REPRESENTATIONS, frame, footer)

@@ -51,8 +51,6 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
             snakemake.resources.parts,
         )
         model.save(folder / "model")
-        footer = tables.provenance(
-            params.study, settings, device=device.name, precision=device.precision, seed=seed
-        )
+        footer = tables.provenance(snakemake, device=device.name, precision=device.precision, seed=seed)
         tables.write(snakemake.output.history, TRAINING, history, footer)
         checkpoint.remove()

@@ -49,9 +49,6 @@ with stage(snakemake.log[0], "{measure} {model}/seed{seed}".format(**wildcards))
         (wildcards.measure, a, b, similarity(found[a], found[b]))
         for a, b in itertools.combinations(params.tasks, 2)
     ]
-    footer = tables.provenance(
-        params.study, [params.tasks, params.model, params.samples],
-        device=device.name, precision=device.precision, seed=seed,
-    )  # fmt: skip
+    footer = tables.provenance(snakemake, device=device.name, precision=device.precision, seed=seed)
     frame = pd.DataFrame(rows, columns=["measure", "task_a", "task_b", "similarity"])
     tables.write(snakemake.output[0], PARAMETERS, frame, footer)

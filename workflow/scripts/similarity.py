@@ -31,6 +31,5 @@ with stage(snakemake.log[0], "similarity"):
                     parts.append(pairwise(by_task, tasks, ["cnm"], subject))
             seeds.append(pd.concat(parts, ignore_index=True))
         frames.append(combined(model, seeds, params.confidence))
-    settings = [params.models, params.seeds, params.paradigms, params.measures, params.fraction]
-    footer = tables.provenance(params.study, [*settings, params.confidence])
+    footer = tables.provenance(snakemake)
     tables.write(snakemake.output[0], SIMILARITY, pd.concat(frames, ignore_index=True), footer)

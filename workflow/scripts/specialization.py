@@ -18,6 +18,5 @@ with stage(snakemake.log[0], "specialization before and after IAT"):
         for run, path in zip(params.runs, snakemake.input, strict=True)
     )
     frame = specialization(evaluations, params.before, params.fraction, **params.resampling, seed=params.seed)
-    settings = [params.runs, params.metrics, params.fraction, params.resampling]
-    footer = tables.provenance(params.study, settings)
+    footer = tables.provenance(snakemake)
     tables.write(snakemake.output[0], SPECIALIZATION, frame, footer)

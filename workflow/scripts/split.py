@@ -17,10 +17,7 @@ with stage(snakemake.log[0], f"data {wildcards.task} {wildcards.name}"):
     else:
         train = tables.read(snakemake.input.train)
         frame, counts = tasks.unlabelled(wildcards.task, task, wildcards.name, train)
-    footer = tables.provenance(
-        params.study, [params.task, params.seed, params.version],
-        classes=classes, counts=counts, source_version=params.version,
-    )  # fmt: skip
+    footer = tables.provenance(snakemake, classes=classes, counts=counts, source_version=params.version)
     schema = tasks.DATA if wildcards.kind == "further" else tasks.UNLABELLED
     tables.write(snakemake.output[0], schema, frame, footer)
     log.info("%s", ", ".join(f"{n} {what}" for what, n in counts.items()))

@@ -13,5 +13,5 @@ params = snakemake.params
 with stage(snakemake.log[0], "stimuli"):
     frame = stimuli.read(params.source)
     frame = frame.assign(example=range(len(frame)))
-    tables.write(snakemake.output[0], stimuli.STIMULI, frame, tables.provenance(params.study, params.source))
+    tables.write(snakemake.output[0], stimuli.STIMULI, frame, tables.provenance(snakemake))
     log.info("%d stimuli, %d passages", len(frame), frame["passage"].nunique())

@@ -21,4 +21,5 @@ with stage(snakemake.log[0], label):
         log.warning("%s", warning)
     if "WNLI" not in classes:
         log.info("WNLI is its majority class: no task writes it")
-    submission.write(Path(snakemake.output.archive).parent, predictions, classes)
+    folder = Path(snakemake.output.archive).parent
+    submission.write(folder, predictions, classes, tables.record(snakemake))

@@ -26,8 +26,5 @@ with stage(snakemake.log[0], f"text embedding {snakemake.wildcards.model}"):
     }
     rows = {task: order[: params.samples] for task, order in rows.items()}
     frame = mean_of_tasks(MultiTask(encoder, "mean", {}), examples, rows, device)
-    footer = tables.provenance(
-        params.study, [params.tasks, params.model, params.samples, params.seed],
-        device=device.name, precision=device.precision,
-    )  # fmt: skip
+    footer = tables.provenance(snakemake, device=device.name, precision=device.precision)
     tables.write(snakemake.output[0], REPRESENTATIONS, frame, footer)

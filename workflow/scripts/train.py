@@ -52,9 +52,7 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
             reserve,
         )
         model.save(Path(snakemake.output.model).parent)
-        footer = tables.provenance(
-            params.study, settings, device=device.name, precision=device.precision, seed=seed
-        )
+        footer = tables.provenance(snakemake, device=device.name, precision=device.precision, seed=seed)
         tables.write(snakemake.output.history, TRAINING, history, footer)
         if snakemake.output.get("trunk"):  # no output before: these are deleted when a job is interrupted
             os.replace(kept.path, snakemake.output.trunk)

@@ -40,8 +40,6 @@ with stage(snakemake.log[0], "transfer {model}/{mixture}/{method}/seed{seed} to 
             checkpoint,
             snakemake.resources.parts,
         )
-        footer = tables.provenance(
-            params.study, settings, device=device.name, precision=device.precision, seed=seed
-        )
+        footer = tables.provenance(snakemake, device=device.name, precision=device.precision, seed=seed)
         tables.write(output, TRANSFERRED, frame, footer)
         checkpoint.remove()

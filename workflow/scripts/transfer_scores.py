@@ -15,7 +15,7 @@ with stage(snakemake.log[0], "scores of transfer"):
     wanted = ((Run(**run), task) for run in params.runs for task in params.tasks)
     frames = (tables.read(path) for path in snakemake.input)
     found = scores((run, task, frame) for (run, task), frame in zip(wanted, frames, strict=True))
-    footer = tables.provenance(params.study, [params.runs, params.tasks, params.confidence])
+    footer = tables.provenance(snakemake)
     tables.write(snakemake.output.scores, TRANSFER, found, footer)
     frame = summary(found, params.mixtures, params.confidence)
     tables.write(snakemake.output.summary, TRANSFER_SUMMARY, frame, footer)

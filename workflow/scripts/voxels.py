@@ -33,5 +33,5 @@ with stage(snakemake.log[0], "voxels"):
         log.info("%s: %d voxels are selected in some fold", subject, used.get(subject, 0))
     if not used.sum():
         raise DataError("brain.voxels: got 'reliable', but no voxel of any subject is; expected 'all'")
-    footer = tables.provenance(params.study, [params.folds, params.voxels, params.seed])
+    footer = tables.provenance(snakemake)
     tables.write(snakemake.output[0], ceiling.VOXELS, frame, footer)

@@ -29,6 +29,8 @@ styled = matplotlib.rc_context(fname=STYLE)
 PAGE = 6.9
 #: what is left out of a metadata block, because it holds the time of day
 UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+#: what a metadata block calls a text of any kind
+DESCRIPTION = {"svg": "Description", "pdf": "Subject", "png": "Description"}
 
 #: white to mid blue: black text and outlines stand out on all of it
 SHADES = LinearSegmentedColormap.from_list("headspec", ["#ffffff", "#9ecae1", "#4292c6"])
@@ -150,12 +152,16 @@ def legend(figure: Figure) -> None:
 
 
 @styled
-def save(figure: Figure, paths: Iterable[str | Path], dpi: int) -> None:
+def save(figure: Figure, paths: Iterable[str | Path], dpi: int, record: dict[str, Any] | None = None) -> None:
     """Write `figure` to every one of `paths`, in the format of its suffix (.svg, .png, .pdf).
 
-    The same figure gives the same bytes: no date, and ids that derive from the content.
+    The same figure gives the same bytes: no date, and ids that derive from the content. `record`
+    says in its metadata which job made it (`tables.record`).
     """
     for path in map(Path, paths):
         kind = path.suffix.removeprefix(".")
+        metadata: dict[str, Any] = {**UNDATED[kind]}
+        if record:
+            metadata[DESCRIPTION[kind]] = tables.inscription(record)
         with tables.atomic(path) as temporary:
-            figure.savefig(temporary, format=kind, dpi=dpi, metadata=UNDATED[kind])
+            figure.savefig(temporary, format=kind, dpi=dpi, metadata=metadata)
