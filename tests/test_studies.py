@@ -63,9 +63,9 @@ def test_the_paper_study_is_planned(folder):
         "data": 6, "encode": 6 * models, "features": 6 * models,
         "train": runs, "importance": runs, "prune": runs,
         "reliability": 1, "dissociation": 1, "figure_importance": each, "figure_matrix": each,
-        "figure_curves": each, "figure_reliability": 1, "figure_dissociation": 1,
+        "figure_curves": each, "figure_reliability": 1, "figure_dissociation": 1, "figure_fractions": models,
     }  # fmt: skip
-    assert sum(plan.rules.values()) == 2278
+    assert sum(plan.rules.values()) == 2285
     messages = [m for m in plan.messages if m.startswith("Training")]
     assert "Training bert-large on ag-pair-and-qnli, frozen, seed 2" in messages
     assert "Training gpt on mnli+qqp, tuned, seed 0" in messages and len(set(messages)) == runs
