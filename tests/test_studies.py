@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
+from headspec.reference import schema, sections
 from headspec.study import Study
 from headspec.submission import FILES
 from headspec.validation import load, strict_yaml
@@ -48,6 +49,7 @@ def test_the_paper_study_is_the_papers():
     assert loose == {"gpt"}  # as its comment says
     training, pruning = paper.training, paper.pruning
     assert (training.batch_size, training.epochs, training.learning_rate) == (32, 3, 2e-5)
+    assert training.clip is None and training.warmup == 0
     assert (paper.importance.samples, pruning.fraction, training.weight_decay) == (10_000, 0.3, 0.0)
 
 
@@ -67,6 +69,17 @@ def test_the_paper_study_is_planned(folder):
     messages = [m for m in plan.messages if m.startswith("Training")]
     assert "Training bert-large on ag-pair-and-qnli, frozen, seed 2" in messages
     assert "Training gpt on mnli+qqp, tuned, seed 0" in messages and len(set(messages)) == runs
+
+
+def test_keys_that_bring_the_papers_way_back_are_in_the_config():
+    """Every key that docs/paper.md names is one of the config reference."""
+    known = {
+        f"{path}.{key}" if path else key for path, node in sections(schema()) for key in node["properties"]
+    }
+    lines = [line for line in (ROOT / "docs" / "paper.md").read_text().splitlines() if line.count("|") >= 5]
+    named = {key for line in lines for key in re.findall(r"`([a-z][\w.<>]*)[`:]", line.split("|")[-2])}
+    assert len(named) > 20
+    assert {re.sub(r"^(tasks|models)\.[\w<>]+", r"\1.<name>", key) for key in named} <= known
 
 
 EIGHT = {"cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte"}
