@@ -1,5 +1,6 @@
 """Dissociation: published tables, invariants, intervals that cover, tests that hold their level."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +12,11 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from headspec import tables
-from headspec.dissociation import Evaluation, analyse, case, is_distinct, relative, sample, scores
+from headspec.dissociation import case, is_distinct, relative, scores
+from headspec.dissociation_tables import analyse
 from headspec.errors import DataError
 from headspec.metrics import score
+from headspec.resampled import Evaluation, combine, sample
 from headspec.resampling import bootstrap_counts, holm, interval, p_value, permuted_scores
 from headspec.runs import Run
 from schemas import SCHEMAS
@@ -128,7 +131,20 @@ def test_one_task_does_not_dissociate():
     ],
 )
 def test_case(d, low, high, expected):
-    assert case(d, low, high) == expected
+    assert case(d, None if low is None else (low, high)) == expected
+
+
+@pytest.mark.parametrize(
+    ("d", "each", "together", "expected"),
+    [
+        ([0.1, 0.2], ([0.01, 0.01], [0.2, 0.3]), ([-0.01, -0.01], [0.3, 0.4]), "double"),
+        ([0.1, 0.2], ([-0.1, 0.01], [0.2, 0.3]), ([-0.2, -0.01], [0.3, 0.4]), "none"),
+        ([0.1, 0.2], ([-0.1, 0.02], [0.2, 0.3]), ([-0.2, 0.01], [0.3, 0.4]), "single"),
+        ([-0.1, -0.2], ([-0.2, -0.3], [0.1, -0.01]), ([-0.3, -0.4], [0.2, 0.01]), "none"),
+    ],
+)
+def test_some_task_is_clear_by_simultaneous_intervals_and_all_by_their_own(d, each, together, expected):
+    assert case(d, each, together) == expected
 
 
 @pytest.mark.parametrize(
@@ -165,7 +181,9 @@ def test_bootstrap_counts_draw_n_of_n():
 def test_permutations_reach_every_assignment_equally_often():
     label = np.zeros(2)
     predictions = np.array([[0, 1, 1], [0, 0, 0]])  # first example: one of three is right
-    shuffled = permuted_scores("accuracy", label, predictions, 3000, np.random.default_rng(0))
+    (shuffled,) = permuted_scores(
+        "accuracy", label, predictions[None], 3000, np.random.default_rng(0)
+    ).swapaxes(0, 1)
     assert (np.sort(shuffled, axis=1) == [0.5, 0.5, 1]).all()
     assert np.bincount(shuffled.argmax(axis=1)) == pytest.approx([1000] * 3, rel=0.1)
 
@@ -175,7 +193,7 @@ def test_permutations_of_an_additive_metric_have_the_exact_variance(k):
     """Accuracy of one slot: independent Bernoulli per example with the examples' own shares."""
     rng = np.random.default_rng(1)
     correct = rng.random((80, k)) < 0.7
-    shuffled = permuted_scores("accuracy", np.ones(80), correct.astype(float), 4000, rng)
+    shuffled = permuted_scores("accuracy", np.ones(80), correct[None].astype(float), 4000, rng)[:, 0]
     share = correct.mean(axis=1)
     assert shuffled.mean(axis=0) == pytest.approx([share.mean()] * k, abs=0.003)
     expected = np.sqrt((share * (1 - share)).sum()) / 80
@@ -185,16 +203,22 @@ def test_permutations_of_an_additive_metric_have_the_exact_variance(k):
 # ---- runs -------------------------------------------------------------------------------------
 
 
+FRACTION = 0.3
+
+
 def evaluation(accuracy, rng, n=200, seed=0, label=None, metric="accuracy", mixture=None):
     """A run whose prediction under each mask is right with the probability accuracy[task][mask]."""
     frames = []
     for task, masks in accuracy.items():
-        truth = rng.integers(2, size=n) if label is None else label
+        truth = np.random.default_rng(0).integers(2, size=n) if label is None else label
         for mask, p in masks.items():
             right = rng.random(n) < p
             prediction = np.where(right, truth, 1 - truth)
             columns = {"example": np.arange(n), "label": truth, "prediction": prediction}
-            frames.append(pd.DataFrame(columns).astype(float).assign(pruned_for=mask, task=task))
+            part = 0.0 if mask == "none" else FRACTION
+            frames.append(
+                pd.DataFrame(columns).astype(float).assign(pruned_for=mask, fraction=part, task=task)
+            )
     mixture = mixture or "+".join(accuracy)
     run = Run(model="m", mixture=mixture, tasks=tuple(accuracy), method="tuned", seed=seed)
     return Evaluation(run, dict.fromkeys(accuracy, metric), pd.concat(frames, ignore_index=True))
@@ -206,13 +230,13 @@ def pair(base=0.9, own=0.6, other=0.8, **more):
 
 
 def study(*evaluations, resamples=300, confidence=0.95):
-    return analyse(evaluations, resamples, confidence, distinct=0.10, fraction=0.3, seed=7)
+    return analyse(evaluations, resamples, confidence, distinct=0.10, fraction=FRACTION, fractions=[], seed=7)
 
 
 def test_identical_predictions_dissociate_nothing():
     one = pair(rng=np.random.default_rng(0))
     base = one.predictions[one.predictions["pruned_for"] == "none"]
-    same = pd.concat([base.assign(pruned_for=mask) for mask in ("none", "a", "b")])
+    same = pd.concat([base, *(base.assign(pruned_for=mask, fraction=FRACTION) for mask in "ab")])
     result = study(Evaluation(one.run, one.metrics, same))
     found = result["dissociation"]
     assert found[["dissociation", "ci_low", "ci_high"]].to_numpy().tolist() == [[0, 0, 0]] * 2
@@ -258,8 +282,8 @@ def test_intervals_cover_at_their_level():
     rng = np.random.default_rng(3)
     covered = []
     for seed in range(150):
-        low, high = interval(sample(pair(rng=rng, n=150, seed=seed), 200, 0.9, seed).bootstrap, 0.9)
-        covered.append((low <= 0.2 / 0.9) & (high >= 0.2 / 0.9))
+        found = sample(pair(rng=rng, n=150, seed=seed), [FRACTION], 200, 0.9, seed).at(0).interval(0.9)
+        covered.append((found.low <= 0.2 / 0.9) & (found.high >= 0.2 / 0.9))
     assert 0.85 < np.mean(covered) < 0.95
 
 
@@ -271,7 +295,7 @@ def test_p_values_are_uniform_where_no_pruning_differs(k):
         label = rng.normal(size=60)
         predictions = label[:, None] + rng.normal(size=60)[:, None] + rng.normal(size=(60, k))
         observed = np.array([[score("pearson", label, column) for column in predictions.T]])
-        shuffled = permuted_scores("pearson", label, predictions, 199, rng)
+        shuffled = permuted_scores("pearson", label, predictions[None], 199, rng)[:, 0]
         d, *null = (m[1:].mean() - m[0] for m in (*observed, *shuffled))
         p.append(float(p_value(d, np.array(null))))
     assert stats.kstest(p, "uniform").pvalue > 0.01
@@ -313,29 +337,147 @@ def test_one_seed_combined_is_the_run():
     )
 
 
-def test_seeds_combined_is_their_mean_with_the_spread_between_them():
+def test_two_seeds_are_their_mean_with_an_interval_over_examples():
+    """However much they differ: two say nothing of a third."""
     rng = np.random.default_rng(9)
-    label = rng.integers(2, size=300)
-    weak, strong = (pair(own=own, rng=rng, n=300, label=label, seed=s) for s, own in ((0, 0.78), (1, 0.3)))
-    result = study(weak, strong)
-    runs, combined = result["dissociation"], result["combined"].set_index("task")
-    assert combined["n_seeds"].tolist() == [2, 2, 2]
-    for task, rows in runs.groupby("task"):
+    runs = [pair(own=own, rng=rng, n=300, seed=seed) for seed, own in ((0, 0.78), (1, 0.3))]
+    result = study(*runs)
+    combined = result["combined"].set_index("task")
+    assert combined["n_seeds"].tolist() == [2, 2, 2] and set(combined["ci_over"]) == {"examples"}
+    for task, rows in result["dissociation"].groupby("task"):
         assert combined.loc[task, "dissociation"] == pytest.approx(rows["dissociation"].mean())
         width = combined.loc[task, "ci_high"] - combined.loc[task, "ci_low"]
-        assert width > 1.5 * (rows["ci_high"] - rows["ci_low"]).max()
+        assert width < (rows["ci_high"] - rows["ci_low"]).max()
     assert pd.isna(combined.loc[["a", "b"], ["case", "distinct"]]).all(axis=None)
-    by_task = combined.loc[["a", "b"], ["dissociation", "ci_low", "ci_high"]]
-    assert combined.loc["mean", "case"] == case(*by_task.to_numpy().T)
+    low, high = combined.loc[["a", "b"], ["ci_low", "ci_high"]].to_numpy().T
+    assert combined.loc["mean", "case"] == case(combined.loc[["a", "b"], "dissociation"], (low, high))
 
 
-def test_shared_examples_do_not_average_out_over_seeds():
-    """Two seeds with the very same predictions say no more than one."""
-    one = pair(rng=np.random.default_rng(10))
-    two = Evaluation(replace(one.run, seed=1), one.metrics, one.predictions)
-    columns = ["ci_low", "ci_high"]
-    alone, both = study(one)["combined"], study(one, two)["combined"]
-    np.testing.assert_allclose(alone[columns], both[columns], atol=1e-12)
+def test_three_seeds_that_differ_have_an_interval_over_seeds():
+    rng = np.random.default_rng(9)
+    owns = {0: 0.78, 1: 0.5, 2: 0.3}
+    combined = study(*(pair(own=own, rng=rng, n=300, seed=s) for s, own in owns.items()))["combined"]
+    assert set(combined["ci_over"]) == {"seeds and examples"}
+    # t of two degrees of freedom times the standard error of D = (0.8 - own) / 0.9
+    expected = 4.303 * np.std([own / 0.9 for own in owns.values()], ddof=1) / 3**0.5
+    assert ((combined["ci_high"] - combined["ci_low"]) / 2).tolist() == pytest.approx([expected] * 3, rel=0.3)
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+def test_copies_of_a_seed_say_no_more_than_one(copies):
+    """Also not in the test: errors over the shared examples do not average out."""
+    one = pair(own=0.74, rng=np.random.default_rng(10))
+    runs = [Evaluation(replace(one.run, seed=s), one.metrics, one.predictions) for s in range(copies)]
+    alone, together = (study(*part)["combined"] for part in ([one], runs))
+    assert (alone["p_value"] < 1).all() and together["p_value"].tolist() == alone["p_value"].tolist()
+    if copies == 2:
+        np.testing.assert_allclose(alone[["ci_low", "ci_high"]], together[["ci_low", "ci_high"]], atol=1e-12)
+    else:
+        widths = [(frame["ci_high"] - frame["ci_low"]).to_numpy() for frame in (alone, together)]
+        np.testing.assert_allclose(*widths, rtol=0.1)
+
+
+def seeds_of_a_null(rng, correlation, tasks="ab", n_seeds=3, n=100):
+    """Seeds in which no pruning differs from another, but for errors that they share by `correlation`."""
+    masks = ["none", *tasks]
+    shared = rng.normal(size=(len(tasks), len(masks), n))
+    for seed in range(n_seeds):
+        latent = correlation**0.5 * shared + (1 - correlation) ** 0.5 * rng.normal(size=shared.shape)
+        label = np.zeros(n)
+        frames = [
+            pd.DataFrame({"example": np.arange(n), "label": label, "prediction": latent[t, m] > 0.5}).assign(
+                task=task, pruned_for=mask, fraction=0.0 if mask == "none" else FRACTION
+            )
+            for (t, task), (m, mask) in itertools.product(enumerate(tasks), enumerate(masks))
+        ]
+        run = Run(model="m", mixture="+".join(tasks), tasks=tuple(tasks), method="tuned", seed=seed)
+        frame = pd.concat(frames, ignore_index=True).astype({"prediction": float})
+        yield Evaluation(run, dict.fromkeys(tasks, "accuracy"), frame)
+
+
+@pytest.mark.parametrize("correlation", [0, 0.5, 0.9])
+def test_p_values_of_combined_seeds_hold_their_level(correlation):
+    rng = np.random.default_rng(18)
+    p = []
+    for repeat in range(120):
+        runs = [sample(one, [FRACTION], 100, 0.95, repeat, 199) for one in seeds_of_a_null(rng, correlation)]
+        p.append(combine(runs).at(0).with_mean().p_value)
+    p = np.array(p)  # (repeats, two tasks and their mean)
+    assert 0.015 < (p <= 0.05).mean() < 0.08
+    assert (p <= 0.5).mean() == pytest.approx(0.5, abs=0.07)
+
+
+def test_five_tasks_without_effect_are_seldom_a_case():
+    rng = np.random.default_rng(19)
+    kinds = []
+    for _ in range(150):
+        runs = seeds_of_a_null(rng, 0, "abcde", n_seeds=1, n=80)
+        kinds += study(*runs, resamples=200)["mixtures"]["case"].tolist()
+    assert kinds.count("single") / len(kinds) < 0.06 and kinds.count("double") == 0
+    assert kinds.count("none") / len(kinds) > 0.93
+
+
+def test_intervals_of_combined_seeds_cover_at_their_level():
+    """Own heads cost 0.2 + a seed's deviation, which is about half of the variance of its D."""
+    rng = np.random.default_rng(20)
+    covered = []
+    for repeat in range(120):
+        owns = 0.6 + 0.045 * rng.normal(size=3)
+        runs = [
+            sample(pair(own=own, rng=rng, n=150, seed=s), [FRACTION], 100, 0.95, repeat, 1)
+            for s, own in enumerate(owns)
+        ]
+        found = combine(runs).at(0).with_mean().interval(0.95)
+        covered.append((found.low <= 0.2 / 0.9) & (found.high >= 0.2 / 0.9))
+    assert 0.92 < np.mean(covered) < 0.985
+
+
+def test_seeds_on_other_examples_are_refused():
+    rng = np.random.default_rng(21)
+    runs = [pair(rng=rng, seed=0), pair(rng=rng, seed=1, n=150)]
+    with pytest.raises(DataError, match="tuned/seed1/predictions.parquet: other validation examples than in"):
+        study(*runs)
+
+
+def at_fractions(own, rng, n=200):
+    """A run with these accuracies of the tasks' own heads at fractions; others' cost nothing."""
+    parts = [
+        pair(own=p, other=0.9, rng=rng, n=n).predictions.replace({"fraction": {FRACTION: fraction}})
+        for fraction, p in own.items()
+    ]
+    first, *others = parts
+    rest = [part[part["pruned_for"] != "none"] for part in others]
+    whole = pair(rng=rng, n=n)
+    return Evaluation(whole.run, whole.metrics, pd.concat([first, *rest], ignore_index=True))
+
+
+def test_every_fraction_is_that_of_its_predictions_alone():
+    one = at_fractions({0.1: 0.85, 0.3: 0.6, 0.5: 0.5}, np.random.default_rng(22))
+    every = analyse([one], 200, 0.95, 0.1, 0.3, [0.1, 0.5], 7)
+    assert every["dissociation"]["fraction"].unique().tolist() == [0.1, 0.3, 0.5]
+    columns = ["fraction", "task", "dissociation", "ci_low", "ci_high", "p_value", "floor"]
+    for fraction in (0.1, 0.3, 0.5):
+        alone = analyse([one], 200, 0.95, 0.1, fraction, [], 7)["dissociation"]
+        here = every["dissociation"][every["dissociation"]["fraction"] == fraction]
+        pd.testing.assert_frame_equal(alone[columns], here[columns].reset_index(drop=True))
+        np.testing.assert_allclose(here["p_holm"], holm(here["p_value"]))
+    together = every["fractions"].query("fraction == 0.3").drop(columns="fraction")
+    assert together.columns.isin(every["combined"]).all()
+    pd.testing.assert_frame_equal(
+        together.reset_index(drop=True), every["combined"][together.columns], check_dtype=False
+    )
+
+
+def test_area_is_the_mean_over_fractions_from_none_on():
+    one = at_fractions({0.1: 0.8, 0.4: 0.5}, np.random.default_rng(23), n=400)
+    every = analyse([one], 200, 0.95, 0.1, 0.1, [0.4], 7)
+    d = every["fractions"].set_index(["task", "fraction"])["dissociation"]
+    areas = every["areas"].set_index("task")
+    for task in ("a", "b", "mean"):
+        small, large = d[task, 0.1], d[task, 0.4]
+        triangle, trapezoid = 0.1 * small / 2, 0.3 * (small + large) / 2
+        assert areas.loc[task, "area"] == pytest.approx((triangle + trapezoid) / 0.4)
+    assert (areas["ci_low"] > 0).all() and (areas["p_value"] == 1 / 201).all()
 
 
 def test_holm_runs_over_the_study_and_apart_over_means():
@@ -343,8 +485,9 @@ def test_holm_runs_over_the_study_and_apart_over_means():
     runs = [pair(own=0.72, rng=rng, mixture=f"m{i}", seed=i % 2) for i in range(6)]
     result = study(*runs)
     np.testing.assert_allclose(result["dissociation"]["p_holm"], holm(result["dissociation"]["p_value"]))
-    for _, rows in result["combined"].groupby(result["combined"]["task"] == "mean"):
-        np.testing.assert_allclose(rows["p_holm"], holm(rows["p_value"]))
+    for name in ("combined", "areas"):
+        for _, rows in result[name].groupby(result[name]["task"] == "mean"):
+            np.testing.assert_allclose(rows["p_holm"], holm(rows["p_value"]))
 
 
 def test_other_runs_change_only_the_correction():
@@ -367,7 +510,7 @@ def test_regression_tasks():
     noise = {"a": {"none": 0.3, "a": 2, "b": 0.8}, "b": {"none": 0.3, "a": 0.8, "b": 2}}
     frames = [
         pd.DataFrame({"example": np.arange(300), "label": truth, "task": task, "pruned_for": mask}).assign(
-            prediction=truth + s * rng.normal(size=300)
+            prediction=truth + s * rng.normal(size=300), fraction=0.0 if mask == "none" else FRACTION
         )
         for task, masks in noise.items()
         for mask, s in masks.items()

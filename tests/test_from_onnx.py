@@ -114,7 +114,7 @@ def test_real_encoder_is_trained_measured_and_pruned(real, tmp_path):
     own = MultiTask(loaded, "mean", {"a": ["film", "news"]})
     assert (own.gates.layers, own.gates.heads) == (3, 12)
     settings = Training(epochs=2, batch_size=4, learning_rate=1e-4)
-    history = train(own, examples, settings, False, 0, CPU, Checkpoint(tmp_path / "c.pt", "", 1e9))
+    history = train(own, examples, settings, None, 0, CPU, Checkpoint(tmp_path / "c.pt", "", 1e9))
     assert len(history) == 6 and np.isfinite(history["loss"]).all()
     found = importance_map(importance(own, examples, 12, np.random.default_rng(0), CPU), "a")
     assert found.shape == (3, 12) and (found > 0).all()

@@ -17,7 +17,8 @@ from headspec.maps import importance_map
 from headspec.multitask import MultiTask
 from headspec.projections import Slice, head_slices
 from headspec.sections import Training
-from headspec.training import Checkpoint, Updates, train, trainer
+from headspec.training import Checkpoint, train, trainer
+from headspec.updates import Updates
 from tiny import CPU, HEADS, LAYERS, encoder, examples
 
 SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3)
@@ -240,7 +241,7 @@ def trained(tmp_path_factory) -> tuple[MultiTask, Path, dict[str, np.ndarray]]:
     folder = tmp_path_factory.mktemp("trained")
     torch.set_num_threads(1)
     own, kept = model(), Checkpoint(folder / "kept.pt", "f", 0)
-    train(own, data(), SETTINGS, False, 7, CPU, never(folder), trunk=kept, reserve=0.5)
+    train(own, data(), SETTINGS, None, 7, CPU, never(folder), trunk=kept, reserve=0.5)
     state = torch.load(kept.path, weights_only=True)
     at = model()
     before = Checkpoint(folder / "state.pt", "f", 0)
@@ -306,7 +307,7 @@ def test_the_same_batches_rates_and_dropout_as_plain_training(trained, tmp_path)
 def test_scoring_heads_leaves_nothing_behind(trained):
     """No gradients of the importance pass, dropout on, gates open, randomness where it was."""
     own = model()
-    with trainer(own, data(), SETTINGS, False, 7, CPU) as run:
+    with trainer(own, data(), SETTINGS, None, 7, CPU) as run:
         before = torch.get_rng_state()
         importance(own, run.examples, 20, np.random.default_rng(0), CPU)
         assert torch.equal(before, torch.get_rng_state())
@@ -366,10 +367,10 @@ def test_a_checkpoint_beyond_the_branch_without_its_state_is_not_continued(tmp_p
     torch.set_num_threads(1)
     every = Checkpoint(tmp_path / "c.pt", "f", 0)
     kept = Checkpoint(tmp_path / "kept.pt", "f", 0)
-    train(model(), data(), SETTINGS, False, 7, CPU, every, trunk=kept, reserve=0.5)
+    train(model(), data(), SETTINGS, None, 7, CPU, every, trunk=kept, reserve=0.5)
     first = torch.load(kept.path, weights_only=True)
     kept.remove()
-    train(model(), data(), SETTINGS, False, 7, CPU, every, trunk=kept, reserve=0.5)
+    train(model(), data(), SETTINGS, None, 7, CPU, every, trunk=kept, reserve=0.5)
     again = torch.load(kept.path, weights_only=True)
     assert len(again["history"]) == 9
     assert all(torch.equal(v, again["model"][k]) for k, v in first["model"].items())

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 
 from headspec import summary, tables
 from headspec.improvement import against, by_seed
-from headspec.plots import alpha_delta, improvement, save, specialization
+from headspec.plots import alpha_delta, improvement, interval_label, save, specialization
 from headspec.sections import IAT
 from headspec.study import Study
 from schemas import SCHEMAS
@@ -63,12 +63,14 @@ def improvement_table(own: Study, scores: pd.DataFrame) -> pd.DataFrame:
     for key, part in by_seed(scores, {"all": list(own.tasks)}, own.variants).groupby(KEYS):
         row = dict(zip(KEYS, key, strict=True)) | {"n_seeds": len(part), "value": part["value"].mean()}
         if row["method"] in kinds:
-            row |= kinds[row["method"]].model_dump(include={"sampling", "heads", "alpha", "delta"})
+            row |= {
+                name: getattr(kinds[row["method"]], name) for name in ("sampling", "heads", "alpha", "delta")
+            }
         if row["method"] != "tuned":
             d, half = part["difference"].mean(), 0.003 + 0.01 * rng.random()
             row |= {"against": against(own.variants)[row["method"]], "difference": d}
             row |= {"ci_low": d - half, "ci_high": d + half, "p_value": 0.02, "p_holm": 0.1 * rng.random()}
-            row |= {"seed_low": d - 3 * half, "seed_high": d + 3 * half} if len(part) > 1 else {}
+            row |= {"ci_over": "seeds and examples" if len(part) > 2 else "examples"}
         rows.append(row)
     return frame("improvement", rows)
 
@@ -85,10 +87,11 @@ def specialization_tables(tasks: list[str], seeds: int) -> tuple[pd.DataFrame, p
         before, after = d["tuned"][:, i].mean(), d["iat"][:, i].mean()
         row = where | dict(task=task, n_seeds=seeds, before=before, after=after, difference=after - before)
         row |= dict(ci_low=after - before - 0.03, ci_high=after - before + 0.03, floor=i >= len(tasks) - 1)
+        row |= dict(ci_over="examples")
         of.append(row)
         for method, mean in (("tuned", before), ("iat", after)):
             row = where | dict(method=method, task=task, n_seeds=seeds, dissociation=mean)
-            combined.append(row | dict(ci_low=mean - 0.03, ci_high=mean + 0.03))
+            combined.append(row | dict(ci_low=mean - 0.03, ci_high=mean + 0.03, ci_over="examples"))
             if task != "mean":
                 runs += [
                     where | dict(method=method, task=task, seed=s, dissociation=d[method][s, i])
@@ -131,7 +134,7 @@ def test_improvement_shows_every_difference_of_every_method(case):
         assert [p.get_ydata()[0] for p in points] == list(range(len(rows)))
         filled = [p.get_markerfacecolor() == "black" for p in points]
         assert filled == list(rows["p_holm"] < 0.05)
-        lines = np.array([s[:, 0] for s in labelled(axes, "interval")[0].get_segments()])
+        lines = np.array([s[:, 0] for s in labelled(axes, interval_label(rows))[0].get_segments()])
         np.testing.assert_allclose(lines, 100 * rows[["ci_low", "ci_high"]])
         (dots,) = labelled(axes, "one seed")
         of = seeds[seeds["method"] == method].sort_values(["task", "seed"])
@@ -169,7 +172,7 @@ def test_specialization_bars_and_differences_equal_the_tables(case):
         np.testing.assert_allclose([bar.get_width() for bar in bars], 100 * found[column])
     (means,) = labelled(right, "mean over seeds")
     np.testing.assert_allclose(means.get_xdata(), 100 * found["difference"])
-    lines = np.array([s[:, 0] for s in labelled(right, "interval")[0].get_segments()])
+    lines = np.array([s[:, 0] for s in labelled(right, "interval over examples")[0].get_segments()])
     np.testing.assert_allclose(lines, 100 * found[["ci_low", "ci_high"]])
     dots = np.array([line.get_xdata() for line in labelled(right, "one seed")])
     assert dots.shape == (len(own.seeds), len(rows))
@@ -237,7 +240,7 @@ def test_summary_of_improvement():
     common = {"model": "m", "mixture": "a+b", "task": "mean", "metric": "mean"}
     rows = [
         {"method": "iat", "value": 0.7234, "against": "tuned", "difference": 0.0084, "ci_low": -0.001}
-        | {"ci_high": 0.0171, "seed_low": -0.02, "seed_high": 0.031, "p_holm": 0.0213},
+        | {"ci_high": 0.0171, "ci_over": "seeds and examples", "p_holm": 0.0213},
         {"method": "tuned", "value": 0.715},
         {"method": "single", "value": 0.7, "against": "tuned", "difference": -0.015, "ci_low": -0.02}
         | {"ci_high": -0.01, "p_holm": 0.0002},
@@ -248,18 +251,20 @@ def test_summary_of_improvement():
     at = lines.index("m, a+b")
     assert [line.split() for line in lines[at + 2 : at + 5]] == [
         ["MTL", "71.5"],
-        ["iat", "72.3", "0.8", "[", "-0.1,", "1.7]", "0.021", "[", "-2.0,", "3.1]"],
+        ["iat", "72.3", "0.8", "[", "-0.1,", "1.7]", "0.021"],
         ["single", "70.0", "-1.5", "[", "-2.0,", "-1.0]", "<0.001"],
     ]
+    assert "[ ]        interval over seeds and examples" in lines
     assert lines[at + 5] == "" and lines[-3].startswith("figures")
 
 
 def test_summary_of_specialization():
     row = {"model": "m", "mixture": "a+b", "before": 0.1, "after": 0.142, "difference": 0.042}
-    row |= {"ci_low": 0.01, "ci_high": 0.07, "seed_low": -0.05, "seed_high": 0.13, "floor": False}
+    row |= {"ci_low": 0.01, "ci_high": 0.07, "ci_over": "examples", "floor": False}
     table = frame("specialization", [row | {"task": "mean", "floor": True}, row | {"task": "z"}])
     lines = closing(specialization=table)
-    numbers = ["10.0", "14.2", "4.2", "[", "1.0,", "7.0]", "[", "-5.0,", "13.0]"]
+    numbers = ["10.0", "14.2", "4.2", "[", "1.0,", "7.0]"]
+    assert "[ ]        interval over examples alone: one or two seeds say nothing of others" in lines
     at = lines.index("m, a+b")
     assert [line.split() for line in lines[at + 2 : at + 4]] == [["z", *numbers], ["mean", *numbers, "†"]]
 

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from headspec import tables
-from headspec.comparison import MEAN, compare, mean_over_tasks, over_seeds, predicted
-from headspec.dissociation import Evaluation, sample
+from headspec.comparison import MEAN, compare, mean_over_tasks, predicted
 from headspec.errors import DataError
 from headspec.improvement import against, by_seed, improvement, scores
 from headspec.metrics import score
+from headspec.resampled import Evaluation, sample
 from headspec.resampling import holm, interval, p_value, paired_differences
 from headspec.runs import Run
 from headspec.sections import IAT
@@ -110,7 +110,7 @@ def test_p_holds_its_level_over_examples():
             {(t, m): difference(m, x[t], y[t]) for t, names in METRICS.items() for m in names}
         )
         p.append(float(p_value(observed, null)))
-        low, high = interval(samples, 0.95)
+        low, high = interval(samples.mean(axis=1), 0.95)
         covered.append(low <= 0 <= high)
     assert 0.02 < np.mean(np.array(p) <= 0.05) < 0.09
     assert 0.4 < np.mean(np.array(p) <= 0.5) < 0.6
@@ -120,25 +120,6 @@ def test_p_holds_its_level_over_examples():
 def difference(metric, one, other):
     pairs = zip(one.prediction, other.prediction, strict=True)
     return np.mean([score(metric, one.label, a) - score(metric, one.label, b) for a, b in pairs])
-
-
-def test_few_seeds_make_the_bootstrap_too_narrow_and_student_does_not():
-    """Seeds differ, examples hardly matter: with three seeds 95 % of the bootstrap's are rather 80 %."""
-    rng = np.random.default_rng(7)
-    hits = []
-    for _ in range(400):
-        d = rng.normal(size=3)
-        share = rng.multinomial(3, [1 / 3] * 3, size=400) / 3
-        bootstrap = interval(share @ d, 0.95)
-        hits.append([low <= 0 <= high for low, high in (bootstrap, over_seeds(d, 0.95))])
-    narrow, wide = np.mean(hits, axis=0)
-    assert 0.65 < narrow < 0.85 and 0.92 < wide < 0.98
-
-
-def test_interval_over_seeds_in_closed_form():
-    low, high = over_seeds(np.array([0.01, 0.02, 0.03]), 0.95)
-    assert (low, high) == pytest.approx((0.02 - 4.3026527 * 0.01 / 3**0.5, 0.02 + 4.3026527 * 0.01 / 3**0.5))
-    assert np.isnan(over_seeds(np.array([0.3]), 0.95)).all()
 
 
 def test_mean_over_tasks_is_of_the_means_of_their_metrics():
@@ -225,15 +206,14 @@ def test_values_and_differences_are_those_of_the_predictions():
             row = found.loc[(method, *key)]
             assert row["value"] == pytest.approx(values.mean()) and row["n_seeds"] == 3
             if method == "tuned":
-                assert row[["against", "difference", "ci_low", "seed_low", "p_value", "p_holm"]].isna().all()
+                assert row[["against", "difference", "ci_low", "ci_over", "p_value", "p_holm"]].isna().all()
             else:
                 differences = values - base[key]
                 assert row["against"] == others[method]
                 assert row["difference"] == pytest.approx(differences.mean())
-                assert row[["seed_low", "seed_high"]].tolist() == pytest.approx(over_seeds(differences, 0.95))
                 assert row["ci_low"] < row["difference"] < row["ci_high"]
     clear = found.loc[("iat", MEAN, MEAN)]
-    assert clear["ci_low"] > 0 and clear["p_value"] == 1 / 301
+    assert clear["ci_over"] == "seeds and examples" and clear["p_value"] == 1 / 301
     assert found.loc[("iat-sqrt", MEAN, MEAN), "difference"] > 0.1
     assert found.loc[("iat-alpha0.5-delta0.1", MEAN, MEAN), "alpha"] == 0.5
 
@@ -260,15 +240,39 @@ def test_a_method_that_predicts_as_its_base_does_not_differ():
     for seed in SEEDS:
         evaluations[run("iat", seed)] = evaluations[run("tuned", seed)]
     found = analysed(few, evaluations).query("method == 'iat'")
-    columns = ["difference", "ci_low", "ci_high", "seed_low", "seed_high"]
+    columns = ["difference", "ci_low", "ci_high"]
     assert (found[columns] == 0).all(axis=None) and (found["p_value"] == 1).all()
 
 
-def test_one_seed_has_no_interval_over_seeds():
-    few = study(controls=[]).model_copy(update={"seeds": [0]})
+@pytest.mark.parametrize(
+    ("seeds", "over"), [([0], "examples"), ([0, 1], "examples"), ([0, 1, 2], "seeds and examples")]
+)
+def test_what_the_interval_is_over(seeds, over):
+    few = study(controls=[]).model_copy(update={"seeds": seeds})
     found = analysed(few, made(few)).query("method == 'iat'")
-    assert found[["seed_low", "seed_high"]].isna().all(axis=None)
+    assert set(found["ci_over"]) == {over}
     assert (found["ci_low"] < found["ci_high"]).all()
+
+
+def test_intervals_over_seeds_cover_differences_at_their_level():
+    """The difference of a method varies with the seed, by about as much as with the examples."""
+    few, rng, covered = study(controls=[]), np.random.default_rng(8), []
+    labels = {task: rng.integers(2, size=100).astype(float) for task in few.tasks}
+    for repeat in range(60):
+        evaluations = {}
+        for each in few.iat_runs:
+            right = 0.7 + (0.04 * rng.normal() if each.method == "iat" else 0)
+            frames = [
+                rows(t, labels[t], np.abs(labels[t] - (rng.random(100) > right))[None])[0] for t in each.tasks
+            ]
+            evaluations[each] = pd.concat(frames, ignore_index=True)
+        table = scores(((r, evaluations[r]) for r in few.iat_runs), few.variants, METRICS)
+        found = improvement(
+            table, few.iat_runs, evaluations.__getitem__, few.variants, METRICS, 100, 0.95, repeat
+        )
+        (row,) = found.query("method == 'iat' and task == @MEAN").to_dict("records")
+        covered.append(row["ci_low"] <= 0 <= row["ci_high"])
+    assert np.mean(covered) > 0.9
 
 
 def test_further_splits_are_tasks():
@@ -331,33 +335,22 @@ def pruned(method: str, seed: int, own: float, other: float = 0.9, n: int = 200)
         p = 0.95 if mask == "none" else own if mask == task else other
         prediction = np.abs(label - (rng.random(n) > p))
         columns = {"task": task, "pruned_for": mask, "example": np.arange(n), "label": label}
-        frames.append(pd.DataFrame(columns | {"prediction": prediction}))
+        part = 0.0 if mask == "none" else 0.3
+        frames.append(pd.DataFrame(columns | {"prediction": prediction, "fraction": part}))
     return Evaluation(run(method, seed), dict.fromkeys("ab", "accuracy"), pd.concat(frames))
-
-
-def test_drawing_the_examples_of_another_method_changes_nothing_else():
-    before, after = pruned("tuned", 0, 0.7), pruned("iat", 0, 0.7)
-    default, named = sample(before, 100, 0.95, 3), sample(before, 100, 0.95, 3, examples_of="tuned")
-    np.testing.assert_array_equal(default.bootstrap, named.bootstrap)
-    np.testing.assert_array_equal(default.null, named.null)
-    own, paired = sample(after, 100, 0.95, 3), sample(after, 100, 0.95, 3, examples_of="tuned")
-    assert (own.d == paired.d).all() and (own.bootstrap != paired.bootstrap).any()
-    np.testing.assert_array_equal(own.null, paired.null)
 
 
 def test_specialization_is_the_difference_of_dissociation():
     runs = [pruned("tuned", s, 0.85) for s in SEEDS] + [pruned("iat", s, 0.7) for s in SEEDS]
-    found = specialization(runs, "tuned", 400, 0.95, 7).set_index("task")
+    found = specialization(runs, "tuned", 0.3, 400, 0.95, 7).set_index("task")
     d = {
-        method: np.array([sample(e, 100, 0.95, 0, 0).d for e in runs if e.run.method == method])
+        method: np.array([sample(e, [0.3], 100, 0.95, 0, 0).mean[0] for e in runs if e.run.method == method])
         for method in ("tuned", "iat")
     }
     assert list(found.index) == ["a", "b", MEAN]
     for i, task in enumerate("ab"):
         assert found.loc[task, "before"] == pytest.approx(d["tuned"][:, i].mean())
         assert found.loc[task, "after"] == pytest.approx(d["iat"][:, i].mean())
-        expected = over_seeds(d["iat"][:, i] - d["tuned"][:, i], 0.95)
-        assert found.loc[task, ["seed_low", "seed_high"]].tolist() == pytest.approx(expected)
     mean = found.loc[MEAN]
     assert mean["difference"] == pytest.approx((d["iat"] - d["tuned"]).mean())
     assert mean["n_seeds"] == 3 and 0 < mean["ci_low"] < mean["difference"] < mean["ci_high"]
@@ -368,14 +361,14 @@ def test_specialization_draws_seeds_and_examples_in_pairs():
     """What IAT does not change does not vary, however much seeds and examples do."""
     runs = [pruned("tuned", s, 0.6 + 0.1 * s) for s in SEEDS]
     same = [Evaluation(run("iat", e.run.seed), e.metrics, e.predictions) for e in runs]
-    found = specialization([*runs, *same], "tuned", 100, 0.95, 7)
-    columns = ["difference", "ci_low", "ci_high", "seed_low", "seed_high"]
+    found = specialization([*runs, *same], "tuned", 0.3, 100, 0.95, 7)
+    columns = ["difference", "ci_low", "ci_high"]
     assert (found[columns] == 0).all(axis=None) and (found["before"] == found["after"]).all()
 
 
 def test_specialization_at_the_floor_is_marked(tmp_path):
-    found = specialization([pruned("tuned", 0, 0.8), pruned("iat", 0, 0.3)], "tuned", 200, 0.95, 0)
+    found = specialization([pruned("tuned", 0, 0.8), pruned("iat", 0, 0.3)], "tuned", 0.3, 200, 0.95, 0)
     assert found["floor"].all()
-    assert found[["seed_low", "seed_high"]].isna().all(axis=None)
+    assert set(found["ci_over"]) == {"examples"}
     tables.write(tmp_path / "t", SCHEMAS["specialization"], found, {})
     assert len(tables.read(tmp_path / "t")) == 3

@@ -56,7 +56,7 @@ def branched(own: MultiTask, folder) -> dict:
 
 
 def trunk(own: MultiTask) -> dict:
-    with trainer(own, data(), SETTINGS, False, SEED, CPU) as run:
+    with trainer(own, data(), SETTINGS, None, SEED, CPU) as run:
         return run.state()
 
 
@@ -92,7 +92,7 @@ def test_adapters_learn_in_place_of_the_projections(tmp_path, kind, projections)
     slices = head_slices(own.encoder, own.gates, projections)
     fixed = {name for name, p in own.named_parameters() if any(p is s.parameter for s in slices)}
     names = [name for name, _ in own.named_parameters()]
-    with trainer(own, data(), SETTINGS, False, SEED, CPU) as run:
+    with trainer(own, data(), SETTINGS, None, SEED, CPU) as run:
         run.restore(state)
         before, plain = values(own), outputs(own)
         with lora(own, projections).applied(run):
@@ -128,7 +128,7 @@ def test_as_many_parameters_as_iat_moves(tmp_path, kind, projections):
         sum(p.of(p.parameter.detach()).numel() for p in slices if (p.heads & mask).any())
         for mask in owned.values()
     ])  # fmt: skip
-    with trainer(own, data(), SETTINGS, False, SEED, CPU) as run, lora(own, projections).applied(run):
+    with trainer(own, data(), SETTINGS, None, SEED, CPU) as run, lora(own, projections).applied(run):
         found = adapters(run)
         (rank,) = {min(p.shape) for p in found.values()}
         count = sum(p.numel() for p in found.values())
@@ -140,14 +140,14 @@ def test_as_many_parameters_as_iat_moves(tmp_path, kind, projections):
 def test_rank_in_closed_form(caplog):
     """A third of the heads of three layers, each 3 matrices (32, 32) with biases: 3 x 32 x 33 of 9 x 64 r."""
     own = model()
-    with trainer(own, data(), SETTINGS, False, SEED, CPU) as run, lora(own).applied(run):
+    with trainer(own, data(), SETTINGS, None, SEED, CPU) as run, lora(own).applied(run):
         assert {min(p.shape) for p in adapters(run).values()} == {round(3 * 32 * 33 / (9 * 64))}
 
 
 def test_what_is_too_small_is_refused():
     own = model(hidden_size=4, intermediate_size=4, num_hidden_layers=1)
     with (
-        trainer(own, data(), SETTINGS, False, SEED, CPU) as run,
+        trainer(own, data(), SETTINGS, None, SEED, CPU) as run,
         pytest.raises(ConfigError, match="iat.alpha"),
         lora(own, n=0).applied(run),
     ):
@@ -162,7 +162,7 @@ def test_the_rest_trains_as_without_adapters(tmp_path, kind):
     found = []
     for restriction in (nullcontext, lora(own).applied):
         own = model(kind)
-        with trainer(own, data(), SETTINGS, False, SEED, CPU) as run:
+        with trainer(own, data(), SETTINGS, None, SEED, CPU) as run:
             run.restore(deepcopy(state))  # whose moments go on being the optimizer's
             with restriction(run):
                 run.run(len(run.history) + 1, never(tmp_path))
@@ -181,7 +181,7 @@ def test_adapters_are_drawn_from_the_seed(tmp_path):
     drawn = []
     for seed in (7, 7, 8):
         own = model()
-        with trainer(own, data(), SETTINGS, False, 1, CPU) as run, LoRA(heads(own), "qkv", seed).applied(run):
+        with trainer(own, data(), SETTINGS, None, 1, CPU) as run, LoRA(heads(own), "qkv", seed).applied(run):
             drawn.append(next(p.detach().clone() for name, p in adapters(run).items() if "lora_A" in name))
     assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
 

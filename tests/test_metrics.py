@@ -8,6 +8,7 @@ from scipy import stats
 from sklearn import metrics as sk
 
 from headspec import metrics
+from headspec.errors import NumericalError
 from headspec.metrics import chance, score
 
 REFERENCE = {
@@ -84,6 +85,31 @@ def test_correlation_is_exact_far_from_zero():
     assert score("pearson", label, [0, 1, 2, 3.5]) == pytest.approx(
         stats.pearsonr([0, 1, 2, 3], [0, 1, 2, 3.5]).statistic, abs=1e-9
     )
+
+
+@pytest.mark.parametrize("metric", metrics.METRICS)
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_is_not_scored(metric, bad):
+    for label, prediction, name in (
+        ([0, bad, 1], [0, 1, 1], "labels"),
+        ([0, 1, 1], [bad, 1, bad], "predictions"),
+    ):
+        with pytest.raises(NumericalError, match=rf"{metric}: \d of 3 {name} are nan or infinite"):
+            score(metric, label, prediction)
+        with pytest.raises(NumericalError, match=name):
+            score(metric, label, prediction, [[1, 0, 2]])
+    with pytest.raises(NumericalError, match="labels"):
+        chance(metric, [0, bad, 1])
+
+
+def test_what_cannot_be_scored_is_refused():
+    with pytest.raises(ValueError, match="got 'acuracy', expected accuracy, f1.*Did you mean 'accuracy'"):
+        score("acuracy", [0], [0])
+    for label, prediction in (([], []), ([0, 1], [0]), ([0, 1], [[0, 1]])):
+        with pytest.raises(ValueError, match="accuracy: got labels of shape .* at least one example"):
+            score("accuracy", label, prediction)
+    with pytest.raises(ValueError, match="at least one example"):
+        chance("matthews", [])
 
 
 def test_chance_is_the_best_constant():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -47,7 +48,7 @@ def study(**sections) -> Study:
 def work(found: Study) -> dict[str, float]:
     """Stage: operations."""
     values = extent.operations(extent.read(found))
-    return {stage: plan._sum(values, stage=stage) for stage in PASSES}
+    return {stage: plan._sum(values, stage=stage) for stage in ("features", *PASSES)}
 
 
 # --- operations
@@ -142,7 +143,7 @@ def test_examples_of_a_run(here):
         runs[f"bert/{name}/seed0"] for name in ("tone+topic/tuned", "tone+topic/frozen", "match/single")
     )
     tone = found.sizes["tone"]
-    assert tuned["train"]["tone"] == 4 * tone.train and frozen["train"]["tone"] == tone.train
+    assert tuned["train"]["tone"] == 4 * tone.train and frozen["train"]["tone"] == 0
     assert tuned["importance"] == frozen["importance"] == {"tone": 60, "topic": 60}
     # without pruning; top and bottom heads of 2 tasks at 3 fractions; 4 draws of each kind
     assert tuned["prune"]["tone"] == (1 + 2 * 2 * 3 + 2 * 4) * tone.validation
@@ -166,10 +167,17 @@ def test_sampling_changes_which_examples_and_not_how_many_batches(here, sampling
 def test_what_is_doubled_costs_double(here):
     plain = work(study())
     frozen = work(study(methods=["frozen"], mixtures={"pairs": ["tone", "topic"]}))
-    once = plain["train"] - frozen["train"]
+    assert frozen["train"] == 0 and frozen["features"] == plain["features"] > 0
     epochs = work(study(training=CONFIG["training"] | {"epochs": 8}))
-    assert epochs == plain | {"train": frozen["train"] + 2 * once}
-    assert work(study(seeds=[0, 1, 2, 3])) == {stage: 2 * n for stage, n in plain.items()}
+    assert epochs == plain | {"train": 2 * plain["train"]}
+    seeds = {stage: n if stage == "features" else 2 * n for stage, n in plain.items()}
+    assert work(study(seeds=[0, 1, 2, 3])) == seeds
+    found, tasks = extent.read(study()), ("tone", "topic")
+    once = [
+        speed.forward(found.configs["bert"], found.tokens["bert", t], 16) * found.sizes[t].train
+        for t in tasks
+    ]
+    assert frozen["features"] == pytest.approx(sum(once), rel=1e-12)
     samples = work(study(importance={"samples": 30}))
     assert samples == plain | {"importance": plain["importance"] / 2}
     masks = {name: work(study(pruning=CONFIG["pruning"] | {"draws": n})) for name, n in (("4", 4), ("8", 8))}
@@ -190,6 +198,37 @@ def test_seconds_are_operations_by_the_rate(here):
     work = extent.operations(found)
     given = Speed([dict.fromkeys(PASSES, RATE)], 0.0, 0.0)
     assert plan.seconds_of(found, work, given) == {key: n / RATE for key, n in work.items()}
+
+
+def test_the_stage_that_costs_most_is_named(here, capsys):
+    """With the task, and with the setting that makes it cheaper, as it then does."""
+    here.set("methods", ["tuned", "iat"])
+    here.set("iat.mixtures", ["tone+topic"])
+    here.set("transfer", {"tasks": ["match"], "samples": [4, 16], "steps": 5, "batch_size": 4})
+    here.set("tasks.match.validation_examples", 100)
+
+    def told() -> int:
+        plan.main(["config.yaml", "--rate", "1e4", "--gpus", "0"])
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if "costs most" in line]
+        words = r"transfer costs most: (\d+) % of .* for match; less by tasks.match.validation_examples"
+        return int(re.fullmatch(words, line)[1])
+
+    found = extent.operations(extent.read(validation.load(here.config)))
+    part = plan._sum(found, stage="transfer") / plan._sum(found)
+    assert told() == round(100 * part)
+    here.set("tasks.match.validation_examples", 80)
+    assert told() < round(100 * part)
+
+
+def test_jobs_that_share_a_gpu_take_their_part_of_it(here, capsys):
+    """At the same rate of a job, two of them on a GPU need half of the GPU hours, and of the wall time."""
+    hours = {}
+    for share in (1, 2):
+        here.set("jobs_per_gpu", share)
+        plan.main(["config.yaml", "--rate", "1e4", "--gpus", "1"])
+        rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("train ")]
+        hours[share] = float(rows[0][3].replace(",", ""))
+    assert hours[1] == pytest.approx(2 * hours[2], rel=1e-3) and hours[2] > 50
 
 
 def test_the_plan_says_what_it_assumes(here, capsys):
@@ -263,6 +302,44 @@ def test_a_wrong_study_ends_with_the_workflow_s_message(here):
         command, env=os.environ | {"PYTHONPATH": str(ROOT / "workflow")}, text=True, capture_output=True
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"{error.value}\n")
+
+
+THREE = {"mixtures": {"pairs": ["tone", "topic", "match"]}}
+REFUSED = {
+    "column": {"tasks.tone.text_a": "sentense"},
+    "positions": {"models.bert.max_length": 33},
+    "no head": {"pruning.fraction": 0.01},
+    "labels": {"tasks.topic.labels": ["sea", "wood"]},
+    "samples": {"transfer.tasks": ["match"], "transfer.samples": [4, 5000]},
+    "probe": THREE | {"similarity.measures": ["cka"], "similarity.probe": "texts"},
+    "brain": THREE
+    | {"similarity.measures": ["cnm"], "brain": {"stimuli": "texts/topic.tsv", "responses": "texts"}},
+    "two at once": {"tasks.tone.label": "lable", "models.bert.sha256": "0" * 64},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", REFUSED.values(), ids=REFUSED)
+def test_what_snakemake_refuses_is_refused_in_its_words(here, changes):
+    for key, value in changes.items():
+        here.set(key, value)
+    with pytest.raises(HeadspecError) as error:
+        plan.main(["config.yaml", "--rate", "1e9"])
+    told = here.snakemake("--dry-run", fails=True).split("the study cannot be run:\n")[1]
+    assert told.split("\n  File ")[0].strip() == str(error.value) != ""
+
+
+def test_what_is_not_here_is_planned_with_a_word(here, capsys):
+    """Files that only the machine with the jobs has are named; what is wrong beside them is refused."""
+    here.set("mixtures", THREE["mixtures"])
+    here.set("similarity", {"measures": ["cka"], "probe": "texts/gone.txt"})
+    plan.main(["config.yaml", "--rate", "1e9"])
+    assert (
+        "not here, so not checked: similarity.probe: no file or folder 'gone.txt'" in capsys.readouterr().out
+    )
+    here.set("tasks.tone.label", "lable")
+    with pytest.raises(HeadspecError, match="tasks.tone.label: no column(.|\n)*similarity.probe: no file"):
+        plan.main(["config.yaml", "--rate", "1e9"])
 
 
 def test_the_copy_that_is_measured_reads_a_saved_config(tmp_path):

@@ -21,7 +21,17 @@ from matplotlib.transforms import Bbox
 
 from headspec import summary, tables
 from headspec.maps import importance_map, prune_count, top_heads
-from headspec.plots import curves, dissociation, encoding, importance, matrix, reliability, save
+from headspec.plots import (
+    curves,
+    dissociation,
+    encoding,
+    fractions,
+    importance,
+    matrix,
+    number,
+    reliability,
+    save,
+)
 from schemas import SCHEMAS
 
 ROOT = Path(__file__).parents[1]
@@ -99,7 +109,7 @@ def dissociation_tables(
             row = dict(
                 n_seeds=seeds, task=task, dissociation=value, floor=floor, p_value=0.0005, p_holm=0.012
             )
-            row |= dict(ci_low=value - width, ci_high=value + width)
+            row |= dict(ci_low=value - width, ci_high=value + width, ci_over="examples")
             if task == "mean":
                 case = "double" if (d.mean(axis=0) > 0).all() else "none"
                 row |= dict(case=case, distinct=case == "double" and value >= 0.1)
@@ -109,6 +119,23 @@ def dissociation_tables(
                 common | dict(seed=seed, fraction=FRACTION, task=tasks[index], dissociation=d[seed, index])
             )
     return frame("combined", rows), frame("dissociation", runs)
+
+
+def fractions_tables(mixtures: dict[str, list[str]]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Tables 'fractions' and 'areas': D that grows and falls again, the last task at chance in the end."""
+    rng, rows, areas = np.random.default_rng(0), [], []
+    for (mixture, tasks), method in itertools.product(mixtures.items(), BOTH):
+        common = dict(model="minilm", mixture=mixture, method=method, n_seeds=2, ci_over="examples")
+        for i, task in enumerate([*tasks, "mean"]):
+            height = rng.normal(0.12 if method == "tuned" else 0.03, 0.05)
+            for fraction in (0.1, 0.2, FRACTION, 0.5):
+                d = height * (fraction * (1 - fraction)) ** 0.5
+                row = dict(fraction=fraction, dissociation=d, ci_low=d - 0.03, ci_high=d + 0.02)
+                floor = fraction == 0.5 and i >= len(tasks) - 1
+                rows.append(common | row | dict(task=task, p_value=0.01, floor=floor))
+            ends = dict(area=height / 3, ci_low=height / 3 - 0.02, ci_high=height / 3 + 0.02)
+            areas.append(common | ends | dict(task=task, p_value=0.01, p_holm=0.02))
+    return frame("fractions", rows), frame("areas", areas)
 
 
 def reliability_table(
@@ -165,6 +192,10 @@ def every_figure(tasks: list[str] = SMALL) -> dict[str, tuple]:
         "importance": (importance, (importances, tasks, FRACTION)),
         "matrix": (matrix, (pruning, tasks, FRACTION, metrics)),
         "dissociation": (dissociation, (*dissociation_tables(pairs(tasks)), 0.1)),
+        "fractions": (
+            fractions,
+            (*fractions_tables(every := pairs(tasks) | {"all": tasks}), every, FRACTION, "tuned"),
+        ),
         "curves": (curves, (pruning, tasks, FRACTION, metrics, dict.fromkeys(tasks) | {tasks[0]: 0.5})),
         "reliability": (reliability, (reliability_table(pairs(tasks)),)),
         "encoding": (
@@ -285,13 +316,35 @@ def test_dissociation_bars_equal_the_table(mixtures):
 def test_dissociation_intervals_dots_and_line():
     combined, seeds = dissociation_tables(pairs(SMALL), methods=["tuned"])
     axes = dissociation.draw(combined, seeds, 0.1).axes[0]
-    intervals = np.array([segment[:, 0] for segment in labelled(axes, "interval")[0].get_segments()])
+    intervals = np.array(
+        [segment[:, 0] for segment in labelled(axes, "interval over examples")[0].get_segments()]
+    )
     np.testing.assert_allclose(intervals, 100 * combined[["ci_low", "ci_high"]])
     dots = np.sort(labelled(axes, "one seed")[0].get_xdata())
     means = seeds.groupby("seed")["dissociation"].mean()
     np.testing.assert_allclose(dots, np.sort(100 * pd.concat([seeds["dissociation"], means])))
     assert labelled(axes, "distinct: 10 %")[0].get_xdata()[0] == pytest.approx(10)
     assert not labelled(axes, "at chance: D means little")
+
+
+def test_fractions_show_every_value_of_the_table():
+    table, areas = fractions_tables(mixtures := pairs(SMALL) | {"all": SMALL})
+    figure = fractions.draw(table, areas, mixtures, FRACTION, "tuned")
+    assert [axes.get_title().split("\n")[0] for axes in figure.axes] == list(mixtures)
+    for axes, (mixture, tasks) in zip(figure.axes, mixtures.items(), strict=True):
+        here = table[table["mixture"] == mixture]
+        own = here[here["method"] == "tuned"]
+        for task, label in [*((t, t) for t in tasks), ("mean", "mean over tasks")]:
+            (line,) = labelled(axes, label)
+            rows = own[own["task"] == task]
+            np.testing.assert_allclose(line.get_ydata(), [0, *100 * rows["dissociation"]])
+            np.testing.assert_allclose(line.get_xdata(), [0, *100 * rows["fraction"]], atol=1)
+        (control,) = labelled(axes, "mean, frozen")
+        frozen = here[(here["method"] == "frozen") & (here["task"] == "mean")]
+        np.testing.assert_allclose(control.get_ydata()[1:], 100 * frozen["dissociation"])
+        (area,) = areas.query("mixture == @mixture and method == 'tuned' and task == 'mean'")["area"]
+        assert axes.get_title().split("\n")[1].startswith(f"mean {number(100 * area, 1)} [")
+        assert labelled(axes, "hollow: at chance")
 
 
 def test_curves_run_from_the_base_through_the_fractions():
@@ -500,7 +553,7 @@ def test_summary_of_correlations():
         *({"model": model, "measure": "text"} for model in ("m", "other")),
     ]
     combined["distinct"] = False
-    lines = summary.text(combined, Path("r"), frame("correlation", rows)).splitlines()
+    lines = summary.text(combined, Path("r"), correlation=frame("correlation", rows)).splitlines()
     lines = lines[lines.index("Dissociation against similarity, over pairs of tasks") :]
     assert lines[2].split() == ["m", "other"]
     assert [line.split() for line in lines[4:6]] == [["cka", "-0.81", "0.030", "0.25", "<0.001"], ["text"]]

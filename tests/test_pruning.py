@@ -107,9 +107,10 @@ def test_random_masks_on_part_of_the_examples(model, data, planned):
     part = predictions(model, data, planned, CPU, draw_examples=5, seed=3)
     for task, own in data.items():
         for i, mask in enumerate(planned):
-            seen = ~np.isnan(part[task][i])
+            seen = ~part[task].mask[i]
             assert seen.sum() == (len(own) if mask.draw is None else 5)
             np.testing.assert_allclose(part[task][i][seen], whole[task][i][seen], rtol=1e-4, atol=1e-5)
+        assert np.isfinite(part[task].compressed()).all() and not whole[task].mask.any()
     table = pruning_table(planned, data, part, METRICS)
     assert set(table[table["draw"].notna()]["n"]) == {5}
 

@@ -90,7 +90,7 @@ def test_gates_tie_both_kinds_of_fisher():
 def test_vectors_are_what_the_classifiers_see():
     own, texts = model("bert"), examples()
     own.train()  # dropout must not matter
-    found = vectors(own, texts, ROWS, CPU, Progress(5, "texts"))
+    found = vectors(own, "a", texts, ROWS, CPU, Progress(5, "texts"))
     with torch.no_grad():
         for row, vector in zip(ROWS, found, strict=True):
             assert np.allclose(own.pool(texts.batch(np.array([row])))[0], vector, atol=1e-5)

@@ -58,11 +58,12 @@ def test_the_paper_study_is_planned(folder):
     models, mixtures, methods, seeds = 7, 13, 2, 3
     runs, each = models * mixtures * methods * seeds, models * mixtures * methods
     assert plan.rules == {
-        "data": 6, "encode": 6 * models, "train": runs, "importance": runs, "prune": runs,
+        "data": 6, "encode": 6 * models, "features": 6 * models,
+        "train": runs, "importance": runs, "prune": runs,
         "reliability": 1, "dissociation": 1, "figure_importance": each, "figure_matrix": each,
         "figure_curves": each, "figure_reliability": 1, "figure_dissociation": 1,
     }  # fmt: skip
-    assert sum(plan.rules.values()) == 2236
+    assert sum(plan.rules.values()) == 2278
     messages = [m for m in plan.messages if m.startswith("Training")]
     assert "Training bert-large on ag-pair-and-qnli, frozen, seed 2" in messages
     assert "Training gpt on mnli+qqp, tuned, seed 0" in messages and len(set(messages)) == runs
@@ -89,6 +90,8 @@ def test_the_glue_study_is_the_papers():
     assert sorted([file for task in glue.tasks.values() for file in task.test] + ["WNLI"]) == sorted(FILES)
     assert glue.submissions == [("glue", "tuned"), ("glue", "iat"), ("glue", "single")]
     assert (glue.iat.alpha, glue.iat.delta) == (0.3, 0.1)
+    fits = glue.transfer.draws * len(glue.transfer.samples)  # of each encoder, each evaluated
+    assert all(fits * glue.tasks[name].validation_examples <= 50_000 for name in glue.transfer.tasks)
     assert {variant.sampling for variant in glue.variants} == {"proportional", "sqrt", "annealed"}
     training = glue.training.model_copy(update={"frozen": paper.training.frozen})
     assert training == paper.training and glue.importance == paper.importance

@@ -10,15 +10,20 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
 
-from headspec import training
+from headspec import devices, tables, training
+from headspec.architectures import ARCHITECTURES
 from headspec.batching import Examples, buckets, schedule
+from headspec.devices import Device
 from headspec.importance import gate_gradients
 from headspec.masks import Mask
 from headspec.multitask import MultiTask
 from headspec.pruning import predictions
+from headspec.representations import features, vectors
 from headspec.sections import Training
-from headspec.training import Checkpoint, learning_rate, train
+from headspec.training import Checkpoint, learning_rate, train, trainer
+from headspec.updates import clip
 from tiny import CPU, encoder, examples
 
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}
@@ -36,9 +41,10 @@ def data() -> dict[str, Examples]:
 
 def run(folder, own: MultiTask, seconds=1e9, frozen=False, fingerprint="f", **settings) -> pd.DataFrame:
     torch.set_num_threads(1)
-    settings = Training(batch_size=8, epochs=2, learning_rate=1e-3, **settings)
+    settings = Training(**({"batch_size": 8, "epochs": 2, "learning_rate": 1e-3} | settings))
     checkpoint = Checkpoint(folder / "checkpoint.pt", fingerprint, seconds)
-    return train(own, data(), settings, frozen, 7, CPU, checkpoint)
+    fixed = {t: e.vectors(features(own, t, e, CPU)) for t, e in data().items()} if frozen else None
+    return train(own, data(), settings, fixed, 7, CPU, checkpoint)
 
 
 def weights(own: MultiTask) -> dict[str, torch.Tensor]:
@@ -93,7 +99,7 @@ def test_training_learns(tmp_path):
     )
     settings = Training(batch_size=8, epochs=12, learning_rate=2e-3)
     checkpoint = Checkpoint(tmp_path / "c.pt", "", 1e9)
-    history = train(own, {"a": Examples(frame)}, settings, False, 0, CPU, checkpoint)
+    history = train(own, {"a": Examples(frame)}, settings, None, 0, CPU, checkpoint)
     assert history["loss"].tail(15).mean() < 0.5 * history["loss"].head(15).mean()
 
 
@@ -173,6 +179,99 @@ def test_history_has_a_row_per_step(tmp_path):
     assert (history[["examples_per_second", "memory_mb"]] > 0).all(axis=None)
 
 
+@pytest.mark.parametrize("frozen", [False, True])
+def test_without_clipping_gradients_are_what_they_are(tmp_path, frozen):
+    models = {clip: model() for clip in (None, 1e30, 0.01)}
+    losses = {clip: run(tmp_path, own, frozen=frozen, clip=clip)["loss"] for clip, own in models.items()}
+    assert losses[None].equals(losses[1e30]) and not losses[None].equals(losses[0.01])
+    for name, value in weights(models[None]).items():
+        assert torch.equal(value, models[1e30].state_dict()[name]), name
+
+
+def test_frozen_training_learns_from_the_features(tmp_path):
+    """The first step's loss, by hand; other features, another loss."""
+    settings = Training(batch_size=8, epochs=1, learning_rate=1e-3)
+    own = model("bert", classifier_dropout=0.0)
+    fixed = {t: e.vectors(features(own, t, e, CPU)) for t, e in data().items()}
+    with trainer(own, data(), settings, fixed, 7, CPU) as first:
+        step = first.steps[0]
+        with torch.no_grad():
+            batch = data()[step.task].batch(step.rows)
+            expected = own.losses(step.task, own.eval().pool(batch), batch.labels).mean().item()
+        own.train()
+        first.run(1, Checkpoint(tmp_path / "c.pt", "", 1e9))
+    assert first.history[0][3] == pytest.approx(expected, rel=1e-5)
+    other = {task: 2 * values for task, values in fixed.items()}
+    with trainer(model("bert", classifier_dropout=0.0), data(), settings, other, 7, CPU) as second:
+        second.run(1, Checkpoint(tmp_path / "c.pt", "", 1e9))
+    assert second.history[0][3] != pytest.approx(expected, rel=1e-3)
+
+
+def test_features_survive_their_table_bit_by_bit(tmp_path):
+    own, texts = model(), examples(40, 2, 1)
+    direct = vectors(own, "a", texts, np.arange(40), CPU)
+    tables.write(tmp_path / "f.parquet", "representations", features(own, "a", texts, CPU), {})
+    read = texts.vectors(tables.read(tmp_path / "f.parquet"))
+    assert read.dtype == np.float32 and np.array_equal(read, direct)
+
+
+def test_losses_fetched_late_change_nothing(tmp_path):
+    """On a GPU they are fetched in blocks, and where a checkpoint is due; every row is there all the same."""
+    settings, histories, models = Training(batch_size=8, epochs=2, learning_rate=1e-3), [], []
+    for patience in (0.0, 1e9):
+        models.append(model())
+        with trainer(models[-1], data(), settings, None, 7, CPU) as own:
+            own.patience = patience
+            own.run(9, Checkpoint(tmp_path / "c.pt", "", 1e9))
+            own.run(len(own.steps), Checkpoint(tmp_path / "c.pt", "", 1e9))
+            histories.append(own.frame())
+    columns = ["step", "epoch", "task", "loss", "learning_rate"]
+    pd.testing.assert_frame_equal(histories[0][columns], histories[1][columns])
+    assert (
+        histories[1]["examples_per_second"].nunique() == 2 and (histories[1]["examples_per_second"] > 0).all()
+    )
+    for name, value in weights(models[0]).items():
+        assert torch.equal(value, models[1].state_dict()[name]), name
+
+
+@pytest.fixture
+def every_mask():
+    """Attention as on a GPU."""
+    names = ("sdpa", "eager")
+    before = {name: ALL_MASK_ATTENTION_FUNCTIONS[name] for name in names}
+    devices.always_mask()
+    yield
+    for name in names:
+        AttentionMaskInterface.register(name, before[name])
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_nothing_of_a_step_asks_the_device_for_numbers(kind, every_mask):
+    """The device `meta` has none to give: loss, gradients, their norm and clipping, and predictions."""
+    own = MultiTask(encoder(kind), ARCHITECTURES[kind].pooling, CLASSES).to("meta").train()
+    batch = examples(8, 2, 1).batch(np.arange(8), "meta")
+    loss = own.losses("a", own.pool(batch), batch.labels).mean()
+    loss.backward()
+    gradients = [p.grad for p in own.parameters() if p.grad is not None]
+    norm = torch.nn.utils.get_total_norm(gradients)
+    clip(own.parameters(), 1.0, norm)
+    assert len(gradients) > 20 and loss.is_meta and norm.is_meta
+    assert own.predictions("b", own.pool(batch)).is_meta
+    with pytest.raises(RuntimeError, match="meta"):
+        loss.item()
+
+
+@pytest.mark.parametrize("kind", ["bert", "mpnet", "gpt2", "llama"])
+def test_masks_that_are_always_made_change_nothing(kind, request):
+    own, texts = model(kind).eval(), examples(9, 2, 1)
+    rows = [np.arange(9), np.array([4])]  # with padding and without
+    with torch.no_grad():
+        plain = [own.pool(texts.batch(r)) for r in rows]
+        request.getfixturevalue("every_mask")
+        for expected, r in zip(plain, rows, strict=True):
+            torch.testing.assert_close(own.pool(texts.batch(r)), expected, rtol=1e-5, atol=1e-5)
+
+
 def test_learning_rate():
     rates = [learning_rate(s, 10, 1.0, 0.0) for s in range(10)]
     assert rates == pytest.approx([1.0 - s / 10 for s in range(10)])
@@ -225,10 +324,21 @@ def test_saved_models_load_to_the_same_predictions(tmp_path):
         assert torch.equal(expected, found)
 
 
+def test_batches_of_short_texts_fill_a_device():
+    own = examples(3000, shortest=12, longest=12)
+    sizes = {
+        device: len(next(own.in_length_order(np.arange(3000), device)))
+        for device in (CPU, *(Device("cpu", None, *devices.SIZES[name]) for name in ("cpu", "cuda")))
+    }
+    assert list(sizes.values()) == [2048 // 12, 32_768 // 12]  # the first two are the same device
+    short = examples(5000, shortest=3, longest=3).in_length_order(np.arange(5000), CPU)
+    assert len(next(short)) == 256
+
+
 def test_length_ordered_batches_hold_each_row_once_within_the_budget():
     own = examples(50)
     rows = np.random.default_rng(0).permutation(50)[:40]
-    batches = list(own.in_length_order(rows, tokens=48))
+    batches = list(own.in_length_order(rows, Device("cpu", None, tokens=48)))
     assert sorted(np.concatenate(batches)) == sorted(rows)
     assert all(len(b) * own.lengths[b].max() <= 48 for b in batches)
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from headspec import draws, linear, tables, tasks
 from headspec.draws import few_shot
 from headspec.errors import ConfigError, DataError
+from headspec.intervals import over_seeds_and_draws
 from headspec.multitask import MultiTask
 from headspec.plots import save
 from headspec.plots import transfer as figure
@@ -277,7 +278,7 @@ def made(
 
 
 def summarised(mixtures: dict[str, list[str]], methods: list[str], **more: Any) -> pd.DataFrame:
-    return summary(made(mixtures, methods, **more), mixtures, 500, 0.95, 0)
+    return summary(made(mixtures, methods, **more), mixtures, 0.95)
 
 
 def test_differences_are_paired():
@@ -303,22 +304,27 @@ def test_each_mixture_is_compared_with_its_own_tasks_alone():
     assert not one.duplicated(["mixture", "method", "source"]).any()
 
 
-def test_intervals_have_the_spread_of_seeds_and_draws():
-    """Against the bootstrap's own variance: of crossed means, with the noise of seeds, draws and both."""
-    table = made({"a+b": ["a", "b"]}, ["tuned"], seeds=4, draws=6, noise=0.1)
-    found = summary(table, {"a+b": ["a", "b"]}, 20_000, 0.6827, 0).iloc[0]
-    part = table[(table["tuning"] == "full") & (table["samples"] == found["samples"])]
-    grid = part.pivot(index="seed", columns="draw", values="value").to_numpy()
-    rng = np.random.default_rng(1)
-    means = [grid[np.ix_(rng.integers(0, 4, 4), rng.integers(0, 6, 6))].mean() for _ in range(4000)]
-    assert (found["ci_high"] - found["ci_low"]) / 2 == pytest.approx(np.std(means), rel=0.1)
-    assert found["value"] == pytest.approx(grid.mean())
+def test_intervals_are_over_seeds_and_draws():
+    table = made({"a+b": ["a", "b"]}, METHODS, seeds=4, draws=6, noise=0.1)
+    found = summary(table, {"a+b": ["a", "b"]}, 0.9)
+    one = found[(found["method"] == "iat") & (found["tuning"] == "full")].iloc[0]
+    rows = table[(table["tuning"] == "full") & (table["samples"] == one["samples"])]
+    grids = {
+        method: part.pivot(index="seed", columns="draw", values="value").to_numpy()
+        for method, part in rows[rows["method"].isin(["tuned", "iat"])].groupby("method")
+    }
+    own, difference = over_seeds_and_draws(grids["iat"], 0.9), grids["iat"] - grids["tuned"]
+    assert one[["ci_low", "ci_high", "ci_over"]].tolist() == list(own)
+    assert own.over == "seeds and draws" and one["value"] == pytest.approx(grids["iat"].mean())
+    ends = over_seeds_and_draws(difference, 0.9)
+    assert one[["difference_low", "difference_high"]].tolist() == [ends.low, ends.high]
 
 
 def test_one_seed_leaves_the_draws():
     found = summarised({"a+b": ["a", "b"]}, ["pretrained"], seeds=1)
     assert (found["ci_low"] < found["value"]).all() and (found["value"] < found["ci_high"]).all()
-    only = summary(made({}, ["pretrained"]), {}, 200, 0.95, 0)
+    assert set(found["ci_over"]) == {"draws"}
+    only = summary(made({}, ["pretrained"]), {}, 0.95)
     assert only["mixture"].eq("none").all() and only["difference"].isna().all()
 
 

@@ -15,13 +15,19 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import psutil
 import pytest
-import yaml
+import torch
 from snakemake.persistence.file import FilePersistence
 
-from headspec import tables
+from headspec import encoders, tables
+from headspec.batching import Examples
+from headspec.devices import Device
+from headspec.multitask import MultiTask
+from headspec.representations import vectors
+from headspec.sections import Model
 from studies import CONFIG, HEADS, LAYERS, ROOT, Folder
 
 pytestmark = pytest.mark.slow
@@ -71,7 +77,7 @@ def test_every_artifact_has_its_columns(finished):
 
 
 def test_every_figure_is_there_in_both_formats(finished):
-    names = {"dissociation", "reliability"} | {
+    names = {"dissociation", "fractions.bert", "reliability"} | {
         f"{kind}.bert.tone+topic.{method}"
         for kind in ("importance", "matrix", "curves")
         for method in ("tuned", "frozen")
@@ -102,8 +108,9 @@ def test_rows_of_a_run(finished):
     main = pruning[(pruning["fraction"] - 0.3).abs() < 1e-9]
     assert main["n_pruned"].eq(2).all()  # floor(0.3 * 8)
     predictions = tables.read(run / "predictions.parquet")
-    sizes = predictions.groupby(["pruned_for", "task"]).size().unstack()
-    assert sizes.index.tolist() == ["none", "tone", "topic"]
+    assert sorted(predictions["fraction"].unique()) == [0, 0.25, 0.3, 0.5]
+    sizes = predictions.groupby(["pruned_for", "fraction", "task"]).size().unstack()
+    assert len(sizes) == 1 + 2 * 3
     assert sizes.eq({"tone": 60, "topic": 50}).all(axis=None)
 
 
@@ -111,13 +118,12 @@ def test_pruning_agrees_with_the_predictions(finished):
     run = finished.results / PAIR / "frozen" / "seed1"
     predictions = tables.read(run / "predictions.parquet")
     right = predictions["label"] == predictions["prediction"]
-    accuracy = right.groupby([predictions["pruned_for"], predictions["task"]]).mean()
+    keys = ["pruned_for", "fraction", "task"]
+    accuracy = right.groupby([predictions[key] for key in keys]).mean()
     pruning = tables.read(run / "pruning.parquet")
-    main = pruning[
-        (pruning["fraction"] == 0.3) & (pruning["order"] == "top") | (pruning["pruned_for"] == "none")
-    ]
-    assert main.set_index(["pruned_for", "task"])["value"].to_dict() == pytest.approx(accuracy.to_dict())
-    assert len(main) == 6
+    kept = pruning[(pruning["order"] == "top") | (pruning["pruned_for"] == "none")]
+    assert kept.set_index(keys)["value"].to_dict() == pytest.approx(accuracy.to_dict())
+    assert len(kept) == 2 * (1 + 2 * 3)
 
 
 def test_the_tasks_are_learnt(finished):
@@ -134,6 +140,21 @@ def test_each_method_trains_with_its_own_settings(finished):
         history = tables.read(finished.results / PAIR / method / "seed0" / "training.parquet")
         assert len(history) == epochs * batches
         assert history["learning_rate"].max() == pytest.approx(peak)
+
+
+def test_features_are_made_once_and_are_the_encoder_s(finished):
+    """Of each task, for every mixture and seed, bit by bit as the encoder gives them."""
+    torch.set_num_threads(1)
+    found = sorted(path.name for path in (finished.results / "features" / "bert").iterdir())
+    assert found == ["tone.parquet", "topic.parquet"]
+    built, pooling = encoders.load(Model(source=str(finished.path / "models" / "tiny-bert")), "models.bert")
+    own = MultiTask(built, pooling, {})
+    precision = tables.footer(finished.results / "features" / "bert" / "tone.parquet")["precision"]
+    device = Device("cpu", "bfloat16" if precision == "bf16" else None)
+    for task in ("tone", "topic"):
+        texts = Examples(tables.read(finished.results / "encoded" / "bert" / task / "train.parquet"))
+        read = texts.vectors(tables.read(finished.results / "features" / "bert" / f"{task}.parquet"))
+        assert np.array_equal(read, vectors(own, task, texts, np.arange(len(texts)), device))
 
 
 def test_tables_say_what_made_them_and_not_when(finished):
@@ -154,7 +175,7 @@ def test_report(study):
     report = (study.results / "report.html").read_text()
     made = {path.name.split(".")[0] for path in (study.results / "figures").iterdir()}
     captions = [ROOT / "workflow" / "report" / f"{name}.rst" for name in ["workflow", *sorted(made)]]
-    assert len(captions) == 6
+    assert len(captions) == 7
     for caption in captions:
         words = re.findall(r"(?:[A-Za-z]+ ){4}[A-Za-z]+", caption.read_text())
         assert any(phrase in report for phrase in words), caption.name
@@ -162,14 +183,15 @@ def test_report(study):
 
 # --- what a change reaches
 
-STATISTICS = {"dissociation": 1, "figure_dissociation": 1}
+STATISTICS = {"dissociation": 1, "figure_dissociation": 1, "figure_fractions": 1}
+FEATURES = {"features": 2}  # of the tasks that method frozen learns
 FIGURES = {"figure_importance": 2, "figure_matrix": 2, "figure_curves": 2,
-           "figure_reliability": 1, "figure_dissociation": 1}  # fmt: skip
+           "figure_reliability": 1, "figure_dissociation": 1, "figure_fractions": 1}  # fmt: skip
 AFTER_PRUNING = STATISTICS | {"figure_matrix": 2, "figure_curves": 2}
 FROM_PRUNING = {"prune": 4} | AFTER_PRUNING
 FROM_IMPORTANCE = {"importance": 6, "prune": 4, "reliability": 1, "dissociation": 1} | FIGURES
 FROM_TRAINING = {"train": 6} | FROM_IMPORTANCE
-FROM_MODEL = {"encode": 3} | FROM_TRAINING
+FROM_MODEL = {"encode": 3} | FEATURES | FROM_TRAINING
 EVERYTHING = {"data": 3} | FROM_MODEL
 #: one method of two of the pair's runs
 ONE_METHOD = FROM_TRAINING | {"train": 2, "importance": 2, "prune": 2, "figure_importance": 1,
@@ -300,11 +322,11 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
      FROM_TRAINING | {"train": 3, "importance": 3, "prune": 2}, "seed 2$"),
     ("a seed removed", setting("seeds", [0]), {"reliability": 1, "dissociation": 1} | FIGURES, ""),
     ("a task added to pairs", setting("mixtures.pairs", ["tone", "topic", "match"]),
-     {"train": 8, "importance": 8, "prune": 8, "reliability": 1, "figure_importance": 4, "figure_matrix": 4,
-      "figure_curves": 4, "figure_reliability": 1} | STATISTICS, r"\+match, "),
+     {"features": 1, "train": 8, "importance": 8, "prune": 8, "reliability": 1, "figure_importance": 4,
+      "figure_matrix": 4, "figure_curves": 4, "figure_reliability": 1} | STATISTICS, r"\+match, "),
     ("a group added", setting("mixtures.groups", {"all": ["match", "tone", "topic"]}),
-     {"train": 4, "importance": 4, "prune": 4, "reliability": 1, "figure_importance": 2, "figure_matrix": 2,
-      "figure_curves": 2, "figure_reliability": 1} | STATISTICS, " all, "),
+     {"features": 1, "train": 4, "importance": 4, "prune": 4, "reliability": 1, "figure_importance": 2,
+      "figure_matrix": 2, "figure_curves": 2, "figure_reliability": 1} | STATISTICS, " all, "),
     ("a method removed", setting("methods", ["tuned"]),
      {"reliability": 1, "figure_reliability": 1} | STATISTICS, ""),
     ("learning rate", setting("training.learning_rate", "2e-3"),
@@ -312,12 +334,12 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("the same learning rate in other words", setting("training.learning_rate", 0.003), {}, ""),
     ("frozen learning rate", setting("training.frozen.learning_rate", "2e-3"), ONE_METHOD, "frozen"),
     ("checkpoint interval", setting("training.checkpoint_minutes", 1), {}, ""),
-    ("precision", setting("precision", "fp32"), FROM_TRAINING, ""),
+    ("precision", setting("precision", "fp32"), FEATURES | FROM_TRAINING, ""),
     ("maximum length", setting("models.bert.max_length", 12), FROM_MODEL, ""),
-    ("pooling", setting("models.bert.pooling", "mean"), FROM_TRAINING, ""),
+    ("pooling", setting("models.bert.pooling", "mean"), FEATURES | FROM_TRAINING, ""),
     ("metrics of a task", setting("tasks.tone.metrics", ["matthews", "accuracy"]), FROM_PRUNING, ""),
     ("order of classes", setting("tasks.topic.labels", ["wood", "sea", "town"]),
-     EVERYTHING | {"data": 1, "encode": 1, "train": 4, "importance": 4}, r"tone\+topic"),
+     EVERYTHING | {"data": 1, "encode": 1, "features": 1, "train": 4, "importance": 4}, r"tone\+topic"),
     ("data seed", setting("data_seed", 1), EVERYTHING, ""),
     ("resolution", setting("figures.dpi", 70), FIGURES, ""),
     ("formats", setting("figures.formats", ["svg"]), {}, ""),
@@ -329,6 +351,8 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("dissociation's module", constant("headspec/dissociation.py"), STATISTICS | {"figure_matrix": 2}, ""),
     ("importance's module", constant("headspec/importance.py"), FROM_IMPORTANCE, ""),
     ("pruning's module", constant("headspec/pruning.py"), FROM_PRUNING, ""),
+    ("no clipping", setting("training.clip", None), FROM_TRAINING, ""),
+    ("the features' module", constant("headspec/representations.py"), ONE_METHOD | FEATURES, "frozen"),
     ("training's module", constant("headspec/training.py"), FROM_TRAINING, ""),
     ("the module that all stages use", constant("headspec/tables.py"), EVERYTHING, ""),
     ("comments and docstrings", comments, {}, ""),
@@ -336,11 +360,11 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("texts touched", touch("texts/*", "texts/tone/*"), {}, ""),
     ("texts written again", repeated_table, {}, ""),
     ("other texts", other_words,
-     EVERYTHING | {"data": 1, "encode": 1, "train": 4, "importance": 4}, r"tone\+topic"),
+     EVERYTHING | {"data": 1, "encode": 1, "features": 1, "train": 4, "importance": 4}, r"tone\+topic"),
     ("how texts are read", constant("headspec/readers.py"), EVERYTHING, ""),
     ("the encoders' module", constant("headspec/encoders.py"), FROM_MODEL, ""),
     # of the model
-    ("other weights", other_weights, FROM_TRAINING, ""),
+    ("other weights", other_weights, FEATURES | FROM_TRAINING, ""),
     ("the same weights, written again", same_weights, {}, ""),
     ("the tokenizer's words", model_file("tokenizer.json", '"tram"', '"trams"'), FROM_MODEL, ""),
     ("the tokenizer's settings",
@@ -355,8 +379,8 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("a measure of similarity added", new_measure, {}, ""),
     ("a table of another stage", constant("headspec/correlation.py"), {}, ""),
     ("a table of statistics added",
-     edit("headspec/dissociation.py", "SCHEMAS = {", 'SCHEMAS = {"added": Schema({"n": INT}, keys=1),'),
-     STATISTICS | {"figure_matrix": 2}, ""),
+     edit("headspec/dissociation_tables.py", "SCHEMAS = {", 'SCHEMAS = {"more": Schema({"n": INT}, keys=1),'),
+     STATISTICS, ""),
     ("a version of headspec", new_version, {}, ""),
     # without Snakemake's records
     ("a fresh clone", fresh_clone, {}, ""),
@@ -373,10 +397,10 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("records gone, training's module", forgotten(constant("headspec/training.py")), FROM_TRAINING, ""),
     ("records gone, a plot's module", forgotten(constant("headspec/plots/curves.py")),
      {"figure_curves": 2}, ""),
-    ("records gone, other weights", forgotten(other_weights), FROM_TRAINING, ""),
+    ("records gone, other weights", forgotten(other_weights), FEATURES | FROM_TRAINING, ""),
     ("records gone, texts touched", forgotten(touch("texts/*", "texts/tone/*")), {}, ""),
     ("records gone, other texts", forgotten(other_words),
-     EVERYTHING | {"data": 1, "encode": 1, "train": 4, "importance": 4}, r"tone\+topic"),
+     EVERYTHING | {"data": 1, "encode": 1, "features": 1, "train": 4, "importance": 4}, r"tone\+topic"),
 ]  # fmt: skip
 
 
@@ -664,72 +688,7 @@ def test_what_cannot_be_run_is_refused_before_any_job(study, change, message):
     assert {path: path.stat().st_mtime_ns for path in study.results.rglob("*")} == before
 
 
-# --- profiles and resources
-
-PROFILES = ["profiles/default", "profiles/slurm"]
-SHOWN = """
-import sys
-from snakemake.cli import parse_args
-_, arguments = parse_args(sys.argv[1:])
-limits = {name: resource.value for name, resource in arguments.resources.items()}
-print(arguments.executor, arguments.jobs, limits, dict(arguments.set_resource_scopes))
-"""
-
-
-def parsed(study: Folder, *arguments: str) -> str:
-    """Executor, jobs, limits and scopes as Snakemake understands its arguments and profiles."""
-    command = [sys.executable, "-c", SHOWN, *arguments]
-    done = subprocess.run(command, cwd=study.path, capture_output=True, text=True, check=True)
-    return done.stdout.strip().split("\n")[-1]
-
-
-def test_limits_on_gpus(finished):
-    assert parsed(finished, "--cores", "2") == "None None {'gpu': 1} {}"
-    assert parsed(finished, "--cores", "8", "--resources", "gpu=2") == "None None {'gpu': 2} {}"
-    # the default profile comes first, so its limit stays, but holds within each submitted job alone
-    assert parsed(finished, "--profile", "profiles/slurm") == "slurm 50 {'gpu': 1} {'gpu': 'local'}"
-
-
-def requests(study: Folder, *arguments: str, gpus: str = "") -> dict[str, dict[str, str]]:
-    """Rule: the threads and resources that its jobs ask for in a dry run."""
-    for path in (study.path / "workflow" / "rules").glob("*.smk"):  # a message hides what is asked for
-        path.write_text(re.sub(r"    message:\n        .*\n", "", path.read_text()))
-    process = study.start("--dry-run", "--forceall", "--quiet", "host", *arguments, CUDA_VISIBLE_DEVICES=gpus)
-    output, _ = process.communicate()
-    assert process.returncode == 0, output
-    found = {}
-    for block in re.split(r"\n(?=rule \w+:)", output)[1:]:
-        rule, threads = re.match(r"rule (\w+):", block), re.search(r"threads: (\d+)", block)
-        resources = dict(re.findall(r"(\w+)=([^,\s]+)", re.search(r"resources: (.+)", block)[1]))
-        found[rule[1]] = {"threads": threads[1] if threads else "1"} | resources
-    return found
-
-
-MODEL_RULES = {"train", "importance", "prune"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "gpus", "asked"),
-    [((), "", "0"), (("--cores", "8", "--resources", "gpu=2"), "0,1", "1"),
-     (("--profile", "profiles/slurm"), "", "1")],
-    ids=["no GPU", "two GPUs", "slurm"],
-)  # fmt: skip
-def test_every_rule_says_what_it_needs(study, arguments, gpus, asked):
-    found = requests(study, *arguments, gpus=gpus)
-    assert set(found) - {"all"} == set(EVERYTHING)
-    for rule, resources in found.items():
-        if rule != "all":
-            assert {"mem_mb", "runtime"} <= set(resources), rule
-            assert resources.get("gpu", "-") == (asked if rule in MODEL_RULES else "-"), rule
-
-
-@pytest.mark.parametrize("profile", PROFILES)
-def test_every_entry_of_a_profile_is_explained(profile):
-    lines = (ROOT / profile / "profile.yaml").read_text().splitlines()
-    entries = [i for i, line in enumerate(lines) if re.match(r"[a-z]", line)]
-    assert len(entries) == len(yaml.safe_load("\n".join(lines))) > 0
-    for i in entries:
-        assert lines[i - 1].startswith("#"), lines[i]
+# --- other configs
 
 
 def test_a_config_file_replaces_the_default_one(study):

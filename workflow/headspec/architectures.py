@@ -274,6 +274,6 @@ def check(study: Study) -> None:
             if path:
                 check_model(path, model, key)
         except HeadspecError as error:
-            problems.append(str(error))
+            problems.append(error)
     if problems:
-        raise EncoderError("\n".join(problems))
+        raise EncoderError.of(problems)

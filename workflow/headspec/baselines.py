@@ -49,7 +49,8 @@ def train_padded(
         batch = padded(examples.batch(rows, device.name), tokens)
         loss = model.losses(task, model.pool(batch), batch.labels).mean()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+        if settings.clip is not None:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())

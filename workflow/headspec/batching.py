@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec.devices import out_of_memory
+from headspec.devices import Device, out_of_memory
 from headspec.progress import log
 
 
@@ -62,14 +62,22 @@ class Examples:
             if self.kinds:
                 kinds[i, : self.lengths[row]] = self.kinds[row]
 
-        def put(array: np.ndarray) -> torch.Tensor:
-            return torch.from_numpy(array).to(device, non_blocking=True)
+        types = put(kinds, device) if self.kinds else None
+        return Batch(put(ids, device), put(mask, device), types, put(self.label[rows], device), rows)
 
-        return Batch(put(ids), put(mask), put(kinds) if self.kinds else None, put(self.label[rows]), rows)
+    def vectors(self, frame: pd.DataFrame) -> np.ndarray:
+        """Their vectors in a table 'representations', (n, hidden) float32."""
+        return np.stack(frame.set_index("example")["vector"].loc[self.example].tolist())
 
-    def in_length_order(self, rows: np.ndarray, tokens: int) -> LengthOrder:
-        """`rows` as batches of similar length, of at most `tokens` tokens with their padding."""
-        return LengthOrder(rows[np.argsort(-self.lengths[rows], kind="stable")], self.lengths, tokens)
+    def in_length_order(self, rows: np.ndarray, device: Device) -> LengthOrder:
+        """`rows` as batches of similar length, of as many tokens with their padding as `device` takes."""
+        return LengthOrder(rows[np.argsort(-self.lengths[rows], kind="stable")], self.lengths, device)
+
+
+def put(array: np.ndarray, device: str) -> torch.Tensor:
+    """`array` on the device; a GPU copies it while it computes, and the processor goes on meanwhile."""
+    tensor = torch.from_numpy(array)
+    return (tensor.pin_memory() if device == "cuda" else tensor).to(device, non_blocking=True)
 
 
 class LengthOrder:
@@ -79,10 +87,8 @@ class LengthOrder:
     comes again, and all others with it, in half the size.
     """
 
-    LARGEST = 256  # examples
-
-    def __init__(self, order: np.ndarray, lengths: np.ndarray, tokens: int) -> None:
-        self.order, self.lengths, self.tokens = order, lengths, tokens
+    def __init__(self, order: np.ndarray, lengths: np.ndarray, device: Device) -> None:
+        self.order, self.lengths, self.tokens, self.examples = order, lengths, device.tokens, device.examples
         self.start = self.end = 0
 
     def __iter__(self) -> LengthOrder:
@@ -92,7 +98,7 @@ class LengthOrder:
         if self.end == len(self.order):
             raise StopIteration
         self.start = self.end
-        size = min(max(1, self.tokens // int(self.lengths[self.order[self.start]])), self.LARGEST)
+        size = min(max(1, self.tokens // int(self.lengths[self.order[self.start]])), self.examples)
         self.end = min(self.start + size, len(self.order))
         return self.order[self.start : self.end]
 
@@ -105,6 +111,13 @@ class LengthOrder:
         self.end = self.start
         torch.cuda.empty_cache()
         log.info("out of memory: batches of %d tokens from here", self.tokens)
+
+
+def in_order(rows: np.ndarray, parts: list[np.ndarray], values: np.ndarray) -> np.ndarray:
+    """`values`, (n, ...), in the order of `rows`, (n,), that were computed in the order of `parts`."""
+    ordered = np.empty_like(values)
+    ordered[np.argsort(rows, kind="stable")] = values[np.argsort(np.concatenate(parts), kind="stable")]
+    return ordered
 
 
 def buckets(lengths: np.ndarray, size: int, rng: np.random.Generator, pool: int = 50) -> list[np.ndarray]:

@@ -69,7 +69,7 @@ def train_bucketed(
     """`headspec.training.train`, without checkpoints; the loss of every step."""
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = Checkpoint(Path(folder) / "checkpoint", "", float("inf"))
-        return train(model, {task: examples}, settings, False, 0, device, checkpoint)["loss"].tolist()
+        return train(model, {task: examples}, settings, None, 0, device, checkpoint)["loss"].tolist()
 
 
 def train_own(
@@ -79,7 +79,7 @@ def train_own(
     own = Own({task: heads[0], "": heads[1]}, "qkv")
     with (
         tempfile.TemporaryDirectory() as folder,
-        trainer(model, {task: examples}, settings, False, 0, device) as run,
+        trainer(model, {task: examples}, settings, None, 0, device) as run,
         own.applied(run),
     ):
         run.run(len(run.steps), Checkpoint(Path(folder) / "checkpoint", "", float("inf")))

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import stats
 
 from headspec.errors import DataError
-from headspec.resampling import bootstrap_counts, paired_differences
+from headspec.resampling import paired_differences
 from headspec.runs import Run
 from headspec.seeds import derive
 
@@ -95,17 +94,15 @@ def compare(
     resamples: int,
     seed: int,
 ) -> dict[tuple[str, str], tuple[Floats, Floats]]:
-    """Bootstrap and null distribution of the difference of two methods, means over their S seeds.
+    """Bootstrap and null distribution of the difference of two methods with the same S seeds.
 
-    Bootstrap: hierarchical, as in `dissociation.combine`: seeds with replacement, the same ones for
-    all tasks, which a run learns together; then examples, the same ones for both methods and for
-    all seeds, independently for the tasks. Of the variance between seeds it shows (S - 1) / S,
-    estimated from S values: with three seeds it does not say where a fourth would lie. With one
-    it is about these two models on other examples. Where the methods disagree on a handful of
-    examples only, it is too narrow and may end at 0; the p-value is right there too.
+    Bootstrap: examples with replacement, the same ones for both methods and for all seeds, independently
+    for the tasks; `headspec.intervals` makes intervals of it. Where the methods disagree on a handful of
+    examples only, these are too narrow and may end at 0; the p-value is right there too.
 
-    Null: the methods' predictions swapped within examples or not. It is of the hypothesis that
-    *these* trained models do equally well on other examples, and says nothing of other seeds.
+    Null: the methods' predictions swapped within examples or not, of all seeds together. It is of the
+    hypothesis that *these* trained models do equally well on other examples, and says nothing of other
+    seeds.
 
     Parameters
     ----------
@@ -114,16 +111,14 @@ def compare(
 
     Returns
     -------
-    {(task, metric): ((resamples,), (resamples,))}, the leaderboard mean as (`MEAN`, `MEAN`)
+    {(task, metric): ((resamples, S), (resamples,))}
+        Bootstrap of every seed, and null of their mean; the leaderboard mean as (`MEAN`, `MEAN`).
 
     Raises
     ------
     DataError
         The two are not of the same tasks, examples and number of seeds.
     """
-    n_seeds = len(next(iter(method.values())).prediction)
-    rng = np.random.default_rng(derive(seed, "seeds"))
-    share = bootstrap_counts(n_seeds, resamples, rng) / n_seeds
     samples, nulls = {}, {}
     for task in dict.fromkeys([*method, *base]):
         if task not in method or task not in base:
@@ -137,22 +132,8 @@ def compare(
             bootstrap, null = paired_differences(
                 metric, own.label, own.prediction, other.prediction, resamples, rng
             )
-            samples[task, metric] = (share * bootstrap).sum(axis=1)
+            samples[task, metric] = bootstrap
             nulls[task, metric] = null.mean(axis=1)
     for found in (samples, nulls):
         found[MEAN, MEAN] = mean_over_tasks(found)
     return {key: (samples[key], nulls[key]) for key in samples}
-
-
-def over_seeds(differences: Floats, confidence: float) -> tuple[float, float]:
-    """Student t interval of the mean of the seeds' differences (S,); nan with one seed.
-
-    Takes the seeds as a sample of all seeds, and the validation examples as they are. With three
-    seeds it reaches 2.5 standard deviations to either side at 95 %: three seeds say no more.
-    """
-    n = len(differences)
-    if n < 2:
-        return np.nan, np.nan
-    mean, error = differences.mean(), differences.std(ddof=1) / np.sqrt(n)
-    reach = stats.t.ppf((1 + confidence) / 2, n - 1) * error
-    return mean - reach, mean + reach

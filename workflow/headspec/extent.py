@@ -17,7 +17,7 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig
 from headspec import encoding, speed, tasks
 from headspec.architectures import ARCHITECTURES, folder, hub_name
 from headspec.errors import DataError, EncoderError, HeadspecError, listing
-from headspec.jobs import of_stage
+from headspec.jobs import frozen_features, of_stage
 from headspec.masks import masks
 from headspec.runs import Run
 from headspec.sections import Model
@@ -27,13 +27,25 @@ from headspec.tasks import Prepared
 
 TOKENS = {"single": 25, "pair": 50}  # of a single text, and of a pair, where they cannot be counted
 SAMPLE = 300  # texts per task whose tokens are counted
-#: stage, and what is computed in it: a frozen encoder is evaluated, and its features learnt from
-WORK = [
-    ("train", "train"), ("train", "prune"), ("importance", "importance"), ("prune", "prune"),
-    ("text_embedding", "prune"), ("representations", "prune"), ("sensitivity", "train"),
-    ("branch", "train"), ("branch", "importance"), ("retrain", "train"), ("evaluate", "prune"),
-    ("transfer", "train"), ("transfer", "prune"),
-]  # fmt: skip
+OF_TRAINING, OF_VALIDATION = "tasks.{task}.train_examples", "tasks.{task}.validation_examples"
+#: stage, and what is computed in it: the setting that makes it less
+WORK = {
+    ("train", "train"): OF_TRAINING,
+    ("features", "prune"): OF_TRAINING,
+    ("importance", "importance"): "importance.samples",
+    ("prune", "prune"): f"pruning.draw_examples or {OF_VALIDATION}",
+    ("text_embedding", "prune"): "similarity.samples",
+    ("representations", "prune"): "similarity.probe_sentences",
+    ("sensitivity", "train"): "similarity.samples",
+    ("branch", "train"): OF_TRAINING,
+    ("branch", "importance"): "importance.samples",
+    ("retrain", "train"): OF_TRAINING,
+    ("evaluate", "prune"): OF_VALIDATION,
+    ("transfer", "train"): "transfer.steps",
+    ("transfer", "prune"): OF_VALIDATION,
+}
+
+Job = tuple[str, str, str]  # model, stage, and pass of `PASSES`
 
 
 @dataclass(frozen=True)
@@ -156,10 +168,9 @@ def tokens(model: Model, path: Path, config: PretrainedConfig, size: Size) -> in
 def examples(extent: Extent, run: Run) -> dict[str, dict[str, float]]:
     """Stage: task: examples that go through the encoder in a job of `run`, once per epoch and mask."""
     study, sizes = extent.study, {task: extent.sizes[task] for task in run.tasks}
-    if run.method == "frozen":  # features are extracted once
-        learnt = {task: float(found.train) for task, found in sizes.items()}
-    else:
-        learnt = _learnt(study, {task: found.train for task, found in sizes.items()}, study.training.sampling)
+    learnt = _learnt(study, {task: found.train for task, found in sizes.items()}, study.training.sampling)
+    if run.method == "frozen":  # the classifiers' own operations are nothing beside the encoder's
+        learnt = dict.fromkeys(sizes, 0.0)
     pruning = study.pruning
     maps = {task: np.zeros((2, 2)) for task in run.tasks}
     planned = masks(maps, pruning.fraction, pruning.fractions, pruning.draws, run.seed)
@@ -191,25 +202,30 @@ def _learnt(study: Study, sizes: dict[str, int], sampling: str) -> dict[str, flo
     return {task: d * n / s for (task, n), d, s in zip(sizes.items(), drawn, steps, strict=True)}
 
 
-def operations(extent: Extent) -> dict[tuple[str, str, str], float]:
-    """(model, stage, pass of `PASSES`): floating-point operations of all its jobs."""
+def operations(extent: Extent) -> dict[tuple[str, str, str, str], float]:
+    """(model, stage, pass of `PASSES`, task): floating-point operations of all its jobs."""
     size = extent.study.training.batch_size
     of_length = functools.cache(lambda model, tokens: speed.forward(extent.configs[model], tokens, size))
-    cost = {(model, task): of_length(model, n) for (model, task), n in extent.tokens.items()}
-    found = dict.fromkeys([(m, s, p) for m in extent.configs for s, p in WORK], 0.0)
-    for run in extent.runs:
-        for stage, amounts in examples(extent, run).items():
-            kind = "prune" if (stage, run.method) == ("train", "frozen") else stage
-            found[run.model, stage, kind] += PASSES[kind] * sum(
-                n * cost[run.model, task] for task, n in amounts.items()
-            )
-    for key, task, n in [*_compared(extent), *_continued(extent)]:
-        found[key] += PASSES[key[2]] * n * cost[key[0], task]
+    found: dict[tuple[str, str, str, str], float] = {}
+    for job, task, n in itertools.chain(_learnt_and_pruned(extent), _compared(extent), _continued(extent)):
+        model, _, kind = job
+        cost = PASSES[kind] * n * of_length(model, extent.tokens[model, task])
+        found[*job, task] = found.get((*job, task), 0.0) + cost
     return found
 
 
-def _compared(extent: Extent) -> Iterator[tuple[tuple[str, str, str], str, float]]:
-    """(model, stage, pass), task, and its examples that go through the encoder so that tasks can be compared.
+def _learnt_and_pruned(extent: Extent) -> Iterator[tuple[Job, str, float]]:
+    """(model, stage, pass), task, and its examples that go through the encoder in the study's runs."""
+    for run in extent.runs:
+        for stage, amounts in examples(extent, run).items():
+            for task, n in amounts.items():
+                yield (run.model, stage, stage), task, n
+    for model, task in sorted(frozen_features(extent.runs)):
+        yield (model, "features", "prune"), task, extent.sizes[task].train
+
+
+def _compared(extent: Extent) -> Iterator[tuple[Job, str, float]]:
+    """The same so that tasks can be compared.
 
     A sentence of the probe counts as an example; stimuli, which are not read here, are left out.
     """
@@ -226,7 +242,7 @@ def _compared(extent: Extent) -> Iterator[tuple[tuple[str, str, str], str, float
             yield (model, "sensitivity", "train"), task, seeds * kinds * samples
 
 
-def _continued(extent: Extent) -> Iterator[tuple[tuple[str, str, str], str, float]]:
+def _continued(extent: Extent) -> Iterator[tuple[Job, str, float]]:
     """The same of the sections `iat` and `transfer`, where `methods` has `iat`."""
     study, own, transfer = extent.study, extent.study.iat, extent.study.transfer
     if "iat" not in study.methods:

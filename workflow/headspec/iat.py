@@ -24,7 +24,8 @@ from headspec.masks import random_by_layer, random_heads
 from headspec.multitask import MultiTask
 from headspec.projections import Slice, head_slices
 from headspec.seeds import derive
-from headspec.training import Checkpoint, Trainer, Updates, branch_point, trainer
+from headspec.training import Checkpoint, Trainer, branch_point, trainer
+from headspec.updates import Updates, clip
 
 if TYPE_CHECKING:
     from headspec.sections import Training
@@ -139,7 +140,7 @@ class OwnHeads:
         for parameter in self.wholes:
             updates.optimizer.state.pop(parameter, None)
 
-    def step(self, task: str, rate: float) -> None:
+    def step(self, task: str, rate: float) -> torch.Tensor:
         own = [share for owners, share in self.shares.items() if task in owners]
         for share in own:
             share.copy.grad = share.joined([gradient(part.parameter) for part in share.parts])
@@ -147,7 +148,7 @@ class OwnHeads:
         for parameter in self.wholes:
             parameter.grad = None
         moved = self.others + [share.copy for share in own]
-        torch.nn.utils.clip_grads_with_norm_(moved, self.rest.clip, norm)
+        clip(moved, self.rest.clip, norm)
         for optimizer in (self.rest.optimizer, self.optimizer):
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -155,6 +156,7 @@ class OwnHeads:
             optimizer.zero_grad()
         for share in own:
             share.write()
+        return norm
 
     def state_dict(self) -> dict:
         return {"rest": self.rest.state_dict(), "own": self.optimizer.state_dict()}
@@ -215,7 +217,7 @@ def branch(
     ValueError
         `state` is a later one.
     """
-    with trainer(model, examples, settings, False, seed, device, parts) as run:
+    with trainer(model, examples, settings, None, seed, device, parts) as run:
         point, n = branch_point(len(run.steps), delta), len(run.steps)
         if delta and point == n:
             raise ConfigError(
@@ -253,7 +255,7 @@ def retrain(
     -------
     frame : the table `training`, steps before the branch included
     """
-    with trainer(model, examples, settings, False, seed, device, parts) as run:
+    with trainer(model, examples, settings, None, seed, device, parts) as run:
         run.restore(state)
         with restriction.applied(run):
             done = checkpoint.load(device.name)

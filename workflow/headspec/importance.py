@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec.batching import Batch, Examples
+from headspec.batching import Batch, Examples, in_order
 from headspec.devices import Device
+from headspec.finite import require
 from headspec.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.tables import FLOAT, INT, TEXT, Schema
@@ -37,21 +38,27 @@ def gate_gradients(
     Returns
     -------
     gradients : (len(rows), layers, heads), signed, in the order of `rows`
+
+    Raises
+    ------
+    NumericalError
+        One of them is not finite.
     """
     gates = model.gates
     training, learning = model.training, [p.requires_grad for p in model.parameters()]
     model.to(device.name).eval().requires_grad_(False)
     model.attend_for_gradients(device)
-    gradients = np.empty((len(rows), gates.layers, gates.heads), dtype=np.float32)
-    place = {row: i for i, row in enumerate(rows)}
+    done: list[np.ndarray] = []
+    found: list[torch.Tensor] = []  # on the device, which is waited for but once
     try:
-        for part in (batches := examples.in_length_order(rows, device.tokens)):
+        for part in (batches := examples.in_length_order(rows, device)):
             try:
                 gradient = _gradients_of_a_batch(model, task, examples.batch(part, device.name), device)
             except RuntimeError as error:
                 batches.halve(error)
                 continue
-            gradients[[place[row] for row in part]] = gradient
+            done.append(part)
+            found.append(gradient)
             if progress:
                 progress.advance(len(part), task)
     finally:
@@ -59,16 +66,18 @@ def gate_gradients(
         model.train(training)
         for parameter, wanted in zip(model.parameters(), learning, strict=True):
             parameter.requires_grad_(wanted)
+    gradients = in_order(rows, done, torch.cat(found).cpu().numpy())
+    require(gradients, f"gradients of the gates, task '{task}'", examples.example[rows], device)
     return gradients
 
 
-def _gradients_of_a_batch(model: MultiTask, task: str, batch: Batch, device: Device) -> np.ndarray:
+def _gradients_of_a_batch(model: MultiTask, task: str, batch: Batch, device: Device) -> torch.Tensor:
     shape = (len(batch.rows), model.gates.layers, model.gates.heads)
     model.gates.values = torch.ones(shape, device=device.name, requires_grad=True)
     with device.cast():
         loss = model.losses(task, model.pool(batch), batch.labels).sum()
     (gradient,) = torch.autograd.grad(loss, model.gates.values)
-    return gradient.cpu().numpy()
+    return gradient
 
 
 def importance(

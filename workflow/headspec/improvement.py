@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headspec.comparison import MEAN, compare, over_seeds, predicted
+from headspec.comparison import MEAN, compare, predicted
+from headspec.intervals import over_seeds_and_examples
 from headspec.metrics import score
-from headspec.resampling import holm, interval, p_value
+from headspec.resampling import holm, p_value
 from headspec.runs import Run, Variant
 from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema
@@ -23,13 +24,12 @@ IAT = Schema(
     keys=7,
 )  # fmt: skip
 # against: what a method is compared with, null for plain training; task and metric "mean": the mean over
-# tasks of the mean over metrics; ci: over seeds and examples; seed_low, seed_high: Student's t over
-# seeds, null with one
+# tasks of the mean over metrics; ci_over: "examples" or "seeds and examples"
 IMPROVEMENT = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "against": TEXT,
      "sampling": TEXT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT, "n_seeds": INT, "value": FLOAT,
-     "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "seed_low": FLOAT, "seed_high": FLOAT,
-     "p_value": FLOAT, "p_holm": FLOAT},
+     "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT,
+     "p_holm": FLOAT},
     keys=5,
 )  # fmt: skip
 
@@ -127,10 +127,9 @@ def improvement(
 ) -> pd.DataFrame:
     """The table `improvement`: every method against what it is compared with (see `against`).
 
-    ci_low, ci_high: the hierarchical bootstrap over seeds and examples (see `compare`). seed_low,
-    seed_high: Student's t over seeds (see `over_seeds`). With few seeds only the second is wide
-    enough for a statement about other seeds, and it takes the examples as they are. p_value: by
-    permutation of these models' predictions (see `compare`). p_holm: corrected, of a task over the
+    ci_low, ci_high: over seeds and examples, or with one or two seeds over examples, as ci_over says
+    (see `headspec.intervals`). p_value: by permutation of these models' predictions (see `compare`).
+    p_holm: corrected, of a task over the
     tasks and metrics of the same model, mixture and method; of the mean over the methods of the same
     model and mixture, so that the best of a sweep is judged as the best of many.
 
@@ -165,8 +164,8 @@ def improvement(
         if key in distributions:
             samples, null = distributions[key]
             row |= {"against": others[row["method"]], "difference": part["difference"].mean()}
-            row["ci_low"], row["ci_high"] = interval(samples, confidence)
-            row["seed_low"], row["seed_high"] = over_seeds(part["difference"].to_numpy(), confidence)
+            found_interval = over_seeds_and_examples(part["difference"].to_numpy(), samples, confidence)
+            row["ci_low"], row["ci_high"], row["ci_over"] = found_interval
             row["p_value"] = float(p_value(row["difference"], null))
         rows.append(row)
     result = pd.DataFrame(rows, columns=list(IMPROVEMENT.columns))

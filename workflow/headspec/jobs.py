@@ -14,14 +14,16 @@ def jobs(study: Study) -> dict[str, int]:
     runs = study.runs
     used = {task for run in runs for task in run.tasks}
     parents = {study.tasks[task].pairs_of for task in used} - {None}
+    fixed = frozen_features(runs)
     drawn = {(run.model, run.mixture, run.method) for run in runs if run.method != "single"}
     found = {
         "data": len(used | parents),
         "encode": len(study.models) * len(used),
+        **({"features": len(fixed)} if fixed else {}),
         **{stage: len(of_stage(runs, stage)) for stage in PASSES},
         "dissociation": 1,
         "reliability": 1,
-        "figures": 2 + len(FIGURES) * len(drawn),
+        "figures": 2 + len(study.models) + len(FIGURES) * len(drawn),
     }
     if study.similarity.measures:
         found |= _jobs_of_similarity(study, found["figures"])
@@ -83,6 +85,11 @@ def _jobs_of_similarity(study: Study, figures: int) -> dict[str, int]:
         "figures": figures + 1 + len(measures.measures) + models * (1 + brain),
     }
     return {rule: n for rule, n in found.items() if n}
+
+
+def frozen_features(runs: list[Run]) -> set[tuple[str, str]]:
+    """(model, task) of every training set whose vectors frozen training learns from."""
+    return {(run.model, task) for run in runs if run.method == "frozen" for task in run.tasks}
 
 
 def of_stage(runs: list[Run], stage: str) -> list[Run]:

@@ -9,7 +9,7 @@ import re
 from importlib import metadata
 from pathlib import Path
 
-from headspec.errors import DataError, nearest
+from headspec.errors import MissingError, nearest
 
 
 def locate(source: str, key: str) -> Path:
@@ -26,7 +26,7 @@ def locate(source: str, key: str) -> Path:
 
     Raises
     ------
-    DataError
+    MissingError
         Package not installed, or no such file.
     """
     if source.startswith("package:"):
@@ -36,7 +36,7 @@ def locate(source: str, key: str) -> Path:
         if spec is None or not spec.submodule_search_locations:
             installed = (module.name for module in pkgutil.iter_modules() if module.ispkg)
             hint = nearest(package, installed) or " Install the package that carries the data."
-            raise DataError(f"{key}: no package '{package}' is installed (in '{source}').{hint}")
+            raise MissingError(f"{key}: no package '{package}' is installed (in '{source}').{hint}")
         root = Path(next(iter(spec.submodule_search_locations)))
         path = root.joinpath(*inner, inside)
     else:
@@ -47,7 +47,7 @@ def locate(source: str, key: str) -> Path:
             folder, missing = folder.parent, folder.name
         known = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
         hint = nearest(missing, known) or _hub_hint(source)
-        raise DataError(f"{key}: no file or folder '{missing}' in {folder}/ (in '{source}').{hint}")
+        raise MissingError(f"{key}: no file or folder '{missing}' in {folder}/ (in '{source}').{hint}")
     return path
 
 

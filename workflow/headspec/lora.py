@@ -18,7 +18,8 @@ from headspec.errors import ConfigError
 from headspec.progress import log
 from headspec.projections import Slice, head_slices
 from headspec.seeds import derive
-from headspec.training import Trainer, Updates
+from headspec.training import Trainer
+from headspec.updates import Updates
 
 
 def rank(weights: list[nn.Parameter], slices: list[Slice], heads: dict[str, np.ndarray]) -> int:

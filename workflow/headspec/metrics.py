@@ -8,6 +8,8 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from headspec.errors import NumericalError, listing, nearest
+
 Floats = NDArray[np.float64]
 
 #: weights held as float64 at one time, so that memory does not grow with the resamples
@@ -101,8 +103,16 @@ def score(
     float, or (resamples,) with `weights`
         A fraction in [0, 1], or a correlation in [-1, 1]. Where nothing varies, so that the
         metric is not defined (constant predictions, no positives), it is 0.
+
+    Raises
+    ------
+    NumericalError
+        A label or a prediction is not finite.
+    ValueError
+        There is no such metric, or no example, or not as many predictions as labels.
     """
     label, prediction = np.asarray(label, dtype=float), np.asarray(prediction, dtype=float)
+    _require_scorable(metric, label, prediction)
     counts = np.ones((1, label.size)) if weights is None else np.asarray(weights)
     rows = max(1, CHUNK // label.size)
     scores = np.concatenate(
@@ -112,6 +122,19 @@ def score(
         ]
     )
     return float(scores[0]) if weights is None else scores
+
+
+def _require_scorable(metric: str, label: Floats, prediction: Floats) -> None:
+    if metric not in METRICS:
+        raise ValueError(f"metric: got '{metric}', expected {listing(METRICS)}.{nearest(metric, METRICS)}")
+    if label.ndim != 1 or label.shape != prediction.shape or not label.size:
+        raise ValueError(
+            f"{metric}: got labels of shape {label.shape} and predictions of shape {prediction.shape}, "
+            "expected one of each for at least one example"
+        )
+    for name, values in {"labels": label, "predictions": prediction}.items():
+        if lost := label.size - np.isfinite(values).sum():
+            raise NumericalError(f"{metric}: {lost} of {label.size} {name} are nan or infinite")
 
 
 @overload
@@ -126,6 +149,7 @@ def chance(metric: str, label: ArrayLike, weights: ArrayLike | None = None) -> f
     weighted chance is the paired baseline of a weighted `score`; shapes are those of `score`.
     """
     label = np.asarray(label, dtype=float)
+    _require_scorable(metric, label, label)
     classes, counts = np.unique(label, return_counts=True)
     best = 1.0 if metric == "f1" else classes[counts.argmax()]
     return score(metric, label, np.full_like(label, best), weights)

@@ -81,7 +81,7 @@ class MultiTask(nn.Module):
             weight = batch.attention_mask[..., None].to(states.dtype)
             return (states * weight).sum(1) / weight.sum(1)
         if self.pooling == "last":
-            return states[torch.arange(len(states)), batch.attention_mask.sum(1) - 1]
+            return states[torch.arange(len(states), device=states.device), batch.attention_mask.sum(1) - 1]
         pooled = getattr(output, "pooler_output", None)
         return states[:, 0] if pooled is None else pooled
 
@@ -97,9 +97,10 @@ class MultiTask(nn.Module):
         return F.cross_entropy(logits, labels.long(), reduction="none")
 
     def predictions(self, task: str, pooled: torch.Tensor) -> torch.Tensor:
-        """Class indices, or scores for regression, (batch,)."""
+        """Class indices, or scores for regression, (batch,); nan where a logit is not finite."""
         logits = self.logits(task, pooled).float()
-        return logits[:, 0] if self.classes[task] is None else logits.argmax(1).float()
+        found = logits[:, 0] if self.classes[task] is None else logits.argmax(1).float()
+        return found.masked_fill(~logits.isfinite().all(1), torch.nan)
 
     def save(self, folder: str | Path) -> None:
         """model.safetensors (the encoder's names; heads as ``heads.<n>``), config.json, heads.json."""

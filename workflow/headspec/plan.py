@@ -11,10 +11,10 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 
-from headspec import devices, extent, speed, validation
+from headspec import devices, extent, preflight, speed, validation
 from headspec.errors import HeadspecError, listing
 from headspec.extent import Extent
-from headspec.jobs import jobs, of_stage
+from headspec.jobs import frozen_features, jobs, of_stage
 from headspec.progress import duration
 from headspec.speed import PASSES, Speed
 
@@ -24,7 +24,7 @@ CHECKPOINT = 3  # numbers that a checkpoint keeps for each parameter: itself, an
 STORED = 10  # bytes for each token in the tables of texts and of tokens
 PREDICTED = 16  # bytes for each row of the table of predictions
 
-Work = dict[tuple[str, str, str], float]
+Work = dict[tuple[str, str, str, str], float]  # of model, stage, pass and task
 
 
 def text(found: Extent, measured: Speed, source: str, cores: int, gpus: int) -> str:
@@ -37,12 +37,22 @@ def text(found: Extent, measured: Speed, source: str, cores: int, gpus: int) -> 
     gpus : GPUs that jobs may take; with none, a job that runs a model takes one core
     """
     work = extent.operations(found)
-    seconds = seconds_of(found, work, measured)
+    share = found.study.jobs_per_gpu if gpus else 1
+    seconds = {key: value / share for key, value in seconds_of(found, work, measured).items()}
     unit = "GPU hours" if gpus else "core hours"
     where = ", ".join([_several(cores, "core"), *([_several(gpus, "GPU")] if gpus else [])])
     lines = [f"What {found.study.study} will cost with {where}", ""]
     lines += stages(found, work, seconds, measured, unit, cores, gpus)
-    lines += ["", *models(found, seconds, unit), "", *disk(found, gpus or cores), "", "assumed"]
+    lines += [
+        "",
+        *dearest(seconds, unit),
+        "",
+        *models(found, seconds, unit),
+        "",
+        *disk(found, gpus * share or cores),
+        "",
+        "assumed",
+    ]
     lines += [f"  {line}" for line in assumptions(found, measured, source)]
     return "\n".join(lines)
 
@@ -60,19 +70,38 @@ def stages(
     yield f"{'stage':<15} {'jobs':>6} {'PFLOP':>12} {unit:>12}   wall time"
     total = [0.0, 0.0, 0.0]
     count = jobs(found.study)
+    share = found.study.jobs_per_gpu if gpus else 1
     for stage, n in count.items():
         runs_model = any(stage == of for of, _ in extent.WORK)
         flops, computing = (_sum(values, stage=stage) for values in (work, seconds))
         start = measured.model_start if runs_model or stage == "encode" else measured.light_start
         unknown = len(of_stage(found.study.runs, stage)) - len(of_stage(found.runs, stage))
         planned = n - unknown if stage in PASSES else n
-        busy = computing + planned * start
-        wall = busy / min((gpus or cores) if runs_model else cores, max(planned, 1))
+        own = share if runs_model else 1
+        busy = computing + planned * start / own
+        wall = busy / min((gpus or cores) if runs_model else cores, max(planned, 1) / own)
         numbers = f"{flops / 1e15:12,.3f} {busy / 3600:12,.2f}" if runs_model else f"{'':>25}"
         yield f"{stage:<15} {n:6,} {numbers}   {duration(wall)}"
         total = [total[0] + flops, total[1] + busy * runs_model, total[2] + wall]
     numbers = f"{total[0] / 1e15:12,.3f} {total[1] / 3600:12,.2f}"
     yield f"{'all':<15} {sum(count.values()):6,} {numbers}   {duration(total[2])}"
+
+
+def dearest(seconds: Work, unit: str) -> Iterator[str]:
+    """A line on the stage that computes longest, the task it does so for, and the setting that changes it."""
+    if not (total := _sum(seconds)):
+        return
+    stage = max({stage for _, stage, _, _ in seconds}, key=lambda stage: _sum(seconds, stage=stage))
+    parts: dict[tuple[str, str], float] = {}
+    for (_, own, kind, task), value in seconds.items():
+        if own == stage:
+            parts[kind, task] = parts.get((kind, task), 0.0) + value
+    (kind, task), most = max(parts.items(), key=lambda item: item[1])
+    whole = sum(parts.values())
+    yield (
+        f"{stage} costs most: {100 * whole / total:.0f} % of the {unit}, {100 * most / whole:.0f} % of it "
+        f"for {task}; less by {extent.WORK[stage, kind].format(task=task)}"
+    )
 
 
 def models(found: Extent, seconds: Work, unit: str) -> Iterator[str]:
@@ -99,6 +128,8 @@ def disk(found: Extent, at_once: int) -> Iterator[str]:
         )
         states = CHECKPOINT * sum(sizes.values()) * kept * len(study.iat.mixtures) * len(study.seeds)
     tables = 0.0
+    for model, task in frozen_features(found.runs):
+        tables += BYTES * found.configs[model].hidden_size * found.sizes[task].train
     for (_, task), n in found.tokens.items():
         tables += STORED * n * (found.sizes[task].train + found.sizes[task].validation)
     for run in found.runs:
@@ -107,7 +138,7 @@ def disk(found: Extent, at_once: int) -> Iterator[str]:
     parts = [
         (saved, "models"),
         (states, "states that IAT goes on from"),
-        (tables, "texts, tokens and predictions"),
+        (tables, "texts, tokens, features and predictions"),
         (sum(largest), "checkpoints"),
     ]
     yield f"disk           {_space(sum(n for n, _ in parts))}: " + ", ".join(
@@ -132,7 +163,7 @@ def assumptions(found: Extent, measured: Speed, source: str) -> Iterator[str]:
     for numbers, names in speeds.items():
         yield f"{listing(names)}: {numbers} GFLOP/s, {source}"
     yield "a forward pass and twice as much backward in training; as much again for importance"
-    yield "a frozen encoder: one pass over the training examples, at the speed of pruning"
+    yield "features of a frozen encoder: one pass over each task's training examples, at the speed of pruning"
     yield f"start of a job: {measured.model_start:.1f} s with a model, {measured.light_start:.1f} s without"
     yield "data, tokens, statistics and figures take no more time than the start of their jobs"
     if found.study.brain:
@@ -141,7 +172,7 @@ def assumptions(found: Extent, measured: Speed, source: str) -> Iterator[str]:
 
 
 def _sum(values: Work, model: str | None = None, stage: str | None = None) -> float:
-    return sum(v for (m, s, _), v in values.items() if model in (None, m) and stage in (None, s))
+    return sum(v for (m, s, *_), v in values.items() if model in (None, m) and stage in (None, s))
 
 
 def _several(n: int, what: str) -> str:
@@ -157,7 +188,8 @@ def find_speed(found: Extent, at_once: int, gpu: bool) -> Speed:
     distinct = {config.to_json_string(): config for config in found.configs.values()}
     mean = round(sum(found.tokens.values()) / max(len(found.tokens), 1))
     training, precision = found.study.training, found.study.precision
-    measured = speed.rates([*distinct.values()], mean, training.batch_size, precision, at_once, gpu)
+    share = found.study.jobs_per_gpu
+    measured = speed.rates([*distinct.values()], mean, training.batch_size, precision, at_once, gpu, share)
     each = dict(zip(distinct, measured.rates, strict=True))
     rates = [each[config.to_json_string()] for config in found.configs.values()]
     return Speed(rates, measured.model_start, measured.light_start)
@@ -170,7 +202,9 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)), help="default: all")
     parser.add_argument("--gpus", type=int, default=devices.gpu_count(), help="default: all")
     args = parser.parse_args(None if arguments is None else list(arguments))
-    found = extent.read(validation.load(validation.strict_yaml(args.study)))
+    study = validation.load(validation.strict_yaml(args.study))
+    missing = preflight.missing(study)
+    found = extent.read(study)
     if args.rate:
         measured = Speed([dict.fromkeys(PASSES, args.rate) for _ in found.configs], *STARTS)
         source = "as given"
@@ -178,11 +212,18 @@ def main(arguments: Iterable[str] | None = None) -> None:
         here = _several(devices.gpu_count(), "GPU")
         raise HeadspecError(f"--gpus: got {args.gpus}, but {here} can be measured here; give --rate")
     else:
-        at_once = min(args.gpus or args.cores, len(os.sched_getaffinity(0)), max(len(found.runs), 1))
+        at_once = min(
+            args.gpus * study.jobs_per_gpu or args.cores,
+            len(os.sched_getaffinity(0)),
+            max(len(found.runs), 1),
+        )
         load = os.getloadavg()[0]
         measured = find_speed(found, at_once, args.gpus > 0)
         source = f"measured here with {_several(at_once, 'job')} at once (load before that: {load:.1f})"
     print(text(found, measured, source, args.cores, args.gpus))
+    for problem in missing:
+        if not any(str(problem) in said for said in found.problems):
+            print(f"  not here, so not checked: {problem}")
     if found.problems:
         left = [run for run in found.study.runs if run not in found.runs]
         raise HeadspecError(

@@ -9,8 +9,9 @@ import pandas as pd
 import pyarrow as pa
 import torch
 
-from headspec.batching import Examples
+from headspec.batching import Examples, in_order
 from headspec.devices import Device
+from headspec.finite import require
 from headspec.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.tables import INT, TEXT, Schema
@@ -21,27 +22,45 @@ REPRESENTATIONS = Schema({"task": TEXT, "example": INT, "vector": pa.list_(pa.fl
 
 @torch.no_grad()
 def vectors(
-    model: MultiTask, examples: Examples, rows: np.ndarray, device: Device, progress: Progress
+    model: MultiTask,
+    task: str,
+    examples: Examples,
+    rows: np.ndarray,
+    device: Device,
+    progress: Progress | None = None,
 ) -> np.ndarray:
     """The model's vectors of texts, as its classifiers see them, without dropout.
+
+    Parameters
+    ----------
+    task : whose texts, or whose model, it is
 
     Returns
     -------
     (len(rows), hidden) float32, in the order of `rows`
+
+    Raises
+    ------
+    NumericalError
+        One of them is not finite.
     """
     model.to(device.name).eval()
-    found = np.empty((len(rows), model.encoder.config.hidden_size), dtype=np.float32)
-    place = {row: i for i, row in enumerate(rows)}
+    done: list[np.ndarray] = []
+    found: list[torch.Tensor] = []  # on the device, which is waited for but once
     with device.cast():
-        for part in (batches := examples.in_length_order(rows, device.tokens)):
+        for part in (batches := examples.in_length_order(rows, device)):
             try:
                 pooled = model.pool(examples.batch(part, device.name))
             except RuntimeError as error:
                 batches.halve(error)
                 continue
-            found[[place[row] for row in part]] = pooled.float().cpu().numpy()
-            progress.advance(len(part))
-    return found
+            done.append(part)
+            found.append(pooled.float())
+            if progress:
+                progress.advance(len(part))
+    values = in_order(rows, done, torch.cat(found).cpu().numpy())
+    require(values, f"vectors of texts, task '{task}'", examples.example[rows], device)
+    return values
 
 
 def of_tasks(
@@ -62,9 +81,21 @@ def of_tasks(
     rows = np.arange(len(texts))
     frames = []
     for task, model in models:
-        found = vectors(model, texts, rows, device, progress)
+        found = vectors(model, task, texts, rows, device, progress)
         frames.append(pd.DataFrame({"task": task, "example": texts.example, "vector": list(found)}))
     return pd.concat(frames, ignore_index=True)
+
+
+def features(model: MultiTask, task: str, examples: Examples, device: Device) -> pd.DataFrame:
+    """Vectors of a task's examples by an encoder that stays as it is, for classifiers to learn from.
+
+    Returns
+    -------
+    table 'representations'
+    """
+    progress, rows = Progress(len(examples), "examples"), np.arange(len(examples))
+    found = vectors(model, task, examples, rows, device, progress)
+    return pd.DataFrame({"task": task, "example": examples.example, "vector": list(found)})
 
 
 def mean_of_tasks(
@@ -81,5 +112,6 @@ def mean_of_tasks(
     table 'representations', without `example`
     """
     progress = Progress(sum(map(len, rows.values())), "texts")
-    means = [vectors(model, examples[t], rows[t], device, progress).mean(axis=0, dtype=float) for t in rows]
+    each = (vectors(model, task, examples[task], own, device, progress) for task, own in rows.items())
+    means = [own.mean(axis=0, dtype=float) for own in each]
     return pd.DataFrame({"task": list(rows), "example": None, "vector": means}).astype({"example": "Int32"})

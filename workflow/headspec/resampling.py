@@ -23,30 +23,53 @@ def permuted_scores(
 ) -> Floats:
     """Metrics of k alternative predictions after shuffling them within every example.
 
+    Several sets of alternatives are shuffled alike. Draws depend on `rng`, n and k alone, so that runs
+    on the same examples (seeds) can be shuffled alike too: their errors are shared, and shuffled one by
+    one they would average out.
+
     Parameters
     ----------
     metric : str
         One of `headspec.metrics`.
     label : (n,)
-    predictions : (n, k)
+    predictions : (sets, n, k)
     resamples : int
     rng : Generator
 
     Returns
     -------
-    (resamples, k)
+    (resamples, sets, k)
     """
-    n, k = predictions.shape
+    _, n, k = predictions.shape
     identity = np.arange(k, dtype=np.uint8)
-    parts = [np.empty((0, k))]
+    parts = [np.empty((0, len(predictions), k))]
     for start in range(0, resamples, rows := max(1, CHUNK // (n * k))):
-        shape = (min(rows, resamples - start), n, k)
-        # which alternative each slot gets, then every slot as a 0/1-weighted sample of all n * k
-        source = rng.permuted(np.broadcast_to(identity, shape), axis=-1)
-        taken = [(source[..., [slot]] == identity).reshape(len(source), n * k) for slot in range(k)]
-        stacked = np.repeat(label, k), predictions.ravel()
-        parts.append(np.stack([score(metric, *stacked, weights) for weights in taken], axis=-1))
+        # which alternative each slot gets
+        source = rng.permuted(np.broadcast_to(identity, (min(rows, resamples - start), n, k)), axis=-1)
+        scores = [_shuffled_scores(metric, label, alternatives, source) for alternatives in predictions]
+        parts.append(np.stack(scores, axis=1))
     return np.concatenate(parts)
+
+
+def _shuffled_scores(metric: str, label: Floats, alternatives: Floats, source: NDArray[np.uint8]) -> Floats:
+    """Metrics (resamples, k) of `alternatives` (n, k); `source` (resamples, n, k): which one each slot takes.
+
+    Examples whose alternatives all agree are the same in any order: of each kind there is one entry.
+    """
+    k = alternatives.shape[1]
+    varies = (alternatives != alternatives[:, :1]).any(axis=1)
+    same = np.stack([label[~varies], alternatives[~varies, 0]])
+    kinds, counts = np.unique(same, axis=1, return_counts=True)
+    # every slot is a weighted sample of these entries: all alternatives, taken or not, and the kinds
+    labels = np.concatenate([np.repeat(label[varies], k), kinds[0]])
+    entries = np.concatenate([alternatives[varies].ravel(), kinds[1]])
+    source = source[:, varies]
+    fixed = np.broadcast_to(counts, (len(source), len(counts)))
+    scores = []
+    for slot in range(k):
+        taken = (source[..., [slot]] == np.arange(k)).reshape(len(source), -1)
+        scores.append(score(metric, labels, entries, np.hstack([taken, fixed])))
+    return np.stack(scores, axis=-1)
 
 
 def paired_differences(

@@ -153,7 +153,7 @@ class Training(Section):
     learning_rate: Positive = Field(2e-5, description="peak, decays linearly to 0")
     weight_decay: NotNegative = Field(0.0, description="of AdamW")
     warmup: PartBelowOne = Field(0.0, description="part of the steps over which the rate rises")
-    clip: Positive = Field(1.0, description="largest norm of the gradient")
+    clip: Positive | None = Field(1.0, description="largest norm of the gradient; `null` does not clip it")
     sampling: Sampling = Field(
         "proportional", description="how often each task's batches come (Stickland & Murray 2019)"
     )

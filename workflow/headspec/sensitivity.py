@@ -8,6 +8,7 @@ from torch import nn
 
 from headspec.batching import Examples
 from headspec.devices import Device
+from headspec.finite import unusable
 from headspec.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.tables import FLOAT, TEXT, Schema
@@ -40,7 +41,7 @@ def fisher(
         ):
             square.addcmul_(gradient, gradient)
         progress.advance(1, task)
-    return _flat(squares) / len(rows)
+    return _flat(squares, task, device) / len(rows)
 
 
 def gradient(
@@ -48,7 +49,7 @@ def gradient(
 ) -> np.ndarray:
     """Gradient of the mean loss over `rows` by every one of `parameters`, (parameters,) float32."""
     sums = [torch.zeros_like(p, device=device.name) for p in parameters(model)]
-    for part in (batches := examples.in_length_order(rows, device.tokens)):
+    for part in (batches := examples.in_length_order(rows, device)):
         try:
             gradients = _gradients(model, task, examples, part, device)
         except RuntimeError as error:
@@ -57,7 +58,7 @@ def gradient(
         for total, gradient in zip(sums, gradients, strict=True):
             total += gradient
         progress.advance(len(part), task)
-    return _flat(sums) / len(rows)
+    return _flat(sums, task, device) / len(rows)
 
 
 def _gradients(
@@ -72,5 +73,9 @@ def _gradients(
     return torch.autograd.grad(loss, parameters(model), allow_unused=True, materialize_grads=True)
 
 
-def _flat(tensors: list[torch.Tensor]) -> np.ndarray:
-    return torch.cat([tensor.flatten() for tensor in tensors]).cpu().numpy()
+def _flat(tensors: list[torch.Tensor], task: str, device: Device) -> np.ndarray:
+    """All of them, (parameters,); NumericalError where one is not finite."""
+    found = torch.cat([tensor.flatten() for tensor in tensors]).cpu().numpy()
+    if not np.isfinite(found).all():
+        raise unusable(f"gradients of the loss of task '{task}'", device)
+    return found

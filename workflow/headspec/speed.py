@@ -128,7 +128,7 @@ def measure(
     checkpoint = Checkpoint(Path(tempfile.gettempdir()) / "headspec-no-checkpoint", "", float("inf"))
     examples = {"train": len(learnt), "importance": len(seen), "prune": len(planned) * len(seen)}
     runs: dict[str, Callable[[], object]] = {
-        "train": lambda: train(learning, {"task": learnt}, settings, False, 0, device, checkpoint),
+        "train": lambda: train(learning, {"task": learnt}, settings, None, 0, device, checkpoint),
         "importance": lambda: gate_gradients(learning, "task", seen, rows, device),
         "prune": lambda: predictions(pruned, {"task": seen}, planned, device),
     }
@@ -138,7 +138,13 @@ def measure(
 
 
 def rates(
-    configs: list[PretrainedConfig], tokens: int, size: int, precision: str, at_once: int, gpu: bool
+    configs: list[PretrainedConfig],
+    tokens: int,
+    size: int,
+    precision: str,
+    at_once: int,
+    gpu: bool,
+    jobs_per_gpu: int = 1,
 ) -> Speed:
     """The speed of jobs while `at_once` of them run: the mean over as many processes.
 
@@ -146,7 +152,8 @@ def rates(
     ----------
     tokens, size : tokens per example, examples per step of training
     """
-    environment = os.environ | ({} if gpu else {"CUDA_VISIBLE_DEVICES": ""})
+    own = {devices.JOBS_PER_GPU: str(jobs_per_gpu)} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
+    environment = os.environ | own
     with tempfile.TemporaryDirectory() as folder:
         names = [f"{folder}/{i}" for i in range(len(configs))]
         for config, name in zip(configs, names, strict=True):

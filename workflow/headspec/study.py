@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from headspec.fields import Distinct, Name, Seed
+from headspec.fields import Count, Distinct, Name, Seed
 from headspec.runs import NO_MIXTURE, Run, Variant
 from headspec.sections import (
     IAT,
@@ -41,6 +41,9 @@ class Study(Section):
     data_seed: Seed = Field(0, description="seed of splits, subsets and pairs, the same for every run")
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto", description="bf16 autocast where the processor or GPU has it, else fp32"
+    )
+    jobs_per_gpu: Count = Field(
+        1, description="jobs that share a GPU, for models too small to keep one busy alone"
     )
     models: Annotated[dict[Name, Model], Field(min_length=1)] = Field(
         description="name: a pretrained encoder; each learns every mixture"

@@ -16,14 +16,24 @@ NAME, BLOCK = 27, 35
 FLOOR = "†"
 #: the row of a mixture that holds the mean over its tasks
 MEAN = "mean"
+#: fractions that have a column, at most
+SHOWN = 6
 
 NOTES = f"""\
 D          dissociation: how much more a task loses, as part of its unpruned metric, when its own
-           heads are pruned than when the other tasks' are; mean over seeds, bootstrap interval
+           heads are pruned than when the other tasks' are; mean over seeds
+{{interval}}
 p          permutation test whether it matters whose heads are pruned, Holm-corrected over the study
 {FLOOR}          a pruned model is no better than chance at this task, so D means little
-case       double: every task clearly above 0; single: some; inverted: none above 0, some below
+case       double: every task clearly above 0; single: some task, all tested together; inverted:
+           none above 0, some clearly below
 distinct   a double dissociation whose mean reaches the threshold of the config"""
+
+
+BY_FRACTION = f"""\
+all        mean over all parts of the heads from 0 to the largest: the area between the curves of
+           relative performance, other tasks' heads pruned and the task's own
+{FLOOR}          a pruned model is no better than chance at some task, so D means little"""
 
 
 CORRELATED = """\
@@ -34,21 +44,24 @@ p          Mantel test: the same under other names of the tasks; with three task
 
 IMPROVED = """\
 MTL        plain multi-task training; % and differences are of means over tasks and their metrics
-diff.      to MTL, or to MTL with the same sampling of tasks; interval over seeds and examples
+diff.      to MTL, or to MTL with the same sampling of tasks
+{interval}
 p          permutation test whether these models differ on other examples, Holm-corrected over the
-           methods; it says nothing of other seeds
-seeds      Student's t interval over seeds, wide where seeds are few"""
+           methods; it says nothing of other seeds"""
 
 
 SPECIALIZED = f"""\
 D          of the heads that matter in each model, scored anew after IAT; means over seeds
-diff.      after less before, with its interval over the same seeds and examples
+diff.      after less before, of the same seeds and examples
+{{interval}}
 {FLOOR}          before or after, a pruned model is no better than chance, so D means little"""
 
 
 def text(
     combined: pd.DataFrame,
     results: Path,
+    fractions: pd.DataFrame | None = None,
+    areas: pd.DataFrame | None = None,
     correlation: pd.DataFrame | None = None,
     improvement: pd.DataFrame | None = None,
     specialization: pd.DataFrame | None = None,
@@ -59,7 +72,8 @@ def text(
     ----------
     combined : table 'combined'
     results : folder of the study's results
-    correlation, improvement, specialization : tables of these names, where the study has them
+    fractions, areas, correlation, improvement, specialization : tables of these names, where the study
+        has them
     """
     lines = ["Dissociation when each task's most important heads are pruned"]
     for model, part in combined.groupby("model"):
@@ -73,10 +87,40 @@ def text(
             lines += [_line(f"  {task}", [_numbers(block, task) for block in blocks]) for task in tasks]
             lines.append(_line("  case", [f"  {_case(block)}" for block in blocks]))
     places = {"figures": results / "figures", "report": results / "report.html", "tables": results / "tables"}
-    ends = [*lines, "", NOTES, *([] if correlation is None else _correlations(correlation))]
+    ends = [*lines, "", NOTES.format(interval=_interval(combined))]
+    ends += [] if fractions is None or areas is None else _by_fraction(fractions, areas)
+    ends += [] if correlation is None else _correlations(correlation)
     ends += [] if improvement is None else _improvements(improvement)
     ends += [] if specialization is None else _specializations(specialization)
     return "\n".join([*ends, "", *(f"{name:<10} {path}" for name, path in places.items())])
+
+
+def _by_fraction(fractions: pd.DataFrame, areas: pd.DataFrame) -> list[str]:
+    """A line for every mixture: the mean over its tasks at every fraction, and over all of them."""
+    lines = ["", "", "Dissociation by how many heads are pruned, mean over tasks"]
+    means, areas = fractions[fractions["task"] == MEAN], areas[areas["task"] == MEAN]
+    columns = sorted(means["fraction"].unique())[:SHOWN]
+    cells = [*(f"{f'{100 * fraction:.3g} %':>7}" for fraction in columns), f"{'all':>7}  [  low,   high]"]
+    for (model, method), part in means.groupby(["model", "method"], sort=False):
+        lines += ["", _line(f"{model}, {method}", cells, 8)]
+        for mixture, rows in part.groupby("mixture"):
+            at = rows.set_index("fraction")
+            values = [
+                f"{100 * at.loc[f, 'dissociation']:7.1f}{FLOOR if at.loc[f, 'floor'] else ''}"
+                for f in columns
+            ]
+            own = (areas["model"] == model) & (areas["method"] == method) & (areas["mixture"] == mixture)
+            (row,) = areas[own].to_dict("records")
+            values.append(f"{100 * row['area']:7.1f}  {_range(pd.Series(row), 'ci_low', 'ci_high')}")
+            lines.append(_line(f"  {mixture}", values, 8))
+    return [*lines, "", BY_FRACTION]
+
+
+def _interval(frame: pd.DataFrame) -> str:
+    """The note on the intervals of `frame`: what they are over."""
+    over = " or ".join(sorted(frame["ci_over"].dropna().unique()))
+    alone = " alone: one or two seeds say nothing of others" if over == "examples" else ""
+    return f"[ ]        interval over {over}{alone}"
 
 
 def _correlations(correlation: pd.DataFrame) -> list[str]:
@@ -98,7 +142,7 @@ def _improvements(improvement: pd.DataFrame) -> list[str]:
     """A line for every method of every mixture, with its mean over tasks."""
     lines = ["", "", "IAT and what it is set beside against multi-task training (MTL), mean over tasks"]
     means = improvement[improvement["task"] == MEAN]
-    cells = [f"{'%':>6}", f"{'diff.':>6}  {'[  low,   high]'}  {'p':>6}", "seeds"]
+    cells = [f"{'%':>6}", f"{'diff.':>6}  {'[  low,   high]'}  {'p':>6}"]
     for (model, mixture), part in means.groupby(["model", "mixture"]):
         lines += ["", f"{model}, {mixture}", _line("  method", cells, 6)]
         base = part["against"].isna()
@@ -106,24 +150,22 @@ def _improvements(improvement: pd.DataFrame) -> list[str]:
             name = "MTL" if row["method"] == "tuned" else str(row["method"])
             values = [f"{100 * row['value']:6.1f}"]
             if pd.notna(row["against"]):
-                values += [
-                    f"{_difference(row)}  {_p(row['p_holm']):>6}", _range(row, "seed_low", "seed_high"),
-                ]  # fmt: skip
+                values.append(f"{_difference(row)}  {_p(row['p_holm']):>6}")
             lines.append(_line(f"  {name}", values, 6))
-    return [*lines, "", IMPROVED]
+    return [*lines, "", IMPROVED.format(interval=_interval(means))]
 
 
 def _specializations(specialization: pd.DataFrame) -> list[str]:
     """A line for every task of every mixture, the mean last."""
     lines = ["", "", "Dissociation before and after IAT"]
-    cells = ["bef. %", "aft. %", f"{'diff.':>6}  {'[  low,   high]'}", "seeds"]
+    cells = ["bef. %", "aft. %", f"{'diff.':>6}  {'[  low,   high]'}"]
     for (model, mixture), part in specialization.groupby(["model", "mixture"]):
         lines += ["", f"{model}, {mixture}", _line("  task", cells, 6)]
         for _, row in part.sort_values("task", key=lambda task: task == MEAN, kind="stable").iterrows():
             values = [f"{100 * row[name]:6.1f}" for name in ("before", "after")]
-            values += [_difference(row), _range(row, "seed_low", "seed_high"), FLOOR if row["floor"] else ""]
+            values += [_difference(row), FLOOR if row["floor"] else ""]
             lines.append(_line(f"  {row['task']}", values, 6))
-    return [*lines, "", SPECIALIZED]
+    return [*lines, "", SPECIALIZED.format(interval=_interval(specialization))]
 
 
 def _difference(row: pd.Series) -> str:
@@ -169,7 +211,7 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     paths = {
         name: folder / "tables" / f"{name}.parquet"
-        for name in ("correlation", "improvement", "specialization")
+        for name in ("fractions", "areas", "correlation", "improvement", "specialization")
     }
     found = {name: tables.read(path) for name, path in paths.items() if path.exists()}
     print(text(tables.read(folder / "tables" / "combined.parquet"), folder, **found))

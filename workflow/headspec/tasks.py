@@ -72,7 +72,7 @@ def check(study: Study) -> dict[str, Prepared]:
     DataError
         With one line for every problem found.
     """
-    problems = []
+    problems: list[DataError] = []
     prepared: dict[str, Prepared] = {}
     for name, task in sorted(study.tasks.items(), key=lambda item: item[1].pairs_of is not None):
         try:
@@ -83,9 +83,9 @@ def check(study: Study) -> dict[str, Prepared]:
                 for file in task.test:
                     unlabelled(name, task, file, prepared[name].train)
         except DataError as error:
-            problems.append(str(error))
+            problems.append(error)
     if problems:
-        raise DataError("\n".join(problems))
+        raise DataError.of(problems)
     return prepared
 
 

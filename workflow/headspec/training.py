@@ -9,19 +9,22 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import torch
 
 from headspec.accumulation import backward, random_state, set_random_state
-from headspec.batching import Batch, Examples, Step, schedule
+from headspec.batching import Batch, Examples, Step, put, schedule
 from headspec.devices import Device
+from headspec.errors import NumericalError
+from headspec.finite import diverged, divergence
 from headspec.multitask import MultiTask
 from headspec.progress import Progress, log
 from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema, atomic
+from headspec.updates import Stepping, Updates
 
 if TYPE_CHECKING:
     from headspec.sections import Training
@@ -114,39 +117,6 @@ def compact_vocabulary(model: MultiTask, examples: dict[str, Examples]) -> Itera
         model.encoder.set_input_embeddings(full)
 
 
-class Stepping(Protocol):
-    """What makes a step of the gradients in the weights."""
-
-    def step(self, task: str, rate: float) -> None:
-        """With the gradients of a batch of `task`, which are gone afterwards."""
-
-    def state_dict(self) -> dict: ...
-
-    def load_state_dict(self, state: dict) -> None: ...
-
-
-class Updates:
-    """AdamW steps on every parameter of a model that learns, its gradient clipped."""
-
-    def __init__(self, model: MultiTask, settings: Training) -> None:
-        self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.clip = settings.clip
-        self.optimizer = torch.optim.AdamW(self.parameters, weight_decay=settings.weight_decay, fused=True)
-
-    def step(self, task: str, rate: float) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        torch.nn.utils.clip_grad_norm_(self.parameters, self.clip)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-
-    def state_dict(self) -> dict:
-        return self.optimizer.state_dict()
-
-    def load_state_dict(self, state: dict) -> None:
-        self.optimizer.load_state_dict(state)
-
-
 class Trainer:
     """A run of training at one of its steps: goes on, is written down, and is taken up again.
 
@@ -155,6 +125,7 @@ class Trainer:
     steps : every step of the run, those to come included
     history : a row of the table `training` for every step done
     updates : what makes a step of the gradients; `headspec.iat` puts another in its place
+    patience : seconds for which a GPU is left to compute before its losses are asked for
     """
 
     def __init__(
@@ -163,44 +134,89 @@ class Trainer:
         examples: dict[str, Examples],
         steps: list[Step],
         settings: Training,
-        frozen: bool,
+        features: dict[str, np.ndarray] | None,
         device: Device,
         parts: int = 1,
     ) -> None:
         self.model, self.examples, self.steps, self.settings = model, examples, steps, settings
         self.device, self.parts = device, parts
+        self.features = {t: put(own, device.name) for t, own in features.items()} if features else None
         model.train()
-        model.encoder.requires_grad_(not frozen)
-        self.features = {t: extract(model, e, device) for t, e in examples.items()} if frozen else None
-        if not frozen:
+        model.encoder.requires_grad_(self.features is None)
+        if self.features is None:
             model.attend_for_gradients(device)
         self.updates: Stepping = Updates(model, settings)
         self.history: list[tuple] = []
+        self.pending: list[tuple[float, torch.Tensor]] = []  # rate, and (loss, norm), of later steps
+        self.patience = 1.0 if device.name == "cuda" else 0.0
+        self.clock = 0.0
 
     def run(self, until: int, checkpoint: Checkpoint) -> None:
-        """Go on to step `until`, that one not included."""
+        """Go on to step `until`, that one not included.
+
+        Raises
+        ------
+        NumericalError
+            A loss, the norm of a gradient, or a weight is not finite; `checkpoint` is as it was before.
+        """
         if self.parts > 1 and self.features is None:
             log.info("batches in %d parts", self.parts)
         progress = Progress(sum(len(s.rows) for s in self.steps[:until]), "examples")
         progress.resume(sum(len(s.rows) for s in self.steps[: len(self.history)]))
-        settings, clock = self.settings, time.monotonic()
+        settings, self.clock = self.settings, time.monotonic()
         for number in range(len(self.history), until):
             step = self.steps[number]
             rate = learning_rate(number, len(self.steps), settings.learning_rate, settings.warmup)
             loss = self._backward(step)
-            self.updates.step(step.task, rate)
-            value, then, clock = loss.item(), clock, time.monotonic()
-            speed = len(step.rows) / (clock - then)
-            self.history.append((number, step.epoch, step.task, value, rate, speed, memory_mb(self.device)))
-            progress.advance(len(step.rows), f"loss {value:.3f}")
-            if checkpoint.due():
+            norm = self.updates.step(step.task, rate)
+            self.pending.append((rate, torch.stack([loss, norm])))
+            due = checkpoint.due()
+            if due or number == until - 1 or time.monotonic() - self.clock >= self.patience:
+                self._settle(progress, checkpoint)
+            if due:
+                self._require_sound(checkpoint)
                 checkpoint.save(self.state())
+        self._require_sound(checkpoint)
+
+    def _settle(self, progress: Progress, checkpoint: Checkpoint) -> None:
+        """Write the pending steps into the history: where the processor waits for the device."""
+        values = torch.stack([numbers for _, numbers in self.pending]).tolist()
+        steps = self.steps[len(self.history) : len(self.history) + len(values)]
+        if found := divergence(values):
+            number, what = found
+            raise self._diverged(len(self.history) + number, what, checkpoint)
+        n, then, self.clock = sum(len(step.rows) for step in steps), self.clock, time.monotonic()
+        speed, memory = n / (self.clock - then), memory_mb(self.device)
+        for step, (rate, _), (loss, _) in zip(steps, self.pending, values, strict=True):
+            self.history.append((len(self.history), step.epoch, step.task, loss, rate, speed, memory))
+        self.pending = []
+        progress.advance(n, f"loss {values[-1][0]:.3f}")
+
+    def _require_sound(self, checkpoint: Checkpoint) -> None:
+        """Raise NumericalError where a weight is not finite, before it is kept."""
+        bad = [name for name, weight in self.model.named_parameters() if not weight.isfinite().all()]
+        if bad:
+            what = f"the loss is finite, but {len(bad)} of the model's tensors are not, such as '{bad[0]}'"
+            raise self._diverged(len(self.history) - 1, what, checkpoint)
+
+    def _diverged(self, number: int, what: str, checkpoint: Checkpoint) -> NumericalError:
+        where = f"step {number + 1} of {len(self.steps)}, a batch of task '{self.steps[number].task}'"
+        key = "training.learning_rate" if self.features is None else "training.frozen.learning_rate"
+        kept, state = "", checkpoint.load(self.device.name)
+        if state:
+            after = len(state["history"])
+            kept = f". With the same settings training goes on after step {after}, from {checkpoint.path}"
+        settings = self.settings
+        return diverged(where, what, key, settings.learning_rate, settings.clip, self.device, kept)
 
     def _backward(self, step: Step) -> torch.Tensor:
         """The step's mean loss, with its gradients in the weights."""
 
         def losses(batch: Batch) -> torch.Tensor:
-            pooled = self.model.pool(batch) if self.features is None else self.features[step.task][batch.rows]
+            if self.features is None:
+                pooled = self.model.pool(batch)
+            else:
+                pooled = self.features[step.task][put(batch.rows, self.device.name)]
             return self.model.losses(step.task, pooled, batch.labels)
 
         batch = self.examples[step.task].batch(step.rows, self.device.name)
@@ -234,7 +250,7 @@ def trainer(
     model: MultiTask,
     examples: dict[str, Examples],
     settings: Training,
-    frozen: bool,
+    features: dict[str, np.ndarray] | None,
     seed: int,
     device: Device,
     parts: int = 1,
@@ -243,17 +259,17 @@ def trainer(
 
     Parameters
     ----------
-    frozen : whether the encoder is a fixed feature extractor (no dropout, run once per example) and
-        only the heads learn
+    features : task: (n, hidden) float32, the fixed encoder's vectors of its examples, from which only
+        the heads learn; None where everything does
     parts : pieces in which a batch goes through the encoder, to save memory; the step is the same.
         It grows where memory is not enough.
     """
     rng = np.random.default_rng(derive(seed, "schedule"))
     steps = schedule(examples, settings.batch_size, settings.epochs, settings.sampling, rng)
     model.to(device.name)
-    compact = settings.weight_decay == 0 and not frozen
+    compact = settings.weight_decay == 0 and features is None
     with compact_vocabulary(model, examples) if compact else nullcontext(examples) as examples:
-        run = Trainer(model, examples, steps, settings, frozen, device, parts)
+        run = Trainer(model, examples, steps, settings, features, device, parts)
         torch.manual_seed(derive(seed, "dropout"))
         yield run
 
@@ -267,7 +283,7 @@ def train(
     model: MultiTask,
     examples: dict[str, Examples],
     settings: Training,
-    frozen: bool,
+    features: dict[str, np.ndarray] | None,
     seed: int,
     device: Device,
     checkpoint: Checkpoint,
@@ -285,7 +301,7 @@ def train(
     -------
     frame : the table `training`, a row per step
     """
-    with trainer(model, examples, settings, frozen, seed, device, parts) as run:
+    with trainer(model, examples, settings, features, seed, device, parts) as run:
         point = branch_point(len(run.steps), reserve)
         state = checkpoint.load(device.name)
         if state and trunk and len(state["history"]) > point and not trunk.load(device.name):
@@ -297,21 +313,6 @@ def train(
             trunk.save(run.state())
         run.run(len(run.steps), checkpoint)
         return run.frame()
-
-
-@torch.no_grad()
-def extract(model: MultiTask, examples: Examples, device: Device) -> torch.Tensor:
-    """Text vectors, (n, hidden), of all examples, without dropout; the model is left training."""
-    model.eval()
-    pooled = torch.empty(len(examples), model.encoder.config.hidden_size, device=device.name)
-    with device.cast():
-        for rows in (batches := examples.in_length_order(np.arange(len(examples)), device.tokens)):
-            try:
-                pooled[rows] = model.pool(examples.batch(rows, device.name)).float()
-            except RuntimeError as error:
-                batches.halve(error)
-    model.train()
-    return pooled
 
 
 def memory_mb(device: Device) -> float:

@@ -16,12 +16,15 @@ from headspec import linear
 from headspec.accumulation import backward
 from headspec.batching import Batch, Examples
 from headspec.devices import Device
+from headspec.finite import diverged, divergence, require
 from headspec.metrics import chance, score
 from headspec.multitask import MultiTask
 from headspec.progress import Progress
+from headspec.representations import vectors
 from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema
-from headspec.training import Checkpoint, Updates, compact_vocabulary, extract, learning_rate
+from headspec.training import Checkpoint, compact_vocabulary, learning_rate
+from headspec.updates import Updates
 
 if TYPE_CHECKING:
     from headspec.sections import Training, Transfer
@@ -83,16 +86,16 @@ def transfer(
     by_draw = {draw: part["example"].to_numpy() for draw, part in draws.groupby("draw")}
 
     @functools.cache
-    def vectors() -> list[np.ndarray]:
+    def fixed() -> list[np.ndarray]:
         sets = Examples(by_example), unseen
-        return [extract(model, own, device).double().cpu().numpy() for own in sets]
+        return [vectors(model, task, own, np.arange(len(own)), device).astype(float) for own in sets]
 
     for tuning, samples, draw in fits:
         chosen = by_example.loc[by_draw[draw][:samples]]
         if tuning == "linear":
             few, labels = by_example.index.get_indexer(chosen.index), chosen["label"].to_numpy()
             scores = model.classes[task] is None
-            found = linear.predictions(vectors()[0][few], labels, vectors()[1], scores, settings.penalty)
+            found = linear.predictions(fixed()[0][few], labels, fixed()[1], scores, settings.penalty)
         else:
             model.encoder.load_state_dict(begin)
             torch.manual_seed(derive(seed, "transfer classifier", task, draw))
@@ -121,7 +124,13 @@ def tune(
     device: Device,
     parts: int,
 ) -> int:
-    """Fine-tune encoder and classifier on a few examples; the parts that batches went through it in."""
+    """Fine-tune encoder and classifier on a few examples; the parts that batches went through it in.
+
+    Raises
+    ------
+    NumericalError
+        A loss, or the norm of a gradient, is not finite.
+    """
     model.train().requires_grad_(True)
     model.attend_for_gradients(device)
     torch.manual_seed(seed)
@@ -133,11 +142,16 @@ def tune(
             return model.losses(task, model.pool(batch), batch.labels)
 
         updates = Updates(model, training)
-        rng = np.random.default_rng(seed)
+        rng, numbers = np.random.default_rng(seed), []
         for number, rows in enumerate(batches(len(examples), settings.batch_size, settings.steps, rng)):
             batch = own[task].batch(rows, device.name)
-            _, parts = backward(losses, batch, updates.parameters, parts, device)
-            updates.step(task, learning_rate(number, settings.steps, rate, training.warmup))
+            loss, parts = backward(losses, batch, updates.parameters, parts, device)
+            norm = updates.step(task, learning_rate(number, settings.steps, rate, training.warmup))
+            numbers.append(torch.stack([loss, norm]))
+    if found := divergence(torch.stack(numbers).tolist()):
+        where = f"step {found[0] + 1} of {settings.steps} on {len(examples)} examples of task '{task}'"
+        key = "transfer.learning_rate" if settings.learning_rate else "training.learning_rate"
+        raise diverged(where, found[1], key, rate, training.clip, device)
     return parts
 
 
@@ -152,5 +166,7 @@ def batches(n: int, size: int, steps: int, rng: np.random.Generator) -> Iterator
 @torch.no_grad()
 def predictions(model: MultiTask, task: str, examples: Examples, device: Device) -> np.ndarray:
     """Class indices, or scores for regression, (n,)."""
-    pooled = extract(model, examples, device)
-    return model.eval().predictions(task, pooled).cpu().numpy()
+    pooled = torch.from_numpy(vectors(model, task, examples, np.arange(len(examples)), device))
+    found = model.predictions(task, pooled.to(device.name)).cpu().numpy()
+    require(found, f"predictions of task '{task}'", examples.example, device)
+    return found

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from headspec.resampling import Floats, bootstrap_counts, interval
+from headspec.intervals import over_seeds_and_draws
+from headspec.resampling import Floats
 from headspec.runs import NO_MIXTURE, Run
-from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 # of all; mixture: what the encoder learnt, for method single a task, for pretrained "none"
@@ -19,12 +20,13 @@ TRANSFER = Schema(
     keys=9,
 )  # fmt: skip
 # means over seeds and draws, and their difference to method tuned; source: what the encoder learnt,
-# for method single a task of the mixture, or "mean" of them
+# for method single a task of the mixture, or "mean" of them; ci_over, of both intervals: "draws" or "seeds
+# and draws"
 TRANSFER_SUMMARY = Schema(
     {"model": TEXT, "task": TEXT, "mixture": TEXT, "method": TEXT, "source": TEXT, "tuning": TEXT,
      "samples": INT, "metric": TEXT, "n_seeds": INT, "n_draws": INT, "value": FLOAT, "ci_low": FLOAT,
      "ci_high": FLOAT, "difference": FLOAT, "difference_low": FLOAT, "difference_high": FLOAT,
-     "chance": FLOAT},
+     "ci_over": TEXT, "chance": FLOAT},
     keys=8,
 )  # fmt: skip
 
@@ -40,25 +42,17 @@ def scores(runs: Iterable[tuple[Run, str, pd.DataFrame]]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def summary(
-    scores: pd.DataFrame,
-    mixtures: Mapping[str, Sequence[str]],
-    resamples: int,
-    confidence: float,
-    seed: int,
-) -> pd.DataFrame:
+def summary(scores: pd.DataFrame, mixtures: Mapping[str, Sequence[str]], confidence: float) -> pd.DataFrame:
     """The table `transfer_summary`: of each mixture, the encoders that it is compared with.
 
     These are the pretrained one, those of the mixture's tasks alone and their mean, and all that were
     trained on the mixture. Differences are to its plain multi-task training (`tuned`) with the same
     seed and draw.
 
-    Intervals are percentiles of a bootstrap that draws seeds and draws anew, each with replacement and
-    independently of the other (Owen 2007), because every seed meets every draw. They say how far the mean
-    would move with other seeds and other samples of the same training set. They do not say how far with
-    another validation set, which all fits share; draws of a small training set have samples in
-    common, and so differ too little; and of two or three seeds, or five draws, a bootstrap
-    understates the spread. One seed leaves the draws alone.
+    Intervals are over seeds and draws, or with one or two seeds over draws, as ci_over says (see
+    `headspec.intervals.over_seeds_and_draws`): how far the mean would move with others. They do not say
+    how far with another validation set, which all fits share, and draws of a small training set have
+    samples in common, and so differ too little.
 
     Parameters
     ----------
@@ -67,16 +61,6 @@ def summary(
     """
     rows = []
     n_seeds, n_draws = scores["seed"].nunique(), scores["draw"].nunique()
-    rng = np.random.default_rng(derive(seed, "transfer intervals"))
-    # (resamples, seeds) and (resamples, draws): the parts of a resample's mean
-    by_seed, by_draw = (bootstrap_counts(n, resamples, rng) / n for n in (n_seeds, n_draws))
-
-    def mean_and_interval(grid: Floats | None) -> tuple[float, float, float]:
-        if grid is None:
-            return np.nan, np.nan, np.nan
-        resampled = np.einsum("rs,sd,rd->r", by_seed, grid, by_draw, optimize=True)
-        low, high = interval(resampled, confidence)
-        return float(grid.mean()), float(low), float(high)
 
     keys = ["model", "task", "tuning", "samples", "metric"]
     for key, part in scores.groupby(keys, sort=False):
@@ -88,12 +72,13 @@ def summary(
         for mixture, tasks in (mixtures or {NO_MIXTURE: ()}).items():
             plain = grids.get(("tuned", mixture))
             for method, source, grid in _compared(grids, mixture, tasks):
-                difference = None if plain is None or method == "tuned" else grid - plain
+                low, high, over = over_seeds_and_draws(grid, confidence)
+                own: tuple[Any, ...] = (np.nan,) * 3
+                if plain is not None and method != "tuned":
+                    own = ((grid - plain).mean(), *over_seeds_and_draws(grid - plain, confidence)[:2])
                 rows.append(
                     (model, task, mixture, method, source, tuning, samples, metric, n_seeds, n_draws)
-                    + mean_and_interval(grid)
-                    + mean_and_interval(difference)
-                    + (part["chance"].iloc[0],)
+                    + (grid.mean(), low, high, *own, over, part["chance"].iloc[0])
                 )
     return pd.DataFrame(rows, columns=list(TRANSFER_SUMMARY.columns))
 

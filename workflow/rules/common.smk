@@ -12,21 +12,7 @@ from snakemake.logging import logger
 LIBRARY = Path(workflow.current_basedir).parent
 sys.path.insert(0, str(LIBRARY))
 
-from headspec import (
-    architectures,
-    devices,
-    draws,
-    grid,
-    probe,
-    readers,
-    records,
-    sources,
-    submission,
-    tasks,
-    validation,
-    versions,
-)
-from headspec.brain import experiment
+from headspec import devices, preflight, readers, records, sources, submission, validation, versions
 from headspec.errors import HeadspecError
 from headspec.locate import locate
 from headspec.sections import MEASURED_BY
@@ -43,33 +29,40 @@ def checked(config: dict) -> Study:
         if workflow.is_main_process:
             for path in workflow.configfiles + list(workflow.overwrite_configfiles):
                 validation.strict_yaml(path)
-            problems = []
-            prepared = {}
-            for check in (
-                architectures.check,
-                grid.check,
-                lambda study: prepared.update(tasks.check(study)),
-                lambda study: draws.check(study, prepared),
-                probe.check,
-                experiment.check,
-            ):
-                try:
-                    check(study)
-                except HeadspecError as error:
-                    problems.append(str(error))
-            if problems:
-                raise HeadspecError("\n".join(problems))
+            preflight.check(study)
     except HeadspecError as error:
         raise WorkflowError(f"the study cannot be run:\n{error}") from None
     return study
 
 
+def of_models() -> tuple[int, int]:
+    """GPUs and threads that every job which runs a model asks for, wherever the workflow is started.
+
+    A profile that submits jobs says with the scope of `gpu` what its machines have: `local`, each
+    job has GPUs of its own; `excluded`, none has. Else the jobs run here: on a CPU, more of them at
+    once beat more threads in each.
+    """
+    if workflow.resource_scopes.is_local("gpu"):
+        return 1, 2
+    if workflow.resource_scopes.is_excluded("gpu"):
+        return 0, 4
+    return (1, 2) if devices.gpu_count() else (0, 1)
+
+
+def share_gpus(jobs: int) -> None:
+    """Let `jobs` jobs have one GPU: the limit, `--resources gpu=2`, is one of GPUs and not of jobs."""
+    os.environ[devices.JOBS_PER_GPU] = str(jobs)
+    limit = workflow.global_resources.get("gpu")
+    if limit is not None and not workflow.resource_scopes.is_local("gpu"):
+        workflow.global_resources["gpu"] = jobs * limit.value
+
+
 sources.make_importable()
 STUDY = checked(config)
+share_gpus(STUDY.jobs_per_gpu)
 RESULTS = f"results/{STUDY.study}"
 RUN = "runs/{model}/{mixture}/{method}/seed{seed}"
-GPU = min(1, devices.gpu_count())  # GPUs that a job which runs a model asks for
-THREADS = 2 if GPU else 1  # of such a job: on a CPU, more jobs at once beat more threads in each
+GPU, THREADS = of_models()
 MIXTURES = STUDY.mixture_tasks | {task: (task,) for task in STUDY.tasks}
 METHODS = dict.fromkeys(run.method for run in STUDY.runs + STUDY.iat_runs)
 VARIANTS = {variant.method: variant for variant in STUDY.variants}
@@ -231,6 +224,12 @@ def encoded(split: str):
     return of
 
 
+def features(wildcards) -> list:
+    """Input function: what a run of method frozen learns from, of each of its tasks, in order."""
+    tasks = MIXTURES[wildcards.mixture] if wildcards.method == "frozen" else []
+    return [result("features", wildcards.model, f"{task}.parquet") for task in tasks]
+
+
 def train_settings(wildcards) -> dict:
     """The training settings that a run's method uses."""
     values = plain(STUDY.training.model_dump(exclude={"checkpoint_minutes"}))
@@ -329,7 +328,7 @@ def figure(name: str) -> list:
 
 def figures() -> list:
     """Every figure of the study."""
-    per_study = ["dissociation", "reliability"]
+    per_study = ["dissociation", "reliability", *(f"fractions.{model}" for model in STUDY.models)]
     combinations = {(r.model, r.mixture, r.method): None for r in MIXED}
     per_mixture = [
         f"{kind}.{model}.{mixture}.{method}"

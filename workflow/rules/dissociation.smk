@@ -8,6 +8,8 @@ rule dissociation:
         dissociation=result("tables/dissociation.parquet"),
         mixtures=result("tables/mixtures.parquet"),
         combined=result("tables/combined.parquet"),
+        fractions=result("tables/fractions.parquet"),
+        areas=result("tables/areas.parquet"),
     log:
         log("dissociation"),
     conda:
@@ -20,7 +22,7 @@ rule dissociation:
         study=STUDY.study,
         runs=[plain(run) for run in MIXED],
         metrics={task: metrics[0] for task, metrics in TASK_METRICS.items()},
-        fraction=STUDY.pruning.fraction,
+        pruning=settings("pruning", "fraction", "fractions"),
         dissociation=settings("dissociation", "resamples", "confidence", "distinct"),
         seed=STUDY.data_seed,
         code=code("dissociation.py"),

@@ -21,6 +21,7 @@ rule figure_dissociation:
         mem_mb=2000,
         runtime=15,
     params:
+        fraction=STUDY.pruning.fraction,
         distinct=STUDY.dissociation.distinct,
         dpi=STUDY.figures.dpi,
         style=sources.style(),
@@ -29,6 +30,38 @@ rule figure_dissociation:
         "Figure dissociation"
     script:
         "../scripts/figure_dissociation.py"
+
+
+rule figure_fractions:
+    input:
+        fractions=rules.dissociation.output.fractions,
+        areas=rules.dissociation.output.areas,
+    output:
+        report(
+            figure("fractions.{model}"),
+            caption="../report/fractions.rst",
+            category="Dissociation",
+            labels={"figure": "against the fraction", "model": "{model}"},
+        ),
+    log:
+        log("figures/fractions.{model}"),
+    conda:
+        "../../envs/figures.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=15,
+    params:
+        mixtures={mixture: list(tasks) for mixture, tasks in STUDY.mixture_tasks.items()},
+        fraction=STUDY.pruning.fraction,
+        method=STUDY.correlated,
+        dpi=STUDY.figures.dpi,
+        style=sources.style(),
+        code=code("figure_fractions.py"),
+    message:
+        "Figure fractions.{wildcards.model}"
+    script:
+        "../scripts/figure_fractions.py"
 
 
 rule figure_reliability:

@@ -55,6 +55,7 @@ rule figure_specialization:
         runtime=15,
     params:
         tasks=run_tasks,
+        fraction=STUDY.pruning.fraction,
         dpi=STUDY.figures.dpi,
         style=sources.style(),
         code=code("figure_specialization.py"),

@@ -1,9 +1,44 @@
 # Fine-tuning: one encoder, one head per task.
 
 
+# what method frozen learns from: the same for every mixture and seed
+rule features:
+    input:
+        rules.encode.output.train,
+    output:
+        result("features/{model}/{task}.parquet"),
+    log:
+        log("features/{model}/{task}"),
+    benchmark:
+        result("benchmarks/features/{model}/{task}.tsv")
+    wildcard_constraints:
+        model=any_of(STUDY.models),
+        task=any_of(STUDY.tasks),
+    priority: 10
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=larger,
+        parts=parts,
+        runtime=4 * 60,
+    params:
+        study=STUDY.study,
+        model=model_settings("source", "sha256", "pooling"),
+        version=weights_version,
+        precision=STUDY.precision,
+        code=code("features.py"),
+    message:
+        "Features of {wildcards.task} by {wildcards.model}"
+    script:
+        "../scripts/features.py"
+
+
 rule train:
     input:
-        encoded("train"),
+        encoded=encoded("train"),
+        features=features,
     output:
         model=result(RUN, "model/model.safetensors"),
         config=result(RUN, "model/config.json"),

@@ -96,8 +96,7 @@ rule transfer_scores:
         runs=[plain(run) for run in STUDY.transfer_runs],
         tasks=STUDY.transfer.tasks,
         mixtures={mixture: list(MIXTURES[mixture]) for mixture in STUDY.iat.mixtures},
-        statistics=settings("dissociation", "resamples", "confidence"),
-        seed=STUDY.data_seed,
+        confidence=STUDY.dissociation.confidence,
         code=code("transfer_scores.py"),
     message:
         "Scores of few-shot transfer in {params.study}"

@@ -6,8 +6,9 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.dissociation import SCHEMAS, Evaluation, analyse
+from headspec.dissociation_tables import SCHEMAS, analyse
 from headspec.progress import stage
+from headspec.resampled import Evaluation
 from headspec.runs import Run
 
 params = snakemake.params
@@ -16,7 +17,7 @@ with stage(snakemake.log[0], "dissociation"):
         Evaluation(Run(**run), params.metrics, tables.read(path))
         for run, path in zip(params.runs, snakemake.input, strict=True)
     )
-    found = analyse(evaluations, **params.dissociation, fraction=params.fraction, seed=params.seed)
+    found = analyse(evaluations, **params.dissociation, **params.pruning, seed=params.seed)
     footer = tables.provenance(snakemake)
     for name, frame in found.items():
         tables.write(snakemake.output[name], SCHEMAS[name], frame, footer)

@@ -6,11 +6,12 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.plots import dissociation, save
+from headspec.plots import at_fraction, dissociation, save
 from headspec.progress import stage
 
 params = snakemake.params
 with stage(snakemake.log[0], "figure dissociation"):
     inputs = {name: tables.read(path) for name, path in snakemake.input.items()}
-    figure = dissociation.draw(inputs["combined"], inputs["dissociation"], params.distinct)
+    seeds = at_fraction(inputs["dissociation"], params.fraction)
+    figure = dissociation.draw(inputs["combined"], seeds, params.distinct)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

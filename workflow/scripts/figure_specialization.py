@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.plots import save, specialization
+from headspec.plots import at_fraction, save, specialization
 from headspec.progress import stage
 
 wildcards, params = snakemake.wildcards, snakemake.params
@@ -16,5 +16,6 @@ with stage(snakemake.log[0], "figure specialization"):
         frame = tables.read(path)
         own = (frame["model"] == wildcards.model) & (frame["mixture"] == wildcards.mixture)
         found[name] = frame[own]
+    found["dissociation"] = at_fraction(found["dissociation"], params.fraction)
     figure = specialization.draw(**found, tasks=params.tasks)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

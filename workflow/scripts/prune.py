@@ -29,5 +29,5 @@ with stage(snakemake.log[0], "prune {model}/{mixture}/{method}/seed{seed}".forma
     footer = tables.provenance(snakemake, device=device.name, precision=device.precision, seed=seed)
     frame = pruning_table(planned, examples, found, params.metrics)
     tables.write(snakemake.output.pruning, PRUNING, frame, footer)
-    frame = predictions_table(planned, examples, found, pruning["fraction"])
+    frame = predictions_table(planned, examples, found)
     tables.write(snakemake.output.predictions, PREDICTIONS, frame, footer)

@@ -6,8 +6,8 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.dissociation import Evaluation
 from headspec.progress import stage
+from headspec.resampled import Evaluation
 from headspec.runs import Run
 from headspec.specialization import SPECIALIZATION, specialization
 
@@ -17,6 +17,6 @@ with stage(snakemake.log[0], "specialization before and after IAT"):
         Evaluation(Run(**run), params.metrics, tables.read(path))
         for run, path in zip(params.runs, snakemake.input, strict=True)
     )
-    frame = specialization(evaluations, params.before, **params.resampling, seed=params.seed)
+    frame = specialization(evaluations, params.before, params.fraction, **params.resampling, seed=params.seed)
     footer = tables.provenance(snakemake)
     tables.write(snakemake.output[0], SPECIALIZATION, frame, footer)

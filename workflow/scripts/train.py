@@ -20,9 +20,13 @@ from headspec.training import TRAINING, Checkpoint, exclusive, fingerprint, trai
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".format(**wildcards)):
     device = devices.prepare(params.precision, snakemake.threads, snakemake.resources.parts)
-    examples = {t: Examples(tables.read(p)) for t, p in zip(params.tasks, snakemake.input, strict=True)}
-    classes = {t: tables.footer(p)["classes"] for t, p in zip(params.tasks, snakemake.input, strict=True)}
-    seed = int(wildcards.seed)
+    paths, seed = snakemake.input.encoded, int(wildcards.seed)
+    examples = {t: Examples(tables.read(p)) for t, p in zip(params.tasks, paths, strict=True)}
+    classes = {t: tables.footer(p)["classes"] for t, p in zip(params.tasks, paths, strict=True)}
+    features = None
+    if wildcards.method == "frozen":
+        files = zip(examples.items(), snakemake.input.features, strict=True)
+        features = {task: own.vectors(tables.read(path)) for (task, own), path in files}
     settings = [params.tasks, params.model, params.training, device.precision, seed]
     mark = fingerprint([settings, params.version, params.code], snakemake.input)
     reserve = params.get("reserve", 0.0)
@@ -39,7 +43,7 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
             model,
             examples,
             section(params.training),
-            wildcards.method == "frozen",
+            features,
             seed,
             device,
             checkpoint,

@@ -17,5 +17,5 @@ with stage(snakemake.log[0], "scores of transfer"):
     found = scores((run, task, frame) for (run, task), frame in zip(wanted, frames, strict=True))
     footer = tables.provenance(snakemake)
     tables.write(snakemake.output.scores, TRANSFER, found, footer)
-    frame = summary(found, params.mixtures, **params.statistics, seed=params.seed)
+    frame = summary(found, params.mixtures, params.confidence)
     tables.write(snakemake.output.summary, TRANSFER_SUMMARY, frame, footer)

@@ -30,21 +30,21 @@ def check(study: Study) -> None:
     if brain is None:
         return
     texts = stimuli.read(brain.stimuli, brain.nuisance)
-    problems: list[str] = []
+    problems: list[DataError] = []
     subjects = []
     try:
         path = locate(brain.responses, responses.KEY)
         subjects = list(responses.scan(path, list(texts["stimulus_id"]), lambda *_: None))
         if brain.voxels == "reliable" and len(subjects) == 1:
-            problems.append(
+            raise DataError(
                 f"brain.voxels: got 'reliable', which compares subjects, but the only one in {path.name} "
                 f"is '{subjects[0]}'; expected 'all'"
             )
     except DataError as error:
-        problems.append(str(error))
-    problems += _too_few(brain, texts, len(subjects))
+        problems.append(error)
+    problems += map(DataError, _too_few(brain, texts, len(subjects)))
     if problems:
-        raise DataError("\n".join(problems))
+        raise DataError.of(problems)
 
 
 def _too_few(brain: Brain, texts: pd.DataFrame, subjects: int) -> Iterator[str]:

@@ -132,6 +132,11 @@ def heights(rows: Rows, part: pd.DataFrame, lane: int, lanes: int) -> NDArray[np
     return np.array(ys) + 0.8 * ((lane + 0.5) / lanes - 0.5)
 
 
+def interval_label(frame: pd.DataFrame) -> str:
+    """What a legend calls the intervals of `frame`, by its column `ci_over`: what they are over."""
+    return f"interval over {' or '.join(sorted(frame['ci_over'].dropna().unique()))}"
+
+
 def legend(figure: Figure) -> None:
     """One legend under `figure` for all that is labelled in its axes, in as few rows as fit its width."""
     entries: dict[str, Any] = {}

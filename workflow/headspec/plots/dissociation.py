@@ -12,7 +12,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.transforms import offset_copy
 from numpy.typing import NDArray
 
-from headspec.plots import MEAN, heights, legend, mixture_panels, styled
+from headspec.plots import MEAN, heights, interval_label, legend, mixture_panels, styled
 
 BARS: dict[str, dict[str, Any]] = {
     "tuned": {"facecolor": "#77aadd", "edgecolor": "black"},
@@ -49,7 +49,7 @@ def draw(combined: pd.DataFrame, dissociation: pd.DataFrame, distinct: float) ->
     combined : table 'combined'
         Length of the bars, intervals and floor marks.
     dissociation : table 'dissociation'
-        Single seeds, shown as dots.
+        Single seeds at the main fraction, shown as dots.
     distinct : mean dissociation (fraction) from which it is distinct, shown as a line
     """
     figure, panels, rows = mixture_panels(combined, "dissociation D (%)")
@@ -63,7 +63,9 @@ def draw(combined: pd.DataFrame, dissociation: pd.DataFrame, distinct: float) ->
             bars, dots = (t[(t["model"] == model) & (t["method"] == method)] for t in (combined, seeds))
             ys = heights(rows, bars, lane, len(methods))
             axes.barh(ys, 100 * bars["dissociation"], 0.8 / len(methods), label=method, **BARS[method])
-            axes.hlines(ys, 100 * bars["ci_low"], 100 * bars["ci_high"], color="black", label="interval")
+            axes.hlines(
+                ys, 100 * bars["ci_low"], 100 * bars["ci_high"], color="black", label=interval_label(combined)
+            )
             axes.plot(100 * dots["dissociation"], heights(rows, dots, lane, len(methods)), **DOT)
             _mark_floor(figure, axes, bars, dots, ys)
     legend(figure)

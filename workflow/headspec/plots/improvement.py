@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headspec.plots import MEAN, METRICS, PAGE, legend, number, styled
+from headspec.plots import MEAN, METRICS, PAGE, interval_label, legend, number, styled
 
 #: panels side by side, at most
 COLUMNS = 4
@@ -125,7 +125,8 @@ def _draw_rows(axes: Axes, own: pd.DataFrame, dots: pd.DataFrame, tasks: list[st
     axes.axvline(0, color="black", linewidth=0.6)
     axes.axhline(0.55, color="0.7", linewidth=0.5)
     ys = range(len(tasks))
-    axes.hlines(ys, 100 * own["ci_low"], 100 * own["ci_high"], color="black", linewidth=1.1, label="interval")
+    over = interval_label(own)
+    axes.hlines(ys, 100 * own["ci_low"], 100 * own["ci_high"], color="black", linewidth=1.1, label=over)
     fills = ["black" if p < CLEAR else "white" for p in own["p_holm"]]
     for y, difference, fill in zip(ys, 100 * own["difference"], fills, strict=True):
         axes.plot(difference, y, markerfacecolor=fill, **POINT)

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from headspec.plots import MEAN, legend, styled
+from headspec.plots import MEAN, interval_label, legend, styled
 from headspec.plots.dissociation import DAGGER, DOT
 
 #: method: (legend, look of its bars), in their order
@@ -52,7 +52,8 @@ def draw(
         own = combined[combined["method"] == method].set_index("task").loc[rows]
         ys = np.arange(len(rows)) + HEIGHT * (lane - 0.5)
         left.barh(ys, 100 * own["dissociation"], HEIGHT, label=label, **look)
-        left.hlines(ys, 100 * own["ci_low"], 100 * own["ci_high"], color="black", label="interval")
+        over = interval_label(own)
+        left.hlines(ys, 100 * own["ci_low"], 100 * own["ci_high"], color="black", label=over)
         for _, values in seeds.loc[method].iterrows():
             left.plot(100 * values[rows], ys, **DOT)
     found = specialization.set_index("task").loc[rows]
@@ -71,7 +72,8 @@ def draw(
 def _draw_differences(axes: Axes, found: pd.DataFrame, seeds: pd.DataFrame, rows: Sequence[str]) -> None:
     """Mean and interval of the differences, and those of single seeds."""
     ys = np.arange(len(rows))
-    axes.hlines(ys, 100 * found["ci_low"], 100 * found["ci_high"], color="black", label="interval")
+    label = interval_label(found)
+    axes.hlines(ys, 100 * found["ci_low"], 100 * found["ci_high"], color="black", label=label)
     mean: dict[str, Any] = {"marker": "D", "linestyle": "none", "color": "black", "zorder": 4}
     axes.plot(100 * found["difference"], ys, label="mean over seeds", **mean)
     method, values = seeds.index.get_level_values("method"), seeds[list(rows)].to_numpy()

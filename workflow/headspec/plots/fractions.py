@@ -1,0 +1,97 @@
+"""Dissociation against the fraction of heads pruned: what depends on the choice of one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from headspec.plots import MEAN, PAGE, legend, number, styled, task_style
+
+#: panels side by side, at most
+COLUMNS = 4
+#: the mean over tasks, and the same of the control
+THICK: dict[str, Any] = {"color": "black", "linewidth": 1.8, "zorder": 2}
+CONTROL: dict[str, Any] = {"color": "0.45", "linestyle": (0, (4, 2)), "zorder": 1.5, "label": "mean, frozen"}
+#: a value at the floor
+HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "linestyle": "none", "zorder": 5}
+
+
+@styled
+def draw(
+    fractions: pd.DataFrame,
+    areas: pd.DataFrame,
+    mixtures: Mapping[str, Sequence[str]],
+    main: float,
+    method: str,
+) -> Figure:
+    """A panel per mixture: D of every task over the fraction of heads pruned, from 0 on.
+
+    Parameters
+    ----------
+    fractions, areas : rows of the tables 'fractions' and 'areas' of one model
+    mixtures : mixture: its tasks; in the order of the panels
+    main : main fraction of heads to prune, shown as a line
+    method : whose dissociation; of the method `frozen` beside it, the mean over tasks is shown
+    """
+    width = max(1.6, 0.07 * max(map(len, mixtures)))  # of the longest name
+    columns = max(1, min(COLUMNS, len(mixtures), int((PAGE - 0.5) / width)))
+    rows = math.ceil(len(mixtures) / columns)
+    size = (min(PAGE, 0.5 + max(2.1, width) * columns), 0.8 + 1.75 * rows)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    tasks = list(dict.fromkeys(task for own in mixtures.values() for task in own))
+    for axes, (mixture, own) in zip(grid.ravel(), mixtures.items(), strict=False):
+        here = fractions[fractions["mixture"] == mixture]
+        panel = here[here["method"] == method]
+        axes.axhline(0, color="black", linewidth=0.6)
+        axes.axvline(100 * main, color="0.6", linestyle=":", label="main fraction")
+        for i, task in enumerate(own):
+            side = 0.6 * (i - (len(own) - 1) / 2)  # points, so that intervals stand side by side
+            _curve(axes, panel[panel["task"] == task], task, task_style(tasks, task), side)
+        _plot(axes, panel[panel["task"] == MEAN], THICK | {"label": "mean over tasks"})
+        if method != "frozen":
+            _plot(axes, here[(here["method"] == "frozen") & (here["task"] == MEAN)], CONTROL)
+        axes.set_title(f"{mixture}\n{_area(areas, mixture, method)}")
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.grid(axis="y")
+    for axes in grid.ravel()[len(mixtures) :]:
+        axes.remove()
+    for axes in grid.ravel()[: len(mixtures)][-columns:]:  # the lowest of each column
+        axes.tick_params(labelbottom=True)
+        axes.set_xlabel("heads pruned (%)")
+    for axes in grid[:, 0]:
+        axes.set_ylabel("dissociation D (%)")
+    legend(figure)
+    return figure
+
+
+def _plot(axes: Axes, rows: pd.DataFrame, look: Mapping[str, Any]) -> None:
+    """D over fractions, from 0 % of the heads on, where it is 0."""
+    if len(rows):
+        axes.plot([0, *100 * rows["fraction"]], [0, *100 * rows["dissociation"]], **look)
+
+
+def _curve(axes: Axes, rows: pd.DataFrame, task: str, look: dict[str, Any], side: float) -> None:
+    """One task's D with its intervals; hollow where a pruned model is at chance."""
+    x = 100 * rows["fraction"] + side
+    axes.plot([0, *x], [0, *100 * rows["dissociation"]], label=task, linewidth=0.9, markevery=slice(1, None),
+              **look)  # fmt: skip
+    axes.vlines(x, 100 * rows["ci_low"], 100 * rows["ci_high"], color=look["color"], linewidth=0.9)
+    floor = rows["floor"].to_numpy(dtype=bool)
+    axes.plot(x[floor], 100 * rows["dissociation"][floor], **look | HOLLOW)
+    if floor.any():
+        axes.plot([], label="hollow: at chance", **{"color": "0.3", "marker": "o"} | HOLLOW)
+
+
+def _area(areas: pd.DataFrame, mixture: str, method: str) -> str:
+    """The mean over tasks and fractions with its interval, in per cent."""
+    keys = (areas["mixture"] == mixture) & (areas["method"] == method) & (areas["task"] == MEAN)
+    (row,) = areas[keys].to_dict("records")
+    area, low, high = (number(100 * row[name], 1) for name in ("area", "ci_low", "ci_high"))
+    return f"mean {area} [{low}, {high}]"

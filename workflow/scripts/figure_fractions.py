@@ -1,0 +1,19 @@
+"""Figure: fractions."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.plots import fractions, save
+from headspec.progress import stage
+
+params = snakemake.params
+with stage(snakemake.log[0], "figure fractions"):
+    found = {}
+    for name, path in snakemake.input.items():
+        frame = tables.read(path)
+        found[name] = frame[frame["model"] == snakemake.wildcards.model]
+    figure = fractions.draw(**found, mixtures=params.mixtures, main=params.fraction, method=params.method)
+    save(figure, snakemake.output, params.dpi, tables.record(snakemake))
