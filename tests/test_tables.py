@@ -104,13 +104,6 @@ def test_what_is_no_table(tmp_path, content):
         tables.read(tmp_path / "t.parquet")
 
 
-def test_provenance_depends_on_settings_and_not_on_the_order_of_their_keys():
-    first = tables.provenance("s", {"a": 1, "b": [2, 3]}, device="cpu")
-    assert first == tables.provenance("s", {"b": [2, 3], "a": 1}, device="cpu")
-    assert first["settings"] != tables.provenance("s", {"a": 1, "b": [3, 2]}, device="cpu")["settings"]
-    assert first["device"] == "cpu" and first["versions"]["pandas"] == pd.__version__
-
-
 def test_what_a_killed_writer_left_is_removed_and_a_living_one_is_let_be(tmp_path):
     gone = subprocess.Popen(["true"])
     gone.wait()
