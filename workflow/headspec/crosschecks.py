@@ -209,15 +209,8 @@ def _leak(
 
 def _same_texts(one: Task, other: Task) -> bool:
     """Whether two tasks are trained on one split of one source, and no filter keeps their texts apart."""
-    if (
-        one.source is None
-        or other.source is None
-        or (one.subset, one.train_split)
-        != (
-            other.subset,
-            other.train_split,
-        )
-    ):
+    splits = [(task.subset, task.train_split) for task in (one, other)]
+    if one.source is None or other.source is None or splits[0] != splits[1]:
         return False
     apart = any(
         not set(wanted(one.filter[column])) & set(wanted(other.filter[column]))
