@@ -21,7 +21,7 @@ def test_the_demo_made_small(tmp_path):
     config["mixtures"] = {"pairs": ["sentiment", "topic"]}
     del config["similarity"], config["iat"], config["transfer"]  # two tasks are one pair
     config["importance"]["samples"] = 100
-    config["pruning"] |= {"draws": 3, "fractions": [0.3], "draw_examples": 50}
+    config["pruning"] |= {"fraction": 0.3, "fractions": [0.3], "draws": 3, "draw_examples": 50}
     folder.write(config)
     folder.snakemake()
 
