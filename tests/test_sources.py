@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted((ROOT / "workflow" / "scripts").glob("*.py"))
 MODULES = sorted(sources.LIBRARY.rglob("*.py"))
 MODEL_STAGES = {
-    "branch.py", "retrain.py", "evaluate.py", "predict.py",
+    "branch.py", "retrain.py", "evaluate.py", "predict.py", "features.py",
     "encode.py", "train.py", "importance.py", "prune.py", "encode_texts.py", "text_embedding.py",
     "representations.py", "sensitivity.py", "transfer.py",
 }  # fmt: skip
