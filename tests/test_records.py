@@ -117,6 +117,12 @@ def test_large_inputs_are_known_by_name_alone(monkeypatch):
     assert tables.record(job("t", inputs=("in.txt",)))["input"] == {"in.txt": None}
 
 
+def test_states_of_training_are_known_by_name_alone():
+    """They hold times, which may not show in the bytes of what is made from them."""
+    Path("state.pt").write_bytes(b"1.5 s")
+    assert tables.record(job("t", inputs=("state.pt",)))["input"] == {"state.pt": None}
+
+
 def test_a_record_depends_on_parameters_and_inputs_and_not_on_the_time():
     first = tables.record(job("t", inputs=("in.txt",), rate=0.1))
     Path("in.txt").touch()

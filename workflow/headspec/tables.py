@@ -92,13 +92,14 @@ def versions() -> dict[str, str]:
 def record(job: Any) -> dict[str, Any]:
     """What decides whether a job's output is still what the config asks for.
 
-    Its rule, parameters (code included), input files by content (of large ones only the names) and
-    output files: with it, `headspec.records` tells Snakemake of results that it has no record of.
+    Its rule, parameters (code included), input files by content (of large ones and of states of
+    training only the names) and output files: with it, `headspec.records` tells Snakemake of results that it has no record of.
     """
     inputs: dict[str, str | None] = {}
     for path in sorted(set(job.input)):
         inputs[path] = None
-        if os.path.getsize(path) <= LARGEST:
+        # a state of training holds how long its steps took: it is never twice the same
+        if os.path.getsize(path) <= LARGEST and not path.endswith(".pt"):
             with open(path, "rb") as file:
                 inputs[path] = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
     params = sorted(repr(value) for value in job.params)
