@@ -93,7 +93,8 @@ def record(job: Any) -> dict[str, Any]:
     """What decides whether a job's output is still what the config asks for.
 
     Its rule, parameters (code included), input files by content (of large ones and of states of
-    training only the names) and output files: with it, `headspec.records` tells Snakemake of results that it has no record of.
+    training only the names) and output files: with it, `headspec.records` tells Snakemake of
+    results that it has no record of.
     """
     inputs: dict[str, str | None] = {}
     for path in sorted(set(job.input)):
