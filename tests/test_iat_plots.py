@@ -264,7 +264,7 @@ def test_summary_of_specialization():
     table = frame("specialization", [row | {"task": "mean", "floor": True}, row | {"task": "z"}])
     lines = closing(specialization=table)
     numbers = ["10.0", "14.2", "4.2", "[", "1.0,", "7.0]"]
-    assert "[ ]        interval over examples alone: one or two seeds say nothing of others" in lines
+    assert "[ ]        interval over examples alone: one or two seeds do not show how others vary" in lines
     at = lines.index("m, a+b")
     assert [line.split() for line in lines[at + 2 : at + 4]] == [["z", *numbers], ["mean", *numbers, "†"]]
 

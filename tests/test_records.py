@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from matplotlib.figure import Figure
 from snakemake.persistence.file import FilePersistence
 
 from headspec import records, submission, tables
+from headspec.errors import HeadspecError
 from headspec.plots import save
 from schemas import SCHEMAS
 
@@ -89,12 +91,29 @@ def test_an_archive_stands_for_the_prediction_files_in_it():
     assert known("sent/WNLI.tsv").params == known("sent/submission.zip").params == ["'s'"]
 
 
-def test_records_that_there_are_stay():
-    table(RESULTS / "t.parquet", job("t.parquet", version=1))
+def test_a_record_stays_as_long_as_its_file():
+    path = RESULTS / "t.parquet"
+    table(path, job("t.parquet", version=1))
     assert records.restore(RESULTS) == 1
-    table(RESULTS / "t.parquet", job("t.parquet", version=2))
-    assert records.restore(RESULTS) == 0
-    assert "1" in known("t.parquet").params
+    os.utime(path, (1, 1))
+    assert records.restore(RESULTS) == 0  # touched
+    table(path, job("t.parquet", version=2))
+    assert records.restore(RESULTS) == 1  # another file in its place
+    assert "2" in known("t.parquet").params
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("snakemake.persistence.RECORD_FORMAT_VERSION", 7),
+        ("snakemake.persistence.file.FilePersistence", None),
+    ],
+)
+def test_another_way_of_keeping_records_is_said(monkeypatch, name, value):
+    table(RESULTS / "t.parquet", job("t.parquet"))
+    monkeypatch.setattr(name, value)
+    with pytest.raises(HeadspecError, match="this Snakemake keeps its records in another way"):
+        records.restore(RESULTS)
 
 
 def test_what_was_made_elsewhere_or_says_nothing_has_no_record():

@@ -13,6 +13,7 @@ import pytest
 from huggingface_hub import constants
 
 from headspec import versions
+from headspec.errors import EncoderError
 from headspec.sections import Model
 from studies import local_model
 from test_hub import REVISION, lay_out
@@ -133,8 +134,12 @@ def test_a_branch_that_is_not_in_the_cache_is_asked_for(folder, monkeypatch):
         monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{hub.server_port}")
         versions.commit.cache_clear()
         assert both("hub:someone/tiny-bert@main") == (REVISION, REVISION)
-        assert both("hub:someone/tiny-bert@gone") == ("gone", "gone")  # no job could read it
+        assert both("hub:someone/tiny-bert@gone") == ("", "")  # no job could read it
         hub.shutdown()
+    versions.commit.cache_clear()  # without the hub: what is known from before
+    assert both("hub:someone/tiny-bert@main") == (REVISION, REVISION)
+    with pytest.raises(EncoderError, match="^models.m.source: which commit 'hub:someone/tiny-bert@gone' is"):
+        versions.weights(Model(source="hub:someone/tiny-bert@gone"), "models.m", made=folder)
     versions.commit.cache_clear()
     lay_out(folder)
     assert both("hub:someone/tiny-bert@main") == (REVISION, REVISION)

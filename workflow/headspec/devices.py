@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import tempfile
 import time
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from headspec.progress import log
+
+GPU_ID = re.compile(r"\d+|(GPU|MIG)-.+")
 #: tokens and examples per batch that keep a device busy
 SIZES = {"cpu": (2048, 256), "cuda": (32_768, 4096)}
 JOBS_PER_GPU = "HEADSPEC_JOBS_PER_GPU"  # environment variable: jobs that may share a GPU; one without it
@@ -27,7 +31,7 @@ def visible() -> list[str]:
     if listed is None:
         return [str(index) for index in range(len(_nodes()))]
     entries = map(str.strip, listed.split(","))
-    return list(dict.fromkeys(itertools.takewhile(lambda e: e not in ("", "-1", "NoDevFiles"), entries)))
+    return list(dict.fromkeys(itertools.takewhile(GPU_ID.fullmatch, entries)))
 
 
 def gpu_count() -> int:
@@ -49,6 +53,7 @@ def lease() -> None:
     folder.mkdir(exist_ok=True)
     places = range(int(os.environ.get(JOBS_PER_GPU, "1")))
     locks = [(gpu, FileLock(folder / f"{_device(gpu)}.{place}")) for place in places for gpu in gpus]
+    told = False
     while not _leases:
         for gpu, lock in locks:
             try:
@@ -58,6 +63,9 @@ def lease() -> None:
             _leases.append(lock)
             os.environ["CUDA_VISIBLE_DEVICES"] = gpu
             return
+        if not told:
+            log.info("waiting for a GPU: other jobs have all of %s", ", ".join(gpus))
+            told = True
         time.sleep(0.2)
 
 

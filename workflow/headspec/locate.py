@@ -1,4 +1,4 @@
-"""Where a source lies that is no hub's: in an installed package, or at a local path."""
+"""Locate sources that are not on the hub: in an installed package, or at a local path."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Study(Section):
         "auto", description="bf16 autocast where the processor or GPU has it, else fp32"
     )
     jobs_per_gpu: Count = Field(
-        1, description="jobs that share a GPU, for models too small to keep one busy alone"
+        1, description="jobs that share a GPU of this machine, for models too small to keep one busy alone"
     )
     models: Annotated[dict[Name, Model], Field(min_length=1)] = Field(
         description="name: a pretrained encoder; each learns every mixture"

@@ -119,7 +119,7 @@ def _by_fraction(fractions: pd.DataFrame, areas: pd.DataFrame) -> list[str]:
 def _interval(frame: pd.DataFrame) -> str:
     """The note on the intervals of `frame`: what they are over."""
     over = " or ".join(sorted(frame["ci_over"].dropna().unique()))
-    alone = " alone: one or two seeds say nothing of others" if over == "examples" else ""
+    alone = " alone: one or two seeds do not show how others vary" if over == "examples" else ""
     return f"[ ]        interval over {over}{alone}"
 
 

@@ -49,14 +49,14 @@ def checked(config: dict) -> Study:
 def of_models() -> tuple[int, int]:
     """GPUs and threads that every job which runs a model asks for, wherever the workflow is started.
 
-    A profile that submits jobs says with the scope of `gpu` what its machines have: `local`, each
-    job has GPUs of its own; `excluded`, none has. Else the jobs run here: on a CPU, more of them at
-    once beat more threads in each.
+    Jobs that are submitted have a GPU each, unless the profile says that there are none by
+    excluding `gpu` from the resources. Else the jobs run here: on a CPU, more of them at once beat
+    more threads in each.
     """
-    if workflow.resource_scopes.is_local("gpu"):
-        return 1, 2
     if workflow.resource_scopes.is_excluded("gpu"):
         return 0, 4
+    if workflow.resource_scopes.is_local("gpu") or workflow.non_local_exec:
+        return 1, 2
     return (1, 2) if devices.gpu_count() else (0, 1)
 
 
@@ -132,6 +132,13 @@ def split_settings(wildcards) -> dict:
     return values | {wildcards.kind: {wildcards.name: stored}}
 
 
+def place(path) -> str:
+    """A user's file as rules name it: from here if it is below, else as it is."""
+    path = os.path.abspath(path)
+    here = os.path.relpath(path)
+    return path if here.startswith(os.pardir) else here
+
+
 def source_files(split: str):
     """Input function: local files of a task's source, or the split of the task that its pairs come from."""
 
@@ -139,7 +146,7 @@ def source_files(split: str):
         task = STUDY.tasks[wildcards.task]
         if task.pairs_of:
             return [result("data", task.pairs_of, f"{split}.parquet")]
-        return [os.path.relpath(path) for path in readers.files(task)]
+        return [place(path) for path in readers.files(task)]
 
     return of
 
@@ -174,7 +181,7 @@ def split_files(wildcards) -> list:
     """The local files that one more split of a task is made of."""
     task = STUDY.tasks[wildcards.task]
     wanted = getattr(task, wildcards.kind)[wildcards.name]
-    return [os.path.relpath(path) for path in readers.files(task, wanted)]
+    return [place(path) for path in readers.files(task, wanted)]
 
 
 def more_names(kind: str, mixture: str) -> dict:
@@ -235,12 +242,17 @@ def model_settings(*keys: str):
 
 def weights_version(wildcards) -> str:
     """Which version of its pretrained model's config and weights a rule reads."""
-    return versions.weights(STUDY.models[wildcards.model], f"models.{wildcards.model}")
+    return versions.weights(*versioned(wildcards.model))
 
 
 def tokenizer_version(wildcards) -> str:
     """Which version of its pretrained model's config and tokenizer a rule reads."""
-    return versions.tokenizer(STUDY.models[wildcards.model], f"models.{wildcards.model}")
+    return versions.tokenizer(*versioned(wildcards.model))
+
+
+def versioned(name: str) -> tuple:
+    """A model, its key, and where there is something if the study has results of it."""
+    return STUDY.models[name], f"models.{name}", Path(result("encoded", name))
 
 
 def run_tasks(wildcards) -> list:
@@ -350,13 +362,13 @@ def of_models_and_seeds(rule_name: str, name: str) -> list:
 def probe_sources(wildcards) -> list:
     """Input function: what the probe is made of, the user's file or the texts of all compared tasks."""
     if STUDY.similarity.probe:
-        return [os.path.relpath(locate(STUDY.similarity.probe, "similarity.probe"))]
+        return [place(locate(STUDY.similarity.probe, "similarity.probe"))]
     return [result("data", task, "validation.parquet") for task in COMPARED]
 
 
 def user_file(key: str):
     """Input function: the file that a key of the section `brain` names."""
-    return lambda wildcards: os.path.relpath(locate(getattr(STUDY.brain, key), f"brain.{key}"))
+    return lambda wildcards: place(locate(getattr(STUDY.brain, key), f"brain.{key}"))
 
 
 def training_texts() -> list:
@@ -428,11 +440,26 @@ def lock_folder() -> None:
         ) from None
 
 
-if workflow.is_main_process:
-    records.restore(Path(RESULTS))
-    said = records.outdated(Path(RESULTS))
-    if said:
-        logger.warning(said)
+def remake() -> str:
+    """The command that makes all results of the study again."""
+    configs = " ".join(os.path.relpath(path) for path in workflow.overwrite_configfiles)
+    targets = " all iat" if STUDY.iat != type(STUDY.iat)() and "iat" not in STUDY.methods else ""
+    given = f" --configfile {configs}" if configs else ""
+    return f"`snakemake{given} --cores all --forceall{targets}`"
+
+
+def compare_results() -> None:
+    """Tell Snakemake what made results that it has no record of, and the user what is of other versions."""
+    try:
+        records.restore(Path(RESULTS))
+    except HeadspecError as error:
+        logger.warning(str(error))
+    if told := records.outdated(Path(RESULTS), remake()):
+        logger.warning(told)
+
+
+if workflow.is_main_process and os.path.isdir(RESULTS):
+    compare_results()
 
 
 # the same in every rule: a path is one run's in one way only, though names hold dots and dashes
