@@ -418,7 +418,10 @@ def test_five_tasks_without_effect_are_seldom_a_case():
 
 
 def test_intervals_of_combined_seeds_cover_at_their_level():
-    """Own heads cost 0.2 + a seed's deviation, which is about half of the variance of its D."""
+    """Own heads cost 0.2 + a seed's deviation, which is about half of the variance of its D.
+
+    Seeds err independently here, the case in which intervals are wider than they would have to be.
+    """
     rng = np.random.default_rng(20)
     covered = []
     for repeat in range(120):
@@ -429,7 +432,7 @@ def test_intervals_of_combined_seeds_cover_at_their_level():
         ]
         found = combine(runs).at(0).with_mean().interval(0.95)
         covered.append((found.low <= 0.2 / 0.9) & (found.high >= 0.2 / 0.9))
-    assert 0.92 < np.mean(covered) < 0.985
+    assert 0.93 < np.mean(covered) < 0.995
 
 
 def test_seeds_on_other_examples_are_refused():
@@ -461,7 +464,7 @@ def test_every_fraction_is_that_of_its_predictions_alone():
         here = every["dissociation"][every["dissociation"]["fraction"] == fraction]
         pd.testing.assert_frame_equal(alone[columns], here[columns].reset_index(drop=True))
         np.testing.assert_allclose(here["p_holm"], holm(here["p_value"]))
-    together = every["fractions"].query("fraction == 0.3").drop(columns="fraction")
+    together = every["fractions"].query("fraction == 0.3")
     assert together.columns.isin(every["combined"]).all()
     pd.testing.assert_frame_equal(
         together.reset_index(drop=True), every["combined"][together.columns], check_dtype=False
@@ -478,6 +481,7 @@ def test_area_is_the_mean_over_fractions_from_none_on():
         triangle, trapezoid = 0.1 * small / 2, 0.3 * (small + large) / 2
         assert areas.loc[task, "area"] == pytest.approx((triangle + trapezoid) / 0.4)
     assert (areas["ci_low"] > 0).all() and (areas["p_value"] == 1 / 201).all()
+    assert analyse([one], 200, 0.95, 0.1, 0.1, [0.1], 7)["areas"].empty  # of one fraction
 
 
 def test_holm_runs_over_the_study_and_apart_over_means():
@@ -485,9 +489,8 @@ def test_holm_runs_over_the_study_and_apart_over_means():
     runs = [pair(own=0.72, rng=rng, mixture=f"m{i}", seed=i % 2) for i in range(6)]
     result = study(*runs)
     np.testing.assert_allclose(result["dissociation"]["p_holm"], holm(result["dissociation"]["p_value"]))
-    for name in ("combined", "areas"):
-        for _, rows in result[name].groupby(result[name]["task"] == "mean"):
-            np.testing.assert_allclose(rows["p_holm"], holm(rows["p_value"]))
+    for _, rows in result["combined"].groupby(result["combined"]["task"] == "mean"):
+        np.testing.assert_allclose(rows["p_holm"], holm(rows["p_value"]))
 
 
 def test_other_runs_change_only_the_correction():
@@ -535,7 +538,8 @@ def test_tables_fit_their_schemas_and_repeat_to_the_byte(tmp_path):
     runs = [pair(rng=rng, seed=seed) for seed in range(2)]
     for name, frame in study(*runs).items():
         tables.write(tmp_path / name, SCHEMAS[name], frame, {})
-        assert len(tables.read(tmp_path / name)) == len(frame) > 0
+        assert len(tables.read(tmp_path / name)) == len(frame)
+        assert len(frame) or name == "areas"  # of one fraction there is none
     for name, frame in study(*runs[::-1]).items():
         tables.write(tmp_path / "again", SCHEMAS[name], frame, {})
         assert (tmp_path / "again").read_bytes() == (tmp_path / name).read_bytes()

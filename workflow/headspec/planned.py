@@ -113,6 +113,8 @@ def _train(
 
 def _seen(study: Study, prepared: dict[str, Prepared]) -> Iterator[str]:
     """Tasks of `transfer` whose training examples are in a mixture's, so that they are no new task."""
+    if set(study.transfer.methods) <= {"pretrained"}:
+        return
     mixtures = study.mixture_tasks
     learnt = [(member, mixture) for mixture in study.iat.mixtures for member in mixtures[mixture]]
     for (i, name), (member, mixture) in itertools.product(enumerate(study.transfer.tasks), learnt):

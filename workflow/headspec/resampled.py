@@ -73,8 +73,7 @@ class Sampled:
         """Mean over all fractions from 0 to the largest of `fractions`, linear between them.
 
         That is the area between a task's two curves of relative performance, others' heads pruned and
-        its own, over the width of that range. At 0 nothing is pruned and D is 0. Floor: that of the
-        smallest fraction; at larger ones a task may well reach chance.
+        its own, over the width of that range. At 0 nothing is pruned and D is 0.
         """
         widths = np.diff(fractions, prepend=0)
         weights = (widths + np.append(widths[1:], 0)) / (2 * fractions[-1])

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headspec import overlap, readers, sources, splits, tables, tasks
+from headspec.errors import DataError
 from headspec.locate import locate
 from headspec.sections import Task
 from headspec.study import plain
@@ -47,11 +48,14 @@ def source(study: str, name: str, task: Task, seed: int, folder: Path = FOLDER) 
     """
     root = locate(str(task.source), f"tasks.{name}.source")
     files = readers.local_files(task, *task.test.values())
-    stamp = _digest([[str(f.resolve()), (s := f.stat()).st_size, s.st_mtime_ns] for f in files])
     path = folder / study / f"{name}.parquet"
     kept = _footer(path)
-    same_files = kept.get("stamp") == stamp
-    content = kept["content"] if same_files else _content(root, files)
+    try:
+        stamp = _digest([[str(f.resolve()), (s := f.stat()).st_size, s.st_mtime_ns] for f in files])
+        same_files = kept.get("stamp") == stamp
+        content = kept["content"] if same_files else _content(root, files)
+    except OSError as error:
+        raise DataError(f"tasks.{name}.source: {error.filename} cannot be read ({error.strerror})") from None
     key = _digest([content, _made_by(task, seed)])
     found = _read(path, kept) if kept.get("key") == key else None
     if found is None:

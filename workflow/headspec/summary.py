@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ FLOOR = "†"
 #: the row of a mixture that holds the mean over its tasks
 MEAN = "mean"
 #: fractions that have a column, at most
-SHOWN = 6
+SHOWN = 5
 
 NOTES = f"""\
 D          dissociation: how much more a task loses, as part of its unpruned metric, when its own
@@ -88,18 +89,21 @@ def text(
             lines.append(_line("  case", [f"  {_case(block)}" for block in blocks]))
     places = {"figures": results / "figures", "report": results / "report.html", "tables": results / "tables"}
     ends = [*lines, "", NOTES.format(interval=_interval(combined))]
-    ends += [] if fractions is None or areas is None else _by_fraction(fractions, areas)
+    ends += [] if fractions is None or areas is None else _by_fraction(fractions, areas, combined)
     ends += [] if correlation is None else _correlations(correlation)
     ends += [] if improvement is None else _improvements(improvement)
     ends += [] if specialization is None else _specializations(specialization)
     return "\n".join([*ends, "", *(f"{name:<10} {path}" for name, path in places.items())])
 
 
-def _by_fraction(fractions: pd.DataFrame, areas: pd.DataFrame) -> list[str]:
-    """A line for every mixture: the mean over its tasks at every fraction, and over all of them."""
+def _by_fraction(fractions: pd.DataFrame, areas: pd.DataFrame, combined: pd.DataFrame) -> list[str]:
+    """A line for every mixture: the mean over its tasks at the main fraction and others, and over all."""
     lines = ["", "", "Dissociation by how many heads are pruned, mean over tasks"]
     means, areas = fractions[fractions["task"] == MEAN], areas[areas["task"] == MEAN]
-    columns = sorted(means["fraction"].unique())[:SHOWN]
+    every = sorted(means["fraction"].unique())
+    if len(every) < 2:
+        return []
+    columns = sorted({*every[:: math.ceil(len(every) / (SHOWN - 1))], *combined["fraction"].unique()})
     cells = [*(f"{f'{100 * fraction:.3g} %':>7}" for fraction in columns), f"{'all':>7}  [  low,   high]"]
     for (model, method), part in means.groupby(["model", "method"], sort=False):
         lines += ["", _line(f"{model}, {method}", cells, 8)]

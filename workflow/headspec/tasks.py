@@ -130,8 +130,9 @@ def source(name: str, task: Task, seed: int) -> Source:
     """Read a task's source and part it.
 
     Training rows are distinct, and none has the texts of a validation or further row. Where the source
-    has no validation split, a stratified part of train is held out; which one only `seed` and the texts
-    decide, so that tasks with the same texts hold out the same, whatever their labels and filters.
+    has no validation split, a stratified part of train is held out, in an order that only `seed` and the
+    texts decide. So tasks with the same texts hold out nearly the same: what differs at the edge of a
+    class is left out of the other's training.
     """
     read = {split: overlap.keyed(frame, seed) for split, frame in splits.rows(name, task).items()}
     classes = columns.classes(task, read["train"]["label"])

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headspec.plots import MEAN, PAGE, legend, number, styled, task_style
+from headspec.plots import MEAN, PAGE, interval_label, legend, number, styled, task_style
 
 #: panels side by side, at most
 COLUMNS = 4
@@ -57,8 +57,8 @@ def draw(
         _plot(axes, panel[panel["task"] == MEAN], THICK | {"label": "mean over tasks"})
         if method != "frozen":
             _plot(axes, here[(here["method"] == "frozen") & (here["task"] == MEAN)], CONTROL)
-        axes.set_title(f"{mixture}\n{_area(areas, mixture, method)}")
-        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.set_title("\n".join([mixture, *_area(areas, mixture, method)]))
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
         axes.grid(axis="y")
     for axes in grid.ravel()[len(mixtures) :]:
         axes.remove()
@@ -82,16 +82,19 @@ def _curve(axes: Axes, rows: pd.DataFrame, task: str, look: dict[str, Any], side
     x = 100 * rows["fraction"] + side
     axes.plot([0, *x], [0, *100 * rows["dissociation"]], label=task, linewidth=0.9, markevery=slice(1, None),
               **look)  # fmt: skip
-    axes.vlines(x, 100 * rows["ci_low"], 100 * rows["ci_high"], color=look["color"], linewidth=0.9)
+    line = {"color": look["color"], "linewidth": 0.9, "label": interval_label(rows)}
+    axes.vlines(x, 100 * rows["ci_low"], 100 * rows["ci_high"], **line)
     floor = rows["floor"].to_numpy(dtype=bool)
     axes.plot(x[floor], 100 * rows["dissociation"][floor], **look | HOLLOW)
     if floor.any():
         axes.plot([], label="hollow: at chance", **{"color": "0.3", "marker": "o"} | HOLLOW)
 
 
-def _area(areas: pd.DataFrame, mixture: str, method: str) -> str:
-    """The mean over tasks and fractions with its interval, in per cent."""
+def _area(areas: pd.DataFrame, mixture: str, method: str) -> list[str]:
+    """The mean over tasks and fractions with its interval, in per cent; nothing of a single fraction."""
     keys = (areas["mixture"] == mixture) & (areas["method"] == method) & (areas["task"] == MEAN)
-    (row,) = areas[keys].to_dict("records")
-    area, low, high = (number(100 * row[name], 1) for name in ("area", "ci_low", "ci_high"))
-    return f"mean {area} [{low}, {high}]"
+    found = []
+    for row in areas[keys].to_dict("records"):
+        area, low, high = (number(100 * row[name], 1) for name in ("area", "ci_low", "ci_high"))
+        found.append(f"mean {area} [{low}, {high}]")
+    return found
