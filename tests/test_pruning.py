@@ -121,12 +121,13 @@ def test_tables(model, data, planned):
     assert len(table) == len(planned) * 4
     base = table[(table["pruned_for"] == "none") & (table["metric"] == "f1")].iloc[0]
     assert base["value"] == score("f1", data["a"].label, found["a"][0]) and base["n"] == 23
-    kept = predictions_table(planned, data, found, 0.3)
-    assert set(kept["pruned_for"]) == {"none", *CLASSES}
-    assert len(kept) == 4 * (23 + 31 + 17)
-    top = next(i for i, m in enumerate(planned) if (m.pruned_for, m.order, m.fraction) == ("b", "top", 0.3))
-    rows = kept[(kept["pruned_for"] == "b") & (kept["task"] == "r")]
-    np.testing.assert_array_equal(rows["prediction"], found["r"][top].astype(float))
+    kept = predictions_table(planned, data, found)
+    tops = {(m.pruned_for, m.fraction): i for i, m in enumerate(planned) if m.order == "top"}
+    assert {fraction for _, fraction in tops} == set(kept["fraction"]) - {0}
+    assert len(kept) == (1 + len(tops)) * (23 + 31 + 17)
+    for (task, fraction), i in tops.items():
+        rows = kept[(kept["pruned_for"] == task) & (kept["fraction"] == fraction) & (kept["task"] == "r")]
+        np.testing.assert_array_equal(rows["prediction"], found["r"][i].astype(float))
 
 
 def test_importance_is_the_mean_absolute_value_per_sample(model, data):

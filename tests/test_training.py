@@ -20,7 +20,7 @@ from headspec.importance import gate_gradients
 from headspec.masks import Mask
 from headspec.multitask import MultiTask
 from headspec.pruning import predictions
-from headspec.representations import features, vectors
+from headspec.representations import REPRESENTATIONS, features, vectors
 from headspec.sections import Training
 from headspec.training import Checkpoint, learning_rate, train, trainer
 from headspec.updates import clip
