@@ -576,4 +576,4 @@ def test_seeds_are_fixed_and_differ_by_purpose():
 
 def test_the_default_split_is_the_config_s():
     """A source may lack it, and only it, without an error."""
-    assert Task(source="x").validation_split == tasks.DEFAULT_SPLIT
+    assert Task(source="x").validation_split == splits.DEFAULT_SPLIT

@@ -105,7 +105,10 @@ def _by_fraction(fractions: pd.DataFrame, areas: pd.DataFrame, combined: pd.Data
         return []
     columns = sorted({*every[:: math.ceil(len(every) / (SHOWN - 1))], *combined["fraction"].unique()})
     cells = [*(f"{f'{100 * fraction:.3g} %':>7}" for fraction in columns), f"{'all':>7}  [  low,   high]"]
-    for (model, method), part in means.groupby(["model", "method"], sort=False):
+    order: dict[Any, int] = {method: i for i, method in enumerate(METHODS)}
+    for (model, method), part in sorted(
+        means.groupby(["model", "method"]), key=lambda group: (group[0][0], order.get(group[0][1], 2))
+    ):
         lines += ["", _line(f"{model}, {method}", cells, 8)]
         for mixture, rows in part.groupby("mixture"):
             at = rows.set_index("fraction")
