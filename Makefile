@@ -30,7 +30,7 @@ results/demo/report.html: $(wildcard results/demo/tables/*.parquet results/demo/
 
 test: $(VENV)/.ready-test
 	@$(MAKE) --no-print-directory check
-	pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile
 
 check: $(VENV)/.ready-test
 	ruff check .
