@@ -468,7 +468,9 @@ def test_other_versions_than_made_the_tables_are_told_and_rerun_nothing(study, t
     output = study.snakemake("--dry-run", **environment)
     assert "Nothing to be done" in output
     (line,) = [line for line in output.splitlines() if "other versions" in line]
-    assert f"torch {torch} (installed: 99.0). `snakemake --cores all --forceall` makes all of them again" in line
+    assert (
+        f"torch {torch} (installed: 99.0). `snakemake --cores all --forceall` makes all of them again" in line
+    )
     assert study.plan("--forceall").rules == EVERYTHING
     path = os.pathsep.join([environment["PYTHONPATH"], str(ROOT / "workflow")])
     command = [sys.executable, "-m", "headspec.summary", str(study.results)]
