@@ -742,7 +742,8 @@ def test_a_study_of_glue_tasks_is_planned(finished, tmp_path):
     mixtures, methods, seeds = 6 + 1, 2, 2
     runs, each = mixtures * methods * seeds, mixtures * methods
     assert plan.rules == {
-        "validation": 4, "data": 4, "encode": 4, "train": runs + seeds, "importance": runs + seeds,
-        "prune": runs, "reliability": 1, "dissociation": 1, "figure_importance": each, "figure_matrix": each,
-        "figure_curves": each, "figure_reliability": 1, "figure_dissociation": 1,
+        "validation": 4, "data": 4, "encode": 4, "features": 4, "train": runs + seeds,
+        "importance": runs + seeds, "prune": runs, "reliability": 1, "dissociation": 1,
+        "figure_importance": each, "figure_matrix": each, "figure_curves": each, "figure_reliability": 1,
+        "figure_dissociation": 1, "figure_fractions": 1,
     }  # fmt: skip
