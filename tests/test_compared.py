@@ -125,7 +125,8 @@ def test_the_rest_of_the_study_is_planned_with_it(finished):
     rules = finished.plan().rules
     assert rules == {
         "figure_scatter": len(MEASURES) - 1, "figure_dissociation": 1, "figure_fractions": 1,
-        "figure_reliability": 1, "reliability": 1, "figure_importance": 3, "figure_matrix": 3, "figure_curves": 3,
+        "figure_reliability": 1, "reliability": 1, "figure_importance": 3, "figure_matrix": 3,
+        "figure_curves": 3,
     }  # fmt: skip
 
 
