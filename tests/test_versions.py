@@ -138,6 +138,7 @@ def test_a_branch_that_is_not_in_the_cache_is_asked_for(folder, monkeypatch):
         hub.shutdown()
     versions.commit.cache_clear()  # without the hub: what is known from before
     assert both("hub:someone/tiny-bert@main") == (REVISION, REVISION)
+    (folder / "made.parquet").touch()
     with pytest.raises(EncoderError, match="^models.m.source: which commit 'hub:someone/tiny-bert@gone' is"):
         versions.weights(Model(source="hub:someone/tiny-bert@gone"), "models.m", made=folder)
     versions.commit.cache_clear()

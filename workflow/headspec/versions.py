@@ -32,8 +32,8 @@ def weights(model: Model, key: str, made: Path | None = None) -> str:
 
     Parameters
     ----------
-    made : where there is something if there are results of the model, which must not be taken for
-        those of another version
+    made : a folder that has tables if there are results of the model, which must not be taken for those
+        of another version
 
     Raises
     ------
@@ -51,7 +51,7 @@ def tokenizer(model: Model, key: str, made: Path | None = None) -> str:
 def _version(model: Model, key: str, made: Path | None, patterns: Sequence[str]) -> str:
     if model.source.startswith("hub:"):
         found = commit(model.source)
-        if not found and made and made.exists():
+        if not found and made and any(made.rglob("*.parquet")):
             raise EncoderError(
                 f"{key}.source: which commit '{model.source}' is cannot be found out: it is not in the cache "
                 "and the hub does not answer, but there are results of it, which another commit would "

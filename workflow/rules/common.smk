@@ -242,17 +242,20 @@ def model_settings(*keys: str):
 
 def weights_version(wildcards) -> str:
     """Which version of its pretrained model's config and weights a rule reads."""
-    return versions.weights(*versioned(wildcards.model))
+    return version(versions.weights, wildcards.model)
 
 
 def tokenizer_version(wildcards) -> str:
     """Which version of its pretrained model's config and tokenizer a rule reads."""
-    return versions.tokenizer(*versioned(wildcards.model))
+    return version(versions.tokenizer, wildcards.model)
 
 
-def versioned(name: str) -> tuple:
-    """A model, its key, and where there is something if the study has results of it."""
-    return STUDY.models[name], f"models.{name}", Path(result("encoded", name))
+def version(of, name: str) -> str:
+    """Version of a model; an error where it is not known and the study has results of the model."""
+    try:
+        return of(STUDY.models[name], f"models.{name}", Path(result("encoded", name)))
+    except HeadspecError as error:
+        raise WorkflowError(str(error)) from None
 
 
 def run_tasks(wildcards) -> list:
