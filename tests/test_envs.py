@@ -1,4 +1,4 @@
-"""One version of every package: requirements, pyproject.toml and envs/*.yaml in step."""
+"""One version of every package in requirements, pyproject.toml and envs/*.yaml."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from headspec.sources import LIBRARY, closure
+from headspec.code_hash import LIBRARY, closure
+from support.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 ENVS = sorted((ROOT / "envs").glob("*.yaml"))
 #: import name: distribution, where they differ
@@ -23,15 +23,18 @@ DISTRIBUTIONS = {"yaml": "pyyaml", "pydantic_core": "pydantic", "sklearn": "scik
 
 
 def pins(lines: list[str]) -> dict[str, str]:
-    """Package: its version, of lines ``package==version``."""
-    found = {}
+    """Package: its version, from lines ``package==version``, of those for this system and Python."""
+    versions = {}
     for line in lines:
-        requirement = line.split("#")[0].strip()
-        if requirement:
-            name, version = requirement.split("==")
-            assert canonicalize_name(name) not in found, name
-            found[canonicalize_name(name)] = version
-    return found
+        if text := line.split("#")[0].strip():
+            requirement = Requirement(text)
+            (pin,) = requirement.specifier
+            name = canonicalize_name(requirement.name)
+            assert pin.operator == "==", text
+            if requirement.marker is None or requirement.marker.evaluate():
+                assert name not in versions, text
+                versions[name] = pin.version
+    return versions
 
 
 def locked(name: str) -> dict[str, str]:
@@ -48,13 +51,13 @@ LISTS = [
     ("requirements.txt", PROJECT["dependencies"]),
     ("requirements-demo.txt", EXTRAS["demo"]),
     ("requirements-models.txt", EXTRAS["models"]),
-    ("requirements-test.txt", EXTRAS["test"] + EXTRAS["onnx"]),
+    ("requirements-test.txt", EXTRAS["test"] + EXTRAS["onnx"] + EXTRAS["docs"]),
 ]
 
 
 @pytest.mark.parametrize(("name", "wanted"), LISTS, ids=[name for name, _ in LISTS])
 def test_every_direct_dependency_is_locked_to_a_version_it_allows(name, wanted):
-    versions = locked(name)
+    versions = locked("requirements.txt") | locked(name)
     for requirement in map(Requirement, wanted):
         version = versions.get(canonicalize_name(requirement.name))
         assert version and requirement.specifier.contains(version), requirement
@@ -63,6 +66,16 @@ def test_every_direct_dependency_is_locked_to_a_version_it_allows(name, wanted):
 def test_lists_do_not_lock_a_package_twice():
     names = [package for name, _ in LISTS for package in locked(name)]
     assert len(names) == len(set(names))
+
+
+def test_what_a_torch_with_cuda_brings_is_not_locked():
+    """pip takes a CPU build where one is offered."""
+    assert not [name for name in locked("requirements.txt") if re.match("cuda-|nvidia-|triton", name)]
+
+
+def test_what_builds_the_package_is_locked():
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    assert set(build) <= set(EXTRAS["test"])  # the tests build it without a network
 
 
 def test_every_dependency_has_its_reason():
@@ -80,7 +93,7 @@ def test_environments_have_the_locked_versions(path):
 
 
 def imported(script: Path) -> set[str]:
-    """Distributions that a script and the modules it reaches import, at whatever place."""
+    """Distributions that a script and the modules it reaches import, also inside functions."""
     names = set()
     for file in closure(script):
         for node in ast.walk(ast.parse((LIBRARY.parent / file).read_text())):
@@ -94,12 +107,15 @@ def imported(script: Path) -> set[str]:
 
 def stages() -> list[tuple[str, Path, Path]]:
     """(rule, environment, script) of every rule."""
-    found = []
+    rows = []
     for path in sorted((ROOT / "workflow" / "rules").glob("*.smk")):
         for block in re.split(r"^rule ", path.read_text(), flags=re.MULTILINE)[1:]:
             env, script = re.search(r'"\.\./\.\./(envs/.+)"', block), re.search(r'"\.\./(scripts/.+)"', block)
-            found.append((block.split(":")[0], ROOT / env[1], ROOT / "workflow" / script[1]))
-    return found
+            figures = re.findall(r'figure="(\w+)"', block)  # one rule, and others that use it
+            scripts = [script[1].replace("{params.figure}", name) for name in figures] or [script[1]]
+            rule = block.split(":")[0]
+            rows += [(rule, ROOT / env[1], ROOT / "workflow" / path) for path in scripts]
+    return rows
 
 
 @pytest.mark.parametrize(("rule", "env", "script"), stages(), ids=[stage[0] for stage in stages()])
@@ -112,4 +128,4 @@ def test_the_environment_of_a_stage_has_what_its_code_imports(rule, env, script)
 
 def test_every_environment_and_script_is_used():
     assert {env for _, env, _ in stages()} == set(ENVS)
-    assert {script for _, _, script in stages()} == set((ROOT / "workflow" / "scripts").glob("*.py"))
+    assert {script for _, _, script in stages()} == set((ROOT / "workflow" / "scripts").rglob("*.py"))

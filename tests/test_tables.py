@@ -1,4 +1,4 @@
-"""Tables: fixed schema, sorted rows, equal bytes, nothing half-written."""
+"""Tables: fixed schema, sorted rows, equal bytes, atomic writes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headspec import tables
 from headspec.errors import DataError
-from schemas import SCHEMAS
+from support.schemas import SCHEMAS
 
 FOOTER = {"study": "s", "classes": ["ä", "b"], "truncated": 3}
 
@@ -34,7 +34,7 @@ def test_rows_in_any_order_give_the_same_bytes(tmp_path, order):
     assert (tmp_path / "first.parquet").read_bytes() == (tmp_path / "second.parquet").read_bytes()
 
 
-def test_columns_in_any_order_and_others_beside_them(tmp_path):
+def test_columns_in_any_order_and_additional_columns(tmp_path):
     frame = importance(list(range(12)))
     tables.write(tmp_path / "first.parquet", SCHEMAS["importance"], frame, FOOTER)
     other = frame.assign(extra=1)[["extra", *reversed(frame.columns)]]
@@ -42,7 +42,7 @@ def test_columns_in_any_order_and_others_beside_them(tmp_path):
     assert (tmp_path / "first.parquet").read_bytes() == (tmp_path / "second.parquet").read_bytes()
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_reading_returns_what_was_written(tmp_path):
     frame = importance(list(range(12)))
     tables.write(tmp_path / "new" / "t.parquet", SCHEMAS["importance"], frame, FOOTER)
     assert tables.footer(tmp_path / "new" / "t.parquet") == FOOTER
@@ -58,10 +58,10 @@ def test_lists_and_missing_values(tmp_path):
             "token_type_ids": [None, None],
         }
     )
-    tables.write(tmp_path / "t.parquet", SCHEMAS["encoded"], frame, {})
-    found = tables.read(tmp_path / "t.parquet")
-    assert [list(ids) for ids in found["input_ids"]] == [[8], [5, 6, 7]]
-    assert found["token_type_ids"].isna().all()
+    tables.write(tmp_path / "t.parquet", SCHEMAS["tokens"], frame, {})
+    stored = tables.read(tmp_path / "t.parquet")
+    assert [list(ids) for ids in stored["input_ids"]] == [[8], [5, 6, 7]]
+    assert stored["token_type_ids"].isna().all()
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -73,7 +73,7 @@ def test_an_empty_table_has_its_schema(tmp_path, name):
     assert 0 < keys <= len(columns)
 
 
-def test_a_missing_column_is_not_written(tmp_path):
+def test_a_missing_column_is_an_error(tmp_path):
     with pytest.raises(KeyError, match="fold"):
         tables.write(
             tmp_path / "t.parquet", SCHEMAS["importance"], importance([0, 1]).drop(columns="fold"), {}
@@ -81,7 +81,7 @@ def test_a_missing_column_is_not_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_error_while_writing_leaves_the_old_file_and_no_other(tmp_path):
+def test_an_error_while_writing_leaves_only_the_old_file(tmp_path):
     (tmp_path / "t").write_text("old")
     with pytest.raises(ZeroDivisionError), tables.atomic(tmp_path / "t") as temporary:
         temporary.write_text("ne")
@@ -90,7 +90,7 @@ def test_an_error_while_writing_leaves_the_old_file_and_no_other(tmp_path):
     assert (tmp_path / "t").read_text() == "old"
 
 
-def test_a_file_has_its_name_only_when_it_is_whole(tmp_path):
+def test_a_file_appears_only_when_complete(tmp_path):
     with tables.atomic(tmp_path / "t") as temporary:
         temporary.write_text("new")
         assert not (tmp_path / "t").exists()
@@ -98,13 +98,13 @@ def test_a_file_has_its_name_only_when_it_is_whole(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"text\n"])
-def test_what_is_no_table(tmp_path, content):
+def test_files_that_are_not_tables(tmp_path, content):
     (tmp_path / "t.parquet").write_bytes(content)
     with pytest.raises(DataError, match="t.parquet: not a readable Parquet table"):
         tables.read(tmp_path / "t.parquet")
 
 
-def test_what_a_killed_writer_left_is_removed_and_a_living_one_is_let_be(tmp_path):
+def test_files_of_dead_writers_are_removed_and_of_living_ones_kept(tmp_path):
     gone = subprocess.Popen(["true"])
     gone.wait()
     dead = tmp_path / f".table.parquet.{gone.pid}.tmp"

@@ -1,4 +1,4 @@
-"""The errors a user can cause, and how they are worded."""
+"""The errors that a user can cause, and helpers to word them."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ class HeadspecError(Exception):
 
     Attributes
     ----------
-    parts : the errors whose messages it has together; itself, where it is of one problem
+    errors : the errors that `of` combined; of any other error, the error itself
     """
 
-    _parts: tuple[HeadspecError, ...] = ()
+    _errors: tuple[HeadspecError, ...] = ()
 
     @classmethod
     def of(cls, problems: Iterable[HeadspecError]) -> Self:
-        """One error for all of `problems`."""
-        parts = tuple(part for problem in problems for part in problem.parts)
-        error = cls("\n".join(map(str, parts)))
-        error._parts = parts
-        return error
+        """One error with the messages of all `problems`, a line each."""
+        errors = tuple(error for problem in problems for error in problem.errors)
+        combined = cls("\n".join(map(str, errors)))
+        combined._errors = errors
+        return combined
 
     @property
-    def parts(self) -> tuple[HeadspecError, ...]:
-        return self._parts or (self,)
+    def errors(self) -> tuple[HeadspecError, ...]:
+        return self._errors or (self,)
 
 
 class ConfigError(HeadspecError):
-    """The study config asks for something that cannot be done."""
+    """The study config is invalid, or asks for something impossible."""
 
 
 class DataError(HeadspecError):
-    """Data are missing, unreadable, or not what the config says."""
+    """Data are missing, unreadable, or different from what the config says."""
 
 
 class MissingError(DataError):
-    """A file, folder or package is not on this machine; where the jobs run it may be."""
+    """A file, folder or package is missing on this machine; the machine that runs the jobs may have it."""
 
 
 class EncoderError(HeadspecError):
@@ -47,17 +47,23 @@ class EncoderError(HeadspecError):
 
 
 class NumericalError(HeadspecError):
-    """A computation came to nan or infinity, where nothing that follows means anything."""
+    """A computation gave nan or infinity, which would make every later result meaningless."""
 
 
-def nearest(name: object, known: Iterable[object]) -> str:
-    """`` Did you mean 'x'?`` for the known name closest to `name`, else the empty string."""
-    names = [str(k) for k in known]
+def nearest(name: object, valid: Iterable[object]) -> str:
+    """`` Did you mean 'x'?`` with the valid name closest to `name`; empty where none is close."""
+    names = [str(v) for v in valid]
     lowered = {n.lower(): n for n in reversed(names)}
-    found = difflib.get_close_matches(str(name).lower(), lowered, n=1, cutoff=0.6)
-    return f" Did you mean '{lowered[found[0]]}'?" if found else ""
+    matches = difflib.get_close_matches(str(name).lower(), lowered, n=1, cutoff=0.6)
+    return f" Did you mean '{lowered[matches[0]]}'?" if matches else ""
 
 
-def listing(known: Iterable[object]) -> str:
-    """Names as a reader wants them in a sentence: ``a, b, c``."""
-    return ", ".join(str(k) for k in known) or "nothing"
+def listing(names: Iterable[object]) -> str:
+    """Names for a sentence, ``a, b, c``; ``nothing`` for none."""
+    return ", ".join(map(str, names)) or "nothing"
+
+
+def shown(value: object) -> str:
+    """A config value on one line, shortened to 80 characters."""
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 80 else f"{text[:76]} ..."

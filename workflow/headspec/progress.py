@@ -1,4 +1,4 @@
-"""How far a long stage is: plain lines with the rate and the time left."""
+"""Logging of a stage, and its progress: percentage, rate and time left."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ log = logging.getLogger("headspec")
 
 @contextmanager
 def stage(log_file: str, label: str) -> Iterator[None]:
-    """A job: log lines, each beginning with `label`, go to the terminal and to `log_file`.
+    """Run a job's code; log lines go to `log_file`, where the view of the run reads them.
 
-    An error that the user can mend ends the job with its message alone.
+    Warnings and errors also go to the terminal, starting with `label`. A HeadspecError ends the job with its
+    message only, any other error with a traceback.
     """
-    handlers: list[logging.Handler] = [
-        logging.StreamHandler(sys.stderr),
-        logging.FileHandler(log_file, mode="w"),
-    ]
+    terminal = logging.StreamHandler(sys.stderr)
+    terminal.setLevel(logging.WARNING)
+    handlers: list[logging.Handler] = [terminal, logging.FileHandler(log_file, mode="w")]
     logging.basicConfig(level=logging.INFO, format=f"{label}  %(message)s", handlers=handlers, force=True)
     for noisy in ("httpx", "datasets", "filelock", "fsspec"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
@@ -37,23 +37,23 @@ def stage(log_file: str, label: str) -> Iterator[None]:
 
 
 class Progress:
-    """A line every `interval` seconds: ``40 %, 1280 of 3200 examples, 65 a second, 30 s left``."""
+    """Logs a line every `interval` seconds: ``40 %, 1280 of 3200 examples, 65 a second, 30 s left``."""
 
     def __init__(self, total: int, unit: str, interval: float = 10.0) -> None:
         self.total, self.unit, self.interval = total, unit, interval
         self.done = self.resumed = 0
-        self.begun = self.said = time.monotonic()
+        self.begun = self.logged = time.monotonic()
 
     def resume(self, done: int) -> None:
-        """`done` units were finished by an earlier process."""
+        """Count `done` units that an earlier process finished; the rate leaves them out."""
         self.done = self.resumed = done
 
     def advance(self, n: int, note: str = "") -> None:
         self.done += n
         now = time.monotonic()
-        if now - self.said < self.interval and self.done < self.total:
+        if now - self.logged < self.interval and self.done < self.total:
             return
-        self.said = now
+        self.logged = now
         rate = (self.done - self.resumed) / max(now - self.begun, 1e-9)
         left = (self.total - self.done) / max(rate, 1e-9)
         time_left = f"{duration(left)} left" if left >= 0.5 else f"took {duration(now - self.begun)}"
@@ -62,7 +62,7 @@ class Progress:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them: ``45 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    """Seconds in words: ``45 s``, ``3 min 20 s``, ``2 h 5 min``."""
     seconds = round(seconds)
     if seconds < 60:
         return f"{seconds} s"

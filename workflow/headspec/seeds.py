@@ -1,4 +1,4 @@
-"""Named randomness: every random choice has a seed of its own, derived from the study's."""
+"""Seeds for named purposes: every random choice has its own, derived from a seed of the config."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 
 
 def derive(seed: int, *purpose: str | int) -> int:
-    """A seed in [0, 2**63) that depends on `seed` and on every part of `purpose`, and on nothing else.
+    """A seed in [0, 2**63) that depends only on `seed` and `purpose`.
 
     Examples
     --------

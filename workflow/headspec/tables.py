@@ -1,4 +1,4 @@
-"""The Parquet tables: fixed schemas, sorted rows, atomic writes, provenance in the footer."""
+"""Parquet tables: fixed schemas, sorted rows, atomic writes, provenance in the footer."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headspec.errors import DataError
+from headspec.version import VERSION
 
-LARGEST = 20_000_000  # bytes of an input that is known by its content, as in profiles/default
+LARGEST = 20_000_000  # bytes; larger inputs are not hashed, as in profiles/default
 TEXT, INT, FLOAT, FLAG = pa.string(), pa.int32(), pa.float64(), pa.bool_()
 
 
@@ -29,7 +30,7 @@ TEXT, INT, FLOAT, FLAG = pa.string(), pa.int32(), pa.float64(), pa.bool_()
 class Schema:
     """Columns of a table and their types; the first `keys` of them identify and sort its rows.
 
-    It stands with what fills the table: a new one is no new code to other stages.
+    A schema is defined in the module that fills the table, so that a new one changes no other stage.
     """
 
     columns: dict[str, pa.DataType]
@@ -38,15 +39,15 @@ class Schema:
 
 @contextlib.contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """A temporary name beside `path` that becomes `path` when the block ends without error.
+    """A temporary path that is renamed to `path` when the block ends without error.
 
-    Whoever reads `path`, after whatever interruption, reads all of it or finds it absent.
+    Readers of `path` therefore see the whole file or none, even after an interruption.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        if not _alive(int(left.suffixes[-2][1:])):  # its writer was killed
-            left.unlink(missing_ok=True)
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        if not _alive(int(leftover.suffixes[-2][1:])):  # its writer was killed
+            leftover.unlink(missing_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary
@@ -68,38 +69,39 @@ def _alive(process: int) -> bool:
 
 
 def provenance(job: Any, **more: Any) -> dict[str, Any]:
-    """What made a table: study, package versions, and the job as `record` has it.
+    """The origin of a table: study, versions of headspec and packages, and the `record` of the job.
 
-    `more` adds what the stage knows (device, seed, precision, counts). No time of day and no
-    machine name: equal inputs give equal bytes.
+    It has no time and no machine name, so that equal inputs give equal bytes.
 
     Parameters
     ----------
     job : the object `snakemake` of a rule's script
+    more : entries that the stage adds, such as device, seed, precision and counts
     """
-    return {"study": job.params.study, "versions": versions(), "job": record(job), **more}
+    made_by = {"headspec": VERSION, **versions()}
+    return {"study": job.params.study, "versions": made_by, "job": record(job), **more}
 
 
 def versions() -> dict[str, str]:
-    """The installed packages whose versions may change numbers."""
-    found = {}
+    """Versions of headspec and of the installed packages that can change results."""
+    installed = {}
     for package in ("torch", "transformers", "numpy", "pandas", "pyarrow", "scipy"):
         with contextlib.suppress(metadata.PackageNotFoundError):
-            found[package] = metadata.version(package)
-    return found
+            installed[package] = metadata.version(package)
+    return installed
 
 
 def record(job: Any) -> dict[str, Any]:
-    """What decides whether a job's output is still what the config asks for.
+    """Everything that decides whether a job must run again.
 
-    Its rule, parameters (code included), input files by content (of large ones and of states of
-    training only the names) and output files: with it, `headspec.records` tells Snakemake of
-    results that it has no record of.
+    These are its rule, parameters (with hashes of its code), output files and input files with hashes of
+    their content; large inputs and training states have no hash. From it, `headspec.pipeline.records`
+    restores the records that Snakemake lacks.
     """
     inputs: dict[str, str | None] = {}
     for path in sorted(set(job.input)):
         inputs[path] = None
-        # a state of training holds how long its steps took: it is never twice the same
+        # a training state contains step times, so its content differs in every run
         if os.path.getsize(path) <= LARGEST and not path.endswith(".pt"):
             with open(path, "rb") as file:
                 inputs[path] = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
@@ -108,26 +110,26 @@ def record(job: Any) -> dict[str, Any]:
 
 
 def inscription(record: dict[str, Any]) -> str:
-    """A job's record as a word, for the metadata of a file that is no table."""
+    """A job's record as one word, for the metadata of files other than tables."""
     text = json.dumps(record, sort_keys=True).encode()
     return f"headspec:{base64.urlsafe_b64encode(zlib.compress(text, 9)).decode()}:"
 
 
 def write(path: str | Path, schema: Schema, frame: pd.DataFrame, footer: dict[str, Any]) -> None:
-    """Write `frame` as a table of that schema, sorted, atomically, with `footer`."""
+    """Write `frame` atomically as a table of this schema, its rows sorted, with `footer` as metadata."""
     columns = list(schema.columns)
     frame = frame[columns].sort_values(columns[: schema.keys], kind="stable", na_position="first")
     stored = pa.schema(
         list(schema.columns.items()), metadata={"headspec": json.dumps(footer, sort_keys=True)}
     )
     table = pa.Table.from_pandas(frame, schema=stored, preserve_index=False)
-    table = table.replace_schema_metadata(stored.metadata)  # without what pandas adds
+    table = table.replace_schema_metadata(stored.metadata)  # drop the metadata that pandas adds
     with atomic(path) as temporary:
         pq.write_table(table, temporary, compression="zstd", compression_level=3)
 
 
 def read(path: str | Path) -> pd.DataFrame:
-    """A table that `write` wrote."""
+    """Read a table written by `write`; DataError if it is not a readable Parquet file."""
     try:
         return pq.read_table(path).to_pandas()
     except (pa.ArrowInvalid, OSError) as error:
@@ -135,5 +137,5 @@ def read(path: str | Path) -> pd.DataFrame:
 
 
 def footer(path: str | Path) -> dict[str, Any]:
-    """The provenance that `write` put into a table's footer."""
+    """The footer of a table written by `write`."""
     return json.loads(pq.read_schema(path).metadata[b"headspec"])

@@ -1,9 +1,9 @@
-# Brain responses: how well vectors of the stimuli predict them, voxel by voxel.
+# Brain responses, and how well vectors of the stimuli predict them, voxel by voxel.
 
 
 rule stimuli:
     input:
-        user_file("stimuli"),
+        INPUTS.user_file("stimuli"),
     output:
         TEXTS["stimuli"],
     log:
@@ -18,17 +18,17 @@ rule stimuli:
     params:
         study=STUDY.study,
         source=STUDY.brain.stimuli,
-        code=code("stimuli.py"),
+        code=code("similarity/stimuli.py"),
     message:
         "Stimuli of the brain responses"
     script:
-        "../scripts/stimuli.py"
+        "../scripts/similarity/stimuli.py"
 
 
 rule nuisance:
     input:
-        stimuli=user_file("stimuli"),
-        texts=training_texts() if "frequency" in STUDY.brain.nuisance else [],
+        stimuli=INPUTS.user_file("stimuli"),
+        texts=INPUTS.training_texts() if "frequency" in STUDY.brain.nuisance else [],
     output:
         result("brain/nuisance.parquet"),
     log:
@@ -44,18 +44,18 @@ rule nuisance:
         study=STUDY.study,
         source=STUDY.brain.stimuli,
         names=STUDY.brain.nuisance,
-        code=code("nuisance.py"),
+        code=code("similarity/nuisance.py"),
     message:
-        "What is regressed out of brain responses"
+        "Nuisance variables of brain responses"
     script:
-        "../scripts/nuisance.py"
+        "../scripts/similarity/nuisance.py"
 
 
 rule voxels:
     input:
         stimuli=rules.stimuli.output,
         nuisance=rules.nuisance.output,
-        responses=user_file("responses"),
+        responses=INPUTS.user_file("responses"),
     output:
         result("brain/voxels.parquet"),
     log:
@@ -72,28 +72,25 @@ rule voxels:
         folds=STUDY.brain.folds,
         voxels=STUDY.brain.voxels,
         seed=STUDY.data_seed,
-        code=code("voxels.py"),
+        code=code("similarity/voxels.py"),
     message:
         "Reliability and ceiling of voxels"
     script:
-        "../scripts/voxels.py"
+        "../scripts/similarity/voxels.py"
 
 
-rule encoding:
+rule brain_encoding:
     input:
         stimuli=rules.stimuli.output,
         nuisance=rules.nuisance.output,
-        responses=user_file("responses"),
+        responses=INPUTS.user_file("responses"),
         voxels=rules.voxels.output,
         vectors=result("similarity/{model}/seed{seed}/stimuli.parquet"),
     output:
-        encoding=result("similarity/{model}/seed{seed}/encoding.parquet"),
-        summary=result("similarity/{model}/seed{seed}/encoding_summary.parquet"),
+        encoding=result("similarity/{model}/seed{seed}/brain_encoding.parquet"),
+        summary=result("similarity/{model}/seed{seed}/brain_encoding_summary.parquet"),
     log:
-        log("encoding/{model}/seed{seed}"),
-    wildcard_constraints:
-        model=any_of(STUDY.models),
-        seed=any_of(STUDY.seeds),
+        log("brain_encoding/{model}/seed{seed}"),
     conda:
         "../../envs/train.yaml"
     threads: 1
@@ -104,46 +101,8 @@ rule encoding:
         study=STUDY.study,
         folds=STUDY.brain.folds,
         regression=STUDY.brain.regression,
-        code=code("encoding.py"),
+        code=code("similarity/brain_encoding.py"),
     message:
-        "Brain responses from vectors of {wildcards.model}, seed {wildcards.seed}"
+        "Predicting brain responses from vectors of {wildcards.model}, seed {wildcards.seed}"
     script:
-        "../scripts/encoding.py"
-
-
-rule figure_encoding:
-    input:
-        encoding=[
-            result(f"similarity/{{model}}/seed{seed}/encoding.parquet") for seed in STUDY.seeds
-        ],
-        summary=[
-            result(f"similarity/{{model}}/seed{seed}/encoding_summary.parquet")
-            for seed in STUDY.seeds
-        ],
-    output:
-        report(
-            figure("encoding.{model}"),
-            caption="../report/encoding.rst",
-            category="Similarity",
-            labels={"figure": "brain encoding", "model": "{model}"},
-        ),
-    log:
-        log("figures/encoding.{model}"),
-    wildcard_constraints:
-        model=any_of(STUDY.models),
-    conda:
-        "../../envs/figures.yaml"
-    threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=15,
-    params:
-        seeds=STUDY.seeds,
-        tasks=COMPARED,
-        dpi=STUDY.figures.dpi,
-        style=sources.style(),
-        code=code("figure_encoding.py"),
-    message:
-        "Figure encoding.{wildcards.model}"
-    script:
-        "../scripts/figure_encoding.py"
+        "../scripts/similarity/brain_encoding.py"

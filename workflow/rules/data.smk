@@ -1,24 +1,22 @@
-# Labelled texts, and their tokens for each model.
+# Labelled texts, their tokens for each model, and few-shot draws.
 
 
-# they fetch what the hub has; on a cluster only the machine that plans may have a network
+# these download from the hub; on a cluster, only the submitting machine may have a network
 localrules:
     validation,
     data,
-    encode,
+    tokenize,
     split,
-    encode_split,
+    tokenize_split,
 
 
 rule validation:
     input:
-        source=source_files("validation"),
+        source=INPUTS.source_files("validation"),
     output:
         result("data/{task}/validation.parquet"),
     log:
         log("validation/{task}"),
-    wildcard_constraints:
-        task=any_of(STUDY.tasks),
     priority: 10
     conda:
         "../../envs/analysis.yaml"
@@ -28,27 +26,25 @@ rule validation:
         runtime=60,
     params:
         study=STUDY.study,
-        task=task_settings("train_examples"),
-        version=source_version,
+        task=INPUTS.task_settings("train_examples"),
+        version=INPUTS.source_version,
         seed=STUDY.data_seed,
-        code=code("validation.py"),
+        code=code("data/validation.py"),
     message:
         "Reading validation texts of task {wildcards.task}"
     script:
-        "../scripts/validation.py"
+        "../scripts/data/validation.py"
 
 
-# training texts: what tasks are evaluated on that share an encoder with this one is left out
+# training texts, without those on which other tasks of the same encoder are evaluated
 rule data:
     input:
-        source=source_files("train"),
-        others=evaluated_elsewhere,
+        source=INPUTS.source_files("train"),
+        others=INPUTS.evaluated_elsewhere,
     output:
         train=result("data/{task}/train.parquet"),
     log:
         log("data/{task}"),
-    wildcard_constraints:
-        task=any_of(STUDY.tasks),
     priority: 10
     conda:
         "../../envs/analysis.yaml"
@@ -58,29 +54,26 @@ rule data:
         runtime=60,
     params:
         study=STUDY.study,
-        task=task_settings(),
-        leaks=leaks,
-        version=source_version,
+        task=INPUTS.task_settings(),
+        leaks=INPUTS.leaks,
+        version=INPUTS.source_version,
         seed=STUDY.data_seed,
-        code=code("data.py"),
+        code=code("data/training.py"),
     message:
         "Reading training texts of task {wildcards.task}"
     script:
-        "../scripts/data.py"
+        "../scripts/data/training.py"
 
 
-rule encode:
+rule tokenize:
     input:
         train=rules.data.output.train,
         validation=rules.validation.output[0],
     output:
-        train=result("encoded/{model}/{task}/train.parquet"),
-        validation=result("encoded/{model}/{task}/validation.parquet"),
+        train=result("tokens/{model}/{task}/train.parquet"),
+        validation=result("tokens/{model}/{task}/validation.parquet"),
     log:
-        log("encode/{model}/{task}"),
-    wildcard_constraints:
-        model=any_of(STUDY.models),
-        task=any_of(STUDY.tasks),
+        log("tokenize/{model}/{task}"),
     priority: 10
     conda:
         "../../envs/train.yaml"
@@ -90,26 +83,25 @@ rule encode:
         runtime=60,
     params:
         study=STUDY.study,
-        model=model_settings("source", "max_length"),
+        model=INPUTS.model_settings("source", "max_length"),
         version=tokenizer_version,
-        code=code("encode.py"),
+        code=code("data/tokenize.py"),
     message:
         "Tokens of task {wildcards.task} for {wildcards.model}"
     script:
-        "../scripts/encode.py"
+        "../scripts/data/tokenize.py"
 
 
-# a split beside training and validation: kind is `further`, labelled, or `test`
+# other splits than training and validation; kind is `further` (labelled) or `test`
 rule split:
     input:
-        split_files,
-        data=split_base,
+        INPUTS.split_files,
+        data=INPUTS.split_base,
     output:
         result("data/{task}/{kind}/{name}.parquet"),
     log:
         log("data/{task}/{kind}/{name}"),
     wildcard_constraints:
-        task=any_of(STUDY.tasks),
         kind="further|test",
         name="[^/]+",
     conda:
@@ -120,27 +112,53 @@ rule split:
         runtime=60,
     params:
         study=STUDY.study,
-        task=split_settings,
-        version=source_version,
+        task=INPUTS.split_settings,
+        version=INPUTS.source_version,
         seed=STUDY.data_seed,
-        code=code("split.py"),
+        code=code("data/split.py"),
     message:
         "Reading {wildcards.name} of task {wildcards.task}"
     script:
-        "../scripts/split.py"
+        "../scripts/data/split.py"
 
 
-use rule encode as encode_split with:
+use rule tokenize as tokenize_split with:
     input:
         rules.split.output,
     output:
-        result("encoded/{model}/{task}/{kind}/{name}.parquet"),
+        result("tokens/{model}/{task}/{kind}/{name}.parquet"),
     log:
-        log("encode/{model}/{task}/{kind}/{name}"),
+        log("tokenize/{model}/{task}/{kind}/{name}"),
     wildcard_constraints:
-        model=any_of(STUDY.models),
-        task=any_of(STUDY.tasks),
         kind="further|test",
         name="[^/]+",
     message:
         "Tokens of {wildcards.name} of task {wildcards.task} for {wildcards.model}"
+
+
+rule few_shot:
+    input:
+        rules.data.output.train,
+    output:
+        result("transfer/{task}.parquet"),
+    log:
+        log("transfer/{task}"),
+    wildcard_constraints:
+        task=any_of(STUDY.transfer.tasks),
+    priority: 10
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=15,
+    params:
+        study=STUDY.study,
+        samples=STUDY.transfer.samples,
+        draws=STUDY.transfer.draws,
+        seed=STUDY.data_seed,
+        code=code("data/few_shot.py"),
+    message:
+        "Few-shot samples of {wildcards.task}"
+    script:
+        "../scripts/data/few_shot.py"

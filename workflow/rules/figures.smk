@@ -1,67 +1,4 @@
-# Figures, from tables alone.
-
-
-rule figure_dissociation:
-    input:
-        combined=rules.dissociation.output.combined,
-        dissociation=rules.dissociation.output.dissociation,
-    output:
-        report(
-            figure("dissociation"),
-            caption="../report/dissociation.rst",
-            category="Dissociation",
-            labels={"figure": "all mixtures"},
-        ),
-    log:
-        log("figures/dissociation"),
-    conda:
-        "../../envs/figures.yaml"
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=15,
-    params:
-        fraction=STUDY.pruning.fraction,
-        distinct=STUDY.dissociation.distinct,
-        dpi=STUDY.figures.dpi,
-        style=sources.style(),
-        code=code("figure_dissociation.py"),
-    message:
-        "Figure dissociation"
-    script:
-        "../scripts/figure_dissociation.py"
-
-
-rule figure_fractions:
-    input:
-        fractions=rules.dissociation.output.fractions,
-        areas=rules.dissociation.output.areas,
-    output:
-        report(
-            figure("fractions.{model}"),
-            caption="../report/fractions.rst",
-            category="Dissociation",
-            labels={"figure": "against the fraction", "model": "{model}"},
-        ),
-    log:
-        log("figures/fractions.{model}"),
-    conda:
-        "../../envs/figures.yaml"
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=15,
-    params:
-        mixtures={mixture: list(tasks) for mixture, tasks in STUDY.mixture_tasks.items()},
-        fraction=STUDY.pruning.fraction,
-        method=STUDY.correlated,
-        dpi=STUDY.figures.dpi,
-        style=sources.style(),
-        code=code("figure_fractions.py"),
-    message:
-        "Figure fractions.{wildcards.model}"
-    script:
-        "../scripts/figure_fractions.py"
+# Figures, from tables only. Every rule but the first states only how it differs from the first.
 
 
 rule figure_reliability:
@@ -80,21 +17,79 @@ rule figure_reliability:
         "../../envs/figures.yaml"
     threads: 1
     resources:
-        mem_mb=2000,
+        mem_mb=4000,
         runtime=15,
     params:
+        figure="reliability",
         dpi=STUDY.figures.dpi,
-        style=sources.style(),
-        code=code("figure_reliability.py"),
+        style=code_hash.style(),
+        code=code("plots/reliability.py"),
     message:
         "Figure reliability"
     script:
-        "../scripts/figure_reliability.py"
+        "../scripts/plots/{params.figure}.py"
 
 
-rule figure_importance:
+use rule figure_reliability as figure_dissociation with:
     input:
-        of_seeds("importance.parquet"),
+        combined=rules.dissociation.output.combined,
+        dissociation=rules.dissociation.output.dissociation,
+    output:
+        report(
+            figure("dissociation"),
+            caption="../report/dissociation.rst",
+            category="Dissociation",
+            labels={"figure": "all mixtures"},
+        ),
+    log:
+        log("figures/dissociation"),
+    params:
+        figure="dissociation",
+        fraction=STUDY.pruning.fraction,
+        distinct=STUDY.dissociation.distinct,
+        code=code("plots/dissociation.py"),
+    message:
+        "Figure dissociation"
+
+
+use rule figure_dissociation as figure_preview with:
+    input:
+        combined=rules.preview_dissociation.output.combined,
+        dissociation=rules.preview_dissociation.output.dissociation,
+    output:
+        [result("preview/figures", Path(path).name) for path in figure("dissociation")],
+    log:
+        log("preview/figures/dissociation"),
+    message:
+        "Figure dissociation of the first mixture"
+
+
+use rule figure_reliability as figure_fractions with:
+    input:
+        fractions=rules.dissociation.output.fractions,
+        areas=rules.dissociation.output.areas,
+    output:
+        report(
+            figure("fractions.{model}"),
+            caption="../report/fractions.rst",
+            category="Dissociation",
+            labels={"figure": "against the fraction", "model": "{model}"},
+        ),
+    log:
+        log("figures/fractions.{model}"),
+    params:
+        figure="fractions",
+        mixtures={mixture: list(tasks) for mixture, tasks in STUDY.mixture_tasks.items()},
+        fraction=STUDY.pruning.fraction,
+        method=STUDY.correlated,
+        code=code("plots/fractions.py"),
+    message:
+        "Figure fractions.{wildcards.model}"
+
+
+use rule figure_reliability as figure_importance with:
+    input:
+        INPUTS.of_seeds("importance.parquet"),
     output:
         report(
             figure("importance.{model}.{mixture}.{method}"),
@@ -104,28 +99,19 @@ rule figure_importance:
         ),
     log:
         log("figures/importance.{model}.{mixture}.{method}"),
-    conda:
-        "../../envs/figures.yaml"
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=15,
     params:
+        figure="importance",
         seeds=STUDY.seeds,
-        tasks=run_tasks,
+        tasks=INPUTS.tasks,
         fraction=STUDY.pruning.fraction,
-        dpi=STUDY.figures.dpi,
-        style=sources.style(),
-        code=code("figure_importance.py"),
+        code=code("plots/importance.py"),
     message:
         "Figure importance.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
-    script:
-        "../scripts/figure_importance.py"
 
 
-rule figure_matrix:
+use rule figure_reliability as figure_matrix with:
     input:
-        of_seeds("pruning.parquet"),
+        INPUTS.of_seeds("pruning.parquet"),
     output:
         report(
             figure("matrix.{model}.{mixture}.{method}"),
@@ -135,30 +121,21 @@ rule figure_matrix:
         ),
     log:
         log("figures/matrix.{model}.{mixture}.{method}"),
-    conda:
-        "../../envs/figures.yaml"
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=15,
     params:
+        figure="matrix",
         seeds=STUDY.seeds,
-        tasks=run_tasks,
+        tasks=INPUTS.tasks,
         fraction=STUDY.pruning.fraction,
-        metrics=main_metrics,
-        dpi=STUDY.figures.dpi,
-        style=sources.style(),
-        code=code("figure_matrix.py"),
+        metrics=INPUTS.main_metrics,
+        code=code("plots/matrix.py"),
     message:
         "Figure matrix.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
-    script:
-        "../scripts/figure_matrix.py"
 
 
-rule figure_curves:
+use rule figure_reliability as figure_curves with:
     input:
-        pruning=of_seeds("pruning.parquet"),
-        predictions=of_seeds("predictions.parquet"),
+        pruning=INPUTS.of_seeds("pruning.parquet"),
+        predictions=INPUTS.of_seeds("predictions.parquet"),
     output:
         report(
             figure("curves.{model}.{mixture}.{method}"),
@@ -168,21 +145,193 @@ rule figure_curves:
         ),
     log:
         log("figures/curves.{model}.{mixture}.{method}"),
-    conda:
-        "../../envs/figures.yaml"
-    threads: 1
-    resources:
-        mem_mb=2000,
-        runtime=15,
     params:
+        figure="curves",
         seeds=STUDY.seeds,
-        tasks=run_tasks,
+        tasks=INPUTS.tasks,
         fraction=STUDY.pruning.fraction,
-        metrics=main_metrics,
-        dpi=STUDY.figures.dpi,
-        style=sources.style(),
-        code=code("figure_curves.py"),
+        metrics=INPUTS.main_metrics,
+        code=code("plots/curves.py"),
     message:
         "Figure curves.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
-    script:
-        "../scripts/figure_curves.py"
+
+
+use rule figure_reliability as figure_similarity with:
+    input:
+        result("tables/similarity.parquet"),
+    output:
+        report(
+            figure("similarity.{model}"),
+            caption="../report/similarity.rst",
+            category="Similarity",
+            labels={"figure": "task similarity", "model": "{model}"},
+        ),
+    log:
+        log("figures/similarity.{model}"),
+    params:
+        figure="similarity",
+        tasks=list(LAYOUT.paradigms),
+        code=code("plots/similarity.py"),
+    message:
+        "Figure similarity.{wildcards.model}"
+
+
+use rule figure_reliability as figure_scatter with:
+    input:
+        similarity=result("tables/similarity.parquet"),
+        combined=rules.dissociation.output.combined,
+        correlation=rules.correlation.output[0],
+    output:
+        report(
+            figure("scatter.{measure}"),
+            caption="../report/scatter.rst",
+            category="Similarity",
+            labels={"figure": "dissociation against similarity", "measure": "{measure}"},
+        ),
+    log:
+        log("figures/scatter.{measure}"),
+    params:
+        figure="scatter",
+        paradigms=LAYOUT.paradigms,
+        method=STUDY.correlated,
+        code=code("plots/scatter.py"),
+    message:
+        "Figure scatter.{wildcards.measure}"
+
+
+use rule figure_reliability as figure_correlation with:
+    input:
+        similarity=result("tables/similarity.parquet"),
+        combined=rules.dissociation.output.combined,
+        correlation=rules.correlation.output[0],
+    output:
+        report(
+            figure("correlation"),
+            caption="../report/correlation.rst",
+            category="Similarity",
+            labels={"figure": "dissociation against similarity"},
+        ),
+    log:
+        log("figures/correlation"),
+    params:
+        figure="correlation",
+        paradigms=LAYOUT.paradigms,
+        method=STUDY.correlated,
+        code=code("plots/correlation.py"),
+    message:
+        "Figure correlation"
+
+
+use rule figure_reliability as figure_improvement with:
+    input:
+        improvement=rules.improvement.output[0],
+        scores=rules.iat_scores.output[0],
+    output:
+        report(
+            figure("improvement.{model}.{mixture}"),
+            caption="../report/improvement.rst",
+            category="IAT",
+            labels={"figure": "improvement", "model": "{model}", "mixture": "{mixture}"},
+        ),
+    log:
+        log("figures/improvement.{model}.{mixture}"),
+    params:
+        figure="improvement",
+        tasks=INPUTS.tasks,
+        metrics=LAYOUT.main_metrics,
+        variants=[plain(variant) for variant in STUDY.variants],
+        code=code("plots/improvement.py"),
+    message:
+        "Figure improvement.{wildcards.model}.{wildcards.mixture}"
+
+
+use rule figure_reliability as figure_specialization with:
+    input:
+        specialization=rules.specialization.output[0],
+        combined=rules.iat_dissociation.output.combined,
+        dissociation=rules.iat_dissociation.output.dissociation,
+    output:
+        report(
+            figure("specialization.{model}.{mixture}"),
+            caption="../report/specialization.rst",
+            category="IAT",
+            labels={"figure": "specialization", "model": "{model}", "mixture": "{mixture}"},
+        ),
+    log:
+        log("figures/specialization.{model}.{mixture}"),
+    params:
+        figure="specialization",
+        tasks=INPUTS.tasks,
+        fraction=STUDY.pruning.fraction,
+        code=code("plots/specialization.py"),
+    message:
+        "Figure specialization.{wildcards.model}.{wildcards.mixture}"
+
+
+use rule figure_reliability as figure_alpha_delta with:
+    input:
+        rules.improvement.output[0],
+    output:
+        report(
+            figure("alpha-delta.{model}.{mixture}"),
+            caption="../report/alpha_delta.rst",
+            category="IAT",
+            labels={"figure": "alpha and delta", "model": "{model}", "mixture": "{mixture}"},
+        ),
+    log:
+        log("figures/alpha-delta.{model}.{mixture}"),
+    params:
+        figure="alpha_delta",
+        code=code("plots/alpha_delta.py"),
+    message:
+        "Figure alpha-delta.{wildcards.model}.{wildcards.mixture}"
+
+
+use rule figure_reliability as figure_transfer with:
+    input:
+        rules.transfer_scores.output.summary,
+    output:
+        report(
+            figure("transfer.{model}.{task}"),
+            caption="../report/transfer.rst",
+            category="Transfer",
+            labels={"figure": "few-shot transfer", "model": "{model}", "task": "{task}"},
+        ),
+    log:
+        log("figures/transfer.{model}.{task}"),
+    params:
+        figure="transfer",
+        metrics=LAYOUT.metrics,
+        code=code("plots/transfer.py"),
+    message:
+        "Figure transfer.{wildcards.model}.{wildcards.task}"
+
+
+if STUDY.brain:
+
+    use rule figure_reliability as figure_brain_encoding with:
+        input:
+            encoding=[
+                result(f"similarity/{{model}}/seed{seed}/brain_encoding.parquet")
+                for seed in STUDY.seeds
+            ],
+            summary=[
+                result(f"similarity/{{model}}/seed{seed}/brain_encoding_summary.parquet")
+                for seed in STUDY.seeds
+            ],
+        output:
+            report(
+                figure("brain_encoding.{model}"),
+                caption="../report/brain_encoding.rst",
+                category="Similarity",
+                labels={"figure": "brain encoding", "model": "{model}"},
+            ),
+        log:
+            log("figures/brain_encoding.{model}"),
+        params:
+            figure="brain_encoding",
+            seeds=STUDY.seeds,
+            tasks=LAYOUT.compared,
+            code=code("plots/brain_encoding.py"),
+        message:
+            "Figure brain_encoding.{wildcards.model}"

@@ -1,23 +1,23 @@
-# How alike the tasks of `mixtures.pairs` are, by every measure of the config.
+# Similarity of the tasks of `mixtures.pairs`, by every measure in the config.
 
-#: texts without labels that models represent
+#: unlabelled texts for which models compute vectors
 TEXTS = {
-    "probe": result("similarity/probe.parquet"),
+    "sentences": result("similarity/sentences.parquet"),
     "stimuli": result("brain/stimuli.parquet"),
 }
 
 
 localrules:
-    encode_texts,
+    tokenize_texts,
 
 
-rule probe:
+rule sentences:
     input:
-        probe_sources,
+        INPUTS.sentence_sources,
     output:
-        TEXTS["probe"],
+        TEXTS["sentences"],
     log:
-        log("probe"),
+        log("sentences"),
     priority: 10
     conda:
         "../../envs/analysis.yaml"
@@ -27,25 +27,24 @@ rule probe:
         runtime=15,
     params:
         study=STUDY.study,
-        source=STUDY.similarity.probe,
-        sentences=STUDY.similarity.probe_sentences,
+        source=STUDY.similarity.sentences,
+        sentences=STUDY.similarity.max_sentences,
         seed=STUDY.data_seed,
-        code=code("probe.py"),
+        code=code("data/sentences.py"),
     message:
-        "Sentences of the probe"
+        "Sentences on which models are compared"
     script:
-        "../scripts/probe.py"
+        "../scripts/data/sentences.py"
 
 
-rule encode_texts:
+rule tokenize_texts:
     input:
         lambda wildcards: TEXTS[wildcards.texts],
     output:
-        result("encoded/{model}/{texts}.parquet"),
+        result("tokens/{model}/{texts}.parquet"),
     log:
-        log("encode/{model}.{texts}"),
+        log("tokenize/{model}.{texts}"),
     wildcard_constraints:
-        model=any_of(STUDY.models),
         texts=any_of(TEXTS),
     priority: 10
     conda:
@@ -56,18 +55,18 @@ rule encode_texts:
         runtime=60,
     params:
         study=STUDY.study,
-        model=model_settings("source", "max_length"),
+        model=INPUTS.model_settings("source", "max_length"),
         version=tokenizer_version,
-        code=code("encode_texts.py"),
+        code=code("data/tokenize_texts.py"),
     message:
         "Tokens of the {wildcards.texts} for {wildcards.model}"
     script:
-        "../scripts/encode_texts.py"
+        "../scripts/data/tokenize_texts.py"
 
 
 rule text_embedding:
     input:
-        of_compared,
+        INPUTS.compared_tokens,
     output:
         result("similarity/{model}/text.parquet"),
     log:
@@ -77,60 +76,59 @@ rule text_embedding:
     threads: THREADS
     resources:
         gpu=GPU,
-        mem_mb=larger,
-        parts=parts,
+        mem_mb=memory("text_embedding"),
+        microbatches=microbatches,
         runtime=4 * 60,
     params:
         study=STUDY.study,
-        tasks=COMPARED,
-        model=model_settings("source", "sha256"),
+        tasks=LAYOUT.compared,
+        model=INPUTS.model_settings("source", "sha256"),
         version=weights_version,
         samples=STUDY.similarity.samples,
         seed=STUDY.data_seed,
         precision=STUDY.precision,
-        code=code("text_embedding.py"),
+        code=code("similarity/text_embedding.py"),
     message:
         "Text embeddings of the tasks by {wildcards.model}"
     script:
-        "../scripts/text_embedding.py"
+        "../scripts/similarity/text_embedding.py"
 
 
 rule representations:
     input:
-        models=of_singles("model/model.safetensors"),
-        heads=of_singles("model/heads.json"),
-        encoded=rules.encode_texts.output,
+        models=INPUTS.of_singles("model/model.safetensors"),
+        classifiers=INPUTS.of_singles("model/classifiers.json"),
+        tokens=rules.tokenize_texts.output,
     output:
         result("similarity/{model}/seed{seed}/{texts}.parquet"),
     log:
         log("similarity/{model}/seed{seed}/{texts}"),
     wildcard_constraints:
         texts=any_of(TEXTS),
-        seed=r"\d+",
     conda:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
         gpu=GPU,
-        mem_mb=larger,
-        parts=parts,
+        mem_mb=memory("representations"),
+        microbatches=microbatches,
         runtime=4 * 60,
     params:
         study=STUDY.study,
-        tasks=COMPARED,
+        tasks=LAYOUT.compared,
         precision=STUDY.precision,
-        code=code("representations.py"),
+        code=code("similarity/representations.py"),
     message:
-        "Vectors of the {wildcards.texts} by {wildcards.model}, every task's own, seed {wildcards.seed}"
+        "Vectors of the {wildcards.texts} by the single-task models of {wildcards.model}, seed {wildcards.seed}"
     script:
-        "../scripts/representations.py"
+        "../scripts/similarity/representations.py"
 
 
 rule sensitivity:
     input:
-        models=of_singles("model/model.safetensors"),
-        heads=of_singles("model/heads.json"),
-        encoded=of_compared,
+        models=INPUTS.of_singles("model/model.safetensors"),
+        classifiers=INPUTS.of_singles("model/classifiers.json"),
+        tokens=INPUTS.compared_tokens,
     output:
         result("similarity/{model}/seed{seed}/{measure}.parquet"),
     log:
@@ -139,50 +137,35 @@ rule sensitivity:
         result("benchmarks/similarity/{model}/seed{seed}/{measure}.tsv")
     wildcard_constraints:
         measure=any_of(MEASURED_BY["sensitivity"]),
-        seed=r"\d+",
     conda:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
         gpu=GPU,
-        mem_mb=larger,
-        parts=parts,
+        mem_mb=memory("sensitivity"),
+        microbatches=microbatches,
         runtime=8 * 60,
     params:
         study=STUDY.study,
-        tasks=COMPARED,
-        model=model_settings("source", "sha256"),
+        tasks=LAYOUT.compared,
+        model=INPUTS.model_settings("source", "sha256"),
         version=weights_version,
         samples=STUDY.similarity.samples,
         precision=STUDY.precision,
-        code=code("sensitivity.py"),
+        code=code("similarity/sensitivity.py"),
     message:
         "Similarity of tasks by {wildcards.measure}, {wildcards.model}, seed {wildcards.seed}"
     script:
-        "../scripts/sensitivity.py"
+        "../scripts/similarity/sensitivity.py"
 
 
 rule similarity:
     input:
-        text=[
-            result("similarity", model, "text.parquet")
-            for model in STUDY.models
-            if STUDY.similarity.asked("text_embedding")
-        ],
-        vectors=of_models_and_seeds("representations", "probe.parquet"),
-        parameters=[
-            path
-            for measure in STUDY.similarity.asked("sensitivity")
-            for path in of_models_and_seeds("sensitivity", f"{measure}.parquet")
-        ],
-        importance=[
-            result("runs", model, task, "single", f"seed{seed}", "importance.parquet")
-            for model in STUDY.models
-            for seed in STUDY.seeds
-            for task in COMPARED
-            if STUDY.similarity.asked("importance")
-        ],
-        encoding=of_models_and_seeds("encoding", "encoding.parquet"),
+        text=LAYOUT.text_embeddings,
+        vectors=LAYOUT.similarity_tables("representations", "sentences"),
+        parameters=LAYOUT.similarity_tables("sensitivity", *STUDY.similarity.asked("sensitivity")),
+        importance=LAYOUT.compared_importance,
+        brain_encoding=LAYOUT.similarity_tables("brain_encoding", "brain_encoding"),
     output:
         result("tables/similarity.parquet"),
     log:
@@ -197,16 +180,17 @@ rule similarity:
         study=STUDY.study,
         models=list(STUDY.models),
         seeds=list(STUDY.seeds),
-        paradigms=PARADIGMS,
+        paradigms=LAYOUT.paradigms,
         measures=[
             m
             for m in STUDY.similarity.measures
-            if m not in STUDY.similarity.asked("sensitivity") + STUDY.similarity.asked("encoding")
+            if m
+            not in STUDY.similarity.asked("sensitivity") + STUDY.similarity.asked("brain_encoding")
         ],
         fraction=STUDY.pruning.fraction,
         confidence=STUDY.dissociation.confidence,
-        code=code("similarity.py"),
+        code=code("similarity/similarity.py"),
     message:
         "Similarity of tasks in {params.study}"
     script:
-        "../scripts/similarity.py"
+        "../scripts/similarity/similarity.py"

@@ -1,50 +1,46 @@
 # Prediction files for a test server: `snakemake submission`.
 
-SUBMISSION = "submission/{model}/{mixture}/{method}/seed{seed}"
+from headspec.data.submission import ARCHIVE
 
 
 rule predict:
     input:
         model=result(RUN, "model/model.safetensors"),
-        heads=result(RUN, "model/heads.json"),
-        encoded=more_splits("test", "encoded/{model}"),
-        data=more_splits("test", "data"),
+        classifiers=result(RUN, "model/classifiers.json"),
+        tokens=INPUTS.more_splits("test", "tokens/{model}"),
+        data=INPUTS.more_splits("test", "data"),
     output:
         result(RUN, "submission.parquet"),
     log:
         log(RUN, "predict"),
+    priority: by_tasks
     conda:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
         gpu=GPU,
-        mem_mb=larger,
-        parts=parts,
+        mem_mb=memory("predict"),
+        microbatches=microbatches,
         runtime=4 * 60,
     params:
         study=STUDY.study,
-        files=lambda wildcards: more_names("test", wildcards.mixture),
+        files=lambda wildcards: INPUTS.more_names("test", wildcards.mixture),
         precision=STUDY.precision,
-        code=code("predict.py"),
+        code=code("training/predict.py"),
     message:
         "Predicting test sets: {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
     script:
-        "../scripts/predict.py"
+        "../scripts/training/predict.py"
 
 
 rule prediction_files:
     input:
-        predicted,
+        INPUTS.predicted,
     output:
-        files=[result(SUBMISSION, f"{name}.tsv") for name in TEST_FILES],
-        archive=result(SUBMISSION, submission.ARCHIVE),
+        files=[result(SUBMISSION, f"{name}.tsv") for name in LAYOUT.test_files],
+        archive=result(SUBMISSION, ARCHIVE),
     log:
         log(SUBMISSION),
-    wildcard_constraints:
-        model=any_of(STUDY.models),
-        mixture=any_of(MIXTURES),
-        method=any_of(METHODS),
-        seed=r"\d+",
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -53,8 +49,8 @@ rule prediction_files:
         runtime=30,
     params:
         study=STUDY.study,
-        code=code("submission.py"),
+        code=code("data/submission.py"),
     message:
         "Prediction files of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
     script:
-        "../scripts/submission.py"
+        "../scripts/data/submission.py"

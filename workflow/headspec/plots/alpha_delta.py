@@ -1,4 +1,4 @@
-"""How the improvement by IAT depends on how many heads a task owns, and for how long."""
+"""How the improvement by IAT depends on the heads per task (alpha) and the share of training (delta)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from headspec.plots import MEAN, SHADES, number, styled
+from headspec.plots.drawing.style import MEAN, SHADES, number, styled
 
 
 @styled
 def draw(improvement: pd.DataFrame) -> Figure:
-    """A cell per alpha (columns) and delta (rows): the mean difference to MTL, below it the interval.
+    """A cell per alpha (columns) and delta (rows): the mean difference to MTL above its interval.
 
     Parameters
     ----------
     improvement : rows of the table 'improvement' of one model and mixture
-        Its rows of IAT that go on from `tuned`; the cell of the method `iat` is outlined.
+        Only IAT that continues from `tuned` is shown; the cell of the method `iat` is outlined.
     """
     swept = (improvement["heads"] == "top") & (improvement["against"] == "tuned")
     means = improvement[swept & (improvement["task"] == MEAN)]
@@ -34,13 +34,16 @@ def draw(improvement: pd.DataFrame) -> Figure:
         axes.text(x, y + 0.14, sign + number(values[y, x]), ha="center", va="center")
         axes.text(x, y - 0.22, f"[{low}, {high}]", ha="center", va="center", fontsize=5.5)
         if row["method"] == "iat":
-            own = Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, linewidth=1.6, clip_on=False, zorder=3)
-            axes.add_patch(own)
-    low, high = min(0, np.nanmin(values)), max(0, np.nanmax(values))  # no shades for noise far from 0
+            outline = Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, linewidth=1.6, clip_on=False, zorder=3)
+            axes.add_patch(outline)
+    low, high = (
+        min(0, np.nanmin(values)),
+        max(0, np.nanmax(values)),
+    )  # shades must not magnify noise far from 0
     image = axes.imshow(values, cmap=SHADES, aspect="auto", vmin=low, vmax=max(high, low + 0.01))
     axes.set_xticks(range(len(alphas)), [f"{100 * alpha:.3g}" for alpha in alphas])
     axes.set_yticks(range(len(deltas)), [f"{100 * delta:.3g}" for delta in deltas])
-    axes.set_ylim(-0.5, len(deltas) - 0.5)  # upwards
+    axes.set_ylim(-0.5, len(deltas) - 0.5)  # delta grows upwards
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.set_xlabel("alpha (% of heads)")

@@ -9,28 +9,28 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import offset_copy
 
-from headspec.plots import MEASURES, PAGE, legend, styled
-from headspec.plots.points import draw_points, verdict
+from headspec.plots.drawing.points import correlation_text, draw_points
+from headspec.plots.drawing.style import MEASURES, PAGE, legend, styled
 
-#: panels side by side, at most
+#: panels per row, at most
 COLUMNS = 6
-#: of ticks
+#: candidate steps between ticks
 STEPS = [1, 2, 2.5, 5, 10]
 
 
 def by_strength(correlation: pd.DataFrame) -> list[str]:
-    """Measures by the mean over models of |Pearson r|, the strongest first; no r counts as 0."""
+    """Measures by their mean |Pearson r| over models, the strongest first; an undefined r counts as 0."""
     strength = correlation["pearson_r"].abs().fillna(0).groupby(correlation["measure"]).mean()
     return list(strength.sort_values(ascending=False, kind="stable").index)
 
 
 @styled
 def draw(pairs: pd.DataFrame, correlation: pd.DataFrame) -> Figure:
-    """A block of panels per model, a panel per measure, the one with the strongest relation first.
+    """A block of panels per model, a panel per measure, the strongest correlation first.
 
     Parameters
     ----------
-    pairs : result of `headspec.correlation.paired`
+    pairs : result of `headspec.statistics.paired.paired`
     correlation : table 'correlation'
     """
     models = list(pairs["model"].unique())
@@ -46,12 +46,12 @@ def draw(pairs: pd.DataFrame, correlation: pd.DataFrame) -> Figure:
             chosen = (pairs["model"] == model) & (pairs["measure"] == measure)
             result = results[(results["model"] == model) & (results["measure"] == measure)].iloc[0]
             draw_points(axes, pairs[chosen], result)
-            axes.set_title(f"{MEASURES[measure]}\n{verdict(result)}", fontsize="small")
+            axes.set_title(f"{MEASURES[measure]}\n{correlation_text(result)}", fontsize="small")
             axes.xaxis.set_major_locator(MaxNLocator(3, steps=STEPS))
             axes.yaxis.set_major_locator(MaxNLocator(4, steps=STEPS))
             axes.tick_params(axis="x", labelsize="small")
             axes.margins(0.12)
-        heading = panels[0].set_title(model, loc="left", fontweight="bold")  # above the other title
+        heading = panels[0].set_title(model, loc="left", fontweight="bold")  # above the centred title
         heading.set_transform(offset_copy(heading.get_transform(), figure, y=20, units="points"))
         for axes in panels[len(measures) :]:
             axes.remove()

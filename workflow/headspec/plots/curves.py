@@ -10,15 +10,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from headspec.plots import METRICS, PAGE, at_fraction, legend, stacked, styled, task_style
+from headspec.plots.drawing.style import METRICS, PAGE, at_fraction, legend, stacked, styled, task_style
 
-#: kinds of random heads: (label, side of the main fraction, look of the box)
+#: kind of random heads: (legend entry, side of the main fraction, look of the box)
 BOXES: dict[str, tuple[str, int, dict[str, Any]]] = {
     "random": ("random: range of draws, mean", -1, {"facecolor": "0.85"}),
     "random_by_layer": ("random by layer", 1, {"facecolor": "white", "hatch": "xxxxxx"}),
 }
-#: lines of the evaluated task's own heads, of other tasks', and of its own least important ones
-OWN: dict[str, Any] = {"linewidth": 2.2, "markersize": 4.5, "zorder": 4}
+#: lines for the top heads of the evaluated task, of the other tasks, and for its bottom heads
+EVALUATED: dict[str, Any] = {"linewidth": 2.2, "markersize": 4.5, "zorder": 4}
 OTHERS: dict[str, Any] = {"linewidth": 0.9}
 BOTTOM: dict[str, Any] = {"linestyle": "--", "markerfacecolor": "white", "zorder": 3}
 
@@ -37,9 +37,9 @@ def draw(
     ----------
     pruning : seed: table 'pruning' of the run
     tasks : tasks of the mixture
-    fraction : main fraction of heads to prune, at which the random draws stand
+    fraction : main fraction of heads to prune, beside which the random draws are shown
     metrics : task: its main metric
-    chance : task: metric of the best constant prediction (fraction), None where it is not known
+    chance : task: metric of the best constant prediction (fraction), None if unknown
     """
     frame = stacked(pruning)
     frame = frame[frame["metric"] == frame["task"].map(metrics)]
@@ -48,9 +48,9 @@ def draw(
     size = (min(PAGE, 0.3 + 2.5 * columns), 0.75 + 1.75 * rows)
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
-    _keys(grid[0], tasks)
+    _keys(grid[0], tasks, bottom=bool((frame["order"] == "bottom").any()))
     for axes, evaluated in zip(grid, tasks, strict=False):
-        panel = frame[frame["task"] == evaluated].assign(value=lambda part: 100 * part["value"])
+        panel = frame[frame["task"] == evaluated].assign(value=lambda rows: 100 * rows["value"])
         _lines(axes, panel, tasks, evaluated)
         _boxes(axes, panel, fraction)
         level = chance[evaluated]
@@ -67,35 +67,36 @@ def draw(
 
 
 def _lines(axes: Axes, panel: pd.DataFrame, tasks: Sequence[str], evaluated: str) -> None:
-    """Curves of one evaluated task, from the base on; those of its own heads stand out."""
+    """Draw the curves of one panel from the base on; those of the evaluated task's own heads stand out."""
     base = panel[panel["pruned_for"] == "none"]
     for task in tasks:
-        style, own = task_style(tasks, task), task == evaluated
+        style, is_evaluated = task_style(tasks, task), task == evaluated
         heads = panel[panel["pruned_for"] == task]
         top = _curve(base, heads[heads["order"] == "top"])
-        weight = OWN if own else OTHERS
-        axes.plot(top, **style, **weight)
-        if own:
-            bottom = _curve(base, heads[heads["order"] == "bottom"])
-            axes.plot(bottom, **style, **BOTTOM)
+        axes.plot(top, **style, **(EVALUATED if is_evaluated else OTHERS))
+        if is_evaluated:
+            bottom = heads[heads["order"] == "bottom"]
+            if not bottom.empty:
+                axes.plot(_curve(base, bottom), **style, **BOTTOM)
 
 
-def _keys(axes: Axes, tasks: Sequence[str]) -> None:
-    """Entries of the legend, which no single panel holds."""
+def _keys(axes: Axes, tasks: Sequence[str], bottom: bool) -> None:
+    """Add the legend entries, which no single panel could provide."""
     for task in tasks:
-        axes.plot([], label=f"top of {task}", **task_style(tasks, task), **OTHERS)
-    axes.plot([], color="0.3", label="top of the evaluated task", **OWN)
-    axes.plot([], color="0.3", label="bottom of the evaluated task", marker="o", **BOTTOM)
+        axes.plot([], label=f"top heads of {task}", **task_style(tasks, task), **OTHERS)
+    axes.plot([], color="0.3", label="top heads of the evaluated task", **EVALUATED)
+    if bottom:
+        axes.plot([], color="0.3", label="bottom heads of the evaluated task", marker="o", **BOTTOM)
 
 
 def _curve(base: pd.DataFrame, pruned: pd.DataFrame) -> pd.Series:
-    """Mean over seeds by per cent of heads pruned."""
+    """Mean over seeds by percentage of heads pruned."""
     mean = pd.concat([base, pruned]).groupby("fraction")["value"].mean()
     return mean.set_axis(100 * mean.index)
 
 
 def _boxes(axes: Axes, panel: pd.DataFrame, fraction: float) -> None:
-    """Range and mean of the random draws of all seeds, beside the main fraction."""
+    """Draw the range and mean of the random draws of all seeds beside the main fraction."""
     width = 2.2 * panel["fraction"].max() / 0.5
     for kind, (label, side, look) in BOXES.items():
         draws = at_fraction(panel[panel["pruned_for"] == kind], fraction)["value"]

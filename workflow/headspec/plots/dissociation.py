@@ -1,4 +1,4 @@
-"""Dissociation of every task of every mixture, tuned against frozen encoders."""
+"""Dissociation of every task of every mixture, with tuned and frozen encoders."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from matplotlib.patheffects import withStroke
 from matplotlib.transforms import offset_copy
 from numpy.typing import NDArray
 
-from headspec.plots import MEAN, heights, interval_label, legend, mixture_panels, styled
+from headspec.plots.drawing.style import MEAN, heights, interval_label, legend, mixture_panels, styled
 
 BARS: dict[str, dict[str, Any]] = {
     "tuned": {"facecolor": "#77aadd", "edgecolor": "black"},
     "frozen": {"facecolor": "#e8eef4", "edgecolor": "black", "hatch": "//////"},
 }
-#: one seed, and the mark of a value at the floor, white around so that no line hides it
+#: a single seed, and the mark of a value at chance, outlined in white so that no line hides it
 DOT: dict[str, Any] = {
     "label": "one seed",
     "linestyle": "none",
@@ -47,10 +47,10 @@ def draw(combined: pd.DataFrame, dissociation: pd.DataFrame, distinct: float) ->
     Parameters
     ----------
     combined : table 'combined'
-        Length of the bars, intervals and floor marks.
+        Bars, intervals and marks of values at chance.
     dissociation : table 'dissociation'
         Single seeds at the main fraction, shown as dots.
-    distinct : mean dissociation (fraction) from which it is distinct, shown as a line
+    distinct : mean dissociation (fraction) that counts as distinct, shown as a line
     """
     figure, panels, rows = mixture_panels(combined, "dissociation D (%)")
     methods = [method for method in BARS if method in set(combined["method"])]
@@ -67,27 +67,27 @@ def draw(combined: pd.DataFrame, dissociation: pd.DataFrame, distinct: float) ->
                 ys, 100 * bars["ci_low"], 100 * bars["ci_high"], color="black", label=interval_label(combined)
             )
             axes.plot(100 * dots["dissociation"], heights(rows, dots, lane, len(methods)), **DOT)
-            _mark_floor(figure, axes, bars, dots, ys)
+            _mark_chance(figure, axes, bars, dots, ys)
     legend(figure)
     return figure
 
 
 def _with_mean(dissociation: pd.DataFrame) -> pd.DataFrame:
-    """The rows of every seed, and the mean over the tasks of each run."""
+    """Add the mean over the tasks of each run to the rows of single seeds."""
     run = ["model", "mixture", "method", "seed"]
     means = dissociation.groupby(run, as_index=False)["dissociation"].mean(skipna=False).assign(task=MEAN)
     return pd.concat([dissociation[[*run, "task", "dissociation"]], means])
 
 
-def _mark_floor(
+def _mark_chance(
     figure: Figure, axes: Axes, bars: pd.DataFrame, dots: pd.DataFrame, ys: NDArray[np.float64]
 ) -> None:
-    """A dagger to the right of all that is drawn for each of `bars` (at `ys`) at the floor."""
-    floor = bars["floor"].to_numpy(dtype=bool)
-    if not floor.any():
+    """Draw a dagger for each of `bars` (at `ys`) at chance, to the right of its bar, interval and dots."""
+    at_chance = bars["at_chance"].to_numpy(dtype=bool)
+    if not at_chance.any():
         return
     furthest = dots.groupby(["mixture", "task"])["dissociation"].max().rename("furthest")
     drawn = bars.join(furthest, on=["mixture", "task"])[["dissociation", "ci_high", "furthest"]]
     ends = drawn.max(axis=1).clip(lower=0).fillna(0).to_numpy(dtype=float)
     beside = offset_copy(axes.transData, figure, x=5, units="points")
-    axes.plot(100 * ends[floor], ys[floor], transform=beside, **DAGGER)
+    axes.plot(100 * ends[at_chance], ys[at_chance], transform=beside, **DAGGER)

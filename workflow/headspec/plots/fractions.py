@@ -1,4 +1,4 @@
-"""Dissociation against the fraction of heads pruned: what depends on the choice of one."""
+"""Dissociation against the fraction of heads pruned: which results depend on its choice."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headspec.plots import MEAN, PAGE, interval_label, legend, number, styled, task_style
+from headspec.plots.drawing.style import MEAN, PAGE, interval_label, legend, number, styled, task_style
 
-#: panels side by side, at most
+#: panels per row, at most
 COLUMNS = 4
-#: the mean over tasks, and the same of the control
-THICK: dict[str, Any] = {"color": "black", "linewidth": 1.8, "zorder": 2}
-CONTROL: dict[str, Any] = {"color": "0.45", "linestyle": (0, (4, 2)), "zorder": 1.5, "label": "mean, frozen"}
-#: a value at the floor
+#: looks of the mean over tasks, and of that mean for the control
+MEAN_LINE: dict[str, Any] = {"color": "black", "linewidth": 1.8, "zorder": 2}
+CONTROL_LINE: dict[str, Any] = {
+    "color": "0.45",
+    "linestyle": (0, (4, 2)),
+    "zorder": 1.5,
+    "label": "mean, frozen",
+}
+#: look of a value at chance
 HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "linestyle": "none", "zorder": 5}
 
 
@@ -30,14 +35,14 @@ def draw(
     main: float,
     method: str,
 ) -> Figure:
-    """A panel per mixture: D of every task over the fraction of heads pruned, from 0 on.
+    """A panel per mixture: D of every task against the fraction of heads pruned, starting at 0.
 
     Parameters
     ----------
     fractions, areas : rows of the tables 'fractions' and 'areas' of one model
-    mixtures : mixture: its tasks; in the order of the panels
+    mixtures : mixture: its tasks, in the order of the panels
     main : main fraction of heads to prune, shown as a line
-    method : whose dissociation; of the method `frozen` beside it, the mean over tasks is shown
+    method : whose dissociation is shown; unless it is `frozen`, the mean for `frozen` is added
     """
     width = max(1.6, 0.07 * max(map(len, mixtures)))  # of the longest name
     columns = max(1, min(COLUMNS, len(mixtures), int((PAGE - 0.5) / width)))
@@ -45,18 +50,21 @@ def draw(
     size = (min(PAGE, 0.5 + max(2.1, width) * columns), 0.8 + 1.75 * rows)
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-    tasks = list(dict.fromkeys(task for own in mixtures.values() for task in own))
-    for axes, (mixture, own) in zip(grid.ravel(), mixtures.items(), strict=False):
-        here = fractions[fractions["mixture"] == mixture]
-        panel = here[here["method"] == method]
+    tasks = list(dict.fromkeys(task for members in mixtures.values() for task in members))
+    for axes, (mixture, members) in zip(grid.ravel(), mixtures.items(), strict=False):
+        in_mixture = fractions[fractions["mixture"] == mixture]
+        panel = in_mixture[in_mixture["method"] == method]
         axes.axhline(0, color="black", linewidth=0.6)
         axes.axvline(100 * main, color="0.6", linestyle=":", label="main fraction")
-        for i, task in enumerate(own):
-            side = 0.6 * (i - (len(own) - 1) / 2)  # points, so that intervals stand side by side
+        for i, task in enumerate(members):
+            side = 0.6 * (
+                i - (len(members) - 1) / 2
+            )  # percentage points, so that intervals stand side by side
             _curve(axes, panel[panel["task"] == task], task, task_style(tasks, task), side)
-        _plot(axes, panel[panel["task"] == MEAN], THICK | {"label": "mean over tasks"})
+        _plot(axes, panel[panel["task"] == MEAN], MEAN_LINE | {"label": "mean over tasks"})
         if method != "frozen":
-            _plot(axes, here[(here["method"] == "frozen") & (here["task"] == MEAN)], CONTROL)
+            frozen = in_mixture[in_mixture["method"] == "frozen"]
+            _plot(axes, frozen[frozen["task"] == MEAN], CONTROL_LINE)
         axes.set_title("\n".join([mixture, *_area(areas, mixture, method)]))
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 5, 10]))
         axes.grid(axis="y")
@@ -72,29 +80,29 @@ def draw(
 
 
 def _plot(axes: Axes, rows: pd.DataFrame, look: Mapping[str, Any]) -> None:
-    """D over fractions, from 0 % of the heads on, where it is 0."""
+    """Draw D against the fraction, from 0 % of the heads, where it is 0."""
     if len(rows):
         axes.plot([0, *100 * rows["fraction"]], [0, *100 * rows["dissociation"]], **look)
 
 
 def _curve(axes: Axes, rows: pd.DataFrame, task: str, look: dict[str, Any], side: float) -> None:
-    """One task's D with its intervals; hollow where a pruned model is at chance."""
+    """Draw the D of one task with its intervals; hollow where a pruned model is at chance."""
     x = 100 * rows["fraction"] + side
     axes.plot([0, *x], [0, *100 * rows["dissociation"]], label=task, linewidth=0.9, markevery=slice(1, None),
               **look)  # fmt: skip
     line = {"color": look["color"], "linewidth": 0.9, "label": interval_label(rows)}
     axes.vlines(x, 100 * rows["ci_low"], 100 * rows["ci_high"], **line)
-    floor = rows["floor"].to_numpy(dtype=bool)
-    axes.plot(x[floor], 100 * rows["dissociation"][floor], **look | HOLLOW)
-    if floor.any():
+    at_chance = rows["at_chance"].to_numpy(dtype=bool)
+    axes.plot(x[at_chance], 100 * rows["dissociation"][at_chance], **look | HOLLOW)
+    if at_chance.any():
         axes.plot([], label="hollow: at chance", **{"color": "0.3", "marker": "o"} | HOLLOW)
 
 
 def _area(areas: pd.DataFrame, mixture: str, method: str) -> list[str]:
-    """The mean over tasks and fractions with its interval, in per cent; nothing of a single fraction."""
+    """Line with the mean over tasks and fractions and its interval, in per cent; none for one fraction."""
     keys = (areas["mixture"] == mixture) & (areas["method"] == method) & (areas["task"] == MEAN)
-    found = []
+    lines = []
     for row in areas[keys].to_dict("records"):
         area, low, high = (number(100 * row[name], 1) for name in ("area", "ci_low", "ci_high"))
-        found.append(f"mean {area} [{low}, {high}]")
-    return found
+        lines.append(f"mean {area} [{low}, {high}]")
+    return lines

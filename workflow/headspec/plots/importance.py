@@ -1,4 +1,4 @@
-"""Head importance: a heat map (layer x head) per task and seed, pruned heads outlined."""
+"""Head importance: a heat map (layer x head) per task and seed, with pruned heads outlined."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from headspec.maps import importance_map, prune_count, top_heads
-from headspec.plots import PAGE, SHADES, styled
+from headspec.heads.ranking import importance_map, prune_count, top_heads
+from headspec.plots.drawing.style import PAGE, SHADES, styled
 
-#: seeds with a column of their own; with more, a column of the mean over all comes first
+#: columns of seeds, at most; with more seeds, a column with the mean over all comes first
 SEEDS_SHOWN = 3
-#: height in inches beyond which maps are flattened
+#: height of the figure in inches beyond which heat maps are flattened
 TALLEST = 8.5
 
 
@@ -34,18 +34,18 @@ def draw(importance: Mapping[int, pd.DataFrame], tasks: Sequence[str], fraction:
     Returns
     -------
     Figure
-        Every map is divided by its own maximum, because the scale of a gradient differs between tasks.
+        Each map is divided by its maximum, because the scale of gradients differs between tasks.
     """
-    maps = {task: _columns(importance, task) for task in tasks}
-    columns = len(maps[tasks[0]])
-    layers, heads = next(iter(maps[tasks[0]].values())).shape
+    heat_maps = {task: _columns(importance, task) for task in tasks}
+    columns = len(heat_maps[tasks[0]])
+    layers, heads = next(iter(heat_maps[tasks[0]].values())).shape
     width = min(2.2, (PAGE - 1.0) / columns)
     height = min(width * layers / heads, TALLEST / len(tasks) - 0.3)
     size = (columns * (width + 0.1) + 0.9, len(tasks) * (height + 0.3) + 0.3)
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(len(tasks), columns, sharex=True, sharey=True, squeeze=False)
     for row, task in zip(grid, tasks, strict=True):
-        for axes, (column, heat) in zip(row, maps[task].items(), strict=True):
+        for axes, (column, heat) in zip(row, heat_maps[task].items(), strict=True):
             image = axes.imshow(heat / heat.max(), cmap=SHADES, vmin=0, vmax=1, aspect="auto", origin="lower")
             axes.set_title(task, loc="left")
             axes.set_title(column, loc="right", fontsize="small", color="0.3")
@@ -56,20 +56,20 @@ def draw(importance: Mapping[int, pd.DataFrame], tasks: Sequence[str], fraction:
     for axes in grid[-1]:
         axes.set_xlabel("head")
     bar = figure.colorbar(image, ax=grid, shrink=min(1, 1.6 / (len(tasks) * height)), aspect=12, pad=0.02)
-    bar.set_label("importance / its maximum")
+    bar.set_label("importance / maximum")
     return figure
 
 
 def _columns(importance: Mapping[int, pd.DataFrame], task: str) -> dict[str, NDArray[np.float64]]:
-    """Title: map (layers, heads) of every column in the row of `task`."""
-    maps = {f"seed {seed}": importance_map(frame, task) for seed, frame in importance.items()}
-    if len(maps) <= SEEDS_SHOWN:
-        return maps
-    mean = np.mean(list(maps.values()), axis=0)
-    return {f"mean of {len(maps)}": mean} | dict(list(maps.items())[:SEEDS_SHOWN])
+    """Title: heat map (layers, heads) of every column in the row of `task`."""
+    by_seed = {f"seed {seed}": importance_map(frame, task) for seed, frame in importance.items()}
+    if len(by_seed) <= SEEDS_SHOWN:
+        return by_seed
+    mean = np.mean(list(by_seed.values()), axis=0)
+    return {f"mean of {len(by_seed)}": mean} | dict(list(by_seed.items())[:SEEDS_SHOWN])
 
 
-def _outline(axes: Axes, pruned: NDArray[np.bool_], points: float) -> None:
-    """A frame of a line width in points around every pruned head."""
+def _outline(axes: Axes, pruned: NDArray[np.bool_], line_width: float) -> None:
+    """Outline every pruned head, with a line width in points."""
     for layer, head in np.argwhere(pruned):
-        axes.add_patch(Rectangle((head - 0.5, layer - 0.5), 1, 1, fill=False, linewidth=points))
+        axes.add_patch(Rectangle((head - 0.5, layer - 0.5), 1, 1, fill=False, linewidth=line_width))

@@ -1,4 +1,4 @@
-"""Every way of training against plain multi-task training (MTL), task by task."""
+"""Every way of training compared with plain multi-task training (MTL), task by task."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headspec.plots import MEAN, METRICS, PAGE, interval_label, legend, number, styled
+from headspec.plots.drawing.style import MEAN, METRICS, PAGE, interval_label, legend, number, styled
 
-#: panels side by side, at most
+#: panels per row, at most
 COLUMNS = 4
-#: what a task's batches move in the end of training: its name in a figure, in the order of the panels
+#: heads that a task's batches move at the end of training: title, in the order of the panels
 HEADS = {
     "top": "IAT",
     "random": "random heads",
@@ -41,24 +41,24 @@ DOT: dict[str, Any] = {
     "color": "#4292c6",
     "zorder": 3,
 }
-#: corrected p below which a difference is filled
-CLEAR = 0.05
-#: how far a scale reaches to either side of 0 at least, in points
+#: corrected p-value below which a point is filled
+SIGNIFICANCE = 0.05
+#: least extent of a scale to either side of 0, in points
 NARROWEST = 0.1
-#: where the seeds are, below the mean
+#: distance of single seeds below the mean, in rows
 BELOW = 0.24
 
 
 def title(row: pd.Series) -> str:
-    """The name of a method in a figure, and of what it is compared with where that is not MTL."""
+    """Title of a method's panel, with what the method is compared with unless that is MTL."""
     if pd.isna(row["heads"]):
         return "single-task" if row["method"] == "single" else f"MTL, {row['sampling']} sampling"
     name = HEADS[row["heads"]]
-    return name if row["against"] == "tuned" else f"{name}, {row['sampling']}\nto MTL, {row['sampling']}"
+    return name if row["against"] == "tuned" else f"{name}, {row['sampling']}\nvs MTL, {row['sampling']}"
 
 
 def shown(improvement: pd.DataFrame) -> pd.DataFrame:
-    """The mean's row of every method that has a panel, in their order: all but a sweep's other points."""
+    """Rows of the mean for the methods with a panel, in panel order; other points of a sweep have none."""
     means = improvement[(improvement["task"] == MEAN) & improvement["against"].notna()]
     swept = (means["heads"] == "top") & (means["against"] == "tuned") & (means["method"] != "iat")
     means = means[~swept]
@@ -76,14 +76,14 @@ def shown(improvement: pd.DataFrame) -> pd.DataFrame:
 def draw(improvement: pd.DataFrame, seeds: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
     """A panel per method, a row per task, the mean over tasks on top.
 
-    Methods that go on from MTL share one scale, and what they are set beside (single-task training,
-    MTL with other samplings) another.
+    Methods that continue from MTL share one scale; single-task training and MTL with other samplings share
+    another.
 
     Parameters
     ----------
     improvement : rows of the table 'improvement' of one model and mixture
-    seeds : `headspec.improvement.by_seed` of the same
-    metrics : task: its main metric, the one that is shown; in the order of the rows
+    seeds : result of `headspec.statistics.improvement.by_seed` for the same
+    metrics : task: its main metric, which is shown; in the order of the rows
     """
     methods = shown(improvement)
     of_task = {**metrics, MEAN: MEAN}
@@ -95,19 +95,19 @@ def draw(improvement: pd.DataFrame, seeds: pd.DataFrame, metrics: Mapping[str, s
     ]
     columns = min(COLUMNS, len(methods))
     lines = math.ceil(len(methods) / columns)
-    names = 0.1 + 0.05 * max(map(len, labels))
-    size = (max(names + 1.45 * columns, min(PAGE, 4.2)), lines * (0.62 + 0.19 * len(tasks)) + 0.3)
+    label_width = 0.1 + 0.05 * max(map(len, labels))
+    size = (max(label_width + 1.45 * columns, min(PAGE, 4.2)), lines * (0.62 + 0.19 * len(tasks)) + 0.3)
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(lines, columns, sharey=True, squeeze=False).ravel()
     firsts: dict[bool, Axes] = {}
     for axes, (_, method) in zip(panels, methods.iterrows(), strict=False):
         axes.sharex(firsts.setdefault(pd.isna(method["heads"]), axes))
-        own = improvement[improvement["method"] == method["method"]].set_index("task").loc[tasks]
+        of_method = improvement[improvement["method"] == method["method"]].set_index("task").loc[tasks]
         dots = seeds[seeds["method"] == method["method"]]
-        _draw_rows(axes, own, dots, tasks)
+        _draw_rows(axes, of_method, dots, tasks)
         axes.set_title(title(method))
         axes.set_xlabel("difference (points)")
-    for axes in firsts.values():  # where nothing differs, rounding must not fill the scale
+    for axes in firsts.values():  # if nothing differs, rounding errors must not fill the scale
         low, high = axes.get_xlim()
         axes.set_xlim(min(low, -NARROWEST), max(high, NARROWEST))
     panels[0].set_yticks(range(len(tasks)), labels)
@@ -120,15 +120,17 @@ def draw(improvement: pd.DataFrame, seeds: pd.DataFrame, metrics: Mapping[str, s
     return figure
 
 
-def _draw_rows(axes: Axes, own: pd.DataFrame, dots: pd.DataFrame, tasks: list[str]) -> None:
-    """Differences of one method: mean, interval and single seeds in the row of each of `tasks`."""
+def _draw_rows(axes: Axes, results: pd.DataFrame, dots: pd.DataFrame, tasks: list[str]) -> None:
+    """Draw the differences of one method: mean, interval and single seeds in the row of each of `tasks`."""
     axes.axvline(0, color="black", linewidth=0.6)
     axes.axhline(0.55, color="0.7", linewidth=0.5)
     ys = range(len(tasks))
-    over = interval_label(own)
-    axes.hlines(ys, 100 * own["ci_low"], 100 * own["ci_high"], color="black", linewidth=1.1, label=over)
-    fills = ["black" if p < CLEAR else "white" for p in own["p_holm"]]
-    for y, difference, fill in zip(ys, 100 * own["difference"], fills, strict=True):
+    over = interval_label(results)
+    axes.hlines(
+        ys, 100 * results["ci_low"], 100 * results["ci_high"], color="black", linewidth=1.1, label=over
+    )
+    fills = ["black" if p < SIGNIFICANCE else "white" for p in results["p_holm"]]
+    for y, difference, fill in zip(ys, 100 * results["difference"], fills, strict=True):
         axes.plot(difference, y, markerfacecolor=fill, **POINT)
     places = dots["task"].map({task: y + BELOW for y, task in enumerate(tasks)})
     axes.plot(100 * dots["difference"], places, **DOT)

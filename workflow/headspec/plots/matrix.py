@@ -9,8 +9,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from headspec.dissociation import relative
-from headspec.plots import METRICS, SHADES, at_fraction, stacked, styled
+from headspec.plots.drawing.style import METRICS, SHADES, at_fraction, stacked, styled
+from headspec.statistics.dissociation import relative
 
 #: rows that belong to no task
 BASE, RANDOM = "none", {"random": "random", "random_by_layer": "random by layer"}
@@ -20,7 +20,7 @@ BASE, RANDOM = "none", {"random": "random", "random_by_layer": "random by layer"
 def draw(
     pruning: Mapping[int, pd.DataFrame], tasks: Sequence[str], fraction: float, metrics: Mapping[str, str]
 ) -> Figure:
-    """Metric of every task with nothing, each task's top heads, and random heads pruned.
+    """Metric of every task with nothing pruned, the top heads of each task, and random heads.
 
     Parameters
     ----------
@@ -32,8 +32,8 @@ def draw(
     Returns
     -------
     Figure
-        Cells in per cent: the mean over seeds, +- the standard deviation over seeds; in rows of
-        random heads that over the draws within a seed. Shade: relative performance P (Eq. 5).
+        Cells: mean over seeds in per cent, +- the standard deviation over seeds or, for random heads, over
+        the draws within a seed. Shades: relative performance P (Li et al. 2023, Eq. 5).
     """
     rows = [BASE, *tasks, *RANDOM]
     mean, spread = _cells(pruning, rows, tasks, fraction, metrics)
@@ -49,8 +49,8 @@ def draw(
             text += f"\n±{100 * spread[row, column]:.1f}"
         axes.text(column, row, text, ha="center", va="center", fontsize="small", linespacing=1.05)
     for index in range(len(tasks)):
-        own = Rectangle((index - 0.5, index + 0.5), 1, 1, fill=False, linewidth=1.6, clip_on=False, zorder=3)
-        axes.add_patch(own)
+        corner = (index - 0.5, index + 0.5)
+        axes.add_patch(Rectangle(corner, 1, 1, fill=False, linewidth=1.6, clip_on=False, zorder=3))
     for edge in (0.5, len(tasks) + 0.5):
         axes.axhline(edge, color="black", linewidth=0.6)
     axes.set_xticks(range(len(tasks)), [f"{task}\n{METRICS[metrics[task]]}" for task in tasks])
@@ -74,7 +74,7 @@ def _cells(
     fraction: float,
     metrics: Mapping[str, str],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of the main metric, both (rows, tasks); nan where there is none."""
+    """Mean and standard deviation of the main metric, both (rows, tasks); nan if undefined."""
     frame = stacked(pruning)
     frame = frame[frame["metric"] == frame["task"].map(metrics)]
     base = frame[frame["pruned_for"] == BASE]

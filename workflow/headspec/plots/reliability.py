@@ -1,13 +1,13 @@
-"""How far importance repeats itself: between halves of the samples, and between seeds."""
+"""How reproducible importance is: between halves of the samples, and between seeds."""
 
 from __future__ import annotations
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from headspec.plots import heights, legend, mixture_panels, styled
+from headspec.plots.drawing.style import heights, legend, mixture_panels, styled
 
-#: kind of agreement: (legend, marker)
+#: kind of agreement: (legend entry, marker)
 KINDS = {"split_half": ("split half", "o"), "seeds": ("two seeds", "D")}
 #: method: fill of its markers
 FILLS = {"tuned": "#77aadd", "frozen": "white", "single": "black"}
@@ -20,16 +20,16 @@ def draw(reliability: pd.DataFrame) -> Figure:
     Parameters
     ----------
     reliability : table 'reliability'
-        A point for every seed (split halves) and for every pair of seeds.
+        Every seed (split halves) and every pair of seeds is a point.
     """
     figure, panels, rows = mixture_panels(reliability, "rank correlation of importance (Spearman)")
     methods = [method for method in FILLS if method in set(reliability["method"])]
-    for key, part in reliability.groupby(["model", "kind", "method"]):
+    for key, group in reliability.groupby(["model", "kind", "method"]):
         model, kind, method = map(str, key)
         label, marker = KINDS[kind]
         panels[model].plot(
-            part["spearman"],
-            heights(rows, part, methods.index(method), len(methods)),
+            group["spearman"],
+            heights(rows, group, methods.index(method), len(methods)),
             color="black",
             linestyle="none",
             marker=marker,

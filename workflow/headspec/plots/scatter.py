@@ -1,4 +1,4 @@
-"""Dissociation of every pair of tasks against the similarity of the two, for one measure."""
+"""Dissociation against similarity for every pair of tasks, by one measure."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from headspec.plots import MEASURES, legend, styled
-from headspec.plots.labels import name_points
-from headspec.plots.points import draw_points, verdict
+from headspec.plots.drawing.labels import name_points
+from headspec.plots.drawing.points import correlation_text, draw_points
+from headspec.plots.drawing.style import MEASURES, legend, styled
 
-#: panels side by side
+#: panels per row, at most
 COLUMNS = 3
 INTERVAL = {"color": "0.6", "linewidth": 0.7, "zorder": 0.9}
 
 
 @styled
 def draw(pairs: pd.DataFrame, correlation: pd.DataFrame, measure: str) -> Figure:
-    """A panel per model, a numbered point per pair of tasks, with intervals and the line of least squares.
+    """A panel per model: a numbered point per pair of tasks, intervals, and the least-squares line.
 
     Parameters
     ----------
-    pairs : result of `headspec.correlation.paired`
+    pairs : result of `headspec.statistics.paired.paired`
     correlation : table 'correlation'
-    measure : which measure of similarity
+    measure : of similarity
     """
     pairs = pairs[pairs["measure"] == measure]
     results = correlation[correlation["measure"] == measure].set_index("model")
@@ -40,15 +40,20 @@ def draw(pairs: pd.DataFrame, correlation: pd.DataFrame, measure: str) -> Figure
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(lines, columns, sharey=True, squeeze=False).ravel()
     for axes, model in zip(panels, models, strict=False):
-        part, result = pairs[pairs["model"] == model], results.loc[model]
-        draw_points(axes, part, result)
-        low, high = 100 * part["ci_low"], 100 * part["ci_high"]
-        axes.vlines(part["similarity"], low, high, label="interval", **INTERVAL)
-        axes.hlines(100 * part["dissociation"], part["similarity_low"], part["similarity_high"], **INTERVAL)
+        of_model, result = pairs[pairs["model"] == model], results.loc[model]
+        draw_points(axes, of_model, result)
+        low, high = 100 * of_model["ci_low"], 100 * of_model["ci_high"]
+        axes.vlines(of_model["similarity"], low, high, label="interval", **INTERVAL)
+        axes.hlines(
+            100 * of_model["dissociation"],
+            of_model["similarity_low"],
+            of_model["similarity_high"],
+            **INTERVAL,
+        )
         axes.margins(0.09)
-        title = f"{model}, {result['n_pairs']} pairs\n{verdict(result, 'Mantel p')}"
+        title = f"{model}, {result['n_pairs']} pairs\n{correlation_text(result, 'Mantel p')}"
         if pd.notna(result["partial_r"]):
-            title += f"\npartial {verdict(result, 'p', 'partial_r', 'p_partial')}"
+            title += f"\npartial {correlation_text(result, 'p', 'partial_r', 'p_partial')}"
         axes.set_title(title)
         axes.set_xlabel(f"similarity: {MEASURES[measure]}")
     for axes in panels[::columns]:
@@ -58,10 +63,10 @@ def draw(pairs: pd.DataFrame, correlation: pd.DataFrame, measure: str) -> Figure
     empty = [Line2D([], [], linestyle="none") for _ in key]
     figure.legend(empty, key, loc="outside right upper", handlelength=0, handletextpad=0, labelspacing=0.3)
     legend(figure)
-    figure.draw_without_rendering()  # only now is it known how large the panels are
+    figure.draw_without_rendering()  # fixes the size of the panels, on which the places of names depend
     for axes, model in zip(panels, models, strict=False):
-        part = pairs[pairs["model"] == model].reset_index(drop=True)
-        shown = part.dropna(subset=["similarity", "dissociation"])
+        of_model = pairs[pairs["model"] == model].reset_index(drop=True)
+        shown = of_model.dropna(subset=["similarity", "dissociation"])
         names = [str(number + 1) for number in shown.index]
         points = np.stack([shown["similarity"], 100 * shown["dissociation"]], axis=-1)
         name_points(axes, points, names, _lines(shown, results.loc[model]))
@@ -69,7 +74,7 @@ def draw(pairs: pd.DataFrame, correlation: pd.DataFrame, measure: str) -> Figure
 
 
 def _lines(pairs: pd.DataFrame, result: pd.Series) -> NDArray[np.float64]:
-    """Corners (n, 4) of boxes along all lines of a panel: intervals and least squares."""
+    """Corners (n, 4) of boxes along all lines of a panel: intervals and the least-squares line."""
     x, y = pairs["similarity"], 100 * pairs["dissociation"]
     upright = np.stack([x, 100 * pairs["ci_low"], x, 100 * pairs["ci_high"]], axis=-1)
     level = np.stack([pairs["similarity_low"], y, pairs["similarity_high"], y], axis=-1)

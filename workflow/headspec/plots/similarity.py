@@ -1,4 +1,4 @@
-"""How alike the tasks are to one model, by every measure: matrices, and the trees they imply."""
+"""Similarity of tasks to one model, by every measure: matrices and the trees they imply."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import dendrogram, linkage
 
-from headspec.plots import MEASURES, SHADES, number, styled
+from headspec.plots.drawing.style import MEASURES, SHADES, number, styled
 
 Floats = NDArray[np.float64]
 
-#: matrices side by side, at most
+#: matrices per row, at most
 COLUMNS = 3
-#: side of a cell in inches, and the width of a tree as part of that of its matrix
+#: side of a cell in inches, and width of a tree relative to that of its matrix
 CELL, TREE = 0.27, 0.3
 
 
 @styled
 def draw(similarity: pd.DataFrame, tasks: Sequence[str]) -> Figure:
-    """A matrix per measure, its tasks in the order of a tree of average linkage on 1 - similarity.
+    """A matrix per measure, its tasks ordered by a tree of average linkage on 1 - similarity.
 
     Parameters
     ----------
     similarity : rows of the table 'similarity' of one model
         Means over subjects are shown.
-    tasks : tasks that are compared, in the order of the config, which numbers them
+    tasks : compared tasks, in the order of the config, by which they are numbered
     """
     means = similarity[similarity["subject"].isna()]
     measures = [measure for measure in MEASURES if measure in set(means["measure"])]
     columns = min(COLUMNS, len(measures))
     lines = math.ceil(len(measures) / columns)
     side = max(1.0, CELL * len(tasks))
-    names = 0.25 + 0.055 * max(map(len, tasks))
-    size = (columns * (names + side * (1 + TREE) + 0.1), lines * (side + 0.5))
+    label_width = 0.25 + 0.055 * max(map(len, tasks))
+    size = (columns * (label_width + side * (1 + TREE) + 0.1), lines * (side + 0.5))
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(lines, 2 * columns, squeeze=False, width_ratios=[1, TREE] * columns)
     panels = grid.reshape(-1, 2)
-    for (axes, beside), measure in zip(panels, measures, strict=False):
+    for (axes, tree_axes), measure in zip(panels, measures, strict=False):
         matrix = _matrix(means[means["measure"] == measure], tasks)
-        order = _draw_tree(beside, matrix)
+        order = _draw_tree(tree_axes, matrix)
         axes.set_title(MEASURES[measure])
         _draw_matrix(axes, matrix[np.ix_(order, order)])
         axes.set_xticks(range(len(tasks)), [str(index + 1) for index in order])
@@ -54,17 +54,17 @@ def draw(similarity: pd.DataFrame, tasks: Sequence[str]) -> Figure:
     return figure
 
 
-def _matrix(part: pd.DataFrame, tasks: Sequence[str]) -> Floats:
-    """Similarity (k, k) of one measure; nan on the diagonal and where there is none."""
+def _matrix(of_measure: pd.DataFrame, tasks: Sequence[str]) -> Floats:
+    """Similarity (k, k) by one measure; nan on the diagonal and where undefined."""
     place = {task: index for index, task in enumerate(tasks)}
-    first, second = part["task_a"].map(place), part["task_b"].map(place)
+    first, second = of_measure["task_a"].map(place), of_measure["task_b"].map(place)
     matrix = np.full((len(tasks), len(tasks)), np.nan)
-    matrix[first, second] = matrix[second, first] = part["similarity"]
+    matrix[first, second] = matrix[second, first] = of_measure["similarity"]
     return matrix
 
 
 def _draw_tree(axes: Axes, matrix: Floats) -> list[int]:
-    """The tree that joins the rows of `matrix`, and their order in it; none where a value is missing."""
+    """Draw the tree that joins the rows of `matrix`, unless a value is missing, and return their order."""
     axes.axis("off")
     k = len(matrix)
     pairs = matrix[np.triu_indices(k, 1)]
@@ -80,7 +80,7 @@ def _draw_tree(axes: Axes, matrix: Floats) -> list[int]:
 
 
 def _draw_matrix(axes: Axes, matrix: Floats) -> None:
-    """Values and shades, which span the range of this matrix."""
+    """Draw values and shades, which span the range of this matrix."""
     shown = matrix[~np.isnan(matrix)]
     low, high = (shown.min(), shown.max()) if len(shown) else (0, 1)
     axes.imshow(matrix, cmap=SHADES, vmin=low, vmax=high, aspect="auto")

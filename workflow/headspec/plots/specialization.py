@@ -10,37 +10,37 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from headspec.plots import MEAN, interval_label, legend, styled
 from headspec.plots.dissociation import DAGGER, DOT
+from headspec.plots.drawing.style import MEAN, interval_label, legend, styled
 
-#: method: (legend, look of its bars), in their order
+#: method: (legend entry, look of its bars), in their order
 BARS: dict[str, tuple[str, dict[str, Any]]] = {
     "tuned": ("before IAT (MTL)", {"facecolor": "#e8eef4", "edgecolor": "black"}),
     "iat": ("after IAT", {"facecolor": "#4292c6", "edgecolor": "black"}),
 }
-HEIGHT = 0.4
+HEIGHT = 0.4  # of a bar, in rows
 
 
 @styled
 def draw(
     specialization: pd.DataFrame, combined: pd.DataFrame, dissociation: pd.DataFrame, tasks: Sequence[str]
 ) -> Figure:
-    """Bars of dissociation before and after on the left, differences on the right, the mean on top.
+    """Bars of dissociation before and after IAT on the left, differences on the right, the mean on top.
 
     Parameters
     ----------
     specialization : rows of the table 'specialization' of one model and mixture
         Differences with their paired intervals.
-    combined, dissociation : rows of the tables 'iat_combined' and 'iat_dissociation' of the same
+    combined, dissociation : rows of the tables 'iat_combined' and 'iat_dissociation' for the same
         Bars with their intervals, and single seeds.
     tasks : tasks of the mixture, in the order of the rows
     """
     rows = [MEAN, *tasks]
-    names = max(0.5, 0.058 * max(map(len, rows)))
-    figure = Figure(figsize=(names + 4.6, 0.95 + 0.27 * len(rows)), layout="constrained")
+    label_width = max(0.5, 0.058 * max(map(len, rows)))
+    figure = Figure(figsize=(label_width + 4.6, 0.95 + 0.27 * len(rows)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=[1.35, 1])
     place = {task: y for y, task in enumerate(rows)}
-    for axes, label in ((left, "dissociation D (%)"), (right, "after less before (points)")):
+    for axes, label in ((left, "dissociation D (%)"), (right, "after minus before (points)")):
         axes.axvline(0, color="black", linewidth=0.6)
         axes.axhline(0.5, color="0.7", linewidth=0.5)
         axes.grid(axis="x")
@@ -49,19 +49,21 @@ def draw(
     seeds = dissociation.pivot(index=["method", "seed"], columns="task", values="dissociation")
     seeds[MEAN] = seeds[list(tasks)].mean(axis=1, skipna=False)
     for lane, (method, (label, look)) in enumerate(BARS.items()):
-        own = combined[combined["method"] == method].set_index("task").loc[rows]
+        of_method = combined[combined["method"] == method].set_index("task").loc[rows]
         ys = np.arange(len(rows)) + HEIGHT * (lane - 0.5)
-        left.barh(ys, 100 * own["dissociation"], HEIGHT, label=label, **look)
-        over = interval_label(own)
-        left.hlines(ys, 100 * own["ci_low"], 100 * own["ci_high"], color="black", label=over)
+        left.barh(ys, 100 * of_method["dissociation"], HEIGHT, label=label, **look)
+        over = interval_label(of_method)
+        left.hlines(ys, 100 * of_method["ci_low"], 100 * of_method["ci_high"], color="black", label=over)
         for _, values in seeds.loc[method].iterrows():
             left.plot(100 * values[rows], ys, **DOT)
-    found = specialization.set_index("task").loc[rows]
-    _draw_differences(right, found, seeds, rows)
-    floor = found["floor"].to_numpy(dtype=bool)
-    if floor.any():
-        x = np.full(floor.sum(), 1.04)
-        right.plot(x, np.flatnonzero(floor), transform=right.get_yaxis_transform(), clip_on=False, **DAGGER)
+    differences = specialization.set_index("task").loc[rows]
+    _draw_differences(right, differences, seeds, rows)
+    at_chance = differences["at_chance"].to_numpy(dtype=bool)
+    if at_chance.any():
+        x = np.full(at_chance.sum(), 1.04)
+        right.plot(
+            x, np.flatnonzero(at_chance), transform=right.get_yaxis_transform(), clip_on=False, **DAGGER
+        )
     left.set_yticks(list(place.values()), rows)
     left.set_ylim(len(rows) - 0.4, -0.6)
     left.get_yticklabels()[0].set_fontweight("bold")
@@ -69,14 +71,16 @@ def draw(
     return figure
 
 
-def _draw_differences(axes: Axes, found: pd.DataFrame, seeds: pd.DataFrame, rows: Sequence[str]) -> None:
-    """Mean and interval of the differences, and those of single seeds."""
+def _draw_differences(
+    axes: Axes, differences: pd.DataFrame, seeds: pd.DataFrame, rows: Sequence[str]
+) -> None:
+    """Draw the means and intervals of the differences, and the differences of single seeds."""
     ys = np.arange(len(rows))
-    label = interval_label(found)
-    axes.hlines(ys, 100 * found["ci_low"], 100 * found["ci_high"], color="black", label=label)
+    low, high = (100 * differences[name] for name in ("ci_low", "ci_high"))
+    axes.hlines(ys, low, high, color="black", label=interval_label(differences))
     mean: dict[str, Any] = {"marker": "D", "linestyle": "none", "color": "black", "zorder": 4}
-    axes.plot(100 * found["difference"], ys, label="mean over seeds", **mean)
+    axes.plot(100 * differences["difference"], ys, label="mean over seeds", **mean)
     method, values = seeds.index.get_level_values("method"), seeds[list(rows)].to_numpy()
-    for differences in values[method == "iat"] - values[method == "tuned"]:
-        axes.plot(100 * differences, ys + 0.24, **DOT)
+    for of_seed in values[method == "iat"] - values[method == "tuned"]:
+        axes.plot(100 * of_seed, ys + 0.24, **DOT)
     axes.margins(x=0.08)

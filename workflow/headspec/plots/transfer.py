@@ -1,4 +1,4 @@
-"""Few-shot transfer: metric against the number of samples, for encoders with different pasts."""
+"""Few-shot transfer: metric against the number of samples, by how the encoder was trained."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
-from headspec.plots import COLOURS, MEAN, METRICS, legend, styled
+from headspec.plots.drawing.style import COLOURS, MEAN, METRICS, legend, styled
 
-#: tuning: (title of its column)
-TUNINGS = {"full": "full fine-tuning", "linear": "linear head"}
-#: method: (legend, look), in the order in which points stand side by side
+#: tuning: title of its column
+TUNINGS = {"full": "full fine-tuning", "linear": "linear classifier"}
+#: method: (legend entry, look), in the order in which points stand side by side
 SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "pretrained": ("pretrained", {"color": "0.45", "marker": "o", "markerfacecolor": "white"}),
-    "single": ("one task alone, mean", {"color": COLOURS[3], "marker": "D"}),
+    "single": ("single-task, mean", {"color": COLOURS[3], "marker": "D"}),
     "tuned": ("multi-task", {"color": COLOURS[0], "marker": "s"}),
     "iat": ("multi-task + IAT", {"color": COLOURS[1], "marker": "^", "linewidth": 1.8, "zorder": 4}),
 }
-#: the same of controls, dashed
+#: the same for controls, whose lines are dashed
 CONTROLS: dict[str, tuple[str, dict[str, Any]]] = {
     "iat-bottom": ("bottom heads", {"color": COLOURS[4], "marker": "v"}),
     "iat-random": ("random heads", {"color": COLOURS[2], "marker": "P"}),
@@ -33,11 +33,11 @@ SOURCES |= {
     method: (label, look | {"linestyle": "--", "markerfacecolor": "white"})
     for method, (label, look) in CONTROLS.items()
 }
-#: a run of one task
-ONE: dict[str, Any] = {"color": COLOURS[3], "linewidth": 0.5, "alpha": 0.55, "zorder": 1}
-#: distance of points that stand side by side, as a factor
+#: look of one single-task encoder
+SINGLE_TASK: dict[str, Any] = {"color": COLOURS[3], "linewidth": 0.5, "alpha": 0.55, "zorder": 1}
+#: ratio of x between points that stand side by side
 APART = 1.035
-#: distance of labels on the axis at least, as a part of it
+#: least distance between tick labels, relative to the length of the axis
 SPACE = 0.09
 
 
@@ -69,23 +69,25 @@ def draw(summary: pd.DataFrame) -> Figure:
     return figure
 
 
-def _draw_panel(axes: Axes, part: pd.DataFrame) -> None:
-    samples = sorted(part["samples"].unique())
-    methods = [method for method in SOURCES if method in set(part["method"])]
+def _draw_panel(axes: Axes, panel: pd.DataFrame) -> None:
+    samples = sorted(panel["samples"].unique())
+    methods = [method for method in SOURCES if method in set(panel["method"])]
     axes.set_xscale("log")
-    axes.axhline(100 * part["chance"].iloc[0], color="black", linestyle=":", label="chance")
+    axes.axhline(100 * panel["chance"].iloc[0], color="black", linestyle=":", label="chance")
     for lane, method in enumerate(methods):
-        own = part[part["method"] == method].sort_values("samples")
+        points = panel[panel["method"] == method].sort_values("samples")
         if method == "single":
-            tasks = own[own["source"] != MEAN]
-            for _, one in tasks.groupby("source"):
-                axes.plot(one["samples"], 100 * one["value"], label="one task alone, each", **ONE)
-            own = own[own["source"] == MEAN]
+            tasks = points[points["source"] != MEAN]
+            for _, of_task in tasks.groupby("source"):
+                axes.plot(
+                    of_task["samples"], 100 * of_task["value"], label="single-task, each", **SINGLE_TASK
+                )
+            points = points[points["source"] == MEAN]
         label, look = SOURCES[method]
-        x = own["samples"] * APART ** (lane - (len(methods) - 1) / 2)
-        axes.plot(x, 100 * own["value"], label=label, **look)
-        ends = {"color": look["color"], "linewidth": 0.8, "zorder": look.get("zorder", 2)}
-        axes.vlines(x, 100 * own["ci_low"], 100 * own["ci_high"], **ends)
+        x = points["samples"] * APART ** (lane - (len(methods) - 1) / 2)
+        axes.plot(x, 100 * points["value"], label=label, **look)
+        interval = {"color": look["color"], "linewidth": 0.8, "zorder": look.get("zorder", 2)}
+        axes.vlines(x, 100 * points["ci_low"], 100 * points["ci_high"], **interval)
     axes.set_xticks(samples, _tick_labels(samples))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_minor_formatter(NullFormatter())
@@ -93,7 +95,7 @@ def _draw_panel(axes: Axes, part: pd.DataFrame) -> None:
 
 
 def _tick_labels(samples: list[int]) -> list[str]:
-    """Numbers of samples, and nothing where a number would stand on the one before it."""
+    """Numbers of samples, left empty where one would overlap the number before it."""
     labels, last = [""] * len(samples), -math.inf
     span = math.log(samples[-1] / samples[0]) or 1.0
     for i, n in enumerate(samples):

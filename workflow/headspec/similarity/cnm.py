@@ -1,8 +1,8 @@
-"""CNM: whether two models' representations predict the same places in the brain."""
+"""CNM: whether two models' representations predict the same voxels of the brain."""
 
-from headspec.similarity import Traits, cosine
+from headspec.similarity.traits import Traits, cosine
 
 
 def cnm(a: Traits, b: Traits) -> float:
-    """Cosine over a subject's voxels of how well each model predicts them (CogTaskonomy; Luo et al. 2022)."""
+    """Cosine of the models' encoding scores over a subject's voxels (CogTaskonomy; Luo et al. 2022)."""
     return cosine(a["encoding"], b["encoding"])

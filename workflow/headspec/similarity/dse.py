@@ -1,15 +1,15 @@
-"""DSE: how alike two models represent the same sentences, sentence by sentence."""
+"""DSE: how similarly two models represent each sentence."""
 
 import numpy as np
 
-from headspec.similarity import Traits
+from headspec.similarity.traits import Traits
 
 
 def dse(a: Traits, b: Traits) -> float:
-    """Mean over the probe of the cosine of the two models' vectors of a sentence (DSE).
+    """Mean over sentences of the cosine between the two models' vectors of a sentence.
 
-    Unchanged when either model scales its vectors, or when both turn theirs alike. It compares
-    coordinates, which have the same meaning only in models tuned from one pretrained encoder.
+    Invariant to scaling either model's vectors and to rotating both alike. Coordinates are compared one by
+    one, and they correspond only between models fine-tuned from the same pretrained encoder.
     """
     x, y = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (a["vectors"], b["vectors"]))
     return float((x * y).sum(axis=1).mean())

@@ -1,6 +1,6 @@
 """TaskEmb: whether two tasks' losses are sensitive to the same parameters."""
 
-from headspec.similarity import Traits, cosine
+from headspec.similarity.traits import Traits, cosine
 
 
 def fisher(a: Traits, b: Traits) -> float:
@@ -9,5 +9,5 @@ def fisher(a: Traits, b: Traits) -> float:
 
 
 def head_fisher(a: Traits, b: Traits) -> float:
-    """The same of the gates on attention heads: one number a head instead of one a weight."""
+    """The same for the gates on attention heads: one number per head instead of one per weight."""
     return cosine(a["head_fisher"], b["head_fisher"])

@@ -1,12 +1,12 @@
 """Gradient similarity: whether two tasks pull a shared encoder in the same direction."""
 
-from headspec.similarity import Traits, cosine
+from headspec.similarity.traits import Traits, cosine
 
 
 def gradient(a: Traits, b: Traits) -> float:
-    """Cosine of the gradients of the tasks' mean losses, at the same encoder weights (Du et al. 2018).
+    """Cosine between the gradients of the tasks' mean losses at the same encoder weights (Du et al. 2018).
 
-    The weights are the pretrained ones, from which every task began, each under the classifier that the
-    task learnt alone. Negative where learning one task makes the other worse.
+    The encoder has its pretrained weights, where the training of every task started; each task has the
+    classifier of its single-task model. Negative if learning one task hurts the other.
     """
     return cosine(a["gradient"], b["gradient"])

@@ -1,17 +1,17 @@
-"""Whether two tasks, each learnt alone, find the same attention heads important."""
+"""Whether the same attention heads matter to two tasks, each learnt alone."""
 
 import math
 
-from headspec.metrics import score
-from headspec.similarity import Traits
+from headspec.similarity.traits import Traits
+from headspec.statistics.metrics import score
 
 
 def importance(a: Traits, b: Traits) -> float:
-    """Spearman over heads of the tasks' importance."""
+    """Spearman correlation over heads of their importance for the two tasks."""
     return score("spearman", a["importance"].ravel(), b["importance"].ravel())
 
 
 def top_heads(a: Traits, b: Traits) -> float:
-    """Jaccard index of the tasks' most important heads; nan where there are none."""
+    """Jaccard index of the tasks' sets of most important heads; nan if both are empty."""
     either = (a["top"] | b["top"]).sum()
     return float((a["top"] & b["top"]).sum() / either) if either else math.nan

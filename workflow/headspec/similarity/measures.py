@@ -1,8 +1,7 @@
-"""The measures by name: functions of two tasks' traits. `headspec.study` lists the names for the config."""
+"""The measures of task similarity by name, as functions of two tasks' traits."""
 
 from collections.abc import Callable
 
-from headspec.similarity import Traits
 from headspec.similarity.cka import cka
 from headspec.similarity.cnm import cnm
 from headspec.similarity.dse import dse
@@ -12,6 +11,7 @@ from headspec.similarity.importance import importance, top_heads
 from headspec.similarity.paradigm import paradigm
 from headspec.similarity.rsa import rsa
 from headspec.similarity.text import text
+from headspec.similarity.traits import Traits
 
 MEASURES: dict[str, Callable[[Traits, Traits], float]] = {
     "paradigm": paradigm,

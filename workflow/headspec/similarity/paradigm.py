@@ -1,6 +1,6 @@
 """Whether two tasks take the same input: one text, or a pair of texts."""
 
-from headspec.similarity import Traits
+from headspec.similarity.traits import Traits
 
 
 def paradigm(a: Traits, b: Traits) -> float:

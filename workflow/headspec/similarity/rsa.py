@@ -1,17 +1,17 @@
-"""RSA: whether two models find the same sentences alike."""
+"""RSA: whether two models agree on which sentences are alike."""
 
 import numpy as np
 
-from headspec.metrics import score
-from headspec.similarity import Traits
+from headspec.similarity.traits import Traits
+from headspec.statistics.metrics import score
 
 
 def rsa(a: Traits, b: Traits) -> float:
-    """Spearman of the models' dissimilarities of all pairs of sentences of the probe (CRA; Luo et al. 2022).
+    """Spearman correlation of the models' dissimilarities over all pairs of sentences (CRA; Luo et al. 2022).
 
-    Dissimilarity is 1 - Pearson of two sentences' vectors, over their entries. Unchanged when a
-    model scales or shifts the vector of any sentence, reorders its entries, or turns them about
-    the direction of equal entries.
+    Dissimilarity is 1 minus the Pearson correlation between the entries of two sentences' vectors. Invariant
+    to scaling or shifting a model's vector of any sentence, to reordering the entries of all its vectors, and
+    to rotating them about the direction of equal entries.
     """
     x, y = (1 - np.asarray(np.corrcoef(vectors)) for vectors in (a["vectors"], b["vectors"]))
     pairs = np.triu_indices(len(x), k=1)

@@ -1,0 +1,112 @@
+"""The JSON schema that editors read: in step, and true of what the loader takes and refuses."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from headspec.config import editor_schema
+from headspec.config.loading import load
+from headspec.errors import ConfigError
+from support.paths import ROOT
+from support.studies import CONFIG
+
+FILE = ROOT / "workflow" / "schemas" / "study.schema.json"
+STUDIES = [ROOT / "config.yaml", *sorted((ROOT / "workflow" / "studies").glob("*.yaml"))]
+SCHEMA = json.loads(FILE.read_text())
+VALIDATOR = Draft202012Validator(SCHEMA)
+
+
+class Yaml12(yaml.SafeLoader):
+    """Numbers as editors read them, in YAML 1.2: ``2e-5`` is one."""
+
+
+Yaml12.yaml_implicit_resolvers = copy.deepcopy(yaml.SafeLoader.yaml_implicit_resolvers)
+for start in "+-.0123456789":
+    number = ("tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)"))
+    Yaml12.yaml_implicit_resolvers.setdefault(start, []).insert(0, number)
+
+
+def valid(config: Any) -> bool:
+    return VALIDATOR.is_valid(json.loads(json.dumps(config)))  # keys are text, as JSON has them
+
+
+def test_the_file_is_in_step():
+    message = "run: PYTHONPATH=workflow python -m headspec schema workflow/schemas/study.schema.json"
+    assert FILE.read_text() == editor_schema.text(), message
+
+
+def test_it_is_a_schema():
+    assert SCHEMA["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_every_key_is_described():
+    for name, section in [("study", SCHEMA), *SCHEMA["$defs"].items()]:
+        for key, node in section["properties"].items():
+            described = "description" in node or "$ref" in json.dumps(node)
+            assert described, f"{name}.{key}"
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.name)
+@pytest.mark.parametrize("loader", [yaml.SafeLoader, Yaml12])
+def test_every_study_names_it_and_is_valid(path: Path, loader):
+    text = path.read_text(encoding="utf-8")
+    named = re.match(r"# yaml-language-server: \$schema=(.+)\n", text)
+    assert named and os.path.normpath(path.parent / named[1]) == str(FILE)
+    assert valid(yaml.load(text, loader))
+
+
+def changed(key: str, value: Any) -> dict[str, Any]:
+    config = copy.deepcopy(CONFIG)
+    *path, last = key.split(".")
+    section: Any = config
+    for part in path:
+        section = section.setdefault(part, {})
+    section[last] = value
+    return config
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("training.learning_rate", "2e-5"),
+        ("importance.samples", "1e4"),
+        ("importance.samples", 1e4),
+        ("study", 2026),
+        ("training.clip", None),
+        ("tasks.topic.labels", {0: "sea", 1: "wood"}),
+    ],
+)
+def test_what_the_loader_takes_is_valid(key, value):
+    assert valid(changed(key, value)) and load(changed(key, value))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("trainning", {}),
+        ("training.epoch", 3),
+        ("models.bert.max_lenght", 32),
+        ("training.epochs", 0),
+        ("training.epochs", True),
+        ("training.learning_rate", "fast"),
+        ("pruning.fraction", 1.5),
+        ("tasks.tone.type", "classify"),
+        ("models.a/b", {"source": "models/tiny-bert"}),
+        ("seeds", []),
+        ("seeds", [1, 1]),
+    ],
+)
+def test_what_the_loader_refuses_is_not(key, value):
+    assert not valid(changed(key, value))
+    with pytest.raises(ConfigError):
+        load(changed(key, value))

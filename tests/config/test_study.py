@@ -1,0 +1,630 @@
+"""The study config: what it accepts, and the messages for mistakes."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headspec import code_hash
+from headspec.config import reference
+from headspec.config.loading import RENAMED, load, strict_yaml
+from headspec.config.sections.pruning import Pruning
+from headspec.config.sections.similarity import MEASURED_BY, Measure
+from headspec.config.study import Study, plain
+from headspec.errors import ConfigError, HeadspecError
+from headspec.similarity.measures import MEASURES
+
+VALID = """
+study: small
+seeds: [0, 1]
+models:
+  minilm: {source: "package:carrier/model"}
+tasks:
+  sst2: {source: data/sst2, text_a: sentence, labels: {0: neg, 1: pos}, metrics: [accuracy, f1]}
+  qnli: {source: data/qnli, text_a: question, text_b: sentence}
+  agnews: {source: data/agnews}
+  agpair: {pairs_of: agnews}
+  stsb: {source: data/stsb, text_a: a, text_b: b, type: regression}
+mixtures:
+  pairs: [sst2, qnli]
+  groups: {all: [sst2, qnli, agnews]}
+  single: [stsb]
+"""
+
+
+def changed(*changes: tuple[str, Any]) -> dict[str, Any]:
+    """The small valid config with the values at some keys (`a/b`) replaced, or removed (`...`)."""
+    config = yaml.safe_load(VALID)
+    for key, value in changes:
+        *path, last = key.split("/")
+        section = config
+        for part in path:
+            section = section.setdefault(part, {})
+        if value is ...:
+            del section[last]
+        else:
+            section[last] = value
+    return config
+
+
+def message(config: dict[str, Any]) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(config)
+    return str(caught.value)
+
+
+# key, value, fragments of the message; the message starts with the first
+WRONG: list[tuple[str, Any, list[str]]] = [
+    # keys
+    ("seed", [0], ["seed: no key 'seed' in the config", "Did you mean 'seeds'?"]),
+    (
+        "training/learnig_rate",
+        1,
+        ["training.learnig_rate: no key", "epochs,", "Did you mean 'learning_rate'?"],
+    ),
+    ("training/frozen/epoch", 1, ["training.frozen.epoch: no key", "Did you mean 'epochs'?"]),
+    ("tasks/sst2/lable", "x", ["tasks.sst2.lable: no key", "Did you mean 'label'?"]),
+    (
+        "models/minilm/batch_size",
+        8,
+        ["models.minilm.batch_size: no key", "Did you mean 'training.batch_size'?"],
+    ),
+    ("mixtures/pair", ["sst2", "qnli"], ["mixtures.pair: no key", "Did you mean 'pairs'?"]),
+    ("study", ..., ["study: missing, expected name"]),
+    ("seeds", ..., ["seeds: missing, expected list of integer >= 0; at least one."]),
+    ("models", ..., ["models: missing, expected mapping of name to section; at least one."]),
+    ("mixtures", ..., ["mixtures: missing, expected section."]),
+    ("models/minilm/source", ..., ["models.minilm.source: missing, expected text."]),
+    # types and ranges
+    ("training/learning_rate", "fast", ["training.learning_rate: got 'fast', expected number > 0."]),
+    ("training/learning_rate", 0, ["training.learning_rate: got 0, expected number > 0."]),
+    ("training/learning_rate", math.inf, ["training.learning_rate: got inf, expected number > 0."]),
+    ("training/epochs", 2.5, ["training.epochs: got 2.5, expected integer >= 1."]),
+    ("training/epochs", True, ["training.epochs: got True, expected integer >= 1."]),
+    ("training/warmup", 1, ["training.warmup: got 1, expected number >= 0 and < 1."]),
+    ("training", None, ["training: got nothing, expected section."]),
+    (
+        "training/sampling",
+        "squareroot",
+        ["training.sampling: got 'squareroot', expected proportional, sqrt or annealed"],
+    ),
+    ("precision", "bf61", ["precision: got 'bf61', expected auto, fp32 or bf16.", "Did you mean 'bf16'?"]),
+    (
+        "methods",
+        ["tuned", "frozn"],
+        ["methods.1: got 'frozn', expected tuned, frozen or iat.", "Did you mean 'frozen'?"],
+    ),
+    ("methods", "tuned", ["methods: got 'tuned', expected list", "Did you mean [tuned]?"]),
+    (
+        "figures/formats",
+        ["svg", "pgn"],
+        ["figures.formats.1: got 'pgn', expected svg, png or pdf.", "mean 'png'?"],
+    ),
+    ("figures/formats", [], ["figures.formats: got [], expected list of svg, png or pdf; at least one."]),
+    ("pruning/fraction", 0, ["pruning.fraction: got 0, expected number > 0 and <= 1."]),
+    ("pruning/fraction", 30, ["pruning.fraction: got 30, expected number > 0 and <= 1."]),
+    ("pruning/fractions", [0.1, 1.5], ["pruning.fractions.1: got 1.5, expected number > 0 and <= 1."]),
+    ("pruning/fractions", [0.1, 0.3, 0.1], ["pruning.fractions: 0.1 is listed twice"]),
+    ("pruning/bottom", "top", ["pruning.bottom: got 'top', expected true or false."]),
+    ("pruning/draw_width", 2, ["pruning.draw_width: got 2, expected number > 0 and <= 1."]),
+    (
+        "pruning",
+        {"draw_examples": 20, "draw_width": 0.1},
+        ["pruning: draw_examples and draw_width are both given, expected one of them"],
+    ),
+    ("importance/samples", 9, ["importance.samples: got 9, expected integer >= 10."]),
+    ("seeds", [], ["seeds: got [], expected list of integer >= 0; at least one."]),
+    ("seeds", 3, ["seeds: got 3, expected list", "Did you mean [3]?"]),
+    ("seeds", [0, -1], ["seeds.1: got -1, expected integer >= 0."]),
+    ("seeds", [7, 1, "7"], ["seeds: 7 is listed twice"]),
+    (
+        "models/minilm/sha256",
+        "53xx1172",
+        ["models.minilm.sha256: got '53xx1172', expected 8 to 64 hexadecimal"],
+    ),
+    ("tasks", [], ["tasks: got [], expected mapping of name to section"]),
+    ("tasks/sst2", None, ["tasks.sst2: got nothing, expected section."]),
+    ("tasks/agnews", {"source": ""}, ["tasks.agnews.source: got '', expected package:"]),
+    # names
+    ("study", "a/b", ["study: got 'a/b', expected name (letters, digits, '.', '_', '-')."]),
+    ("tasks/a+b", {"source": "x"}, ["tasks.a+b: got 'a+b' as a name, expected name (letters"]),
+    (
+        "mixtures/groups/sst2+qnli",
+        ["sst2", "agnews"],
+        ["mixtures.groups.sst2+qnli: got 'sst2+qnli' as a name"],
+    ),
+    (
+        "tasks/None",
+        {"source": "x"},
+        ["tasks.None: reserved for tables", "none, random, random_by_layer, mean"],
+    ),
+    ("tasks/SST2", {"source": "x"}, ["tasks.SST2: same name as tasks.sst2 (case is ignored)"]),
+    ("models/MiniLM", {"source": "x"}, ["models.MiniLM: same name as models.minilm (case"]),
+    ("mixtures/groups/sst2", ["qnli", "agnews"], ["mixtures.groups.sst2: same name as tasks.sst2"]),
+    # mixtures
+    (
+        "mixtures/pairs",
+        ["sst2", "qnil"],
+        ["mixtures.pairs.1: no task 'qnil'; expected one of sst2, qnli,", "mean 'qnli'?"],
+    ),
+    (
+        "mixtures/groups/all",
+        ["sst2", "x", "qnli"],
+        ["mixtures.groups.all.1: no task 'x'; expected one of sst2,"],
+    ),
+    ("mixtures/single", ["stbs"], ["mixtures.single.0: no task 'stbs'", "Did you mean 'stsb'?"]),
+    ("mixtures/pairs", ["sst2", "qnli", "sst2"], ["mixtures.pairs: 'sst2' is listed twice"]),
+    ("mixtures/pairs", ["sst2"], ["mixtures.pairs: got ['sst2'], expected at least two tasks."]),
+    ("mixtures/groups/all", ["sst2"], ["mixtures.groups.all: got ['sst2'], expected at least two tasks."]),
+    ("mixtures/groups/all", [], ["mixtures.groups.all: got [], expected at least two tasks."]),
+    ("mixtures/groups/two", ["qnli", "sst2"], ["mixtures.groups.two: same tasks as 'sst2+qnli'"]),
+    ("mixtures", {}, ["mixtures: nothing to train; expected tasks under pairs, groups or single."]),
+    # sources
+    (
+        "tasks/qnli/source",
+        "huggingface:nyu-mll/glue",
+        ["tasks.qnli.source: got 'huggingface:nyu-mll/glue', expected package:<"],
+    ),
+    ("tasks/qnli/source", "hubb:nyu-mll/glue", ["tasks.qnli.source: got", "Did you mean 'hub'?"]),
+    (
+        "tasks/qnli/source",
+        "hub:glue",
+        ["tasks.qnli.source: got 'hub:glue', expected hub:<owner>/<name>@<revision>."],
+    ),
+    (
+        "models/minilm/source",
+        "hub:a/b@",
+        ["models.minilm.source: got 'hub:a/b@', expected hub:<owner>/<name>"],
+    ),
+    (
+        "models/minilm/source",
+        "package:gt-all/m-l6",
+        ["models.minilm.source: got", "mean 'package:gt_all/m-l6'?"],
+    ),
+    # tasks
+    ("tasks/sst2/source", ..., ["tasks.sst2: got neither, expected one of source and pairs_of."]),
+    (
+        "tasks/sst2/metrics",
+        ["acuracy"],
+        ["tasks.sst2.metrics.0: got 'acuracy', expected accuracy, f1,", "mean 'accuracy'?"],
+    ),
+    (
+        "tasks/sst2/metrics",
+        ["f1", "pearson"],
+        ["tasks.sst2.metrics.1: got 'pearson' for a classification task"],
+    ),
+    (
+        "tasks/stsb/metrics",
+        ["accuracy"],
+        ["tasks.stsb.metrics.0: got 'accuracy' for a regression task, expected pearson, spearman."],
+    ),
+    (
+        "tasks/stsb/labels",
+        {"0": "low", "1": "high"},
+        ["tasks.stsb.labels: got high, low for a regression task"],
+    ),
+    (
+        "tasks/sst2/labels",
+        ["a", "b", "c"],
+        ["tasks.sst2.metrics.1: got 'f1' for 3 classes, expected accuracy or matthews."],
+    ),
+    (
+        "tasks/sst2/labels",
+        {0: "neg", 1: "neg"},
+        ["tasks.sst2.labels: got neg, expected at least two classes."],
+    ),
+    ("tasks/sst2/labels", ["neg", "pos", "neg"], ["tasks.sst2.labels: 'neg' is listed twice"]),
+    ("tasks/sst2/labels", {1: "pos", "1": "neg"}, ["tasks.sst2.labels: '1' is listed twice"]),
+    ("tasks/sst2/labels", 2, ["tasks.sst2.labels: got 2, expected mapping of name to text or list of text."]),
+    ("tasks/qnli/text_b", "question", ["tasks.qnli.text_b: got 'question', the column of text_a"]),
+    ("tasks/sst2/validation_split", "train", ["tasks.sst2.validation_split: got 'train', the train_split"]),
+    # pairs
+    ("tasks/agpair/source", "x", ["tasks.agpair: got both, expected one of source and pairs_of."]),
+    (
+        "tasks/agpair/pairs_of",
+        "agnew",
+        ["tasks.agpair.pairs_of: got 'agnew', no task", "Did you mean 'agnews'?"],
+    ),
+    (
+        "tasks/agpair/pairs_of",
+        "agpair",
+        ["tasks.agpair.pairs_of: got 'agpair', the task itself; expected sst2,"],
+    ),
+    ("tasks/again", {"pairs_of": "agpair"}, ["tasks.again.pairs_of: got 'agpair', a task of pairs"]),
+    ("tasks/agpair/pairs_of", "qnli", ["tasks.agpair.pairs_of: got 'qnli', a task of pairs"]),
+    ("tasks/agpair/pairs_of", "stsb", ["tasks.agpair.pairs_of: got 'stsb', a regression task"]),
+    (
+        "tasks/agpair/label",
+        "topic",
+        ["tasks.agpair.label: has no effect with pairs_of; expected it in tasks.agnews."],
+    ),
+    # similarity
+    (
+        "similarity/measures",
+        ["ckaa"],
+        ["similarity.measures.0: got 'ckaa', expected paradigm", "mean 'cka'?"],
+    ),
+    ("similarity/measures", "cka", ["similarity.measures: got 'cka'", "Did you mean [cka]?"]),
+    ("similarity/measures", ["cka", "cka"], ["similarity.measures: 'cka' is listed twice"]),
+    (
+        "similarity/measures",
+        ["cka"],
+        ["similarity.measures: nothing to correlate; expected at least three", "got sst2, qnli."],
+    ),
+    ("similarity/sentence", "x.txt", ["similarity.sentence: no key", "Did you mean 'sentences'?"]),
+    ("models/pooled", {"source": "x"}, ["models.pooled: tables use this name for all models together"]),
+    ("brain", {"stimuli": "a", "responses": "b"}, ["brain: not used; expected 'cnm' in"]),
+    # IAT
+    (
+        "iat/mixtures",
+        ["al"],
+        ["iat.mixtures.0: no mixture 'al'; expected one of sst2+qnli, all.", "mean 'all'?"],
+    ),
+    ("iat/mixtures", ["stsb"], ["iat.mixtures.0: no mixture 'stsb'; expected one of sst2+qnli, all."]),
+    ("iat/alpha", 0, ["iat.alpha: got 0, expected number > 0 and <= 1."]),
+    ("iat/delta", 1, ["iat.delta: got 1, expected number >= 0 and < 1."]),
+    ("iat/deltas", [0.1, 1], ["iat.deltas.1: got 1, expected number >= 0 and < 1."]),
+    ("iat", {"mixtures": ["all"], "delta": 0.3}, ["iat.delta: got 0.3, expected at most iat.reserve (0.2)."]),
+    ("iat", {"mixtures": ["all"], "deltas": [0.1, 0.5]}, ["iat.deltas.1: got 0.5, expected at most"]),
+    ("iat/projections", "kqv", ["iat.projections: got 'kqv', expected qkv or qkvo.", "Did you mean 'qkv'?"]),
+    (
+        "iat/controls",
+        ["randon"],
+        ["iat.controls.0: got 'randon', expected bottom, random, random-by-layer,", "Did you mean 'random'?"],
+    ),
+    ("iat", {"alpha": 0.5}, ["iat.mixtures: nothing to train; expected a mixture, because other keys of"]),
+    (
+        "iat",
+        {"mixtures": ["all"], "alphas": [0.5, 0.5000001]},
+        ["iat.alphas.1: got 0.5000001, whose runs have the name of 0.5; expected another."],
+    ),
+    ("methods", ["tuned", "iat"], ["iat.mixtures: nothing to train; expected a mixture, because methods"]),
+]
+
+
+def test_iat_needs_the_run_that_it_continues() -> None:
+    text = message(changed(("methods", ["frozen", "iat"]), ("iat/mixtures", ["all"])))
+    assert text == "methods: got frozen, iat, expected tuned as well, because IAT continues tuned runs."
+
+
+@pytest.mark.parametrize("key", RENAMED)
+def test_a_former_key_names_the_present_one(key: str) -> None:
+    present = RENAMED[key]
+    assert message(changed((key.replace(".", "/"), 1))).endswith(f" It is now '{present}'.")
+    section, name = present.split(".")
+    assert name in reference.schema()["properties"][section]["properties"]
+
+
+def test_missing_brain_responses() -> None:
+    assert "brain.responses: missing, expected text." in message(changed(("brain", {"stimuli": "a"})))
+    changes = ("mixtures/pairs", ["sst2", "qnli", "agnews"]), ("similarity/measures", ["cka", "cnm"])
+    assert message(changed(*changes)) == (
+        "similarity.measures.1: 'cnm' needs brain responses; expected a section brain."
+    )
+
+
+@pytest.mark.parametrize(("key", "value", "fragments"), WRONG, ids=[f"{w[0]}={w[1]}" for w in WRONG])
+def test_one_mistake_gives_one_line(key: str, value: Any, fragments: list[str]) -> None:
+    text = message(changed((key, value)))
+    assert text.startswith(fragments[0])
+    assert "\n" not in text
+    assert all(fragment in text for fragment in fragments), text
+
+
+def test_all_mistakes_are_reported_at_once() -> None:
+    config = changed(
+        ("seeds", []),
+        ("training/epochs", 0),
+        ("tasks/sst2/metrics", ["acc"]),
+        ("mixtures/pairs", ["sst2", "qnil"]),
+        ("tasks/agpair/pairs_of", "qnli"),
+    )
+    keys = [line.split(":")[0] for line in message(config).splitlines()]
+    assert keys == [
+        "seeds", "tasks.sst2.metrics.0", "training.epochs", "mixtures.pairs.1", "tasks.agpair.pairs_of"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("config", [None, {}])
+def test_an_empty_config_reports_the_required_keys(config: Any) -> None:
+    keys = [line.split(":")[0] for line in message(config).splitlines()]
+    assert keys == ["study", "seeds", "models", "tasks", "mixtures"]
+
+
+KEYS = sorted(
+    path.replace("<name>", "sst2" if path.startswith("tasks") else "minilm").replace(".", "/") + f"/{key}"
+    for path, section in reference.sections(reference.schema())
+    for key in section["properties"]
+)
+WORDS = st.text(st.characters(exclude_categories=["C", "Z"]))
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | WORDS | st.sampled_from(["sst2", "qnli"])
+VALUES = st.recursive(
+    SCALARS, lambda v: st.lists(v, max_size=3) | st.dictionaries(SCALARS, v, max_size=3), max_leaves=5
+)
+
+
+@given(st.sampled_from(KEYS), VALUES)
+def test_any_value_gives_a_study_or_a_config_error(key: str, value: Any) -> None:
+    try:
+        assert isinstance(load(changed((key.removeprefix("/"), value))), Study)
+    except ConfigError as error:
+        assert all(": " in line for line in str(error).split("\n")), str(error)
+
+
+def test_a_key_that_is_not_text() -> None:
+    assert message(yaml.safe_load(VALID + "3: 1\n")).startswith("3: no key '3' in the config; it has study,")
+    assert message(changed(("training", {3: 1}))).startswith(
+        "training.3: no key '3' in training; it has epochs,"
+    )
+
+
+def test_a_name_that_yaml_reads_as_a_truth_value() -> None:
+    config = changed()
+    config["tasks"] |= yaml.safe_load("{on: {source: x}}")
+    assert message(config).startswith("tasks.True: got True as a name, expected name (letters,")
+
+
+def test_a_long_value_is_shortened() -> None:
+    text = message(changed(("training/epochs", "x " * 1000)))
+    assert "training.epochs: got 'x x" in text
+    assert len(text) < 150
+
+
+def test_numbers_may_be_text() -> None:
+    config = changed(("training/learning_rate", "2e-5"), ("importance/samples", "1e4"), ("seeds", ["3", 1.0]))
+    study = load(config)
+    assert study.training.learning_rate == 2e-5
+    assert study.importance.samples == 10_000
+    assert study.seeds == [3, 1]
+
+
+def test_yaml_reads_an_exponent_as_text_and_the_study_as_a_number() -> None:
+    config = yaml.safe_load(VALID + "training: {learning_rate: 5e-5}\n")
+    assert config["training"]["learning_rate"] == "5e-5"
+    assert load(config).training.learning_rate == 5e-5
+
+
+@pytest.mark.parametrize(
+    ("written", "labels"),
+    [
+        ("{0: neg, 1: pos}", {"0": "neg", "1": "pos"}),
+        ("{true: pos, false: neg}", {"True": "pos", "False": "neg"}),
+        ("{0: no, 1: yes}", {"0": "False", "1": "True"}),
+        ("[neg, pos]", {"neg": "neg", "pos": "pos"}),
+        ("[1, 0]", {"1": "1", "0": "0"}),
+        ("null", None),
+    ],
+)
+def test_labels(written: str, labels: dict[str, str] | None) -> None:
+    task = load(changed(("tasks/sst2/labels", yaml.safe_load(written)))).tasks["sst2"]
+    assert task.labels == labels
+    assert list(task.labels or ()) == list(labels or ())  # the order of the classes
+
+
+def test_names_may_be_numbers() -> None:
+    study = load(changed(("tasks/2020", {"source": "x"}), ("mixtures/single", [2020]), ("study", 7)))
+    assert study.study == "7"
+    assert [run.path for run in study.runs][-1] == "minilm/2020/single/seed1"
+    config = changed(("mixtures/single", [2020]))
+    config["tasks"][2020] = {"source": "x"}
+    assert (
+        load(config).runs
+        == load(changed(("tasks/2020", {"source": "x"}), ("mixtures/single", ["2020"]))).runs
+    )
+
+
+def test_matthews_takes_any_number_of_classes_and_f1_two() -> None:
+    load(changed(("tasks/sst2/labels", ["a", "b", "c"]), ("tasks/sst2/metrics", ["matthews"])))
+    load(changed(("tasks/agpair/metrics", ["f1", "accuracy"])))
+    load(changed(("tasks/sst2/labels", {"0": "neg", "1": "pos", "2": "pos"})))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "package:carrier",
+        "package:a.b/c.csv",
+        "hub:nyu-mll/glue",
+        "hub:a/b@refs/pr/4",
+        "../data/x",
+        "/d/a:b",
+        "d.csv",
+    ],
+)
+def test_sources(source: str) -> None:
+    assert load(changed(("tasks/qnli/source", source))).tasks["qnli"].source == source
+
+
+def test_default_metrics() -> None:
+    tasks = load(changed()).tasks
+    assert tasks["qnli"].all_metrics == ["accuracy"]
+    assert tasks["stsb"].all_metrics == ["spearman", "pearson"]
+
+
+def test_runs() -> None:
+    study = load(changed(("methods", ["tuned", "frozen"])))
+    mixed = [f"{mixture}/{method}" for mixture in ("sst2+qnli", "all") for method in ("tuned", "frozen")]
+    expected = [f"minilm/{run}/seed{seed}" for run in [*mixed, "stsb/single"] for seed in (0, 1)]
+    assert [run.path for run in study.runs] == expected
+    assert study.runs[4].tasks == ("sst2", "qnli", "agnews")
+    assert study.runs[-1].tasks == ("stsb",)
+
+
+def test_runs_of_iat() -> None:
+    """Each is compared with the plain training that it continues; the runs of IAP stay the same."""
+    section = {"mixtures": ["all"], "controls": ["random", "lora"], "alphas": [0.3, 0.5], "deltas": [0.2]}
+    study = load(changed(("iat", section | {"samplings": ["sqrt"]}), ("methods", ["tuned", "iat"])))
+    assert {(v.method, v.base, v.sampling, v.heads, v.alpha, v.delta) for v in study.variants} == {
+        ("tuned", "tuned", "proportional", None, None, None),
+        ("iat", "tuned", "proportional", "top", 0.3, 0.1),
+        ("iat-random", "tuned", "proportional", "random", 0.3, 0.1),
+        ("lora", "tuned", "proportional", "lora", 0.3, 0.1),
+        ("iat-alpha0.3-delta0.2", "tuned", "proportional", "top", 0.3, 0.2),
+        ("iat-alpha0.5-delta0.1", "tuned", "proportional", "top", 0.5, 0.1),
+        ("iat-alpha0.5-delta0.2", "tuned", "proportional", "top", 0.5, 0.2),
+        ("tuned-sqrt", "tuned-sqrt", "sqrt", None, None, None),
+        ("iat-sqrt", "tuned-sqrt", "sqrt", "top", 0.3, 0.1),
+    }
+    assert study.runs == load(changed()).runs
+    alone = [run.mixture for run in study.iat_runs if run.method == "single" and run.seed == 0]
+    assert alone == ["sst2", "qnli", "agnews"]
+    assert len(study.iat_runs) == 2 * (9 + 3) == len({run.path for run in study.iat_runs})
+
+
+@pytest.mark.parametrize(
+    ("measures", "alone"), [(["text"], ["stsb"]), (["cka"], ["sst2", "qnli", "agnews", "stsb"])]
+)
+def test_measures_that_compare_models_train_each_task_alone(measures: list[str], alone: list[str]) -> None:
+    study = load(
+        changed(
+            ("mixtures/pairs", ["sst2", "agnews", "qnli"]),
+            ("mixtures/groups", {}),
+            ("similarity/measures", measures),
+        )
+    )
+    assert [run.mixture for run in study.runs if run.method == "single" and run.seed == 0] == alone
+
+
+def test_every_measure_has_its_function_and_its_rule() -> None:
+    names = get_args(Measure)
+    assert tuple(MEASURES) == names
+    measured = [measure for measures in MEASURED_BY.values() for measure in measures]
+    assert sorted([*measured, "paradigm"]) == sorted(names)
+
+
+@given(st.permutations(["sst2", "qnli", "agnews", "agpair", "stsb"]), st.integers(2, 5))
+def test_mixtures_are_named_in_the_order_of_the_tasks(order: list[str], size: int) -> None:
+    study = load(changed(("mixtures/pairs", order[:size]), ("mixtures/groups/all", order)))
+    chosen = [task for task in study.tasks if task in order[:size]]
+    pairs = {f"{a}+{b}": (a, b) for a, b in itertools.combinations(chosen, 2)}
+    assert study.mixture_tasks == pairs | {"all": tuple(study.tasks)}
+    assert len({run.path for run in study.runs}) == len(study.runs) == 2 * (math.comb(size, 2) + 1 + 1)
+
+
+def test_loading_keeps_the_config_unchanged_and_accepts_a_written_study() -> None:
+    config = changed(("training/learning_rate", "2e-5"))
+    before = copy.deepcopy(config)
+    study = load(config)
+    assert config == before
+    assert (
+        load({**plain(study), "tasks": {k: v.model_dump(exclude_unset=True) for k, v in study.tasks.items()}})
+        == study
+    )
+
+
+# -- YAML ----------------------------------------------------------------------------------------
+
+
+def written(folder: Path, text: str) -> Path:
+    (folder / "config.yaml").write_text(text, encoding="utf-8")
+    return folder / "config.yaml"
+
+
+def test_strict_yaml_reads_what_yaml_reads(tmp_path: Path) -> None:
+    merged = "base: &base {a: 1}\nuse: {<<: *base, b: 2}\nlist: [{a: 1}, {a: 2}]\n"
+    for text in (VALID, merged):
+        assert strict_yaml(written(tmp_path, text)) == yaml.safe_load(text)
+
+
+def test_repeated_keys(tmp_path: Path) -> None:
+    text = (
+        VALID.replace("  single: [stsb]", "  pairs: [sst2, agnews]") + "seeds: [3]\nlist:\n- {1: x, '1': y}\n"
+    )
+    path = written(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        strict_yaml(path)
+    assert str(caught.value).splitlines() == [
+        f"{path}, line 15: mixtures.pairs: already set on line 13; expected each key once",
+        f"{path}, line 16: seeds: already set on line 3; expected each key once",
+        f"{path}, line 18: list.0.1: already set on line 18; expected each key once",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("a: [1\nb: 2\n", "not YAML: while parsing a flow sequence"),
+        ("a:\n\tb: 1\n", "line 2, column 1"),
+        ("", "got nothing, expected keys and values"),
+        ("- a\n", "got ['a'], expected keys and values"),
+        ("a: \x00", "not YAML: unacceptable character"),
+    ],
+)
+def test_files_that_are_not_a_config(tmp_path: Path, text: str, fragment: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        strict_yaml(path)
+    assert str(caught.value).startswith(str(path))
+    assert fragment in str(caught.value)
+
+
+def test_a_missing_config_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="none.yaml: cannot be read"):
+        strict_yaml(tmp_path / "none.yaml")
+
+
+# -- the reference -------------------------------------------------------------------------------
+
+
+def test_every_key_of_every_section_is_in_the_reference() -> None:
+    sections = dict(reference.sections(reference.schema()))
+    assert set(sections[""]["properties"]) == set(Study.model_fields)
+    assert {"models.<name>", "tasks.<name>", "training.frozen"} <= set(sections)
+    rows = [line for line in reference.markdown().splitlines() if line.startswith("| `")]
+    assert len(rows) == sum(len(section["properties"]) for section in sections.values())
+    for row in rows:
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        assert len(cells) == 4, row
+        assert cells[1] and cells[3], row
+
+
+def test_the_documented_defaults_are_the_defaults() -> None:
+    assert (
+        "| `learning_rate` | number > 0 | `2e-05` | peak learning rate, decays linearly to 0 |"
+        in reference.markdown()
+    )
+    study = load(changed())
+    for name, section in reference.sections(reference.schema()):
+        if name and "<name>" not in name and name not in ("mixtures", "brain"):
+            part = study
+            for key in name.split("."):
+                part = getattr(part, key)
+            documented = {key: node["default"] for key, node in section["properties"].items()}
+            assert documented == part.model_dump(), name
+
+
+def test_the_reference_in_a_file_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    path.write_text(f"before\n{reference.BEGIN}\nold\n{reference.END}\nafter\n")
+    library = str(code_hash.LIBRARY.parent)
+    command = [sys.executable, "-m", "headspec", "reference", str(path)]
+    subprocess.run(command, check=True, env={"PYTHONPATH": library})
+    text = path.read_text()
+    assert text == f"before\n{reference.BEGIN}\n{reference.markdown()}{reference.END}\nafter\n"
+    assert reference.updated(text) == text
+    assert reference.updated(text.replace("`2e-05`", "`3e-05`")) == text
+
+
+def test_a_file_without_the_markers_is_refused() -> None:
+    with pytest.raises(HeadspecError, match="config reference: begin"):
+        reference.updated(f"{reference.END}\n{reference.BEGIN}\n")
+
+
+@pytest.mark.parametrize("width", [0.02, 0.1, 0.3])
+@pytest.mark.parametrize("draws", [2, 10, 100])
+def test_draws_of_a_wanted_width_have_just_enough_examples(width, draws):
+    def widest(examples):  # interval of the mean over all draws at an accuracy of a half
+        return 2 * 1.96 * (0.25 / (draws * examples)) ** 0.5
+
+    pruning = Pruning(draws=draws, draw_width=width)
+    assert widest(pruning.draw_examples) <= width < widest(pruning.draw_examples - 1 or 0.1)

@@ -1,0 +1,39 @@
+"""What holds for all tests: how processes share them out, and no limit on their time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from hypothesis import HealthCheck, settings
+
+# a slow machine is no failure
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests first, those of one case before those of many: what is left at the end is short."""
+    items.sort(key=lambda item: ("slow" not in item.keywords, hasattr(item, "callspec")))
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
+    """A function of a name and of what fills a folder: the folder, filled by the process that is first."""
+    root = tmp_path_factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+
+    def folder(name: str, fill: Callable[[Path], object]) -> Path:
+        path, filled = root / name, root / f"{name}.filled"
+        with FileLock(root / f"{name}.lock"):
+            if not filled.exists():
+                shutil.rmtree(path, ignore_errors=True)  # half filled, if `fill` failed
+                fill(path)
+                filled.touch()
+        return path
+
+    return folder

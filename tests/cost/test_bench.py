@@ -1,0 +1,164 @@
+"""The contenders of the benchmark compute the same, and its arithmetic is right. No times are tested."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.flop_counter import FlopCounterMode
+
+from headspec.config.reference import between
+from headspec.config.sections.training import Training
+from headspec.cost import baselines, bench
+from headspec.cost.bench import Workload
+from headspec.cost.timing import products
+from headspec.errors import HeadspecError
+from headspec.heads.importance import gate_gradients
+from headspec.heads.masks import masks
+from headspec.heads.pruning import predictions
+from headspec.models.multitask import MultiTask
+from support.paths import ROOT
+from support.tiny import CPU, HEADS, LAYERS, encoder, examples
+
+TASK, TOKENS = "a", 24
+SETTINGS = Training(batch_size=8, epochs=1, learning_rate=1e-3)
+
+
+def build() -> MultiTask:
+    small = encoder("bert", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+    torch.manual_seed(5)
+    return MultiTask(small, "mean", {TASK: ["x", "y", "z"]})
+
+
+@pytest.fixture(scope="module")
+def work() -> Workload:
+    torch.set_num_threads(1)
+    sequences = examples(41, classes=3)
+    return Workload("sequences", TASK, sequences, examples(9, classes=3), sequences, examples(6, classes=3))
+
+
+def test_padding_does_not_change_vectors(work):
+    batch = work.train.batch(np.arange(5))
+    wide = baselines.padded(batch, TOKENS)
+    length = batch.input_ids.shape[1]
+    assert wide.input_ids.shape == wide.attention_mask.shape == (5, TOKENS)
+    assert torch.equal(wide.input_ids[:, :length], batch.input_ids)
+    assert torch.equal(wide.attention_mask.sum(1), batch.attention_mask.sum(1))
+    model = build().eval()
+    with torch.no_grad():
+        torch.testing.assert_close(model.pool(wide), model.pool(batch), rtol=1e-4, atol=1e-5)
+
+
+@given(st.integers(1, 40), st.integers(1, 12))
+def test_unsorted_batches_are_all_rows_in_order(n, size):
+    batches = baselines.unsorted(examples(n), size)
+    assert np.array_equal(np.concatenate(batches), np.arange(n))
+    assert {len(b) for b in batches[:-1]} <= {size} and 0 < len(batches[-1]) <= size
+
+
+def test_both_ways_of_training_have_the_same_losses(work):
+    assert bench.loss_error(work, build, SETTINGS, CPU, TOKENS) < 1e-4
+
+
+def test_different_training_has_different_losses(work, monkeypatch):
+    """`loss_error` detects a learning rate that is 1 % off."""
+    train, off = (
+        baselines.train_padded,
+        SETTINGS.model_copy(update={"learning_rate": 1.01e-3, "batch_size": 6}),
+    )
+
+    def wrong(model, task, examples, settings, device, tokens):
+        return train(model, task, examples, off.model_copy(update={"epochs": 3}), device, tokens)
+
+    monkeypatch.setattr(bench, "train_padded", wrong)
+    assert bench.loss_error(work, build, SETTINGS, CPU, TOKENS) > 1e-4
+
+
+def test_iat_moves_own_heads_and_plain_training_all(work):
+    heads = np.zeros((2, LAYERS, HEADS), dtype=bool)
+    heads[0, :, 0] = True
+    plain, iat, before = build(), build(), build().state_dict()
+    bench.train_bucketed(plain, TASK, work.train, SETTINGS, CPU)
+    bench.train_heads(iat, TASK, work.train, SETTINGS, CPU, heads)
+    size = 32 // HEADS
+    for model, moved in ((plain, 32), (iat, size)):
+        name = "encoder.encoder.layer.1.attention.self.query.weight"
+        same = (model.state_dict()[name] == before[name]).all(dim=1)
+        assert not same[:moved].any() and same[moved:].all()
+
+
+def test_both_ways_of_importance_have_the_same_gradients(work):
+    model = build()
+    expected = baselines.gradients_one_by_one(model, TASK, work.score, CPU)
+    gradients = gate_gradients(model, TASK, work.score, np.arange(len(work.score)), CPU)
+    assert expected.shape == (41, LAYERS, HEADS)
+    np.testing.assert_allclose(gradients, expected, rtol=1e-3, atol=1e-5 * np.abs(expected).max())
+
+
+def test_both_ways_of_pruning_have_the_same_predictions(work):
+    model = build()
+    planned = masks({TASK: np.arange(12.0).reshape(LAYERS, HEADS)}, 0.3, [0.3, 0.5], draws=3, seed=0)
+    expected = baselines.predictions_one_by_one(model, TASK, work.score, planned, CPU)
+    predicted = predictions(model, {TASK: work.score}, planned, CPU)[TASK]
+    assert np.array_equal(predicted, expected)
+    assert len(np.unique(expected, axis=0)) > 1  # masks matter
+
+
+@pytest.mark.parametrize(("kinds", "attention"), [(1, 4), (2, 12), (3, 12)])
+def test_flops(kinds, attention):
+    """4 d^2 + 2 d m weights in a layer's matrices, 2 operations each per token and kind of product."""
+    matrices, pairs = 4 * 32**2 + 2 * 32 * 48, 32 * (3**2 + 5**2)
+    expected = LAYERS * (2 * kinds * matrices * (3 + 5) + attention * pairs)
+    assert bench.flops(build(), np.array([3, 5]), kinds) == expected
+
+
+@pytest.mark.parametrize("kinds", [1, 2, 3])
+def test_products_are_of_the_layers_of_a_model(kinds):
+    """torch counts as many operations as are said."""
+    shapes = bench.layer_shapes(build())
+    assert shapes[:6] == [(32, 32)] * 4 + [(48, 32), (32, 48)] and len(shapes) == 6 * LAYERS
+    run, operations = products(shapes, 7, kinds, CPU)
+    with FlopCounterMode(display=False) as counter:
+        run()
+    assert counter.get_total_flops() == operations
+
+
+def test_contenders_take_turns():
+    order: list[str] = []
+    seconds = bench.measure([lambda: order.append("a"), lambda: order.append("b")], 3, CPU)
+    assert "".join(order) == "ab" + "ba" + "ab" + "ba"
+    assert seconds.shape == (2, 3) and (seconds > 0).all()
+
+
+def test_a_row_has_medians_of_rates_and_of_ratios():
+    line = bench.row("what", np.array([10.0, 20.0, 100.0]), np.array([20.0, 80.0, 150.0]), "yes")
+    assert line == "| what | 20.0 | 80.0 | 2.00 (1.50 to 4.00) | yes |"
+    line = bench.row("what", np.array([1.0]), np.array([1234.5]))
+    assert line == "| what | 1.00 | 1,234 | 1,234 (1,234 to 1,234) |  |"
+
+
+def test_every_row_of_the_table(work):
+    lines = list(bench.rows(work, build, SETTINGS, CPU, rounds=1, tokens=TOKENS))
+    columns = bench.HEADING.splitlines()[0].count("|")
+    assert all(line.count("|") == columns for line in lines)
+    training, peak, iat, importance, _, pruning, _ = lines
+    assert float(training.split("within ")[1].strip(" |")) < 1e-4
+    assert "matrix products alone" in peak
+    assert "IAT" in iat
+    assert "Spearman 1.00000" in importance
+    assert "100.0% of predictions" in pruning
+
+
+def test_the_table_goes_between_its_markers():
+    text = f"before\n{bench.BEGIN}\nold\n{bench.END}\nafter\n"
+    once = between(text, bench.BEGIN, bench.END, "\nnew\n")
+    assert (
+        once
+        == f"before\n{bench.BEGIN}\nnew\n{bench.END}\nafter\n"
+        == between(once, bench.BEGIN, bench.END, "\nnew\n")
+    )
+    with pytest.raises(HeadspecError, match="no place for the table"):
+        between("no markers", bench.BEGIN, bench.END, "")
+    between((ROOT / "docs" / "performance.md").read_text(), bench.BEGIN, bench.END, "")

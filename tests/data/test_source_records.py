@@ -1,0 +1,224 @@
+"""Records of sources: when they are valid, when they are rewritten, and that they agree with jobs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from headspec import code_hash
+from headspec.config.sections.task import Task
+from headspec.config.study import Study
+from headspec.data import planned, prepare, source_records
+from headspec.data.prepare import Source
+from headspec.errors import DataError
+from support.labelled_texts import labelled, save
+from support.paths import ROOT
+from support.studies import CONFIG, texts
+
+KEYED = ["example", "label", "key_a", "key_b"]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    save(labelled(60), tmp_path / "x" / "train.csv")
+    save(labelled(20, 100), tmp_path / "x" / "validation.csv")
+    return tmp_path
+
+
+@pytest.fixture
+def record(here) -> Path:
+    """Path of the record of task t in study s."""
+    return here / ".snakemake" / "headspec" / "s" / "t.parquet"
+
+
+def read(seed: int = 0, **settings: object) -> Source:
+    return source_records.source("s", "t", Task(**{"source": "x"} | settings), seed)
+
+
+def rows(source: Source) -> list[list]:
+    columns = ["key_a", "key_b", "label"]
+    return [split.rows[columns].to_numpy().tolist() for split in (source.train, source.validation)]
+
+
+def secretly(path: Path, old: str, new: str) -> None:
+    """Change the content but not the size and time of a file, so that only reading it shows the change."""
+    before = path.stat()
+    text = path.read_text()
+    assert old in text and len(old) == len(new)
+    path.write_text(text.replace(old, new))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def test_a_source_is_read_once(here, record):
+    first = read()
+    secretly(here / "x" / "train.csv", "Text 7.", "Texts 7")
+    assert rows(read()) == rows(read(train_examples=9)) == rows(read(metrics=["matthews"])) == rows(first)
+    record.unlink()
+    assert rows(read()) != rows(first)
+
+
+def test_a_record_has_what_the_source_has(here):
+    settings = {"further": {"t-odd": "odd"}, "labels": ["z", "x", "y"]}
+    save(labelled(30, 115), here / "x" / "odd.csv")
+    alone = prepare.source("t", Task(source="x", **settings), 0)
+    for source in (read(**settings), read(**settings)):
+        assert rows(source) == rows(alone) and source.classes == ["z", "x", "y"]
+        assert source.train.counts == alone.train.counts
+        assert source.validation.counts == alone.validation.counts
+        assert source.further["t-odd"].rows["key_a"].tolist() == alone.further["t-odd"].rows["key_a"].tolist()
+    assert "text_a" not in read(**settings).train.rows  # from the record
+
+
+@pytest.mark.parametrize(
+    "settings", [{"seed": 1}, {"text_a": "other_text"}, {"filter": {"other": 1}}, {"label": "other"}], ids=str
+)
+def test_other_settings_need_another_record(here, settings):
+    for split, start in (("train", 0), ("validation", 100)):
+        n = 60 if split == "train" else 20
+        save(
+            labelled(n, start, other_text=[f"b {i}" for i in range(start, start + n)]),
+            here / "x" / f"{split}.csv",
+        )
+    first = read()
+    assert rows(read(**settings)) != rows(first)
+    assert rows(read()) == rows(first)
+
+
+def test_other_content_needs_another_record_and_another_time_does_not(here, record):
+    path = here / "x" / "validation.csv"
+    first = read()
+    before = record.stat().st_mtime_ns
+    os.utime(path)
+    assert rows(read()) == rows(first) and record.stat().st_mtime_ns > before  # with the new time
+    secretly(path, "Text 107.", "Texts 107")
+    assert rows(read()) == rows(first)  # from the record, without reading the file
+    path.write_text(path.read_text().replace("Text 108.", "Text 208."))
+    assert rows(read()) != rows(first)
+    save(labelled(5, 300), here / "x" / "more.csv")  # a split that the task does not use
+    assert "text_a" not in read().train.rows
+    assert len(read(further={"t-more": "more"}).further["t-more"].rows) == 5
+
+
+def test_other_code_needs_another_record(here, tmp_path, monkeypatch):
+    copy = tmp_path / "workflow"
+    shutil.copytree(ROOT / "workflow", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(code_hash, "LIBRARY", copy / "headspec")
+    read()
+    recorded = "text_a" not in read().train.rows
+    for module, counts in {"heads/masks.py": False, "data/columns.py": True}.items():
+        path = copy / "headspec" / module
+        path.write_text(path.read_text() + "\nADDED = 1\n")
+        assert ("text_a" in read().train.rows) == counts  # read from the source again
+    assert recorded
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+def garbled(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[300:310] = bytes(10)
+    path.write_bytes(data)
+
+
+def foreign(path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), path)
+
+
+def other_table(path: Path) -> None:
+    """The footer of a record with columns of another table."""
+    pq.write_table(pa.table({"a": [1]}).replace_schema_metadata(pq.read_schema(path).metadata), path)
+
+
+def text(path: Path) -> None:
+    path.write_text("not a table")
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [cut, garbled, foreign, other_table, text, empty])
+def test_a_damaged_record_is_rewritten(here, record, damage):
+    first = read()
+    good = record.read_bytes()
+    damage(record)
+    assert rows(read()) == rows(first)
+    assert record.read_bytes() == good
+
+
+def test_the_source_is_read_if_no_record_can_be_written(here, record):
+    record.parent.parent.mkdir(parents=True)
+    record.parent.write_text("in the way")
+    assert rows(read()) == rows(prepare.source("t", Task(source="x"), 0))
+
+
+def test_wrong_data_leaves_no_record(here, record):
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"tasks.t.label: no column 'lable'"):
+            read(label="lable")
+        with pytest.raises(DataError, match=r"tasks.t.test.CoLA: no split 'tset'"):
+            read(test={"CoLA": "tset"})
+    assert not record.exists()
+
+
+def test_concurrent_processes_agree(here, record):
+    code = (
+        "from headspec.data import source_records; from headspec.config.sections.task import Task\n"
+        "for i in range(20):\n"
+        "    task = Task(source='x', validation_split=None)\n"
+        "    n = len(source_records.source('s', 't', task, i % 2).train.rows)\n"
+        "print(n)"
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow")}
+    started = [
+        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    assert [process.communicate()[0] for process in started] == ["54\n"] * 3
+    assert [path.name for path in record.parent.iterdir()] == [record.name]
+
+
+def study_of(**tasks_: dict) -> Study:
+    return Study(**CONFIG | {"tasks": CONFIG["tasks"] | tasks_})
+
+
+def test_planning_and_jobs_make_the_same_tables(tmp_path, monkeypatch):
+    """The same examples in the same order, also of pairs, and also from records."""
+    monkeypatch.chdir(tmp_path)
+    texts(tmp_path / "texts")
+    match = {"source": "texts/match.jsonl", "text_a": "left", "text_b": "right"}
+    few = match | {"train_examples": 30, "validation_examples": 20}
+    study = study_of(pairs={"pairs_of": "topic", "train_examples": 60}, few=few)
+    jobs = {name: prepare.prepare(name, task, 0) for name, task in study.tasks.items() if not task.pairs_of}
+    jobs["pairs"] = prepare.prepare("pairs", study.tasks["pairs"], 0, jobs["topic"])
+    for _ in range(2):
+        prepared = planned.read(study).prepared
+        assert set(prepared) == set(jobs)
+        for name, job in jobs.items():
+            for split in ("train", "validation"):
+                table, expected = getattr(prepared[name], split)[KEYED], getattr(job, split)[KEYED]
+                pd.testing.assert_frame_equal(table, expected, check_dtype=False)
+            assert prepared[name].counts == job.counts and prepared[name].classes == job.classes
+
+
+def test_files_that_cannot_be_read_are_named(here):
+    """By config key, as a DataError instead of an OSError."""
+    Path("x/train.csv").unlink()
+    Path("x/train.csv").symlink_to("gone.csv")
+    with pytest.raises(DataError, match=r"^tasks.t.source: x/train.csv cannot be read \(No such file"):
+        read()
+    Path("x/train.csv").unlink()
+    Path("x/train.csv").mkdir()
+    with pytest.raises(DataError, match=r"^tasks.t.source: x/train.csv cannot be read \(Is a directory"):
+        read()

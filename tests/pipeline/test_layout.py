@@ -1,0 +1,98 @@
+"""Paths and jobs of a study, and the inputs of its stages, compared with the config by hand."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+from snakemake.iocontainers import Wildcards
+
+from headspec.config.loading import load
+from headspec.pipeline.inputs import Inputs, workflow_path
+from headspec.pipeline.layout import RUN, Layout
+from support.studies import CONFIG
+
+PAIR = "results/tiny/runs/bert/tone+topic"
+
+
+def layout(**more: object) -> Layout:
+    return Layout(load(deepcopy(CONFIG) | more))
+
+
+def wildcards(**values: object) -> Wildcards:
+    return Wildcards(fromdict={name: str(value) for name, value in values.items()})
+
+
+def of_run(**other: object) -> Wildcards:
+    return wildcards(**{"model": "bert", "mixture": "tone+topic", "method": "tuned", "seed": 0, **other})
+
+
+def test_runs_and_their_files():
+    study = layout()
+    assert study.mixtures["tone+topic"] == ("tone", "topic") and study.mixtures["match"] == ("match",)
+    assert study.methods == ["tuned", "frozen", "single"]
+    assert study.of_runs(study.mixed, "pruning.parquet") == [
+        f"{PAIR}/{method}/seed{seed}/pruning.parquet" for method in ("tuned", "frozen") for seed in (0, 1)
+    ]
+    assert study.log(RUN, "train").startswith("results/tiny/logs/runs/{model}/")
+
+
+def test_figures_in_every_format():
+    study = layout(figures={"formats": ["svg", "pdf"]})
+    assert study.figure("matrix.bert") == [
+        f"results/tiny/figures/matrix.bert.{kind}" for kind in ("svg", "pdf")
+    ]
+    assert set(study.main_figures) == {
+        "dissociation", "reliability", "fractions.bert",
+        *(f"{kind}.bert.tone+topic.{method}" for kind in ("importance", "matrix", "curves")
+          for method in ("tuned", "frozen")),
+    }  # fmt: skip
+    assert study.iat_figures == study.transfer_figures == []
+
+
+def test_jobs_have_outputs_of_their_own():
+    jobs = layout(methods=["tuned", "frozen", "iat"], iat={"mixtures": ["tone+topic"]}).jobs()
+    outputs = [path for paths in jobs.values() for path in paths]
+    assert len(outputs) == len(set(outputs))
+    assert {rule: len(paths) for rule, paths in jobs.items() if rule in ("train", "branch", "retrain")} == {
+        "train": 10,  # tuned and frozen pairs, and three tasks alone, by two seeds
+        "branch": 2,
+        "retrain": 4,  # IAT and random heads
+    }
+    assert f"{PAIR}/iat/seed1/importance.parquet" in jobs["importance"]
+
+
+def test_settings_are_those_of_the_method():
+    given = Inputs(layout(methods=["tuned", "frozen", "iat"], iat={"mixtures": ["tone+topic"]}))
+    assert given.training_settings(of_run())["epochs"] == 4 and "frozen" not in given.training_settings(
+        of_run()
+    )
+    assert given.training_settings(of_run(method="frozen"))["epochs"] == 3
+    assert given.training_settings(of_run(method="iat"))["sampling"] == "proportional"
+    assert given.variant_settings(of_run(method="iat-random")) == {"heads": "random", "alpha": 0.3}
+    assert given.settings("pruning", "draws") == {"draws": 4}
+    assert given.model_settings("source")(of_run()) == {"source": "models/tiny-bert"}
+    task = given.task_settings("train_examples")(wildcards(task="tone"))
+    assert task["text_a"] == "sentence" and not {"metrics", "test", "train_examples"} & set(task)
+
+
+def test_files_of_a_run_are_in_the_order_of_its_tasks():
+    given = Inputs(layout(methods=["tuned", "frozen", "iat"], iat={"mixtures": ["tone+topic"]}))
+    assert given.tokens("train")(of_run()) == [
+        f"results/tiny/tokens/bert/{task}/train.parquet" for task in ("tone", "topic")
+    ]
+    assert given.features(of_run()) == [] and len(given.features(of_run(method="frozen"))) == 2
+    assert given.branch("state.pt")(of_run(method="iat")) == f"{PAIR}/tuned/seed0/branch/0.1/state.pt"
+    assert given.of_seeds("pruning.parquet")(of_run()) == [
+        f"{PAIR}/tuned/seed{s}/pruning.parquet" for s in (0, 1)
+    ]
+    assert given.source_model(of_run(method="pretrained", mixture="none")) == []
+    assert given.source_model(of_run())[2] == f"{PAIR}/tuned/seed0/model/classifiers.json"
+
+
+@pytest.mark.parametrize(
+    ("path", "named"), [("texts/a.csv", "texts/a.csv"), ("/elsewhere/b", "/elsewhere/b")]
+)
+def test_files_below_the_folder_are_named_from_there(tmp_path, monkeypatch, path, named):
+    monkeypatch.chdir(tmp_path)
+    assert workflow_path(path) == named and workflow_path(tmp_path / "x" / "c") == "x/c"

@@ -1,0 +1,175 @@
+"""Records in results: written by jobs, restored for Snakemake, compared with installed versions."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from snakemake.persistence.file import FilePersistence
+
+from headspec import tables
+from headspec.data import submission
+from headspec.errors import HeadspecError
+from headspec.pipeline import records
+from headspec.plots.drawing.style import save
+from support.schemas import SCHEMAS
+
+RESULTS = Path("results/s")
+
+
+class Params(list):
+    """`snakemake.params` of a script: values by position and by name."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(values.values())
+        self.__dict__ |= values
+
+
+def job(*outputs: str, rule: str = "r", inputs: tuple[str, ...] = (), **params: Any) -> Any:
+    return SimpleNamespace(
+        rule=rule, params=Params(study="s", **params), input=list(inputs),
+        output=[str(RESULTS / name) for name in outputs],
+    )  # fmt: skip
+
+
+def table(path: Path, made_by: Any) -> None:
+    frame = pd.DataFrame({"draw": [0], "place": [0], "example": [3]})
+    tables.write(path, SCHEMAS["draws"], frame, tables.provenance(made_by))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch) -> Path:
+    """Run in a folder with one input file."""
+    monkeypatch.chdir(tmp_path)
+    Path("in.txt").write_text("an input\n")
+    return tmp_path
+
+
+def record_of(name: str) -> Any:
+    return FilePersistence(nolock=True)._read_record(str(RESULTS / name))
+
+
+def test_a_table_has_the_record_of_files_without_metadata():
+    made_by = job("run/model.bin", "run/t.parquet", rule="train", inputs=("in.txt",), rate=0.1, none=None)
+    table(RESULTS / "run" / "t.parquet", made_by)
+    assert records.restore(RESULTS) == 2
+    digest = hashlib.sha256(b"an input\n").hexdigest()
+    for name in ("run/model.bin", "run/t.parquet"):
+        record = record_of(name)
+        assert record.rule == "train" and record.params == sorted(["'s'", "0.1", "None"])
+        assert record.input == ["in.txt"] and record.input_checksums == {"in.txt": f"sha256:{digest}"}
+    assert record_of("run/model.bin").job_hash == record_of("run/t.parquet").job_hash
+
+
+def test_tables_of_a_job_have_separate_records():
+    """One table is older if the job was killed before it rewrote the other."""
+    names = ("a.parquet", "b.parquet")
+    table(RESULTS / "a.parquet", job(*names, version=2))
+    table(RESULTS / "b.parquet", job(*names, version=1))
+    assert records.restore(RESULTS) == 2
+    assert "2" in record_of("a.parquet").params and "1" in record_of("b.parquet").params
+
+
+@pytest.mark.parametrize("kind", ["svg", "png", "pdf"])
+def test_figures_have_their_record(kind):
+    made_by = job(f"f.{kind}", tasks=["a(b)", "ä", "c<d>&"])
+    save(Figure(), made_by.output, 60, tables.record(made_by))
+    assert records.restore(RESULTS) == 1
+    assert record_of(f"f.{kind}").params == sorted(["'s'", repr(["a(b)", "ä", "c<d>&"])])
+
+
+def test_an_archive_has_the_record_of_its_prediction_files():
+    made_by = job("sent/WNLI.tsv", "sent/submission.zip")
+    columns = list(SCHEMAS["submission"].columns)
+    submission.write(RESULTS / "sent", pd.DataFrame(columns=columns), {}, tables.record(made_by))
+    assert records.restore(RESULTS) == 2
+    assert record_of("sent/WNLI.tsv").params == record_of("sent/submission.zip").params == ["'s'"]
+
+
+def test_a_record_stays_as_long_as_its_file():
+    path = RESULTS / "t.parquet"
+    table(path, job("t.parquet", version=1))
+    assert records.restore(RESULTS) == 1
+    os.utime(path, (1, 1))
+    assert records.restore(RESULTS) == 0  # touched
+    table(path, job("t.parquet", version=2))
+    assert records.restore(RESULTS) == 1  # replaced by another file
+    assert "2" in record_of("t.parquet").params
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("snakemake.persistence.RECORD_FORMAT_VERSION", 7),
+        ("snakemake.persistence.file.FilePersistence", None),
+    ],
+)
+def test_another_format_of_records_is_reported(monkeypatch, name, value):
+    table(RESULTS / "t.parquet", job("t.parquet"))
+    monkeypatch.setattr(name, value)
+    with pytest.raises(HeadspecError, match="this version of Snakemake keeps records in another format"):
+        records.restore(RESULTS)
+
+
+def test_copied_and_foreign_files_have_no_record():
+    table(RESULTS / "t.parquet", job("t.parquet"))
+    shutil.copy(RESULTS / "t.parquet", RESULTS / "other.parquet")
+    (RESULTS / "empty.parquet").touch()
+    pd.DataFrame({"x": [1]}).to_parquet(RESULTS / "foreign.parquet")
+    (RESULTS / "foreign.svg").write_text("<svg>headspec:no-record:</svg>")
+    save(Figure(), [RESULTS / "f.png"], 60)
+    assert records.restore(RESULTS) == 1
+    assert record_of("t.parquet") and not record_of("other.parquet")
+
+
+def test_a_study_without_results():
+    assert records.restore(RESULTS) == 0 and records.outdated(RESULTS) is None
+
+
+def test_large_inputs_are_recorded_by_name_only(monkeypatch):
+    monkeypatch.setattr(tables, "LARGEST", 3)
+    assert tables.record(job("t", inputs=("in.txt",)))["input"] == {"in.txt": None}
+
+
+def test_training_states_are_recorded_by_name_only():
+    """They contain times, which must not change the bytes of later results."""
+    Path("state.pt").write_bytes(b"1.5 s")
+    assert tables.record(job("t", inputs=("state.pt",)))["input"] == {"state.pt": None}
+
+
+def test_a_record_depends_on_parameters_and_inputs_not_on_time():
+    first = tables.record(job("t", inputs=("in.txt",), rate=0.1))
+    Path("in.txt").touch()
+    assert tables.record(job("t", inputs=("in.txt",), rate=0.1)) == first
+    assert tables.record(job("t", inputs=("in.txt",), rate=0.2)) != first
+    Path("in.txt").write_text("another input\n")
+    assert tables.record(job("t", inputs=("in.txt",), rate=0.1)) != first
+
+
+def test_other_versions_are_reported_with_the_number_of_tables(monkeypatch):
+    for number, version in enumerate(["1.0", "1.1", "1.1"]):
+        monkeypatch.setattr(tables, "versions", lambda version=version: {"torch": version, "numpy": "2.0"})
+        table(RESULTS / f"runs/m/seed{number}/training.parquet", job("x"))
+    monkeypatch.setattr(tables, "versions", lambda: {"torch": "1.1", "numpy": "2.0"})
+    warning = records.outdated(RESULTS)
+    assert warning and warning.startswith("1 of 3 runs and statistics in results/s")
+    assert "torch 1.0 (installed: 1.1)." in warning and "numpy" not in warning
+    monkeypatch.setattr(tables, "versions", lambda: {"torch": "2.0"})  # numpy is not installed
+    assert "torch 1.0, 1.1 (installed: 2.0)" in str(records.outdated(RESULTS))
+
+
+def test_the_version_of_headspec_is_recorded_and_another_is_no_matter(monkeypatch):
+    """Its code is compared by content."""
+    path = RESULTS / "runs/m/seed0/training.parquet"
+    with monkeypatch.context() as other:
+        other.setattr(tables, "VERSION", "0.1.0")
+        table(path, job("x"))
+    assert tables.footer(path)["versions"] == tables.versions() | {"headspec": "0.1.0"}
+    assert records.outdated(RESULTS) is None

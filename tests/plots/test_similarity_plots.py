@@ -1,0 +1,259 @@
+"""Figures of task similarity and its correlation with dissociation: what they show."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headspec.plots import correlation, scatter, similarity
+from headspec.plots.drawing import labels
+from headspec.plots.drawing.points import AT_CHANCE, PARADIGMS
+from headspec.plots.drawing.style import MEASURES, number, save
+from headspec.statistics.correlation import correlation as correlate
+from headspec.statistics.paired import paired
+from support.figures import LONG, NINE, frame, labelled, texts
+from support.paths import ROOT
+
+SIX = ["cola", "mnli", "qnli", "qqp", "sst2", "topic-pair"]
+PAIRS = {"mnli", "mrpc", "qnli", "qqp", "rte", "stsb", "wnli", "topic-pair", LONG[1]}
+MODELS = ("bert-base", "minilm", "roberta-base")
+
+
+def made_up_study(tasks: list[str], models: tuple[str, ...] = MODELS[:1], measures=tuple(MEASURES)) -> dict:
+    """Tables of a study in which similar tasks tend to dissociate less."""
+    rng = np.random.default_rng(len(tasks))
+    paradigms = {task: "pair" if task in PAIRS else "single" for task in tasks}
+    places = {task: rng.normal(size=3) + 2 * (task in PAIRS) for task in tasks}
+    alike, combined = [], []
+    for model, (a, b) in itertools.product(models, itertools.combinations(tasks, 2)):
+        near = np.exp(-np.linalg.norm(places[a] - places[b]) / 3)
+        mean = 0.22 - 0.25 * near + rng.normal(0, 0.03)
+        width = rng.uniform(0.01, 0.03)
+        common = dict(model=model, mixture=f"{a}+{b}", method="tuned", n_seeds=3)
+        values = dict(dissociation=mean, ci_low=mean - width, ci_high=mean + width)
+        at_chance = len(combined) % 9 == 4
+        combined.append(common | dict(task="mean", at_chance=at_chance) | values)
+        for index, measure in enumerate(measures):
+            value = near + rng.normal(0, 0.02 + 0.02 * index)
+            if measure == "paradigm":
+                value = float(paradigms[a] == paradigms[b])
+            if measure in ("dse", "cka"):
+                value = 0.97 + 0.03 * value
+            if measure == "gradient":
+                value -= 0.4
+            value = min(value, 1)
+            row = dict(model=model, measure=measure, task_a=a, task_b=b, similarity=value)
+            if measure == "cnm":
+                row |= dict(ci_low=value - 0.05, ci_high=value + 0.05)
+                alike.append(row | dict(subject="s1"))
+            alike.append(row)
+    tables = {"similarity": frame("similarity", alike), "combined": frame("combined", combined)}
+    tables["pairs"] = paired(tables["similarity"], tables["combined"], paradigms, "tuned")
+    tables["correlation"] = correlate(tables["pairs"], len(tasks), 0)
+    return tables
+
+
+# --- what the figures show ----------------------------------------------------------------------
+
+
+def dots(axes) -> np.ndarray:
+    """(n, 2) of the points of `axes`, sorted."""
+    names = {label for label, _ in PARADIGMS.values()} | {AT_CHANCE}
+    shown = [line.get_xydata() for name in names for line in labelled(axes, name)]
+    return np.array(sorted(map(tuple, np.concatenate(shown))))
+
+
+def expected_dots(part: pd.DataFrame) -> np.ndarray:
+    return np.array(sorted(zip(part["similarity"], 100 * part["dissociation"], strict=True)))
+
+
+def test_points_intervals_line_and_title_of_a_scatter():
+    study = made_up_study(SIX, MODELS)
+    figure = scatter.draw(study["pairs"], study["correlation"], "cnm")
+    for axes, model in zip(figure.axes, MODELS, strict=True):
+        part = study["pairs"].query("model == @model and measure == 'cnm'")
+        result = study["correlation"].query("model == @model and measure == 'cnm'").iloc[0]
+        np.testing.assert_allclose(dots(axes), expected_dots(part))
+        hollow = sum(len(line.get_xdata()) for line in labelled(axes, AT_CHANCE))
+        assert hollow == part["at_chance"].sum() > 0
+        upright, level = (lines.get_segments() for lines in axes.collections)
+        np.testing.assert_allclose([ends[:, 1] for ends in upright], 100 * part[["ci_low", "ci_high"]])
+        np.testing.assert_allclose(
+            [ends[:, 0] for ends in level], part[["similarity_low", "similarity_high"]]
+        )
+        (line,) = labelled(axes, "least squares")
+        expected = 100 * (result["intercept"] + result["slope"] * line.get_xdata())
+        np.testing.assert_allclose(line.get_ydata(), expected)
+        p = f"Mantel p = {result['p_mantel']:.3f}"
+        partial = f"partial r = {number(result['partial_r'])}, p = {result['p_partial']:.3f}"
+        assert axes.get_title() == f"{model}, 15 pairs\nr = {number(result['pearson_r'])}, {p}\n{partial}"
+        assert axes.get_xlabel() == "similarity: CNM"
+
+
+def test_numbers_of_a_scatter_name_their_pairs():
+    study = made_up_study(SIX)
+    figure = scatter.draw(study["pairs"], study["correlation"], "rsa")
+    part = study["pairs"].query("measure == 'rsa'")
+    key = dict(text.get_text().split(maxsplit=1) for text in figure.legends[0].get_texts())
+    assert list(key.values()) == [mixture.replace("+", " + ") for mixture in part["mixture"]]
+    places = {key[text.get_text()].replace(" + ", "+"): text.xy for text in figure.axes[0].texts}
+    points = part.set_index("mixture")
+    assert len(places) == len(points) == 15
+    for mixture, place in places.items():
+        row = points.loc[mixture]
+        assert tuple(place) == pytest.approx((row["similarity"], 100 * row["dissociation"]))
+
+
+def test_a_pair_without_value_is_left_out():
+    study = made_up_study(["cola", "mnli", "qnli", "qqp"])
+    study["similarity"].loc[study["similarity"]["measure"] == "rsa", "similarity"] = [np.nan, *np.ones(5)]
+    paradigms = dict.fromkeys(["cola", "mnli", "qnli", "qqp"], "single")
+    pairs = paired(study["similarity"], study["combined"], paradigms, "tuned")
+    results = correlate(pairs, 4, 0)
+    axes = scatter.draw(pairs, results, "rsa").axes[0]
+    assert axes.get_title() == "bert-base, 5 pairs\nr undefined"
+    assert {text.get_text() for text in axes.texts} == {"2", "3", "4", "5", "6"}
+    assert not labelled(axes, "least squares")
+    titles = [axes.get_title() for axes in correlation.draw(pairs, results).axes]
+    assert titles[-1] == "RSA\nr undefined" and len(titles) == len(MEASURES)
+
+
+def test_measures_are_in_the_order_of_their_strength():
+    study = made_up_study(SIX, MODELS)
+    table = study["correlation"]
+    mean = table[table["model"] != "pooled"]["pearson_r"].abs().groupby(table["measure"]).mean()
+    expected = list(mean.sort_values(ascending=False).index)
+    figure = correlation.draw(study["pairs"], table)
+    pairs = study["pairs"].groupby(["model", "measure"])
+    panels = itertools.product(MODELS, expected)
+    for axes, (model, measure) in zip(figure.axes, panels, strict=True):
+        part = pairs.get_group((model, measure))
+        np.testing.assert_allclose(dots(axes), expected_dots(part))
+        result = table[(table["model"] == model) & (table["measure"] == measure)].iloc[0]
+        first, second = axes.get_title().split("\n")
+        assert first == MEASURES[measure] and second.startswith(f"r = {number(result['pearson_r'])}, p ")
+    assert [axes.get_title("left").strip() for axes in figure.axes[:: len(MEASURES)]] == list(MODELS)
+
+
+@pytest.mark.parametrize("tasks", [SIX[:3], NINE], ids=["three", "nine"])
+def test_matrices_show_values_in_the_order_of_the_tree(tasks):
+    table = made_up_study(tasks)["similarity"]
+    figure = similarity.draw(table, tasks)
+    matrices, trees = (
+        [axes for axes in figure.axes if bool(axes.images) == drawn] for drawn in (True, False)
+    )
+    assert [axes.get_title() for axes in matrices] == list(MEASURES.values())
+    means = table[table["subject"].isna()].set_index(["measure", "task_a", "task_b"])["similarity"]
+    for axes, tree, measure in zip(matrices, trees, MEASURES, strict=True):
+        rows = [text.get_text().split()[0] for text in axes.get_yticklabels()]
+        numbers = [text.get_text() for text in axes.get_xticklabels()]
+        assert sorted(rows) == sorted(tasks)
+        assert rows == [tasks[int(number) - 1] for number in numbers]
+        shades = np.ma.filled(axes.images[0].get_array(), np.nan)
+        assert len(axes.texts) == len(tasks) * (len(tasks) - 1)
+        for text in axes.texts:
+            column, row = text.get_position()
+            a, b = sorted((rows[row], rows[column]), key=tasks.index)
+            assert shades[row, column] == means[measure, a, b]
+            assert float(text.get_text().replace("−", "-")) == pytest.approx(means[measure, a, b], abs=0.0051)
+        assert len(tree.lines) == len(tasks) - 1
+        ends = {y for line in tree.lines for x, y in line.get_xydata() if x == 0}
+        assert set(range(len(tasks))) <= ends or measure == "paradigm"
+        last = max(line.get_xdata().max() for line in tree.lines)
+        assert last <= 1 - means[measure].min() + 1e-9
+
+
+def test_a_missing_similarity_is_a_dash_and_has_no_tree():
+    table = made_up_study(SIX[:3], measures=("rsa", "cnm"))["similarity"]
+    table.loc[(table["measure"] == "cnm") & (table["task_a"] == "cola"), "similarity"] = np.nan
+    figure = similarity.draw(table, SIX[:3])
+    matrices, trees = (
+        [axes for axes in figure.axes if bool(axes.images) == drawn] for drawn in (True, False)
+    )
+    assert [len(axes.lines) for axes in trees] == [2, 0]
+    assert sorted(text.get_text() for text in matrices[1].texts)[-4:] == ["–"] * 4
+    assert [text.get_text() for text in matrices[1].get_xticklabels()] == ["1", "2", "3"]
+    table["similarity"] = np.nan
+    assert {text.get_text() for text in similarity.draw(table, SIX[:3]).axes[0].texts} == {"–"}
+
+
+# --- how they look ------------------------------------------------------------------------------
+
+
+def figures(tasks: list[str], models: tuple[str, ...], measures=tuple(MEASURES)) -> list:
+    study = made_up_study(tasks, models, measures)
+    pairs, results, table = study["pairs"], study["correlation"], study["similarity"]
+    return [
+        scatter.draw(pairs, results, measures[-1]),
+        correlation.draw(pairs, results),
+        similarity.draw(table[table["model"] == models[0]], tasks),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "models", "measures"),
+    [
+        (SIX[:3], MODELS[:1], tuple(MEASURES)),
+        (SIX, MODELS, tuple(MEASURES)),
+        ([*SIX, "rte"], MODELS[:2], ("rsa", "cnm")),
+        (NINE, MODELS[:1], ("dse",)),
+        (LONG, MODELS, ("gradient", "cka", "top-heads", "cnm")),
+    ],
+    ids=["three", "six", "seven", "nine", "long"],
+)
+def test_texts_neither_overlap_nor_leave_the_figure(tasks, models, measures):
+    for figure in figures(tasks, models, measures):
+        drawn = texts(figure)
+        inside = figure.bbox.padded(1)
+        for words, box in drawn:
+            assert inside.x0 <= box.x0 <= box.x1 <= inside.x1, words
+            assert inside.y0 <= box.y0 <= box.y1 <= inside.y1, words
+        for (one, a), (other, b) in itertools.combinations(drawn, 2):
+            assert not a.padded(-1).overlaps(b.padded(-1)), f"{one!r} on {other!r}"
+
+
+def test_same_tables_same_bytes(tmp_path):
+    for run in ("one", "two"):
+        for index, figure in enumerate(figures(SIX, MODELS[:1], ("rsa", "cnm"))):
+            save(figure, [tmp_path / run / f"{index}.svg"], 100)
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+def test_two_tasks_are_drawn_without_correlation():
+    for figure in figures(SIX[:2], MODELS[:1], ("paradigm", "rsa")):
+        figure.draw_without_rendering()
+
+
+def test_figures_load_neither_torch_nor_pyplot():
+    code = "import sys; from headspec.plots import correlation, scatter, similarity; print(*sys.modules)"
+    path = {"PYTHONPATH": str(ROOT / "workflow")}
+    done = subprocess.run([sys.executable, "-c", code], env=path, capture_output=True, text=True, check=True)
+    assert not {"torch", "matplotlib.pyplot"} & set(done.stdout.split())
+
+
+def test_names_keep_clear_of_points_and_intervals():
+    study = made_up_study(["cola", *PAIRS - {LONG[1], "wnli"}])
+    axes = scatter.draw(study["pairs"], study["correlation"], "rsa").axes[0]
+    axes.figure.draw_without_rendering()
+    centres = axes.transData.transform(dots(axes))
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert len(boxes) == len(centres) == 28
+    assert not any(box.contains(*centre) for box in boxes for centre in centres)
+
+
+def test_names_in_a_crowd_find_free_places():
+    axes = correlation.Figure(figsize=(3, 3)).subplots()
+    axes.set(xlim=(-1, 1), ylim=(-1, 1))
+    points = np.random.default_rng(0).normal(scale=0.02, size=(12, 2))
+    names = [str(number) for number in range(1, 13)]
+    labels.name_points(axes, points, names, np.empty((0, 4)))
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert sorted(text.get_text() for text in axes.texts) == sorted(names)
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    assert len(axes.lines) > 0  # distant names are joined to their points

@@ -1,0 +1,106 @@
+"""Fisher information, gradients and vectors of texts of tiny random models."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from headspec.heads.importance import gate_gradients, importance
+from headspec.heads.ranking import importance_map
+from headspec.models.gates import HeadGates
+from headspec.models.multitask import MultiTask
+from headspec.models.representations import mean_of_tasks, of_tasks, vectors
+from headspec.progress import Progress
+from headspec.similarity.sensitivity import fisher, gradient, parameters
+from support.tiny import CPU, encoder, examples
+
+KINDS = ["bert", "gpt2", "albert", "modernbert"]
+ROWS = np.array([7, 2, 9, 4, 11])
+
+
+def model(kind: str) -> MultiTask:
+    torch.manual_seed(1)
+    pooling = "last" if kind == "gpt2" else "mean"
+    return MultiTask(encoder(kind), pooling, {"a": ["no", "yes"], "b": None}).eval()
+
+
+def gradients_one_by_one(net: MultiTask, task: str, texts) -> torch.Tensor:
+    """Every example's gradient, (n, parameters), by a plain backward pass."""
+    gradients = []
+    for row in ROWS:
+        net.zero_grad()
+        batch = texts.batch(np.array([row]))
+        net.losses(task, net.pool(batch), batch.labels).sum().backward()
+        of_parameters = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters(net)]
+        gradients.append(torch.cat([g.flatten() for g in of_parameters]).clone())
+    return torch.stack(gradients)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("task", ["a", "b"])
+def test_fisher_and_gradient_are_those_of_single_examples(kind, task):
+    net, texts = model(kind), examples()
+    each = gradients_one_by_one(net, task, texts)
+    net.zero_grad()
+    progress = Progress(10, "examples")
+    assert np.allclose(fisher(net, task, texts, ROWS, CPU, progress), (each**2).mean(0), rtol=1e-3, atol=1e-7)
+    assert np.allclose(gradient(net, task, texts, ROWS, CPU, progress), each.mean(0), rtol=1e-3, atol=1e-5)
+    assert all(p.grad is None for p in net.parameters())
+
+
+def test_only_the_word_embeddings_are_left_out():
+    net = model("bert")
+    left_out = sum(p.numel() for p in net.encoder.parameters()) - sum(p.numel() for p in parameters(net))
+    assert left_out == net.encoder.get_input_embeddings().weight.numel()
+
+
+def test_fisher_of_the_gates_is_the_mean_square_of_their_gradients():
+    net, texts = model("bert"), examples()
+    frame = importance(net, {"a": texts}, 12, np.random.default_rng(0), CPU)
+    gradients = gate_gradients(net, "a", texts, np.arange(12), CPU)
+    assert np.allclose(importance_map(frame, "a", "fisher"), (gradients.astype(float) ** 2).mean(0))
+
+
+def test_gates_tie_both_kinds_of_fisher():
+    """The gradient of a gate is sum(W_O * dL/dW_O) over the head's part of the output projection."""
+    net, texts = model("bert"), examples()
+    row = ROWS[:1]
+    flat = torch.from_numpy(gradient(net, "a", texts, row, CPU, Progress(1, "examples")))
+    pieces = dict(
+        zip(
+            [
+                n
+                for n, p in net.encoder.named_parameters()
+                if p is not net.encoder.get_input_embeddings().weight
+            ],
+            flat.split([p.numel() for p in parameters(net)]),
+            strict=True,
+        )
+    )
+    gates = gate_gradients(net, "a", texts, row, CPU)[0]
+    assert isinstance(net.gates, HeadGates)
+    for layer in range(net.gates.layers):
+        name = f"encoder.layer.{layer}.attention.output.dense.weight"
+        weight = net.encoder.get_parameter(name).detach()
+        per_input = (weight * pieces[name].view_as(weight)).sum(0)
+        assert np.allclose(per_input.view(net.gates.heads, -1).sum(1), gates[layer], atol=1e-5)
+
+
+def test_vectors_are_what_the_classifiers_see():
+    net, texts = model("bert"), examples()
+    net.train()  # dropout must not matter
+    pooled = vectors(net, "a", texts, ROWS, CPU, Progress(5, "texts"))
+    with torch.no_grad():
+        for row, vector in zip(ROWS, pooled, strict=True):
+            assert np.allclose(net.pool(texts.batch(np.array([row])))[0], vector, atol=1e-5)
+
+
+def test_tables_of_vectors():
+    net, texts = model("bert"), examples()
+    frame = of_tasks(iter([("b", net), ("a", net)]), 2, texts, CPU)
+    assert frame["task"].tolist() == ["b"] * 12 + ["a"] * 12
+    assert frame["example"].tolist() == 2 * list(range(12))
+    means = mean_of_tasks(net, {"a": texts}, {"a": ROWS}, CPU)
+    expected = np.stack(frame["vector"].tolist())[ROWS].mean(axis=0)
+    assert np.allclose(means["vector"][0], expected, atol=1e-6) and means["example"].isna().all()

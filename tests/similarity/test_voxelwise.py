@@ -1,0 +1,321 @@
+"""From vectors to voxels: folds, ridge, scores, tests, ceiling and selection, on synthetic brains."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import Ridge as Reference
+
+from headspec.similarity.brain import ceiling, scores, voxelwise
+from headspec.similarity.brain.folds import contiguous, products, splits, train_on_all
+from headspec.similarity.brain.network import Network
+from headspec.similarity.brain.ridge import PENALTIES, Ridge
+from headspec.similarity.table import encodings, pairwise
+from support.brains import code, smooth, subjects
+
+
+def splits_of(n: int, folds: int = 5, nuisance: np.ndarray | None = None):
+    return splits(range(n), np.empty((n, 0)) if nuisance is None else nuisance, folds)
+
+
+def all_voxels(responses, folds: int = 5) -> pd.DataFrame:
+    """Table 'voxels' in which every voxel is selected, without reliability and ceiling."""
+    return pd.DataFrame(
+        [
+            (subject, voxel, fold, np.nan, True, np.nan)
+            for subject, each in responses.items()
+            for voxel, fold in itertools.product(each.voxels, range(folds))
+        ],
+        columns=["subject", "voxel", "fold", "reliability", "selected", "ceiling"],
+    )
+
+
+def analyse(vectors, responses, nuisance=None, folds: int = 5, regression: str = "ridge"):
+    n = len(next(iter(vectors.values())))
+    voxels = all_voxels(responses, folds)
+    return voxelwise.analyse(vectors, responses, voxels, splits_of(n, folds, nuisance), regression, 0)
+
+
+# --- folds
+
+
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=30), st.integers(2, 10))
+def test_folds_are_contiguous_and_keep_passages(sizes, folds):
+    passages = np.repeat(np.arange(len(sizes)), sizes)
+    if len(sizes) < folds:
+        with pytest.raises(ValueError, match="expected at least"):
+            contiguous(passages, folds)
+        return
+    fold = contiguous(passages, folds)
+    assert (np.diff(fold) >= 0).all() and set(fold) == set(range(folds))
+    assert all(len(set(fold[passages == p])) == 1 for p in passages)
+
+
+def test_folds_are_equal_where_they_can_be():
+    assert np.bincount(contiguous(range(627), 5)).tolist() == [125, 126, 125, 126, 125]
+    assert np.bincount(contiguous(np.arange(384) // 4, 5)).tolist() == [76, 76, 80, 76, 76]
+    assert contiguous(["a", "b", "a", "c", "b"], 3).tolist() == [0, 1, 0, 2, 1]
+
+
+def test_nuisance_is_fitted_on_the_training_part_alone():
+    rng = np.random.default_rng(0)
+    nuisance, values = rng.normal(size=(60, 2)), rng.normal(5, 3, size=(60, 7))
+    values[:, 3] = 2 * nuisance[:, 0] - 1
+    split = splits_of(60, 5, nuisance)[1]
+    train, test = split.standardised(values)
+    fit = LinearRegression().fit(nuisance[split.train], values[split.train])
+    rest = values - fit.predict(nuisance)
+    deviation = rest[split.train].std(axis=0)
+    others = [0, 1, 2, 4, 5, 6]
+    np.testing.assert_allclose(train[:, others], (rest[split.train] / deviation)[:, others], atol=1e-4)
+    np.testing.assert_allclose(test[:, others], (rest[split.test] / deviation)[:, others], atol=1e-4)
+    assert (train[:, 3] == 0).all() and (test[:, 3] == 0).all()
+    assert split.freedom == 48 - 3
+
+
+# --- regression
+
+
+@pytest.mark.parametrize("d", [12, 90])
+def test_ridge_with_one_penalty_is_that_of_scikit_learn(d, monkeypatch):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, d)), rng.normal(size=(60, 9))
+    split = splits_of(60)[2]
+    train, test = split.standardised(x)
+    responses, _ = split.standardised(y)
+    monkeypatch.setattr("headspec.similarity.brain.ridge.PENALTIES", np.array([0.3]))
+    ridge = Ridge.of_features(train, test, split.freedom)
+    reference = Reference(alpha=float(ridge.penalties[0]), fit_intercept=False).fit(train, responses)
+    np.testing.assert_allclose(ridge.predict(responses), reference.predict(test), atol=2e-5)
+    scaled = x / x[split.train].std(axis=0)
+    kernel = Ridge.of_gram(*split.gram(scaled @ scaled.T), split.freedom)
+    np.testing.assert_allclose(kernel.predict(responses), reference.predict(test), atol=1e-4)
+    weights = ridge.weights(responses @ responses.T)
+    np.testing.assert_allclose(weights @ responses, ridge.predict(responses), atol=2e-5)
+
+
+@pytest.mark.parametrize("d", [12, 90])
+def test_penalties_agree_with_explicit_cross_validation(d):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(60, d)) * np.logspace(0, -2, d)
+    y = x[:, :9] + np.linspace(0.1, 5, 9) * rng.normal(size=(60, 9))
+    split = splits_of(60)[0]
+    train, test = (part.astype(np.float64) for part in split.standardised(x))
+    responses = split.standardised(y)[0].astype(np.float64)
+    ridge = Ridge.of_features(train, test, split.freedom)
+    scores = []
+    for penalty in ridge.penalties:
+        hat = train @ np.linalg.solve(train.T @ train + penalty * np.eye(d), train.T)
+        residual = ((responses - hat @ responses) ** 2).sum(axis=0)
+        scores.append(residual / (split.freedom - np.trace(hat)) ** 2)
+    inside = (ridge.basis.T @ responses) ** 2
+    gcv = ridge.gcv((responses**2).sum(axis=0), inside)
+    np.testing.assert_allclose(gcv, scores, rtol=2e-2)
+    best = np.argmin(scores, axis=0)
+    assert len(set(best)) > 1 and 0 < best.max() < len(PENALTIES)
+    for voxel, choice in enumerate(best):
+        reference = Reference(alpha=ridge.penalties[choice], fit_intercept=False)
+        expected = reference.fit(train, responses[:, voxel]).predict(test)
+        np.testing.assert_allclose(ridge.predict(responses)[:, voxel], expected, atol=1e-3)
+
+
+def test_network_learns_what_is_not_linear(monkeypatch):
+    monkeypatch.setattr("headspec.similarity.brain.network.SEEDS", 1)
+    rng = np.random.default_rng(0)
+    x = smooth(rng, (400, 2))
+    y = np.stack([np.abs(x[:, 0]) - 0.8, x[:, 1]], axis=1)
+    network = Network(x[:300], x[300:], 0)
+    predicted = network.predict(y[:300])
+    assert (scores.correlation(predicted, y[300:]) > 0.8).all()
+    np.testing.assert_array_equal(predicted, network.predict(y[:300]))
+    linear = Ridge.of_features(x[:300], x[300:], 300).predict(y[:300])
+    assert scores.correlation(linear, y[300:])[0] < 0.4
+
+
+# --- scores
+
+
+def test_correlation_is_pearson():
+    a, b = np.random.default_rng(0).normal(3, size=(2, 30, 4)).astype(np.float32)
+    a[:, 3] = 7
+    expected = [stats.pearsonr(x, y)[0] for x, y in zip(a.T[:3], b.T[:3], strict=True)]
+    np.testing.assert_allclose(scores.correlation(a, b), [*expected, 0], atol=1e-6)
+
+
+@given(st.integers(2, 9), st.integers(0, 2**32))
+def test_sums_at_every_shift(n, seed):
+    a, b = np.random.default_rng(seed).normal(size=(2, n, n))
+    expected = [(a * np.roll(b, (-s, -s), (0, 1))).sum() for s in range(n)]
+    np.testing.assert_allclose(voxelwise.shifted_sums(a, b), expected, atol=1e-9)
+
+
+def test_scores_are_means_over_the_folds_of_a_voxel():
+    rng = np.random.default_rng(0)
+    x, y = smooth(rng, (60, 6)), smooth(rng, (60, 4))
+    folds = splits_of(60)
+    ridges = [voxelwise.ridge(x, split, 0) for split in folds]
+    selected = rng.random((5, 4)) < 0.6
+    selected[:, 3] = False
+    r = scores.encode([ridges], folds, y, selected)[0]
+    for voxel in range(3):
+        each = []
+        for ridge, split, part in zip(ridges, folds, selected, strict=True):
+            train, test = split.standardised(y[:, [voxel]])
+            each += [scores.correlation(ridge.predict(train), test)[0]] if part[voxel] else []
+        assert r[voxel] == pytest.approx(np.mean(each), abs=1e-5)
+    assert np.isnan(r[3])
+
+
+def test_the_columns_of_the_summary():
+    rng = np.random.default_rng(0)
+    x = smooth(rng, (100, 8))
+    responses = subjects(code(rng, x, 30) + smooth(rng, (100, 30)), smooth(rng, (100, 20)))
+    encoding, summary = analyse({"a": x, "b": smooth(rng, (100, 8))}, responses)
+    assert len(encoding) == 2 * (30 + 20) and (encoding["n_folds"] == 5).all()
+    means = encoding.groupby(["task", "subject"])["r"].mean()
+    for row in summary.itertuples():
+        assert row.r == pytest.approx(means[row.task, row.subject])
+    assert summary.set_index(["task", "subject"]).loc[("a", "s0"), "p_value"] == pytest.approx(1 / 100)
+
+
+def test_tasks_that_share_a_code_are_more_similar():
+    rng = np.random.default_rng(0)
+    first, second = smooth(rng, (200, 10)), smooth(rng, (200, 10))
+    values = [
+        np.concatenate([code(rng, first, 40), code(rng, second, 40)], axis=1) + smooth(rng, (200, 80))
+        for _ in range(3)
+    ]
+    vectors = {"a": code(rng, first, 32), "b": code(rng, first, 32), "c": code(rng, second, 32)}
+    encoding, _ = analyse(vectors, subjects(*values))
+    of_subjects = encodings(encoding)
+    similarity = pd.concat([pairwise(each, "abc", ["cnm"], subject) for subject, each in of_subjects.items()])
+    means = similarity.groupby(["task_a", "task_b"])["similarity"].mean()
+    assert len(similarity) == 9
+    assert means["a", "b"] > 0.95 and means["a", "c"] < 0.3 and means["b", "c"] < 0.3
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.7])
+def test_noise_is_significant_as_often_as_it_should(rho):
+    p, r = [], []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        shared = code(rng, smooth(rng, (75, 3), rho), 40)  # noise that voxels share
+        folds = splits_of(75)
+        y = train_on_all(folds[0].design).standardised(shared + smooth(rng, (75, 40), rho))[0]
+        x = smooth(rng, (75, 12), rho)
+        ridges = [voxelwise.ridge(x, split, 0) for split in folds]
+        p.append(voxelwise.p_value(ridges, folds, products(y, train_on_all(folds[0].design))))
+        r.append(scores.encode([ridges], folds, y, np.ones((5, 40), dtype=bool)).mean())
+    assert np.mean(np.array(p) <= 0.05) <= 0.11  # 5 of 100, plus more than two standard deviations
+    assert stats.kstest(p, "uniform").pvalue > 0.01
+    assert rho or abs(np.mean(r)) < 3 * np.std(r) / 10
+
+
+@pytest.mark.parametrize("offset", [0, 1e6, 1.6e9])
+def test_large_numbers_are_regressed_out_as_well(offset):
+    """For instance times in seconds since 1970."""
+    rng = np.random.default_rng(0)
+    times = np.arange(60.0)[:, None]
+    y = (times + smooth(rng, (60, 3)) * 5).astype(np.float32)
+    split = splits_of(60, nuisance=offset + times)[2]
+    train, test = split.standardised(y)
+    fit = LinearRegression().fit(times[split.train], y[split.train].astype(float))
+    rest = y - fit.predict(times)
+    scale = rest[split.train].std(axis=0)
+    np.testing.assert_allclose(train, rest[split.train] / scale, atol=1e-4)
+    np.testing.assert_allclose(test, rest[split.test] / scale, atol=1e-4)
+    assert split.freedom == len(split.train) - 2
+
+
+def test_regressing_out_nuisance_removes_scores_that_rest_on_it():
+    rng = np.random.default_rng(0)
+    nuisance = smooth(rng, (150, 2))
+    x = np.concatenate([nuisance, smooth(rng, (150, 6))], axis=1)
+    responses = subjects(code(rng, nuisance, 40) + 0.5 * smooth(rng, (150, 40)))
+    (_, before), (_, after) = (analyse({"a": x}, responses, each) for each in (None, nuisance))
+    assert before["r"][0] > 0.6 and before["p_value"][0] <= 1 / 150 + 1e-9
+    assert abs(after["r"][0]) < 0.1 and after["p_value"][0] > 0.05
+    _, nothing = analyse({"a": nuisance}, responses, nuisance)
+    assert nothing["r"][0] == 0 and nothing["p_value"][0] == 1
+
+
+def test_networks_score_too(monkeypatch):
+    monkeypatch.setattr("headspec.similarity.brain.network.SEEDS", 1)
+    rng = np.random.default_rng(0)
+    x = smooth(rng, (90, 5))
+    responses = subjects(code(rng, x, 6) + 0.3 * smooth(rng, (90, 6)))
+    encoding, _ = analyse({"a": x}, responses, None, 2, "network")
+    assert encoding["r"].mean() > 0.5
+
+
+# --- ceiling and selection
+
+
+@pytest.fixture(scope="module")
+def three_brains():
+    """Three subjects; the first 30 of 60 voxels share a code of 6 dimensions, with 0.7 of the variance."""
+    rng = np.random.default_rng(0)
+    shared = smooth(rng, (200, 6))
+    values = []
+    for _ in range(3):
+        signal = np.sqrt(0.7) * code(rng, shared, 30) + np.sqrt(0.3) * smooth(rng, (200, 30))
+        values.append(np.concatenate([signal, smooth(rng, (200, 30))], axis=1))
+    return values
+
+
+def test_ceiling_and_reliable_voxels(three_brains):
+    voxels = ceiling.analyse(subjects(*three_brains), range(200), np.empty((200, 0)), 5, True, 0)
+    assert len(voxels) == 3 * 60 * 5
+    signal = voxels["voxel"] < 30
+    assert voxels[signal]["ceiling"].mean() == pytest.approx(np.sqrt(0.7), abs=0.12)
+    assert abs(voxels[~signal]["ceiling"].mean()) < 0.05
+    assert voxels[signal]["selected"].mean() > 0.95
+    assert voxels[~signal]["selected"].mean() < 0.08
+
+
+def test_noise_is_seldom_reliable():
+    rng = np.random.default_rng(0)
+    values = [smooth(rng, (120, 200), 0.6) for _ in range(3)]
+    voxels = ceiling.analyse(subjects(*values), range(120), np.empty((120, 0)), 3, True, 0)
+    assert voxels["selected"].mean() < 0.05
+
+
+def test_held_out_responses_have_no_part_in_selection_and_prediction(three_brains):
+    held_out = splits_of(200)[1].test
+    changed = [values.copy() for values in three_brains]
+    for values in changed:
+        values[held_out] = np.random.default_rng(9).normal(size=(len(held_out), 60))
+    columns = ["subject", "voxel", "reliability", "selected"]
+    voxels, other = (
+        ceiling.analyse(subjects(*each), range(200), np.empty((200, 0)), 5, True, 0).query("fold == 1")
+        for each in (three_brains, changed)
+    )
+    pd.testing.assert_frame_equal(voxels[columns], other[columns])
+    assert not np.allclose(voxels["ceiling"], other["ceiling"])
+    split = splits_of(200)[1]
+    ridge = voxelwise.ridge(smooth(np.random.default_rng(1), (200, 8)), split, 0)
+    one, two = (ridge.predict(split.standardised(each[0])[0]) for each in (three_brains, changed))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_one_subject_has_no_ceiling(three_brains):
+    voxels = ceiling.analyse(subjects(three_brains[0]), range(200), np.empty((200, 0)), 5, False, 0)
+    assert voxels["selected"].all() and voxels[["reliability", "ceiling"]].isna().all(axis=None)
+
+
+@settings(max_examples=10)
+@given(st.floats(0.1, 100), st.floats(-50, 50))
+def test_scores_do_not_depend_on_units(scale, offset):
+    rng = np.random.default_rng(0)
+    x = smooth(rng, (60, 6))
+    y = code(rng, x, 5) + smooth(rng, (60, 5))
+    one, _ = analyse({"a": x}, subjects(y))
+    two, _ = analyse({"a": np.float32(scale) * x + np.float32(offset)}, subjects(np.float32(scale) * y - 3))
+    np.testing.assert_allclose(one["r"], two["r"], atol=5e-3)

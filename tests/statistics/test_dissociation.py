@@ -1,0 +1,559 @@
+"""Dissociation: published tables, invariants, coverage of intervals, level of tests."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from headspec import tables
+from headspec.config.runs import Run
+from headspec.errors import DataError
+from headspec.statistics.dissociation import case, is_distinct, relative, scores
+from headspec.statistics.dissociation_tables import analyse
+from headspec.statistics.metrics import score
+from headspec.statistics.resampled import Evaluation, combine, sample
+from headspec.statistics.resampling import bootstrap_counts, holm, interval, p_value, permuted_scores
+from support.schemas import SCHEMAS
+
+# Li et al. 2023, five tasks at once, top 30 % pruned, in per cent, order MNLI, QQP, QNLI, AG, SST-2; rows:
+# task whose heads are pruned, columns: evaluated task.
+FIVE = np.array(
+    [
+        [58.23, 71.52, 61.39, 91.99, 85.32],
+        [62.54, 69.43, 60.80, 91.54, 85.13],
+        [59.29, 70.96, 57.50, 91.88, 86.35],
+        [65.88, 76.28, 69.35, 80.01, 85.09],
+        [69.50, 77.40, 73.96, 86.51, 82.45],
+    ]
+)
+FIVE_BASE = np.array([83.91, 87.64, 90.26, 94.50, 92.05])
+
+# The same paper, input paradigm: base; after pruning A's heads, B's heads; D_A, D_B; D_mean; distinct.
+PAIRS = {
+    "AG+QNLI": ([94.13, 91.13], [[85.94, 65.04], [92.44, 52.95]], [6.905, 13.270], 10.088, True),
+    "AG-Pair+QNLI": ([94.46, 90.72], [[56.17, 64.85], [64.52, 53.66]], [8.842, 12.337], 10.590, True),
+    "AG+SST-2": ([94.29, 92.47], [[89.51, 89.76], [92.32, 86.01]], [2.982, 4.051], 3.517, False),
+    "AG-Pair+SST-2": ([94.68, 92.66], [[67.65, 89.33], [71.80, 85.78]], [4.387, 3.837], 4.112, False),
+}
+
+matrices = arrays(float, (3, 3), elements=st.floats(0.05, 1))
+bases = arrays(float, 3, elements=st.floats(0.2, 1))
+
+
+def test_published_five_tasks_by_equation_7():
+    d = 100 * scores(FIVE, FIVE_BASE)
+    assert d == pytest.approx([7.237, 5.260, 9.833, 11.079, 3.284], abs=5e-4)
+    # The paper prints QNLI and AG swapped, and a value of MNLI that does not follow from its matrix.
+    printed = np.array([7.28, 5.26, 11.07, 9.84, 3.28])
+    assert d[[1, 3, 2, 4]] == pytest.approx(printed[[1, 2, 3, 4]], abs=0.011)
+    assert abs(d[0] - printed[0]) > 0.04
+
+
+def test_orientation_is_by_columns():
+    """Reading by rows, as the released code does, gives a different, wrong result."""
+    diagonal = np.diag(FIVE)
+    by_rows = ((FIVE.sum(axis=1) - diagonal) / 4 - diagonal) / FIVE_BASE
+    assert 100 * by_rows == pytest.approx([23.03, 6.36, 21.74, -6.20, -6.09], abs=5e-3)
+    assert scores(FIVE.T, FIVE_BASE) == pytest.approx(by_rows)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_published_input_paradigm(pair):
+    base, matrix, expected, mean, distinct = PAIRS[pair]
+    d = scores(matrix, base)
+    # Metrics are printed to 0.01, which leaves D uncertain by 2 * 0.005 / 0.91.
+    assert 100 * d == pytest.approx(expected, abs=0.011)
+    assert 100 * d.mean() == pytest.approx(mean, abs=0.011)
+    assert case(d) == "double"
+    assert is_distinct(case(d), d.mean(), 0.10) is distinct
+
+
+@given(matrices, bases, st.floats(0.1, 10))
+def test_scale_of_the_metric_does_not_matter(matrix, base, scale):
+    assert scores(scale * matrix, scale * base) == pytest.approx(scores(matrix, base), abs=1e-9)
+
+
+@given(matrices, bases, st.permutations(range(3)))
+def test_order_of_the_tasks_does_not_matter(matrix, base, order):
+    renamed = scores(matrix[np.ix_(order, order)], base[order])
+    assert renamed == pytest.approx(scores(matrix, base)[order], abs=1e-12)
+
+
+@given(bases, bases)
+def test_prunings_that_do_the_same_do_not_dissociate(metric, base):
+    assert scores(np.tile(metric, (3, 1)), base).tolist() == [0, 0, 0]
+
+
+@given(
+    arrays(float, (4, 3, 3), elements=st.floats(0.05, 1)), arrays(float, (4, 3), elements=st.floats(0.2, 1))
+)
+def test_leading_axes_broadcast(matrix, base):
+    np.testing.assert_array_equal(scores(matrix, base), [scores(matrix[r], base[r]) for r in range(4)])
+    np.testing.assert_array_equal(scores(matrix, base[0])[2], scores(matrix[2], base[0]))
+
+
+@pytest.mark.parametrize("base", [0.0, -0.1])
+def test_a_base_that_is_not_positive_gives_nan(base):
+    np.testing.assert_array_equal(relative([[0.1, 0.4], [0.2, 0.3]], [base, 0.5])[:, 0], [np.nan, np.nan])
+    np.testing.assert_allclose(scores([[0.1, 0.4], [0.2, 0.3]], [base, 0.5]), [np.nan, 0.2])
+
+
+def test_one_task_does_not_dissociate():
+    with pytest.raises(ValueError, match="at least two tasks, not 1"):
+        scores([[0.5]], [0.9])
+
+
+@pytest.mark.parametrize(
+    ("d", "low", "high", "expected"),
+    [
+        ([0.1, 0.2], None, None, "double"),
+        ([0.1, -0.2], None, None, "single"),
+        ([0.1, 0.0], None, None, "single"),
+        ([-0.1, -0.2], None, None, "inverted"),
+        ([-0.1, 0.0], None, None, "inverted"),
+        ([0.0, 0.0], None, None, "none"),
+        ([0.1, 0.2], [0.01, 0.1], [0.2, 0.3], "double"),
+        ([0.1, 0.2], [-0.01, 0.1], [0.2, 0.3], "single"),
+        ([0.1, 0.2], [-0.01, -0.1], [0.2, 0.5], "none"),
+        ([-0.1, -0.2], [-0.2, -0.4], [0.1, -0.1], "inverted"),
+        ([-0.1, -0.2], [-0.2, -0.6], [0.1, 0.1], "none"),
+        ([0.01, -0.2], [-0.2, -0.4], [0.1, -0.1], "none"),
+        ([0.1, 0.2, 0.1], [0.01, 0.1, -0.1], [0.2, 0.3, 0.3], "single"),
+        ([np.nan, 0.2], [np.nan, 0.1], [np.nan, 0.3], "single"),
+        ([np.nan, -0.2], [np.nan, -0.3], [np.nan, -0.1], "none"),
+    ],
+)
+def test_case(d, low, high, expected):
+    assert case(d, None if low is None else (low, high)) == expected
+
+
+@pytest.mark.parametrize(
+    ("d", "pointwise", "simultaneous", "expected"),
+    [
+        ([0.1, 0.2], ([0.01, 0.01], [0.2, 0.3]), ([-0.01, -0.01], [0.3, 0.4]), "double"),
+        ([0.1, 0.2], ([-0.1, 0.01], [0.2, 0.3]), ([-0.2, -0.01], [0.3, 0.4]), "none"),
+        ([0.1, 0.2], ([-0.1, 0.02], [0.2, 0.3]), ([-0.2, 0.01], [0.3, 0.4]), "single"),
+        ([-0.1, -0.2], ([-0.2, -0.3], [0.1, -0.01]), ([-0.3, -0.4], [0.2, 0.01]), "none"),
+    ],
+)
+def test_single_needs_a_simultaneous_interval_and_double_pointwise_ones(d, pointwise, simultaneous, expected):
+    assert case(d, pointwise, simultaneous) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "mean", "expected"), [("double", 0.1, True), ("double", 0.0999, False), ("single", 0.3, False)]
+)
+def test_distinct(kind, mean, expected):
+    assert is_distinct(kind, mean, 0.10) is expected
+
+
+def test_holm_in_closed_form():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    np.testing.assert_allclose(holm([0.6, np.nan, 0.04]), [0.6, np.nan, 0.08])
+    assert holm([0.9, 0.8]) == pytest.approx([1, 1])
+
+
+def test_p_value_counts_both_sides_and_the_observed_one():
+    null = np.array([-3.0, -1, 0, 1, 2, 3, 0.5, 0, 0])
+    assert [float(p_value(d, null)) for d in (3.0, -2, 0, 4)] == pytest.approx([0.3, 0.4, 1.0, 0.1])
+    assert np.isnan(p_value(np.nan, null))
+
+
+def test_interval_is_undefined_if_a_resample_is():
+    low, high = interval(np.array([[0.0, 1], [1, np.nan], [2, 1]]), 0.5)
+    np.testing.assert_array_equal(low, [0.5, np.nan])
+    np.testing.assert_array_equal(high, [1.5, np.nan])
+
+
+def test_bootstrap_counts_draw_n_of_n():
+    counts = bootstrap_counts(50, 400, np.random.default_rng(0))
+    assert counts.shape == (400, 50) and (counts.sum(axis=1) == 50).all()
+    assert counts.var() == pytest.approx(1 - 1 / 50, rel=0.1)  # binomial(50, 1/50)
+
+
+def test_permutations_reach_every_assignment_equally_often():
+    label = np.zeros(2)
+    predictions = np.array([[0, 1, 1], [0, 0, 0]])  # in the first example, one of three is right
+    (shuffled,) = permuted_scores(
+        "accuracy", label, predictions[None], 3000, np.random.default_rng(0)
+    ).swapaxes(0, 1)
+    assert (np.sort(shuffled, axis=1) == [0.5, 0.5, 1]).all()
+    assert np.bincount(shuffled.argmax(axis=1)) == pytest.approx([1000] * 3, rel=0.1)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_permutations_of_an_additive_metric_have_the_exact_variance(k):
+    """Accuracy of one slot: every example is a Bernoulli variable with its share of right alternatives."""
+    rng = np.random.default_rng(1)
+    correct = rng.random((80, k)) < 0.7
+    shuffled = permuted_scores("accuracy", np.ones(80), correct[None].astype(float), 4000, rng)[:, 0]
+    share = correct.mean(axis=1)
+    assert shuffled.mean(axis=0) == pytest.approx([share.mean()] * k, abs=0.003)
+    expected = np.sqrt((share * (1 - share)).sum()) / 80
+    assert shuffled.std(axis=0) == pytest.approx([expected] * k, rel=0.06)
+
+
+# ---- runs -------------------------------------------------------------------------------------
+
+
+FRACTION = 0.3
+
+
+def table(label, predictions):
+    """The table 'predictions' of one run from labels (n,) and {(task, mask): predictions (n,)}."""
+    n, parts = len(label), len(predictions)
+    tasks, masks = zip(*predictions, strict=True)
+    fractions = [0.0 if mask == "none" else FRACTION for mask in masks]
+    columns = {"pruned_for": np.repeat(masks, n), "fraction": np.repeat(fractions, n)}
+    columns |= {"task": np.repeat(tasks, n), "example": np.tile(np.arange(n), parts)}
+    columns |= {"label": np.tile(label, parts), "prediction": np.concatenate(list(predictions.values()))}
+    return pd.DataFrame(columns).astype({"example": float, "label": float, "prediction": float})
+
+
+def evaluation(accuracy, rng, n=200, seed=0, label=None, metric="accuracy", mixture=None):
+    """A run whose predictions under each mask are right with probability accuracy[task][mask]."""
+    truth = np.random.default_rng(0).integers(2, size=n) if label is None else label
+    predictions = {
+        (task, mask): np.where(rng.random(n) < p, truth, 1 - truth)
+        for task, masks in accuracy.items()
+        for mask, p in masks.items()
+    }
+    mixture = mixture or "+".join(accuracy)
+    run = Run(model="m", mixture=mixture, tasks=tuple(accuracy), method="tuned", seed=seed)
+    return Evaluation(run, dict.fromkeys(accuracy, metric), table(truth, predictions))
+
+
+def pair(base=0.9, same=0.6, other=0.8, **more):
+    """A run of two tasks: accuracy without pruning, with the task's heads pruned, with the other's pruned."""
+    accuracy = {"a": {"none": base, "a": same, "b": other}, "b": {"none": base, "a": other, "b": same}}
+    return evaluation(accuracy, **more)
+
+
+def study(*evaluations, resamples=300, confidence=0.95):
+    return analyse(evaluations, resamples, confidence, distinct=0.10, fraction=FRACTION, fractions=[], seed=7)
+
+
+def test_identical_predictions_do_not_dissociate():
+    one = pair(rng=np.random.default_rng(0))
+    base = one.predictions[one.predictions["pruned_for"] == "none"]
+    same = pd.concat([base, *(base.assign(pruned_for=mask, fraction=FRACTION) for mask in "ab")])
+    result = study(Evaluation(one.run, one.metrics, same))
+    table = result["dissociation"]
+    assert table[["dissociation", "ci_low", "ci_high"]].to_numpy().tolist() == [[0, 0, 0]] * 2
+    assert table["p_value"].tolist() == [1, 1]
+    assert result["mixtures"]["case"].tolist() == ["none"]
+    assert not result["mixtures"]["distinct"].any() and not result["mixtures"]["at_chance"].any()
+
+
+def test_estimates_are_those_of_the_pruning_matrix():
+    masks = {"none": 0.95, "a": 0.55, "b": 0.9, "c": 0.7}
+    one = evaluation(
+        {"a": masks, "b": masks | {"a": 0.8}, "c": masks | {"b": 0.6}}, np.random.default_rng(17)
+    )
+    right = one.predictions["label"] == one.predictions["prediction"]
+    accuracy = right.groupby([one.predictions["pruned_for"], one.predictions["task"]]).mean().unstack()
+    table = study(one)["dissociation"].set_index("task")
+    assert table["base"].to_dict() == pytest.approx(accuracy.loc["none"].to_dict())
+    for task, others in {"a": "bc", "b": "ac", "c": "ab"}.items():
+        performance = accuracy[task] / accuracy.loc["none", task]
+        expected = (performance[others[0]] + performance[others[1]]) / 2 - performance[task]
+        assert table.loc[task, "dissociation"] == pytest.approx(expected)
+        assert table.loc[task, "ci_low"] < expected < table.loc[task, "ci_high"]
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews"])
+def test_a_strong_effect_is_double_and_distinct(metric):
+    result = study(pair(rng=np.random.default_rng(0), n=400, metric=metric))
+    rows, mixture = result["dissociation"], result["mixtures"].iloc[0]
+    assert (rows["ci_low"] > 0).all() and (rows["dissociation"] < rows["ci_high"]).all()
+    assert (rows["p_value"] == 1 / 301).all()
+    assert (mixture["case"], mixture["distinct"]) == ("double", True)
+    assert mixture["mean_dissociation"] == pytest.approx(rows["dissociation"].mean())
+
+
+def test_swapped_importance_is_inverted():
+    result = study(pair(same=0.8, other=0.6, rng=np.random.default_rng(0), n=400))
+    assert result["mixtures"]["case"].tolist() == ["inverted"]
+    assert (result["dissociation"]["p_value"] == 1 / 301).all()
+
+
+def test_intervals_cover_at_their_level():
+    """True D is (0.8 - 0.6) / 0.9; 90 % intervals of 150 runs of two tasks."""
+    rng = np.random.default_rng(3)
+    covered = []
+    for seed in range(150):
+        bounds = sample(pair(rng=rng, n=150, seed=seed), [FRACTION], 200, 0.9, seed).at(0).interval(0.9)
+        covered.append((bounds.low <= 0.2 / 0.9) & (bounds.high >= 0.2 / 0.9))
+    assert 0.85 < np.mean(covered) < 0.95
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_p_values_are_uniform_if_no_pruning_differs(k):
+    rng = np.random.default_rng(4)
+    p = []
+    for _ in range(300):
+        label = rng.normal(size=60)
+        predictions = label[:, None] + rng.normal(size=60)[:, None] + rng.normal(size=(60, k))
+        observed = np.array([[score("pearson", label, column) for column in predictions.T]])
+        shuffled = permuted_scores("pearson", label, predictions[None], 199, rng)[:, 0]
+        d, *null = (m[1:].mean() - m[0] for m in (*observed, *shuffled))
+        p.append(float(p_value(d, np.array(null))))
+    assert stats.kstest(p, "uniform").pvalue > 0.01
+
+
+def test_ties_of_few_examples_do_not_make_p_too_small():
+    rng = np.random.default_rng(5)
+    masks = {"none": 0.9, "a": 0.7, "b": 0.7, "c": 0.7}
+    runs = [evaluation(dict.fromkeys("abc", masks), rng, n=100, seed=seed) for seed in range(80)]
+    p = study(*runs, resamples=199)["dissociation"]["p_value"]
+    assert 0.005 < (p <= 0.05).mean() < 0.07 and 0.3 < (p <= 0.5).mean() < 0.55
+
+
+def test_at_chance_marks_tasks_that_pruning_brought_to_chance():
+    rng = np.random.default_rng(5)
+    masks = {"none": 0.95, "a": 0.9, "b": 0.9}
+    result = study(evaluation({"a": masks, "b": masks | {"a": 0.5}}, rng, n=300))
+    assert result["dissociation"].set_index("task")["at_chance"].to_dict() == {"a": False, "b": True}
+    assert result["mixtures"]["at_chance"].tolist() == [True]
+    assert result["combined"].set_index("task")["at_chance"].to_dict() == {
+        "a": False,
+        "b": True,
+        "mean": True,
+    }
+
+
+def test_chance_is_the_majority_class_not_one_half():
+    label = np.repeat([0, 1], [240, 60])
+    masks = {"none": 0.97, "a": 0.8, "b": 0.95}
+    result = study(evaluation({"a": masks, "b": masks}, np.random.default_rng(6), n=300, label=label))
+    assert result["dissociation"]["at_chance"].tolist() == [True, True]
+
+
+def test_one_seed_combined_is_the_run():
+    result = study(pair(rng=np.random.default_rng(8)))
+    shared = ["task", "dissociation", "ci_low", "ci_high", "p_value", "at_chance"]
+    combined = result["combined"].set_index("task")
+    pd.testing.assert_frame_equal(result["dissociation"][shared], result["combined"][shared].iloc[:2])
+    mean, mixture = combined.loc["mean"], result["mixtures"].iloc[0]
+    assert mean["dissociation"] == mixture["mean_dissociation"]
+    assert mean[["ci_low", "ci_high", "case", "distinct", "at_chance"]].tolist() == (
+        mixture[["ci_low", "ci_high", "case", "distinct", "at_chance"]].tolist()
+    )
+
+
+def test_two_seeds_are_their_mean_with_an_interval_over_examples():
+    """However much they differ: two seeds say nothing about a third."""
+    rng = np.random.default_rng(9)
+    runs = [pair(same=same, rng=rng, n=300, seed=seed) for seed, same in ((0, 0.78), (1, 0.3))]
+    result = study(*runs)
+    combined = result["combined"].set_index("task")
+    assert combined["n_seeds"].tolist() == [2, 2, 2] and set(combined["ci_over"]) == {"examples"}
+    for task, rows in result["dissociation"].groupby("task"):
+        assert combined.loc[task, "dissociation"] == pytest.approx(rows["dissociation"].mean())
+        width = combined.loc[task, "ci_high"] - combined.loc[task, "ci_low"]
+        assert width < (rows["ci_high"] - rows["ci_low"]).max()
+    assert pd.isna(combined.loc[["a", "b"], ["case", "distinct"]]).all(axis=None)
+    low, high = combined.loc[["a", "b"], ["ci_low", "ci_high"]].to_numpy().T
+    assert combined.loc["mean", "case"] == case(combined.loc[["a", "b"], "dissociation"], (low, high))
+
+
+def test_three_seeds_that_differ_have_an_interval_over_seeds():
+    rng = np.random.default_rng(9)
+    accuracies = {0: 0.78, 1: 0.5, 2: 0.3}
+    combined = study(*(pair(same=same, rng=rng, n=300, seed=s) for s, same in accuracies.items()))["combined"]
+    assert set(combined["ci_over"]) == {"seeds and examples"}
+    # t of two degrees of freedom times the standard error of D = (0.8 - own) / 0.9
+    expected = 4.303 * np.std([same / 0.9 for same in accuracies.values()], ddof=1) / 3**0.5
+    assert ((combined["ci_high"] - combined["ci_low"]) / 2).tolist() == pytest.approx([expected] * 3, rel=0.3)
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+def test_copies_of_a_seed_add_no_information(copies):
+    """Neither to the interval nor to the test: errors on shared examples do not average out."""
+    one = pair(same=0.74, rng=np.random.default_rng(10))
+    runs = [Evaluation(replace(one.run, seed=s), one.metrics, one.predictions) for s in range(copies)]
+    alone, together = (study(*part)["combined"] for part in ([one], runs))
+    assert (alone["p_value"] < 1).all() and together["p_value"].tolist() == alone["p_value"].tolist()
+    if copies == 2:
+        np.testing.assert_allclose(alone[["ci_low", "ci_high"]], together[["ci_low", "ci_high"]], atol=1e-12)
+    else:
+        widths = [(frame["ci_high"] - frame["ci_low"]).to_numpy() for frame in (alone, together)]
+        np.testing.assert_allclose(*widths, rtol=0.1)
+
+
+def seeds_of_a_null(rng, correlation, tasks="ab", n_seeds=3, n=100):
+    """Seeds in which prunings differ only by random errors, correlated between seeds by `correlation`."""
+    masks = ["none", *tasks]
+    shared = rng.normal(size=(len(tasks), len(masks), n))
+    for seed in range(n_seeds):
+        latent = correlation**0.5 * shared + (1 - correlation) ** 0.5 * rng.normal(size=shared.shape)
+        predictions = {
+            (task, mask): latent[t, m] > 0.5
+            for (t, task), (m, mask) in itertools.product(enumerate(tasks), enumerate(masks))
+        }
+        run = Run(model="m", mixture="+".join(tasks), tasks=tuple(tasks), method="tuned", seed=seed)
+        yield Evaluation(run, dict.fromkeys(tasks, "accuracy"), table(np.zeros(n), predictions))
+
+
+@pytest.mark.parametrize("correlation", [0, 0.5, 0.9])
+def test_p_values_of_combined_seeds_hold_their_level(correlation):
+    rng = np.random.default_rng(18)
+    p = []
+    for repeat in range(120):
+        runs = [sample(one, [FRACTION], 100, 0.95, repeat, 199) for one in seeds_of_a_null(rng, correlation)]
+        p.append(combine(runs).at(0).with_mean().p_value)
+    p = np.array(p)  # (repeats, two tasks and their mean)
+    assert 0.015 < (p <= 0.05).mean() < 0.08
+    assert (p <= 0.5).mean() == pytest.approx(0.5, abs=0.07)
+
+
+def test_five_tasks_without_effect_rarely_dissociate():
+    rng = np.random.default_rng(19)
+    kinds = []
+    for _ in range(150):
+        runs = seeds_of_a_null(rng, 0, "abcde", n_seeds=1, n=80)
+        kinds += study(*runs, resamples=200)["mixtures"]["case"].tolist()
+    assert kinds.count("single") / len(kinds) < 0.06 and kinds.count("double") == 0
+    assert kinds.count("none") / len(kinds) > 0.93
+
+
+def test_intervals_of_combined_seeds_cover_at_their_level():
+    """Accuracy with a task's heads pruned varies between seeds, by about half of the variance of D.
+
+    Errors are independent between seeds, so intervals are conservative.
+    """
+    rng = np.random.default_rng(20)
+    covered = []
+    for repeat in range(120):
+        accuracies = 0.6 + 0.045 * rng.normal(size=3)
+        runs = [
+            sample(pair(same=same, rng=rng, n=150, seed=s), [FRACTION], 100, 0.95, repeat, 1)
+            for s, same in enumerate(accuracies)
+        ]
+        bounds = combine(runs).at(0).with_mean().interval(0.95)
+        covered.append((bounds.low <= 0.2 / 0.9) & (bounds.high >= 0.2 / 0.9))
+    assert 0.93 < np.mean(covered) < 0.995
+
+
+def test_seeds_on_other_examples_are_refused():
+    rng = np.random.default_rng(21)
+    runs = [pair(rng=rng, seed=0), pair(rng=rng, seed=1, n=150)]
+    with pytest.raises(
+        DataError, match="tuned/seed1/predictions.parquet: validation examples differ from those"
+    ):
+        study(*runs)
+
+
+def at_fractions(same, rng, n=200):
+    """A run of {fraction: accuracy} when a task's heads are pruned; pruning others has no effect."""
+    by_fraction = [
+        pair(same=p, other=0.9, rng=rng, n=n).predictions.replace({"fraction": {FRACTION: fraction}})
+        for fraction, p in same.items()
+    ]
+    first, *others = by_fraction
+    rest = [frame[frame["pruned_for"] != "none"] for frame in others]
+    whole = pair(rng=rng, n=n)
+    return Evaluation(whole.run, whole.metrics, pd.concat([first, *rest], ignore_index=True))
+
+
+def test_a_fraction_depends_only_on_its_predictions():
+    one = at_fractions({0.1: 0.85, 0.3: 0.6, 0.5: 0.5}, np.random.default_rng(22))
+    every = analyse([one], 200, 0.95, 0.1, 0.3, [0.1, 0.5], 7)
+    assert every["dissociation"]["fraction"].unique().tolist() == [0.1, 0.3, 0.5]
+    columns = ["fraction", "task", "dissociation", "ci_low", "ci_high", "p_value", "at_chance"]
+    for fraction in (0.1, 0.3, 0.5):
+        alone = analyse([one], 200, 0.95, 0.1, fraction, [], 7)["dissociation"]
+        here = every["dissociation"][every["dissociation"]["fraction"] == fraction]
+        pd.testing.assert_frame_equal(alone[columns], here[columns].reset_index(drop=True))
+        np.testing.assert_allclose(here["p_holm"], holm(here["p_value"]))
+    together = every["fractions"].query("fraction == 0.3")
+    assert together.columns.isin(every["combined"]).all()
+    pd.testing.assert_frame_equal(
+        together.reset_index(drop=True), every["combined"][together.columns], check_dtype=False
+    )
+
+
+def test_area_is_the_mean_over_fractions_from_zero():
+    one = at_fractions({0.1: 0.8, 0.4: 0.5}, np.random.default_rng(23), n=400)
+    every = analyse([one], 200, 0.95, 0.1, 0.1, [0.4], 7)
+    d = every["fractions"].set_index(["task", "fraction"])["dissociation"]
+    areas = every["areas"].set_index("task")
+    for task in ("a", "b", "mean"):
+        small, large = d[task, 0.1], d[task, 0.4]
+        triangle, trapezoid = 0.1 * small / 2, 0.3 * (small + large) / 2
+        assert areas.loc[task, "area"] == pytest.approx((triangle + trapezoid) / 0.4)
+    assert (areas["ci_low"] > 0).all() and (areas["p_value"] == 1 / 201).all()
+    assert analyse([one], 200, 0.95, 0.1, 0.1, [0.1], 7)["areas"].empty  # only one fraction
+
+
+def test_holm_corrects_over_the_study_and_separately_over_means():
+    rng = np.random.default_rng(11)
+    runs = [pair(same=0.72, rng=rng, mixture=f"m{i}", seed=i % 2) for i in range(6)]
+    result = study(*runs)
+    np.testing.assert_allclose(result["dissociation"]["p_holm"], holm(result["dissociation"]["p_value"]))
+    for _, rows in result["combined"].groupby(result["combined"]["task"] == "mean"):
+        np.testing.assert_allclose(rows["p_holm"], holm(rows["p_value"]))
+
+
+def test_other_runs_change_only_the_correction():
+    rng = np.random.default_rng(12)
+    first, second = pair(rng=rng), pair(rng=rng, seed=1)
+    alone, both = (study(*runs)["dissociation"].drop(columns="p_holm") for runs in ([first], [second, first]))
+    pd.testing.assert_frame_equal(alone, both[both["seed"] == 0].reset_index(drop=True))
+
+
+def test_rows_may_come_in_any_order():
+    one = pair(rng=np.random.default_rng(13))
+    shuffled = Evaluation(one.run, one.metrics, one.predictions.sample(frac=1, random_state=0))
+    for name, frame in study(one).items():
+        pd.testing.assert_frame_equal(frame, study(shuffled)[name])
+
+
+def test_regression_tasks():
+    rng = np.random.default_rng(14)
+    truth = rng.normal(size=300)
+    noise = {"a": {"none": 0.3, "a": 2, "b": 0.8}, "b": {"none": 0.3, "a": 0.8, "b": 2}}
+    frames = [
+        pd.DataFrame({"example": np.arange(300), "label": truth, "task": task, "pruned_for": mask}).assign(
+            prediction=truth + s * rng.normal(size=300), fraction=0.0 if mask == "none" else FRACTION
+        )
+        for task, masks in noise.items()
+        for mask, s in masks.items()
+    ]
+    run = Run(model="m", mixture="a+b", tasks=("a", "b"), method="tuned", seed=0)
+    table = study(Evaluation(run, {"a": "spearman", "b": "pearson"}, pd.concat(frames)))["dissociation"]
+    # correlation of x and x + s * noise: 1 / sqrt(1 + s^2)
+    expected = (1 / np.sqrt(1 + 0.8**2) - 1 / np.sqrt(5)) * np.sqrt(1 + 0.3**2)
+    assert (table["ci_low"] < expected).all() and (expected < table["ci_high"]).all()
+    assert (table["p_value"] == 1 / 301).all()
+
+
+def test_missing_predictions_are_named():
+    one = pair(rng=np.random.default_rng(15))
+    lost = one.predictions.query("not (task == 'b' and pruned_for == 'a' and example == 3)")
+    with pytest.raises(DataError, match="m/a.b/tuned/seed0/predictions.parquet: task 'b' lacks .* 'a'"):
+        study(Evaluation(one.run, one.metrics, lost))
+
+
+def test_tables_fit_their_schemas_and_repeat_to_the_byte(tmp_path):
+    rng = np.random.default_rng(16)
+    runs = [pair(rng=rng, seed=seed) for seed in range(2)]
+    for name, frame in study(*runs).items():
+        tables.write(tmp_path / name, SCHEMAS[name], frame, {})
+        assert len(tables.read(tmp_path / name)) == len(frame)
+        assert len(frame) or name == "areas"  # only one fraction
+    for name, frame in study(*runs[::-1]).items():
+        tables.write(tmp_path / "again", SCHEMAS[name], frame, {})
+        assert (tmp_path / "again").read_bytes() == (tmp_path / name).read_bytes()
+
+
+def test_no_runs_give_empty_tables(tmp_path):
+    for name, frame in study().items():
+        tables.write(tmp_path / name, SCHEMAS[name], frame, {})
+        assert tables.read(tmp_path / name).empty

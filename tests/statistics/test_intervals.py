@@ -1,0 +1,92 @@
+"""Intervals over seeds: closed forms, and simulated coverage with few seeds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from headspec.statistics.intervals import over_seeds_and_draws, over_seeds_and_examples
+
+
+def bootstrapped(y, resamples, rng):
+    """Means (resamples, S) of the rows of y (S, n), over the same resampled examples."""
+    n = y.shape[1]
+    return rng.multinomial(n, np.full(n, 1 / n), size=resamples) / n @ y.T
+
+
+@pytest.mark.parametrize("share", [0, 0.4, 0.8])
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+def test_coverage_over_seeds_and_examples(seeds, share):
+    """`share`: of seeds in the variance of a run; errors over examples correlate by 0.6 between seeds."""
+    rng = np.random.default_rng([seeds, int(10 * share)])
+    n, repeats, covered = 60, 1000, 0
+    common, interaction = (((1 - share) * part * n) ** 0.5 for part in (0.6, 0.4))
+    for _ in range(repeats):
+        y = share**0.5 * rng.normal(size=(seeds, 1)) + common * rng.normal(size=n)
+        y = y + interaction * rng.normal(size=(seeds, n))
+        interval = over_seeds_and_examples(y.mean(axis=1), bootstrapped(y, 120, rng), 0.95)
+        covered += interval.low <= 0 <= interval.high
+    assert 0.92 < covered / repeats < 0.98  # 0.93 to 0.97, and two standard errors of the simulation
+
+
+@pytest.mark.parametrize("of_draws", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("share", [0, 0.4, 0.8])
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+def test_coverage_over_seeds_and_draws(seeds, share, of_draws):
+    """`share`: of seeds in the variance of a fit; `of_draws`: of draws in the rest."""
+    rng = np.random.default_rng([seeds, int(10 * share), int(10 * of_draws)])
+    repeats, covered = 1500, 0
+    common, interaction = (((1 - share) * part) ** 0.5 for part in (of_draws, 1 - of_draws))
+    for _ in range(repeats):
+        grid = share**0.5 * rng.normal(size=(seeds, 1)) + common * rng.normal(size=(1, 5))
+        interval = over_seeds_and_draws(grid + interaction * rng.normal(size=(seeds, 5)), 0.95)
+        covered += interval.low <= 0 <= interval.high
+    assert 0.92 < covered / repeats < 0.98  # 0.93 to 0.97, and two standard errors of the simulation
+
+
+def test_seeds_alone_give_students_t():
+    """Without variance over examples or draws, it is the interval of a mean of normal values."""
+    values = np.array([0.01, 0.02, 0.04])
+    interval = over_seeds_and_examples(values, np.tile(values, (50, 1)), 0.95)
+    expected = stats.t.interval(0.95, 2, values.mean(), stats.sem(values))
+    assert (interval.low, interval.high) == pytest.approx(expected) and interval.over == "seeds and examples"
+    grid = np.repeat(values[:, None], 4, axis=1)
+    assert over_seeds_and_draws(grid, 0.95)[:2] == pytest.approx(expected)
+
+
+def test_examples_alone_give_the_normal_interval_of_the_bootstrap():
+    """Identical seeds add nothing to the variance over examples."""
+    sampled = np.random.default_rng(0).normal(0.3, 0.02, size=(4000, 1))
+    interval = over_seeds_and_examples(np.full(4, 0.3), np.repeat(sampled, 4, axis=1), 0.95)
+    assert (interval.low, interval.high) == pytest.approx((0.3 - 1.96 * 0.02, 0.3 + 1.96 * 0.02), abs=1e-3)
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_the_interval_of_few_seeds_has_the_percentiles_of_their_mean(seeds):
+    sampled = np.random.default_rng(1).normal(size=(999, seeds, 3))
+    interval = over_seeds_and_examples(np.zeros((seeds, 3)), sampled, 0.9)
+    np.testing.assert_allclose(interval.low, np.quantile(sampled.mean(axis=1), 0.05, axis=0))
+    np.testing.assert_allclose(interval.high, np.quantile(sampled.mean(axis=1), 0.95, axis=0))
+    assert interval.over == "examples"
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_the_interval_of_few_seeds_and_draws_is_students_t_over_draws(seeds):
+    grid = np.random.default_rng(2).normal(size=(seeds, 5))
+    interval = over_seeds_and_draws(grid, 0.95)
+    means = grid.mean(axis=0)
+    assert interval[:2] == pytest.approx(stats.t.interval(0.95, 4, means.mean(), stats.sem(means)))
+    assert interval.over == "draws"
+
+
+def test_constant_values_have_an_interval_of_zero_width():
+    assert over_seeds_and_examples(np.zeros(3), np.zeros((50, 3)), 0.95)[:2] == (0, 0)
+    assert over_seeds_and_draws(np.full((3, 5), 0.2), 0.95)[:2] == pytest.approx((0.2, 0.2))
+
+
+def test_undefined_values_have_no_interval():
+    values = np.array([[0.1, np.nan], [0.2, 0.1], [0.3, 0.2]])
+    interval = over_seeds_and_examples(values, np.tile(values, (20, 1, 1)), 0.95)
+    assert np.isfinite([interval.low[0], interval.high[0]]).all()
+    assert np.isnan([interval.low[1], interval.high[1]]).all()

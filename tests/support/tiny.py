@@ -1,0 +1,72 @@
+"""Tiny random encoders of every architecture in the table, and examples for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import torch
+from transformers import AutoConfig, AutoModel, PreTrainedModel
+
+from headspec.models.architectures import ARCHITECTURES
+from headspec.models.batching import Examples
+from headspec.models.devices import Device
+
+VOCABULARY = 97
+CPU = Device("cpu", None)
+LAYERS, HEADS = 3, 4
+
+_SIZE = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "intermediate_size": 48,
+    "max_position_embeddings": 64,
+    "pad_token_id": 0,
+}
+_OWN: dict[str, dict] = {
+    "albert": {"embedding_size": 16},
+    "electra": {"embedding_size": 32},
+    "deberta": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "pooler_hidden_size": 32},
+    "deberta-v2": {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "pooler_hidden_size": 32},
+    "distilbert": {"dim": 32, "n_layers": LAYERS, "n_heads": HEADS, "hidden_dim": 48},
+    "gpt2": {"n_embd": 32, "n_layer": LAYERS, "n_head": HEADS, "n_positions": 64,
+             "bos_token_id": 1, "eos_token_id": 1},
+    "openai-gpt": {"n_embd": 32, "n_layer": LAYERS, "n_head": HEADS, "n_positions": 64},
+    "modernbert": {"bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1, "sep_token_id": 2,
+                   "global_attn_every_n_layers": 2, "local_attention": 8},
+    "llama": {"num_key_value_heads": 2},
+    "qwen2": {"num_key_value_heads": 2},
+    "qwen3": {"num_key_value_heads": 2, "head_dim": 16},
+    "mistral": {"num_key_value_heads": 2},
+}  # fmt: skip
+NATIVE_SIZES = ("distilbert", "gpt2", "openai-gpt")
+
+
+def encoder(kind: str, seed: int = 0, **settings) -> PreTrainedModel:
+    """A random encoder with larger weights than usual, so that heads matter."""
+    assert kind in ARCHITECTURES
+    common = {"vocab_size": VOCABULARY} if kind in NATIVE_SIZES else _SIZE
+    torch.manual_seed(seed)
+    model = AutoModel.from_config(AutoConfig.for_model(kind, **(common | _OWN.get(kind, {}) | settings)))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 2:
+                parameter.mul_(4)
+    return model.eval()
+
+
+def examples(n: int = 12, classes: int = 2, seed: int = 0, shortest: int = 3, longest: int = 14) -> Examples:
+    """Random token sequences of random lengths, labels 0 ... classes - 1 in turn."""
+    rng = np.random.default_rng(seed)
+    ids = [rng.integers(5, VOCABULARY, rng.integers(shortest, longest + 1)).tolist() for _ in range(n)]
+    return Examples(
+        pd.DataFrame(
+            {
+                "example": np.arange(n),
+                "label": (np.arange(n) % classes).astype(float),
+                "input_ids": ids,
+                "token_type_ids": [None] * n,
+            }
+        )
+    )

@@ -1,0 +1,17 @@
+"""Tests that find their cases by searching folders find all of them; a new case is counted here."""
+
+from support.paths import ROOT
+from support.schemas import SCHEMAS
+
+
+def found(folder: str, pattern: str) -> int:
+    return len(list((ROOT / folder).rglob(pattern)))
+
+
+def test_cases():
+    assert len(SCHEMAS) == 32
+    assert found("workflow/scripts", "*.py") == 46
+    assert found("workflow/rules", "*.smk") == 9
+    assert found("workflow/report", "*.rst") == 15
+    assert found("workflow/studies", "*.yaml") == 6
+    assert found("envs", "*.yaml") == 3

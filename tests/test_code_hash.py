@@ -1,0 +1,265 @@
+"""The code that a stage reaches: which files, and which edits count."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headspec import code_hash
+from headspec.version import VERSION
+from support.paths import ROOT
+
+FOLDER = ROOT / "workflow" / "scripts"
+SCRIPTS = sorted(path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*.py"))
+MODULES = sorted(code_hash.LIBRARY.rglob("*.py"))
+#: scripts that load torch or transformers
+MODEL_STAGES = [
+    "data/tokenize.py",
+    "data/tokenize_texts.py",
+    *(name for name in SCRIPTS if "ModelStage(" in (FOLDER / name).read_text()),
+]
+
+
+def test_every_script_that_runs_a_model_is_known():
+    assert len(MODEL_STAGES) == 14
+
+
+@pytest.fixture
+def copy(tmp_path, monkeypatch) -> Path:
+    """A copy of the workflow whose closures are looked up."""
+    shutil.copytree(ROOT / "workflow", tmp_path / "workflow", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(code_hash, "LIBRARY", tmp_path / "workflow" / "headspec")
+    return tmp_path / "workflow"
+
+
+def closure(script: str) -> dict[str, str]:
+    return code_hash.closure(code_hash.LIBRARY.parent / "scripts" / script)
+
+
+def rewrite(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+#: a process that has loaded the heavy packages forks one for each script, which loads headspec's modules
+LOADING = """
+import json, os, sys
+import matplotlib.figure, pandas, peft, scipy.stats, sklearn.linear_model, torch, transformers
+from transformers import AutoModel, AutoTokenizer, PreTrainedModel, masking_utils
+imports, scripts = json.loads(sys.stdin.read()), {}
+for script, code in imports.items():
+    if os.fork() == 0:
+        exec(code)
+        files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+        os.write(1, (json.dumps([script, sorted(filter(None, files))]) + "\\n").encode())
+        os._exit(0)
+    assert os.wait()[1] == 0, script
+"""
+
+
+#: a process that has loaded what any job may load forks one for each script that runs no model, then, with
+#: torch, one for each that does; they print which of SLOW are loaded
+STARTING = """
+import json, os, sys
+import matplotlib.figure, pandas, pyarrow.parquet, scipy.special
+slow, *parts = json.loads(sys.stdin.read())
+for heavy, imports in zip(["sys", "torch"], parts):
+    __import__(heavy)
+    for script, code in imports.items():
+        if os.fork() == 0:
+            exec(code)
+            os.write(1, (json.dumps([script, [n for n in slow if n in sys.modules]]) + "\\n").encode())
+            os._exit(0)
+        assert os.wait()[1] == 0, script
+"""
+#: takes half a second to three seconds to import, so a job loads it where it is used, and not at its start
+SLOW = ["torch", "transformers", "sklearn", "scipy.stats", "peft", "datasets", "huggingface_hub"]
+
+
+def imports(script: str) -> str:
+    """The imports at the top of a script."""
+    nodes = ast.parse((FOLDER / script).read_text()).body
+    return "\n".join(ast.unparse(n) for n in nodes if isinstance(n, ast.Import | ast.ImportFrom))
+
+
+def printed(program: str, argument: object) -> dict[str, list[str]]:
+    """The pairs that a Python program prints, given `argument`, for every script."""
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT / "workflow",
+        input=json.dumps(argument),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return dict(json.loads(line) for line in run.stdout.splitlines())
+
+
+@pytest.fixture(scope="module")
+def loaded() -> dict[str, set[str]]:
+    """Script: the modules of headspec that importing what it imports loads."""
+    library = str(code_hash.LIBRARY)
+    return {
+        script: {
+            Path(file).relative_to(code_hash.LIBRARY.parent).as_posix()
+            for file in files
+            if file.startswith(library)
+        }
+        for script, files in printed(LOADING, {name: imports(name) for name in SCRIPTS}).items()
+    }
+
+
+def test_a_job_starts_without_what_is_slow_to_import():
+    models = {name: imports(name) for name in SCRIPTS if "ModelStage(" in (FOLDER / name).read_text()}
+    others = {name: imports(name) for name in SCRIPTS if name not in models}
+    found = printed(STARTING, [SLOW, others, models])
+    assert len(found) == len(SCRIPTS)
+    # tests of voxels need false_discovery_control
+    needed = dict.fromkeys(models, ["torch"]) | {"similarity/voxels.py": ["scipy.stats"]}
+    assert {script: names for script, names in found.items() if names} == needed
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_closure_holds_every_module_that_python_loads(script, loaded):
+    """Compared with what importing the script's modules really loads."""
+    assert loaded[script] and loaded[script] <= set(closure(script))
+
+
+@pytest.mark.parametrize("script", [s for s in SCRIPTS if s not in MODEL_STAGES])
+def test_statistics_and_figures_do_not_load_torch(script):
+    for name in closure(script):
+        tree = ast.parse((code_hash.LIBRARY.parent / name).read_text())
+        for node in tree.body:
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not any(n.split(".")[0] in ("torch", "transformers") for n in names), name
+
+
+def test_a_figure_reaches_its_own_module_and_no_other_figure():
+    found = set(closure("plots/matrix.py"))
+    style = "headspec/plots/drawing/style.py"
+    assert {"scripts/plots/matrix.py", "headspec/plots/matrix.py", style} <= found
+    assert "headspec/errors.py" in found  # through headspec.tables
+    assert not {"headspec/plots/curves.py", "headspec/training/loop.py"} & found
+
+
+#: modules that read, check or describe a config, and modules that read data, which stages get as tables
+CONFIG = {
+    "study", "value_types", "consistency", "task_consistency", "iat_consistency", "loading", "reference",
+    "head_count",
+}  # fmt: skip
+DATA = {"readers", "columns", "prepare", "pairs", "stratify"}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_no_stage_reaches_modules_that_read_the_config(script):
+    files = {Path(name) for name in closure(script) if name.startswith("headspec/")}
+    assert not {path.stem for path in files} & CONFIG
+    assert not {"sections", "pipeline", "cost"} & {path.parent.name for path in files}
+
+
+@pytest.mark.parametrize("script", MODEL_STAGES)
+def test_a_stage_that_runs_a_model_reaches_neither_data_nor_statistics(script):
+    files = {Path(name).stem for name in closure(script) if name.startswith("headspec/")}
+    assert not files & (DATA | {"dissociation", "resampling", "comparison", "correlation", "runs"})
+
+
+def test_imports_for_type_checkers_do_not_count(copy):
+    before = closure("training/train.py")
+    assert "headspec/config/study.py" not in before
+    path = copy / "headspec" / "training" / "loop.py"
+    rewrite(path, "if TYPE_CHECKING:\n", "if TYPE_CHECKING:\n    from headspec.config.study import Study\n")
+    assert closure("training/train.py") == before
+    rewrite(path, "if TYPE_CHECKING:\n", "if True:\n")
+    assert {"headspec/config/sections/training.py", "headspec/config/study.py"} <= set(
+        closure("training/train.py")
+    )
+
+
+def test_a_script_and_a_module_may_share_a_name():
+    assert {"scripts/heads/importance.py", "headspec/heads/importance.py"} <= set(
+        closure("heads/importance.py")
+    )
+
+
+def test_imports_are_absolute():
+    """The closure does not follow relative ones."""
+    for path in [*MODULES, *FOLDER.rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            assert not (isinstance(node, ast.ImportFrom) and node.level), path
+
+
+def test_edits_change_the_hash_of_every_stage_that_reaches_them(copy):
+    before = {script: closure(script) for script in SCRIPTS}
+    rewrite(copy / "headspec" / "heads" / "importance.py", "FOLDS = 10", "FOLDS = 5")
+    changed = {name for name, old in before.items() if closure(name) != old}
+    assert changed == {"training/branch.py", "heads/importance.py"}
+    rewrite(copy / "headspec" / "errors.py", "cutoff=0.6", "cutoff=0.7")
+    assert {name for name, old in before.items() if closure(name) != old} == set(before)
+
+
+def test_comments_docstrings_and_layout_do_not_count(copy):
+    before = closure("training/train.py")
+    path = copy / "headspec" / "training" / "schedule.py"
+    rewrite(path, "def learning_rate(", "# of a step\n\n\ndef learning_rate(")
+    rewrite(path, '"""Rate of `step`', '"""What a docstring says of `step`')
+    assert closure("training/train.py") == before
+    rewrite(path, "return peak * (step + 1) / rise", "return peak * step / rise")
+    assert closure("training/train.py") != before
+
+
+def test_a_string_that_is_not_a_docstring_counts(copy):
+    before = closure("data/training.py")
+    rewrite(copy / "headspec" / "errors.py", "{lowered[matches[0]]}'?", "{lowered[matches[0]]}'!")
+    assert closure("data/training.py") != before
+
+
+def test_imports_inside_functions_count(copy):
+    (copy / "headspec" / "late.py").write_text("LATE = 1\n")
+    before = closure("data/training.py")
+    assert "headspec/late.py" not in before
+    path = copy / "headspec" / "errors.py"
+    path.write_text(
+        path.read_text() + "\n\ndef late():\n    from headspec.late import LATE\n    return LATE\n"
+    )
+    assert "headspec/late.py" in closure("data/training.py")
+
+
+def test_equal_code_under_another_time_is_equal(copy):
+    before = closure("heads/prune.py")
+    for path in copy.rglob("*.py"):
+        path.touch()
+    assert closure("heads/prune.py") == before
+
+
+def test_style(copy):
+    before = code_hash.style()
+    path = copy / "headspec" / "plots" / "drawing" / "headspec.mplstyle"
+    path.write_text(path.read_text() + "lines.linewidth: 9\n")
+    assert code_hash.style() != before
+
+
+def test_another_version_is_no_other_code(copy):
+    before = {script: closure(script) for script in SCRIPTS}
+    assert all("headspec/version.py" in files for files in before.values())
+    rewrite(copy / "headspec" / "VERSION", VERSION, "99.0")
+    assert {script: closure(script) for script in SCRIPTS} == before
+
+
+def test_the_library_is_importable_in_jobs(monkeypatch, tmp_path):
+    """Another headspec that is installed stands behind it."""
+    (tmp_path / "headspec").mkdir()
+    (tmp_path / "headspec" / "__init__.py").write_text("raise SystemExit('another headspec')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    code_hash.make_importable()
+    run = subprocess.run(
+        [sys.executable, "-c", "import headspec; print(headspec.__file__)"], capture_output=True, text=True
+    )
+    assert Path(run.stdout.strip()).parent == code_hash.LIBRARY

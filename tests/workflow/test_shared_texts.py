@@ -1,0 +1,159 @@
+"""Snakemake on tasks that share texts, local and on the hub: leaks left out, effects of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from headspec import tables
+from headspec.data.overlap import keyed, occurs
+from support.studies import CONFIG, Folder
+
+pytestmark = pytest.mark.slow
+
+OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_CACHE": "cache"}
+TABLES = [
+    f"results/tiny/data/{t}/{s}.parquet" for t in ("tone", "topic", "far") for s in ("train", "validation")
+]
+
+
+def far(folder: Path, tone: dict[str, list[str]], learnt: int) -> None:
+    """A data set as on the hub; `learnt` of its training texts are validation texts of `tone`."""
+    splits = {
+        "train": [*tone["validation"][:learnt], *(f"train {i}" for i in range(100 - learnt))],
+        "validation": [*tone["train"][:7], *(f"validation {i}" for i in range(20))],
+        "test": [*tone["train"][10:13], *(f"odd {i}" for i in range(20))],
+    }
+    folder.mkdir(parents=True)
+    for split, texts in splits.items():
+        rows = pd.DataFrame({"text": texts, "label": [("a", "b")[i % 2] for i in range(len(texts))]})
+        rows.assign(text=rows["text"].str.upper()).to_parquet(folder / f"{split}.parquet")
+
+
+def prepared(path: Path) -> None:
+    """Tone and topic in one mixture, tone and a task of the hub in another; only texts are prepared."""
+    study = Folder.new(path)
+    held = pd.read_parquet(study.path / "texts" / "tone" / "validation.parquet")
+    topic = pd.read_csv(study.path / "texts" / "topic.tsv", sep="\t")
+    of_topic = topic["text"].drop_duplicates().head(12).tolist()
+    more = pd.DataFrame({"sentence": of_topic, "label": ["good", "bad"] * 6})
+    held = pd.concat([held, more])
+    held.to_parquet(study.path / "texts" / "tone" / "validation.parquet")
+    train = pd.read_parquet(study.path / "texts" / "tone" / "train.parquet")
+    held_out = set(held["sentence"])
+    tone = {
+        "validation": held["sentence"].tolist(),
+        "train": [t for t in train["sentence"].unique() if t not in held_out],
+    }
+    far(study.path / "someone" / "far", tone, 5)
+    far(study.path / "someone" / "near", tone, 30)
+    tasks = {name: CONFIG["tasks"][name] for name in ("tone", "topic")}
+    tasks["far"] = {"source": "hub:someone/far@1", "further": {"far-odd": "test"}}
+    mixtures = {"groups": {"here": ["tone", "topic"], "there": ["tone", "far"]}}
+    study.write(CONFIG | {"tasks": tasks, "mixtures": mixtures, "methods": ["tuned"]})
+    plan = study.plan("results/tiny/data/tone/train.parquet")
+    assert plan.rules == {
+        "validation": 1,
+        "split": 1,
+        "data": 1,
+    }  # validation and split are of the hub's task
+    study.snakemake(*TABLES, **OFFLINE)
+
+
+@pytest.fixture(scope="module")
+def finished(shared) -> Folder:
+    return Folder(shared("shared-texts", prepared))
+
+
+@pytest.fixture
+def study(finished, tmp_path) -> Folder:
+    return finished.copy(tmp_path / "study")
+
+
+def read(study: Folder, task: str, split: str) -> pd.DataFrame:
+    return keyed(tables.read(study.results / "data" / task / f"{split}.parquet"), 0)
+
+
+def test_validation_texts_of_other_tasks_are_left_out_and_counted(finished):
+    left_out = {"tone": {"far": 10}, "far": {"tone": 5}, "topic": {"tone": 12}}
+    held = read(finished, "topic", "validation")
+    left_out["topic"]["tone"] -= int(occurs(held, read(finished, "tone", "validation")).sum())
+    for task, leaks in left_out.items():
+        footer = tables.footer(finished.results / "data" / task / "train.parquet")
+        assert footer["leaks"] == leaks and footer["counts"]["in_other_tasks"] == sum(leaks.values())
+        log = (finished.results / "logs" / "data" / f"{task}.log").read_text()
+        for other, n in leaks.items():
+            assert f"left out: {n} examples with texts that {other} is evaluated on" in log
+            assert not occurs(read(finished, task, "train"), read(finished, other, "validation")).any()
+    assert not occurs(read(finished, "tone", "train"), read(finished, "far", "further/far-odd")).any()
+    assert len(read(finished, "tone", "validation")) == 72
+
+
+def reworded(study: Folder) -> None:
+    """A text that only tone is evaluated on."""
+    path = study.path / "texts" / "tone" / "validation.parquet"
+    frame = pd.read_parquet(path)
+    frame.iloc[0, 0] += " lovely"
+    frame.to_parquet(path)
+
+
+def moved(study: Folder) -> None:
+    """One more text of topic on which tone is evaluated."""
+    path = study.path / "texts" / "tone" / "validation.parquet"
+    train = tables.read(study.results / "data" / "topic" / "train.parquet")
+    row = pd.DataFrame({"sentence": [train["text_a"][0]], "label": ["good"]})
+    pd.concat([pd.read_parquet(path), row]).to_parquet(path)
+
+
+def touched(study: Folder) -> None:
+    for path in (study.path / "texts").rglob("*.parquet"):
+        path.touch()
+    for path in study.results.rglob("validation.parquet"):
+        path.touch()
+
+
+def local_task(study: Folder) -> None:
+    study.set("tasks.match", CONFIG["tasks"]["match"])
+    study.set("mixtures.groups.here", ["tone", "topic", "match"])
+
+
+def setting(key: str, value: object) -> Callable[[Folder], None]:
+    return lambda study: study.set(key, value)
+
+
+CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], set[str]]] = [
+    # the change, jobs that would run by rule, tasks whose training texts would be read again
+    ("training texts of the hub", setting("tasks.far.train_examples", 50), {"data": 1}, {"far"}),
+    ("held-out texts of the hub", setting("tasks.far.validation_examples", 10),
+     {"validation": 1, "split": 1, "data": 2}, {"far", "tone"}),
+    ("another number of held-out texts", setting("tasks.topic.validation_examples", 45),
+     {"validation": 1, "data": 1}, {"topic"}),
+    ("other mixtures", setting("mixtures.groups.there", ["topic", "far"]),
+     {"data": 3}, {"tone", "topic", "far"}),
+    ("a local task added", local_task, {}, set()),
+    # which of the texts the hub's task shares is not known in advance
+    ("a text of one task alone", reworded, {"validation": 1, "data": 2}, {"tone", "far"}),
+    ("a text of two tasks", moved, {"validation": 1, "data": 3}, {"tone", "topic", "far"}),
+    ("files touched", touched, {}, set()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "rules", "data"), [row[1:] for row in CHANGES], ids=[row[0] for row in CHANGES]
+)
+def test_a_change_of_one_task_reruns_tasks_that_lose_texts(study, change, rules, data):
+    change(study)
+    plan = study.plan(*TABLES)
+    start = "Reading training texts of task "
+    assert {m.removeprefix(start) for m in plan.messages if m.startswith(start)} == data
+    assert plan.rules == rules
+
+
+def test_the_job_refuses_too_many_leaks_on_the_hub(study):
+    study.set("tasks.far.source", "hub:someone/near@1")
+    study.snakemake("results/tiny/data/far/train.parquet", fails=True, **OFFLINE)
+    log = (study.results / "logs" / "data" / "far.log").read_text()
+    assert "tasks.far: 30 of 100 training examples have texts on which 'tone' (30) is evaluated" in log

@@ -1,0 +1,120 @@
+"""What a person sees of a run, on a terminal and elsewhere."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import termios
+from collections.abc import Callable
+
+import pytest
+
+from support.studies import Folder
+
+pytestmark = pytest.mark.slow
+
+DATA = "results/tiny/data/tone/train.parquet"
+TRAINED = "results/tiny/runs/bert/tone/single/seed0/training.parquet"
+
+
+@pytest.fixture
+def folder(tmp_path) -> Folder:
+    return Folder.new(tmp_path / "study")
+
+
+def on_terminal(
+    folder: Folder, *arguments: str, at: str = "", do: Callable[[int], None] | None = None, **more: str
+) -> tuple[int, str]:
+    """The exit status of `snakemake` on a terminal, and what it writes; `do` is called `at` some words."""
+    terminal, child = pty.openpty()
+    termios.tcsetwinsize(child, (24, 100))
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CI", "NO_COLOR")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "snakemake", "--cores", "2", *arguments],
+        cwd=folder.path, env=environment | {"TERM": "xterm", "CUDA_VISIBLE_DEVICES": ""} | more,
+        stdin=child, stdout=child, stderr=child, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background shell ignores it
+    )  # fmt: skip
+    os.close(child)
+    written = ""
+    while True:
+        try:
+            written += os.read(terminal, 1 << 16).decode(errors="replace")
+        except OSError:  # the last process has closed it
+            break
+        if do and at in written:
+            do(process.pid)
+            do = None
+    os.close(terminal)
+    assert do is None, written
+    return process.wait(), written.replace("\r\n", "\n")
+
+
+def left(written: str) -> str:
+    """What stays on the terminal below the last picture, without colours."""
+    return re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", written.split("\x1b[?25h")[-1])
+
+
+def interrupt(pid: int) -> None:
+    os.killpg(pid, signal.SIGINT)
+
+
+def test_without_a_terminal_a_job_is_a_line_when_it_starts_and_one_when_it_ends(folder):
+    folder.set("training.learning_rate", "1e30")
+    lines = folder.snakemake(TRAINED, fails=True).splitlines()
+    assert "tiny: 4 jobs" in lines
+    events = [line[10:] for line in lines if re.match(r"\d\d:\d\d:\d\d  ", line)]
+    job = "Training bert on tone, single, seed 0"
+    log = "results/tiny/logs/runs/bert/tone/single/seed0/train.log"
+    assert len(events) == 8 and events[-2:] == [f"started   {job}", f"failed    {job}, see {log}"]
+    assert {re.sub(r"\(\d+ s\); \d", "", event) for event in events[:6] if event.startswith("finished")} == {
+        f"finished  {what}  of 4 jobs" for what in (
+            "Reading training texts of task tone", "Reading validation texts of task tone",
+            "Tokens of task tone for bert",
+        )
+    }  # fmt: skip
+    (error,) = [line for line in lines if "the loss is nan" in line]
+    assert error.startswith("train bert/tone/single/seed0  step ")
+    assert re.fullmatch(r"tiny: 3 of 4 jobs done in \d+ s, 1 failed", lines[-3])
+    assert lines[-2:] == [f"failed: {job}", f"  {log}"]
+    assert "examples" not in "\n".join(lines)  # counts of data and progress are in the logs
+    everything = max((folder.path / ".snakemake" / "log").iterdir()).read_text()
+    assert "Finished jobid" in everything and "Job stats" in everything
+
+
+def test_a_run_on_a_terminal_is_stopped_and_goes_on(folder):
+    status, written = on_terminal(folder, TRAINED, at="  Training bert on tone", do=interrupt)
+    assert status == 1
+    assert "━" in written and "4 jobs, 1 of 2 cores" in written
+    *_, log, last = left(written).splitlines()
+    assert log.startswith("Complete log(s): ")
+    assert re.fullmatch(r"tiny: 3 of 4 jobs done in \d+ s, 1 left: start again to go on", last)
+    assert "Traceback" not in written and "RuleException" not in written
+
+    status, written = on_terminal(folder, TRAINED)
+    assert status == 0 and (folder.path / TRAINED).exists()
+    assert re.fullmatch(r"tiny: 1 of 1 jobs done in \d+ s", left(written).splitlines()[-1])
+
+
+def test_an_error_of_the_view_does_not_stop_the_run(folder):
+    folder.replace("workflow/headspec/live/picture.py", "    failures = ", "    1 / 0\n    failures = ")
+    status, written = on_terminal(folder, TRAINED)
+    assert status == 0 and (folder.path / TRAINED).exists()
+    assert "the view of the run ended with ZeroDivisionError('division by zero'); the run goes on" in written
+    assert "4 of 4 steps (100%) done" in left(written)
+
+
+@pytest.mark.parametrize("quiet", (["all"], ["progress", "rules"]), ids=str)
+def test_who_wants_quiet_gets_it(folder, quiet):
+    _, written = on_terminal(folder, DATA, "--quiet", *quiet)
+    assert (folder.path / DATA).exists()
+    assert "━" not in written and "jobs done" not in written
+
+
+def test_a_terminal_that_cannot_redraw_gets_lines(folder):
+    _, written = on_terminal(folder, DATA, TERM="dumb")
+    assert "\x1b" not in written and re.search(r"^\d\d:\d\d:\d\d  finished  Reading", written, re.MULTILINE)

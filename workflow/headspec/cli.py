@@ -1,0 +1,146 @@
+"""The command ``headspec``. Each command imports what it needs, so that help and completion are quick."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headspec.errors import HeadspecError
+from headspec.version import VERSION
+
+app = typer.Typer(
+    help="How attention heads specialise when one transformer learns several tasks. "
+    "The studies themselves are run by snakemake.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Run the command line; an expected error ends with its message and exit status 1."""
+    try:
+        app(prog_name="headspec")
+    except HeadspecError as error:
+        sys.exit(str(error))
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"headspec {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def plan(
+    study: Annotated[Path, typer.Argument(help="Config of the study, such as config.yaml.")],
+    cores: Annotated[int | None, typer.Option(min=1, help="CPU cores; all by default.")] = None,
+    gpus: Annotated[int | None, typer.Option(min=0, help="GPUs; all by default.")] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(help="FLOP/s of a job, for a device that is not here; measured by default."),
+    ] = None,
+) -> None:
+    """Say what a study will cost before it runs."""
+    from headspec.cost.report import report
+
+    report(study, cores, gpus, rate)
+
+
+@app.command()
+def summary(
+    results: Annotated[Path, typer.Argument(help="Results of a study, such as results/demo.")],
+) -> None:
+    """Print what a study found."""
+    from headspec.pipeline.summary import of_results
+
+    typer.echo(of_results(results))
+
+
+@app.command()
+def bench(
+    file: Annotated[
+        Path | None, typer.Argument(help="Page that the table is also written to, between its markers.")
+    ] = None,
+) -> None:
+    """Measure the speed of this machine.
+
+    It needs a clone with the packages of the demo.
+    """
+    from headspec.cost.bench import report
+
+    report(file)
+
+
+@app.command()
+def schema(
+    file: Annotated[Path | None, typer.Argument(help="File to write instead of printing.")] = None,
+) -> None:
+    """Print the JSON schema of a study config, for editors."""
+    from headspec.config.editor_schema import text
+
+    if file:
+        file.write_text(text(), encoding="utf-8")
+    else:
+        typer.echo(text(), nl=False)
+
+
+@app.command()
+def reference(
+    files: Annotated[list[Path], typer.Argument(help="Pages with the markers of a generated reference.")],
+) -> None:
+    """Update the generated references in pages of the docs."""
+    from headspec.config import reference
+    from headspec.pipeline import outputs
+
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        try:
+            updated = outputs.updated(text) if outputs.BEGIN in text else reference.updated(text)
+        except HeadspecError as error:
+            raise HeadspecError(f"{file}: {error}") from None
+        file.write_text(updated, encoding="utf-8")
+
+
+@app.command()
+def import_onnx(
+    file: Annotated[str, typer.Argument(help="ONNX file, or package:<import name>/<file>.")],
+    source: Annotated[
+        str, typer.Argument(help="Model whose config.json and tokenizer are taken, as `source` of a study.")
+    ],
+    out: Annotated[Path, typer.Argument(help="Folder for weights, config and tokenizer.")],
+) -> None:
+    """Convert an ONNX export into a model."""
+    from headspec.models.from_onnx import convert
+
+    typer.echo(convert(file, source, out))
+
+
+@app.command()
+def import_pereira(
+    region: Annotated[str, typer.Argument(help="Column of the responses, such as language_lh.")],
+    out: Annotated[Path, typer.Argument(help="Folder for stimuli.parquet and responses.parquet.")],
+    source: Annotated[
+        str | None,
+        typer.Option(help="hub:<owner>/<name>@<revision>, or a local Parquet file or folder of them."),
+    ] = None,
+) -> None:
+    """Convert the brain responses of Pereira et al. (2018).
+
+    They come from the Hugging Face hub by default.
+    """
+    from headspec.similarity.brain.from_pereira import SOURCE, convert
+
+    typer.echo(convert(region, out, source or SOURCE))

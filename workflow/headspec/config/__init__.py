@@ -1,0 +1,1 @@
+"""The study config: its sections, how it is read, and the checks across sections."""

@@ -1,0 +1,133 @@
+"""Checks across sections of a config: names that refer to nothing, settings that contradict each other."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from headspec.config import iat_consistency, task_consistency
+from headspec.config.runs import POOLED, RESERVED
+from headspec.config.sections.iat import IAT
+from headspec.config.sections.model import Model
+from headspec.config.sections.section import Section
+from headspec.config.sections.similarity import Similarity
+from headspec.config.sections.task import Task
+from headspec.config.sections.transfer import Transfer
+from headspec.errors import listing, nearest, shown
+
+S = TypeVar("S", bound=Section)
+
+
+def problems(config: dict[str, Any]) -> Iterator[str]:
+    """One line for each contradiction in the raw `config`; sections that cannot be read are skipped."""
+    models, tasks = _mapping(config, "models"), _mapping(config, "tasks")
+    mixtures, groups = _mapping(config, "mixtures"), _mapping(config, "mixtures", "groups")
+    typed_tasks = {name: _typed(Task, task) for name, task in tasks.items()}
+    further = {name: list(_mapping(tasks, name, "further")) for name in tasks}
+    yield from _names(models, tasks, groups, further)
+    if "mixtures" in config and tasks:
+        yield from _mixtures(mixtures, groups, list(tasks))
+    yield from _similarity(
+        _typed(Similarity, config.get("similarity", {})), mixtures, config.get("brain") is not None
+    )
+    iat, transfer = _typed(IAT, config.get("iat", {})), _typed(Transfer, config.get("transfer", {}))
+    members = _mixture_tasks(mixtures, groups, list(tasks))
+    if iat:
+        transferred = bool(transfer and transfer.tasks)
+        yield from iat_consistency.iat_problems(iat, config.get("methods", ["tuned"]), members, transferred)
+    if iat and transfer:
+        yield from iat_consistency.transfer_problems(transfer, iat, members, typed_tasks)
+    yield from task_consistency.test_problems(typed_tasks, mixtures, groups)
+    for name, model in models.items():
+        if typed_model := _typed(Model, model):
+            yield from task_consistency.source_problems(f"models.{name}", typed_model.source)
+    for name, task in typed_tasks.items():
+        if task is not None:
+            yield from task_consistency.task_problems(name, task, typed_tasks)
+
+
+def _mapping(config: Any, *path: str) -> dict[str, Any]:
+    """The mapping at `path` in a raw config, with its keys as text; empty where there is none."""
+    for key in path:
+        config = config.get(key) if isinstance(config, dict) else None
+    return {str(key): value for key, value in config.items()} if isinstance(config, dict) else {}
+
+
+def _typed(section: type[S], value: Any) -> S | None:
+    try:
+        return section.model_validate(value)
+    except ValidationError:
+        return None
+
+
+def _names(
+    models: Iterable[str], tasks: Iterable[str], groups: Iterable[str], further: dict[str, list[str]]
+) -> Iterator[str]:
+    """Names become folders, also on file systems that ignore case, and values in tables."""
+    keys = {"models.": models, "tasks.": tasks, "mixtures.groups.": groups}
+    keys |= {f"tasks.{task}.further.": names for task, names in further.items()}
+    taken: dict[tuple[bool, str], str] = {}
+    for section, names in keys.items():
+        for name in names:
+            # a task and a group can both be the mixture of a run; a model cannot
+            folder = (section == "models.", name.lower())
+            if folder in taken:
+                yield f"{section}{name}: same name as {taken[folder]} (case is ignored); expected another."
+            taken.setdefault(folder, section + name)
+    for name in models:
+        if name.lower() == POOLED:
+            yield f"models.{name}: tables use this name for all models together; expected another."
+    for section, name in [(section, name) for section, names in keys.items() for name in names]:
+        if section != "models." and name.lower() in RESERVED:
+            yield f"{section}{name}: reserved for tables; expected a name other than {listing(RESERVED)}."
+
+
+def _mixtures(mixtures: dict[str, Any], groups: dict[str, Any], tasks: list[str]) -> Iterator[str]:
+    if not any(mixtures.values()):
+        yield "mixtures: nothing to train; expected tasks under pairs, groups or single."
+    named = {"mixtures.pairs": mixtures.get("pairs"), "mixtures.single": mixtures.get("single")}
+    named |= {f"mixtures.groups.{name}": group for name, group in groups.items()}
+    lists = {key: [str(t) for t in value] for key, value in named.items() if isinstance(value, list)}
+    seen = {
+        frozenset(pair): "+".join(pair) for pair in itertools.combinations(lists.get("mixtures.pairs", ()), 2)
+    }
+    for key, members in lists.items():
+        for i, name in enumerate(members):
+            if name not in tasks:
+                yield f"{key}.{i}: no task '{name}'; expected one of {listing(tasks)}.{nearest(name, tasks)}"
+        is_group = key.startswith("mixtures.groups.")
+        if len(members) < 2 and (is_group or (key == "mixtures.pairs" and members)):
+            yield f"{key}: got {shown(members)}, expected at least two tasks."
+        elif is_group and frozenset(members) in seen:
+            yield f"{key}: same tasks as '{seen[frozenset(members)]}'; expected each mixture once."
+        elif is_group:
+            seen[frozenset(members)] = key.removeprefix("mixtures.groups.")
+
+
+def _similarity(similarity: Similarity | None, mixtures: dict[str, Any], brain: bool) -> Iterator[str]:
+    measures = similarity.measures if similarity else []
+    pairs = mixtures.get("pairs", [])
+    if measures and isinstance(pairs, list) and len(pairs) < 3:
+        yield (
+            f"similarity.measures: nothing to correlate; expected at least three tasks under "
+            f"mixtures.pairs, got {listing(pairs)}."
+        )
+    if "cnm" in measures and not brain:
+        key = f"similarity.measures.{measures.index('cnm')}"
+        yield f"{key}: 'cnm' needs brain responses; expected a section brain."
+    if brain and similarity and "cnm" not in measures:
+        yield "brain: not used; expected 'cnm' in similarity.measures."
+
+
+def _mixture_tasks(
+    mixtures: dict[str, Any], groups: dict[str, Any], tasks: list[str]
+) -> dict[str, list[str]]:
+    """Mixture name: its tasks, as far as they can be read."""
+    pairs = mixtures.get("pairs")
+    paired = [t for t in tasks if t in map(str, pairs)] if isinstance(pairs, list) else []
+    members = {"+".join(pair): list(pair) for pair in itertools.combinations(paired, 2)}
+    lists = {name: list(map(str, group)) for name, group in groups.items() if isinstance(group, list)}
+    return members | dict.fromkeys(groups, []) | lists

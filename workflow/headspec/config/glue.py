@@ -1,0 +1,55 @@
+"""The prediction files that the GLUE server accepts, and the classes that each of them needs.
+
+Rows and classes follow Wang et al. (2019) and the card of nyu-mll/glue on the hub.
+`headspec.data.submission` writes the files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headspec.errors import listing
+
+
+@dataclass(frozen=True)
+class Format:
+    """The contents of a prediction file.
+
+    Attributes
+    ----------
+    rows : examples of the test set
+    classes : class names; empty for scores
+    numbered : whether predictions are class numbers, in the order of `classes`, instead of names
+    """
+
+    rows: int
+    classes: tuple[str, ...] = ()
+    numbered: bool = False
+
+    def problem(self, kind: str, classes: list[str] | None) -> str:
+        """Why a task of this type and these classes cannot fill the file, after its key; empty if it can."""
+        expected = "classification" if self.classes else "regression"
+        if kind != expected:
+            return f"type: got {kind}, expected {expected}"
+        same = classes == list(self.classes) if self.numbered else set(classes or ()) == set(self.classes)
+        if self.classes and not same:
+            expected = listing(self.classes) + " in this order" * self.numbered
+            return f"labels: got {listing(classes or ())}, expected the classes {expected}"
+        return ""
+
+
+NLI = ("entailment", "neutral", "contradiction")
+ENTAILMENT = ("entailment", "not_entailment")
+FILES = {
+    "CoLA": Format(1063, ("unacceptable", "acceptable"), numbered=True),
+    "SST-2": Format(1821, ("negative", "positive"), numbered=True),
+    "MRPC": Format(1725, ("not_equivalent", "equivalent"), numbered=True),
+    "STS-B": Format(1379),
+    "QQP": Format(390965, ("not_duplicate", "duplicate"), numbered=True),
+    "MNLI-m": Format(9796, NLI),
+    "MNLI-mm": Format(9847, NLI),
+    "QNLI": Format(5463, ENTAILMENT),
+    "RTE": Format(3000, ENTAILMENT),
+    "WNLI": Format(146, ("not_entailment", "entailment"), numbered=True),
+    "AX": Format(1104, NLI),
+}

@@ -1,0 +1,111 @@
+"""Checks of the sections `iat` and `transfer` against the mixtures, methods and tasks of a config."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from headspec.config.sections.iat import IAT
+from headspec.config.sources import identity
+from headspec.config.stored_values import kept_by
+from headspec.errors import listing, nearest
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+    from headspec.config.sections.transfer import Transfer
+
+
+def iat_problems(section: IAT, methods: Any, mixtures: Iterable[str], transferred: bool) -> Iterator[str]:
+    """Problems of the section `iat`.
+
+    Parameters
+    ----------
+    methods : the key `methods` of the raw config
+    mixtures : names of all mixtures
+    transferred : whether the section `transfer` has tasks
+    """
+    methods = methods if isinstance(methods, list) else []
+    for i, name in enumerate(section.mixtures):
+        if name not in mixtures:
+            hint = nearest(name, mixtures)
+            yield f"iat.mixtures.{i}: no mixture '{name}'; expected one of {listing(mixtures)}.{hint}"
+    if section.mixtures and "tuned" not in methods:
+        yield f"methods: got {listing(methods)}, expected tuned as well, because IAT continues tuned runs."
+    if methods == ["iat"]:
+        yield "methods: got only iat, expected tuned or frozen as well, whose heads are compared."
+    if section != IAT() and not section.mixtures:
+        yield "iat.mixtures: nothing to train; expected a mixture, because other keys of iat are set."
+    elif "iat" in methods and not section.mixtures and not transferred:
+        yield "iat.mixtures: nothing to train; expected a mixture, because methods has 'iat'."
+    alphas, deltas = [section.alpha, *section.alphas], [section.delta, *section.deltas]
+    for key, values in {"alphas": alphas, "deltas": deltas}.items():
+        for i, value in enumerate(values[1:]):
+            alike = [other for other in values[: i + 1] if f"{other:g}" == f"{value:g}" and other != value]
+            if alike:
+                yield f"iat.{key}.{i}: got {value}, whose runs have the name of {alike[0]}; expected another."
+    keys = {"iat.delta": section.delta} | {f"iat.deltas.{i}": delta for i, delta in enumerate(section.deltas)}
+    for key, delta in keys.items():
+        if section.mixtures and delta > section.reserve:
+            yield f"{key}: got {delta:g}, expected at most iat.reserve ({section.reserve:g})."
+
+
+def transfer_problems(
+    section: Transfer, iat: IAT, mixtures: dict[str, list[str]], tasks: dict[str, Task | None]
+) -> Iterator[str]:
+    """Problems of the section `transfer`.
+
+    Parameters
+    ----------
+    mixtures : mixture name: its tasks
+    tasks : task name: the task; None where it cannot be read
+    """
+    for i, name in enumerate(section.tasks):
+        if name not in tasks:
+            hint = nearest(name, tasks)
+            yield f"transfer.tasks.{i}: no task '{name}'; expected one of {listing(tasks)}.{hint}"
+        elif leak := _leak(name, iat.mixtures, mixtures, tasks):
+            yield f"transfer.tasks.{i}: got '{name}', {leak}; expected a task that no encoder has seen."
+    if not section.tasks:
+        return
+    for i, method in enumerate(section.methods):
+        control = method.removeprefix("iat-")
+        if method == "pretrained":
+            continue
+        if not iat.mixtures:
+            yield f"transfer.methods.{i}: got '{method}', expected a mixture under iat.mixtures to train on."
+        elif method not in ("single", "tuned", "iat") and control not in iat.controls:
+            yield f"transfer.methods.{i}: got '{method}', expected '{control}' in iat.controls, to train it."
+
+
+def _leak(
+    name: str, trained: list[str], mixtures: dict[str, list[str]], tasks: dict[str, Task | None]
+) -> str:
+    """How one of the `trained` mixtures comes to have the texts of a task; empty where none has.
+
+    Only the config is consulted here; `headspec.data.planned` compares the texts themselves.
+    """
+    for mixture in trained:
+        for member in mixtures.get(mixture, []):
+            if member == name:
+                return f"a task of '{mixture}' in iat.mixtures"
+            one, other = (_base(tasks.get(task), tasks) for task in (name, member))
+            if one and other and _same_texts(one, other):
+                return f"which has the texts of '{member}', a task of '{mixture}' in iat.mixtures"
+    return ""
+
+
+def _base(task: Task | None, tasks: dict[str, Task | None]) -> Task | None:
+    """The task that has the texts: the one that pairs are made of, else `task` itself."""
+    return (task and tasks.get(task.pairs_of or "")) or task
+
+
+def _same_texts(one: Task, other: Task) -> bool:
+    """Whether two tasks train on the same split of the same source, and no filter separates their texts."""
+    splits = [(task.subset, task.train_split) for task in (one, other)]
+    if one.source is None or other.source is None or splits[0] != splits[1]:
+        return False
+    separate = any(
+        not set(kept_by(one.filter[column])) & set(kept_by(other.filter[column]))
+        for column in one.filter.keys() & other.filter.keys()
+    )
+    return not separate and identity(one.source) == identity(other.source)

@@ -1,0 +1,131 @@
+"""Turn the raw config into a `Study`, or into one error that lists everything wrong with it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from headspec.config import consistency
+from headspec.config.reference import allowed, child, schema, sections
+from headspec.config.study import Study
+from headspec.errors import ConfigError, listing, nearest, shown
+
+#: former dotted key: the key in its place
+RENAMED = {
+    "similarity.probe": "similarity.sentences",
+    "similarity.probe_sentences": "similarity.max_sentences",
+}
+
+
+def load(config: dict[str, Any]) -> Study:
+    """The study that the raw config describes.
+
+    Parameters
+    ----------
+    config
+        The config as Snakemake passes it. Numbers may be text (YAML reads ``2e-5`` as text) and names
+        may be numbers.
+
+    Raises
+    ------
+    ConfigError
+        One line for each problem: dotted key, value, what was expected, nearest valid name.
+    """
+    config = config or {}
+    problems: list[str] = []
+    try:
+        study = Study.model_validate(config)
+    except ValidationError as error:
+        problems += map(_worded, error.errors())
+    problems += consistency.problems(config)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return study
+
+
+def strict_yaml(path: str | Path) -> dict[str, Any]:
+    """The mapping in a YAML file, none of whose keys is repeated.
+
+    PyYAML, and with it Snakemake, silently keeps the last of several equal keys.
+
+    Raises
+    ------
+    ConfigError
+        If the file cannot be read, is not YAML, is not a mapping, or repeats a key.
+    """
+    try:
+        content = Path(path).read_bytes()
+        repeated = list(_repeated_keys(yaml.compose(content, yaml.SafeLoader)))
+        config = yaml.safe_load(content)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    if repeated:
+        raise ConfigError("\n".join(f"{path}, line {line}: {problem}" for line, problem in repeated))
+    if not isinstance(config, dict):
+        raise ConfigError(f"{path}: got {shown(config)}, expected keys and values such as 'study: demo'")
+    return config
+
+
+def _repeated_keys(node: yaml.Node | None, path: str = "") -> Iterator[tuple[int, str]]:
+    """Line number and problem of every key that repeats an earlier one in the same mapping."""
+    if isinstance(node, yaml.SequenceNode):
+        for i, item in enumerate(node.value):
+            yield from _repeated_keys(item, _dotted(path, i))
+    elif isinstance(node, yaml.MappingNode):
+        lines: dict[Any, int] = {}
+        for key, value in node.value:
+            dotted, line = _dotted(path, key.value), key.start_mark.line + 1
+            if dotted in lines:
+                yield line, f"{dotted}: already set on line {lines[dotted]}; expected each key once"
+            lines.setdefault(dotted, line)
+            yield from _repeated_keys(value, dotted)
+
+
+def _worded(error: ErrorDetails) -> str:
+    """A problem found by pydantic, in the wording of this package."""
+    *path, last = location = error["loc"]
+    got = error["input"]
+    if last == "[key]":
+        # pydantic puts 1 into the location where YAML read true, so take the name from the input
+        rule = _schema_at(path[:-1]).get("propertyNames", {}).get("format", "text")
+        return f"{_dotted(*path[:-1], got)}: got {shown(got)} as a name, expected {rule}."
+    key, node = _dotted(*location), _schema_at(location)
+    if error["type"] in ("extra_forbidden", "invalid_key"):
+        fields = _schema_at(path)["properties"]
+        hint = _renamed(key) or nearest(last, fields) or _elsewhere(str(last))
+        return f"{key}: no key '{last}' in {_dotted(*path) or 'the config'}; it has {listing(fields)}.{hint}"
+    if error["type"] == "value_error":
+        return f"{key}: {error['ctx']['error']}."
+    if error["type"] == "missing":
+        return f"{key}: missing, expected {allowed(node)}."
+    hint = nearest(got, node.get("enum", ()))
+    if "items" in node and isinstance(got, (str, int, float)):
+        hint = f" Did you mean [{got}]?"
+    return f"{key}: got {shown(got)}, expected {allowed(node)}.{hint}"
+
+
+def _renamed(key: str) -> str:
+    """The present name of a former key, as a hint."""
+    return f" It is now '{RENAMED[key]}'." if key in RENAMED else ""
+
+
+def _elsewhere(key: str) -> str:
+    """The section that does have `key`, as a hint."""
+    places = [path for path, section in sections(schema()) if key in section["properties"]]
+    return f" Did you mean '{_dotted(places[0], key)}'?" if places else ""
+
+
+def _schema_at(location: Iterable[str | int]) -> dict[str, Any]:
+    return functools.reduce(child, location, schema())
+
+
+def _dotted(*keys: object) -> str:
+    return ".".join(str(key) for key in keys if key != "")

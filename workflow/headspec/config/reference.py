@@ -1,0 +1,133 @@
+"""The config reference, generated from the models in `headspec.config.study`.
+
+``headspec reference docs/configuration.md`` brings the reference in a file up to date.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from headspec.config.study import Study
+from headspec.errors import HeadspecError
+
+Node = dict[str, Any]
+
+BEGIN, END = "<!-- config reference: begin -->", "<!-- config reference: end -->"
+TYPES = {
+    "string": "text",
+    "integer": "integer",
+    "number": "number",
+    "boolean": "true or false",
+    "object": "mapping",
+}
+BOUNDS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
+
+
+@cache
+def schema() -> Node:
+    """JSON schema of the study config, with references to sections replaced by the sections."""
+    definitions = Study.model_json_schema()
+
+    def inline(node: Any) -> Any:
+        if isinstance(node, list):
+            return [inline(n) for n in node]
+        if not isinstance(node, dict):
+            return node
+        references = [n for n in node.get("anyOf", [node]) if "$ref" in n]  # anyOf: an optional section
+        section = inline(definitions["$defs"][references[0]["$ref"].split("/")[-1]]) if references else {}
+        if references:
+            node = {key: value for key, value in node.items() if key != "anyOf"}
+        return section | {key: inline(n) for key, n in node.items() if key not in ("$ref", "$defs")}
+
+    return inline(definitions)
+
+
+def child(node: Node, part: str | int) -> Node:
+    """Schema of the entry `part` of the value that `node` describes; empty where there is none."""
+    for branch in node.get("anyOf", [node]):
+        if part in branch.get("properties", {}):
+            return branch["properties"][part]
+        if isinstance(part, int) and "items" in branch:
+            return branch["items"]
+        if entry := _entry(branch):
+            return entry
+    return {}
+
+
+def sections(node: Node, path: str = "") -> Iterator[tuple[str, Node]]:
+    """Dotted key and schema of `node` and every section in it."""
+    yield path, node
+    for key, value in node["properties"].items():
+        dotted = f"{path}.{key}" if path else key
+        if "properties" in value:
+            yield from sections(value, dotted)
+        elif "properties" in _entry(value):
+            yield from sections(_entry(value), f"{dotted}.<name>")
+
+
+def allowed(node: Node) -> str:
+    """The values that `node` accepts, in words such as ``number > 0 and <= 1``."""
+    if "anyOf" in node:
+        return " or ".join(allowed(n) for n in node["anyOf"] if n != {"type": "null"})
+    if "enum" in node:
+        return f"{', '.join(node['enum'][:-1])} or {node['enum'][-1]}"
+    if "items" in node:
+        return f"list of {allowed(node['items'])}{'; at least one' if node.get('minItems') else ''}"
+    if "properties" in node:
+        return "section"
+    if entry := _entry(node):
+        return f"mapping of name to {allowed(entry)}{'; at least one' if node.get('minProperties') else ''}"
+    bounds = " and ".join(f"{sign} {node[key]:g}" for key, sign in BOUNDS.items() if key in node)
+    return f"{node.get('format') or TYPES[node['type']]} {bounds}".rstrip()
+
+
+def markdown() -> str:
+    """The config reference: for each section, a table of key, allowed values, default and meaning."""
+    return "\n".join(_table(path, section) for path, section in sections(schema()))
+
+
+def updated(text: str) -> str:
+    """`text` with the reference between its two markers replaced by the current one."""
+    return between(text, BEGIN, END, "\n" + markdown())
+
+
+def between(text: str, begin: str, end: str, new: str) -> str:
+    """`text` with `new` between the markers `begin` and `end`; HeadspecError where they are missing."""
+    before, opening, rest = text.partition(begin)
+    _, closing, after = rest.partition(end)
+    if not (opening and closing):
+        raise HeadspecError(f"no place for the table; expected the lines {begin} and {end}")
+    return f"{before}{begin}{new}{end}{after}"
+
+
+def _entry(node: Node) -> Node:
+    """Schema of the values of a mapping whose keys are names; empty for anything else."""
+    values = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
+    return next((value for value in values if isinstance(value, dict)), {})
+
+
+def _table(path: str, section: Node) -> str:
+    title = f"`{path}`" if path else "top level"
+    rows = [
+        f"| `{key}` | {allowed(node)} | {_default(node)} | {_line(node['description'])} |"
+        for key, node in section["properties"].items()
+    ]
+    heading = [f"## {title}", "", section["description"], ""]
+    return "\n".join([*heading, "| key | allowed | default | meaning |", "|---|---|---|---|", *rows, ""])
+
+
+def _line(text: str) -> str:
+    """`text` without the line breaks that would end a row of a table."""
+    return " ".join(text.split())
+
+
+def _default(node: Node) -> str:
+    if "default" not in node:
+        return "required"
+    value = node["default"]
+    if value is None or "properties" in node:
+        return ""
+    return f"`{value if isinstance(value, str) else json.dumps(value)}`"

@@ -1,0 +1,53 @@
+"""Training runs, and the variants of training that IAT is compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: values that tables have in columns of task names, so that no task can have them as its name
+RESERVED = ("none", "random", "random_by_layer", "mean")
+#: the mixture of a run of the unchanged encoder
+NO_MIXTURE = "none"
+#: the model of table rows that pool all models
+POOLED = "pooled"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run: a model, a mixture of tasks, a method and a seed.
+
+    The method is one of `headspec.config.study.Method`, or the name of a `Variant`.
+    """
+
+    model: str
+    mixture: str
+    tasks: tuple[str, ...]
+    method: str
+    seed: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tasks", tuple(self.tasks))  # rules pass a list
+
+    @property
+    def path(self) -> str:
+        return f"{self.model}/{self.mixture}/{self.method}/seed{self.seed}"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A variant of multi-task training: IAT, or what it is compared with.
+
+    Attributes
+    ----------
+    method : its name, also of its folder
+    base : the method of plain training that it continues; of plain training, the method itself
+    heads : the heads that a task's batches update at the end of training; None: plain training
+    alpha, delta : fraction of heads, and of training, for this; None for plain training
+    """
+
+    method: str
+    base: str
+    sampling: str
+    heads: str | None = None
+    alpha: float | None = None
+    delta: float | None = None

@@ -1,0 +1,22 @@
+"""The section `dissociation`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from headspec.config.sections.section import Section
+from headspec.config.value_types import NUMBER, Fraction
+
+
+class Dissociation(Section):
+    """Statistics of the pruning matrix."""
+
+    resamples: Annotated[int, Field(ge=100), NUMBER] = Field(
+        2000, description="number of bootstrap resamples, and of permutations, of the validation examples"
+    )
+    confidence: Annotated[float, Field(gt=0, lt=1), NUMBER] = Field(
+        0.95, description="confidence level of intervals"
+    )
+    distinct: Fraction = Field(0.10, description="smallest mean dissociation that counts as distinct")

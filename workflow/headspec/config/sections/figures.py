@@ -1,0 +1,19 @@
+"""The section `figures`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headspec.config.sections.section import Section
+from headspec.config.value_types import NUMBER, Distinct
+
+
+class Figures(Section):
+    """Files of the figures."""
+
+    formats: Annotated[Distinct[Literal["svg", "png", "pdf"]], Field(min_length=1)] = Field(
+        ["svg", "png"], description="file formats of every figure"
+    )
+    dpi: Annotated[int, Field(ge=50), NUMBER] = Field(200, description="resolution of PNG files")

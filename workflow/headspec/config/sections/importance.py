@@ -1,0 +1,18 @@
+"""The section `importance`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from headspec.config.sections.section import Section
+from headspec.config.value_types import NUMBER
+
+
+class Importance(Section):
+    """Head importance: the gradient of the loss with respect to a gate on the head."""
+
+    samples: Annotated[int, Field(ge=10), NUMBER] = Field(
+        10_000, description="training samples per task; all, if a task has fewer"
+    )

@@ -1,0 +1,32 @@
+"""The section `models`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headspec.config.sections.section import Section
+from headspec.config.value_types import NUMBER, Checksum
+
+Pooling = Literal["auto", "first", "mean", "last"]
+
+
+class Model(Section):
+    """A pretrained encoder."""
+
+    source: str = Field(
+        description="`package:<import name>/<folder>`, `hub:<owner>/<name>@<revision>`, or the path of a "
+        "GGUF file or of a local folder with config, tokenizer and safetensors weights"
+    )
+    sha256: Checksum | None = Field(
+        None, description="SHA-256 of the weights file, or its first digits; checked on loading"
+    )
+    pooling: Pooling = Field(
+        "auto",
+        description="sentence vector: the first token, the mean over tokens, or the last token; `auto` "
+        "follows the convention of the architecture",
+    )
+    max_length: Annotated[int, Field(ge=8), NUMBER] = Field(
+        128, description="maximum number of tokens per example; longer examples are truncated and counted"
+    )

@@ -1,0 +1,49 @@
+"""The section `pruning`."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from headspec.config.sections.section import Section
+from headspec.config.value_types import NUMBER, Distinct, Fraction
+
+
+class Pruning(Section):
+    """Important attention-head pruning (IAP)."""
+
+    fraction: Fraction = Field(0.3, description="fraction of heads to prune in the main results")
+    fractions: Distinct[Fraction] = Field(
+        [0.1, 0.2, 0.3, 0.4, 0.5],
+        description="fractions of heads to prune in the curves",
+    )
+    bottom: bool = Field(
+        True, description="also prune the least important heads of each task at every fraction, a control"
+    )
+    draws: Annotated[int, Field(ge=2), NUMBER] = Field(
+        20, description="random masks of each kind at the main fraction"
+    )
+    draw_examples: Annotated[int | None, Field(ge=1), NUMBER] = Field(
+        None,
+        description="validation examples per task for each random mask, all by default; successive masks "
+        "take successive examples, so that every example is used",
+    )
+    draw_width: Fraction | None = Field(
+        None,
+        description="instead of `draw_examples`: the widest 95 % interval, in units of accuracy, of the mean "
+        "over all random masks of a kind, as far as it comes from the choice of examples",
+    )
+
+    def model_post_init(self, context: Any) -> None:
+        """Set `draw_examples` from `draw_width`.
+
+        The mean over `draws` masks of `n` examples each has a variance of at most 1 / (4 n draws).
+        """
+        if self.draw_width is None:
+            return
+        if self.draw_examples is not None:
+            raise ValueError("draw_examples and draw_width are both given, expected one of them")
+        examples = math.ceil(1.96**2 / (self.draw_width**2 * self.draws))
+        object.__setattr__(self, "draw_examples", examples)

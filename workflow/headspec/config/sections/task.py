@@ -1,0 +1,78 @@
+"""The section `tasks`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from headspec.config.sections.section import Section
+from headspec.config.value_types import Count, Distinct, Labels, Name
+
+Metric = Literal["accuracy", "f1", "matthews", "pearson", "spearman"]
+
+
+class Task(Section):
+    """A labelled data set."""
+
+    source: str | None = Field(
+        None,
+        description="`package:<import name>/<path>`, `hub:<owner>/<name>@<revision>`, or a local "
+        "path: one table (Parquet, CSV, TSV, JSON lines), a folder with one table per split, "
+        "or a folder with one subfolder of text files per class",
+    )
+    subset: str | None = Field(None, description="configuration of a hub data set, such as `sst2`")
+    train_split: str = Field("train", description="split (or file stem) to train on")
+    validation_split: str | None = Field(
+        "validation",
+        description="split (or file stem) to evaluate on; if the source does not have it, a stratified part "
+        "of the training split is held out",
+    )
+    pairs_of: str | None = Field(
+        None,
+        description="instead of `source`: another task, whose texts are paired; the label says whether both "
+        "texts have the same class",
+    )
+    text_a: str = Field("text", description="column of the text, or of the first text of a pair")
+    text_b: str | None = Field(None, description="column of the second text of a pair")
+    label: str = Field("label", description="column of the label")
+    type: Literal["classification", "regression"] = Field(
+        "classification", description="what to predict: one of several classes, or a score"
+    )
+    labels: Labels | None = Field(
+        None,
+        description="stored label: class name, or a list of labels; fixes the classes and their order",
+    )
+    filter: dict[str, Any] = Field(
+        {}, description="column: value, or list of values; rows with other values are dropped"
+    )
+    further: dict[Name, str] = Field(
+        {},
+        description="name: another labelled split of the source to evaluate this task's classifier on; it "
+        "appears under this name in the table `iat`",
+    )
+    test: dict[Name, str] = Field(
+        {},
+        description="prediction file of the GLUE server, such as `CoLA`: the split, labelled or not, whose "
+        "predictions `snakemake submission` writes to it; `<subset>/<split>` takes the split of another "
+        "subset of a hub data set; `filter` does not apply",
+    )
+    metrics: Annotated[Distinct[Metric], Field(min_length=1)] | None = Field(
+        None,
+        description="metrics, the main one first; by default accuracy, for regression spearman and pearson",
+    )
+    train_examples: Count | None = Field(None, description="maximum number of training examples")
+    validation_examples: Count | None = Field(
+        None, description="maximum number of validation examples, or the size of the held-out part"
+    )
+
+    @property
+    def all_metrics(self) -> list[str]:
+        if self.metrics:
+            return list(self.metrics)
+        return ["accuracy"] if self.type == "classification" else ["spearman", "pearson"]
+
+    @property
+    def paradigm(self) -> Literal["single", "pair"]:
+        """`single` for examples of one text, `pair` for examples of two."""
+        return "pair" if self.text_b or self.pairs_of else "single"

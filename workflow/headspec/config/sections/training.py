@@ -1,0 +1,37 @@
+"""The section `training`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from headspec.config.sections.section import Section
+from headspec.config.value_types import Count, FractionBelowOne, NotNegative, Positive
+
+Sampling = Literal["proportional", "sqrt", "annealed"]
+
+
+class FrozenTraining(Section):
+    """Settings of the method `frozen`, which trains only the classifiers."""
+
+    learning_rate: Positive = Field(1e-3, description="peak learning rate, decays linearly to 0")
+    epochs: Count = Field(10, description="passes over the training examples")
+
+
+class Training(Section):
+    """Fine-tuning."""
+
+    epochs: Count = Field(3, description="passes over the training examples")
+    batch_size: Count = Field(32, description="examples per step, all of one task")
+    learning_rate: Positive = Field(2e-5, description="peak learning rate, decays linearly to 0")
+    weight_decay: NotNegative = Field(0.0, description="weight decay of AdamW")
+    warmup: FractionBelowOne = Field(0.0, description="fraction of steps over which the learning rate rises")
+    clip: Positive | None = Field(1.0, description="largest gradient norm; `null`: no clipping")
+    sampling: Sampling = Field(
+        "proportional", description="how often each task is sampled (Stickland & Murray 2019)"
+    )
+    checkpoint_minutes: NotNegative = Field(
+        5.0, description="minutes between checkpoints, from which an interrupted run continues"
+    )
+    frozen: FrozenTraining = FrozenTraining()

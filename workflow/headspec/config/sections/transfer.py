@@ -1,0 +1,65 @@
+"""The section `transfer`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headspec.config.sections.section import Section
+from headspec.config.value_types import NUMBER, Count, Distinct, Positive
+
+
+class Transfer(Section):
+    """Few-shot transfer: how well encoders learn an unseen task from a few examples."""
+
+    tasks: Distinct[str] = Field(
+        [],
+        description="tasks to transfer to, none by default; no mixture of `iat.mixtures` may have one of "
+        "them or a task with the same texts",
+    )
+    samples: Annotated[Distinct[Count], Field(min_length=1)] = Field(
+        [4, 16, 32, 100],
+        description="numbers of training examples; within a draw, smaller sets are subsets of larger ones, "
+        "and every set has all classes",
+    )
+    draws: Annotated[int, Field(ge=2), NUMBER] = Field(
+        5, description="number of random draws of training examples, the same for every encoder and seed"
+    )
+    methods: Annotated[
+        Distinct[
+            Literal[
+                "pretrained",
+                "single",
+                "tuned",
+                "iat",
+                "iat-bottom",
+                "iat-random",
+                "iat-random-by-layer",
+                "iat-other",
+                "lora",
+            ]
+        ],
+        Field(min_length=1),
+    ] = Field(
+        ["pretrained", "single", "tuned", "iat"],
+        description="encoders to transfer: `pretrained`, without further training; `single`, trained on one "
+        "task of `iat.mixtures`; `tuned` and `iat`, trained on one of these mixtures; or a control of "
+        "`iat.controls`",
+    )
+    tuning: Annotated[Distinct[Literal["full", "linear"]], Field(min_length=1)] = Field(
+        ["full", "linear"],
+        description="what is trained: `full`, the encoder and a new classifier; `linear`, a logistic or "
+        "ridge regression on the vectors of the fixed encoder",
+    )
+    steps: Count = Field(100, description="training steps of `full`, the same for any number of examples")
+    batch_size: Count = Field(16, description="maximum number of examples per step of `full`")
+    learning_rate: Positive | None = Field(
+        None,
+        description="peak learning rate of `full`; by default that of `training`, like its other settings",
+    )
+    penalty: Positive = Field(
+        1.0,
+        description="penalty of `linear` on the squared weights, relative to the sum of losses; vectors are "
+        "scaled to a mean variance of 1, so that its strength is the same for every encoder",
+    )

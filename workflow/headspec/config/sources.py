@@ -1,0 +1,91 @@
+"""Resolving a `source` of the config: a local path, a path in an installed package, or a hub data set."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import pkgutil
+import re
+from importlib import metadata
+from pathlib import Path
+
+from headspec.errors import DataError, MissingError, nearest
+
+
+def locate(source: str, key: str) -> Path:
+    """The file or folder of a ``package:`` source or a local path.
+
+    Packages are located without importing them.
+
+    Parameters
+    ----------
+    source
+        The value in the config.
+    key
+        Config key of `source`, for errors.
+
+    Raises
+    ------
+    MissingError
+        The package is not installed, or there is no such file or folder.
+    """
+    if source.startswith("package:"):
+        name, _, inside = source.removeprefix("package:").partition("/")
+        package, *inner = name.split(".")
+        spec = importlib.util.find_spec(package) if package else None
+        if spec is None or not spec.submodule_search_locations:
+            installed = (module.name for module in pkgutil.iter_modules() if module.ispkg)
+            hint = nearest(package, installed) or " Install the package that has the data."
+            raise MissingError(f"{key}: no package '{package}' is installed (in '{source}').{hint}")
+        root = Path(next(iter(spec.submodule_search_locations)))
+        path = root.joinpath(*inner, inside)
+    else:
+        path = Path(source).expanduser()
+    if not path.exists():
+        folder, missing = path.parent, path.name
+        while not folder.exists():
+            folder, missing = folder.parent, folder.name
+        names = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+        hint = nearest(missing, names) or _hub_hint(source)
+        raise MissingError(f"{key}: no file or folder '{missing}' in {folder}/ (in '{source}').{hint}")
+    return path
+
+
+def _hub_hint(source: str) -> str:
+    """How to write `source` if it looks like a name on the hub; else empty."""
+    if not re.fullmatch(r"([\w-][\w.-]*/)?[\w-]+", source):
+        return ""
+    name = source if "/" in source else f"<owner>/{source}"
+    return f" For the hub, write 'hub:{name}@<revision>'."
+
+
+def identity(source: str) -> str:
+    """The same text for every way to write a source: the resolved path, or the hub data set's name."""
+    if source.startswith("hub:"):
+        return source.partition("@")[0].lower()
+    try:
+        return str(locate(source, "source").resolve())
+    except DataError:
+        return source
+
+
+def distribution(source: str) -> str:
+    """``<distribution> <version>`` of the package in a ``package:`` source; empty if unknown."""
+    return _distribution(source.removeprefix("package:").partition("/")[0].partition(".")[0])
+
+
+@functools.cache
+def _distribution(package: str) -> str:
+    owners = {each.metadata["Name"] for each in metadata.distributions() if _provides(each, package)}
+    return ", ".join(f"{name} {metadata.version(name)}" for name in sorted(owners))
+
+
+def _provides(distribution: metadata.Distribution, package: str) -> bool:
+    """Whether the top-level `package` is in a distribution.
+
+    `importlib.metadata.packages_distributions` would list the packages of all of them first.
+    """
+    if declared := (distribution.read_text("top_level.txt") or "").split():
+        return package in declared
+    files = distribution.read_text("RECORD") or ""
+    return re.search(rf"^{re.escape(package)}/.*\.py,", files, re.MULTILINE) is not None

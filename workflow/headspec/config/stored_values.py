@@ -1,0 +1,16 @@
+"""Stored values as text, to compare them with the labels and filters of a config."""
+
+from __future__ import annotations
+
+import re
+
+
+def as_text(value: object) -> str:
+    """A stored value as text; 1, 1.0 and "1" give the same text, and so do true and True."""
+    text = re.sub(r"^([+-]?\d+)\.0+$", r"\1", str(value).strip())
+    return text.lower() if text in ("True", "False") else text
+
+
+def kept_by(value: object) -> list[str]:
+    """The values that a filter keeps, as text; `value` is one value or a list."""
+    return [as_text(v) for v in (value if isinstance(value, (list, tuple)) else [value])]

@@ -1,0 +1,185 @@
+"""The study, models x mixtures of tasks x methods x seeds, and its training runs.
+
+`headspec.config.loading` reads a config into it and words the errors.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from headspec.config.runs import NO_MIXTURE, Run, Variant
+from headspec.config.sections.brain import Brain
+from headspec.config.sections.dissociation import Dissociation
+from headspec.config.sections.figures import Figures
+from headspec.config.sections.iat import IAT
+from headspec.config.sections.importance import Importance
+from headspec.config.sections.mixtures import Mixtures
+from headspec.config.sections.model import Model
+from headspec.config.sections.pruning import Pruning
+from headspec.config.sections.section import Section
+from headspec.config.sections.similarity import Similarity
+from headspec.config.sections.task import Task
+from headspec.config.sections.training import Training
+from headspec.config.sections.transfer import Transfer
+from headspec.config.value_types import Count, Distinct, Name, Seed
+
+Method = Literal["tuned", "frozen", "single"]
+
+
+class Study(Section):
+    """A study: models x mixtures of tasks x methods x seeds."""
+
+    study: Name = Field(description="name of the study; results go to `results/<study>/`")
+    seeds: Annotated[Distinct[Seed], Field(min_length=1)] = Field(
+        description="seeds; every training run is repeated with each"
+    )
+    data_seed: Seed = Field(0, description="seed of splits, subsets and pairs, shared by all runs")
+    precision: Literal["auto", "fp32", "bf16"] = Field(
+        "auto", description="`auto`: bf16 autocast where the hardware is faster in it, else fp32"
+    )
+    jobs_per_gpu: Count = Field(
+        1, description="jobs that share a local GPU, for models too small to keep it busy"
+    )
+    models: Annotated[dict[Name, Model], Field(min_length=1)] = Field(
+        description="name: a pretrained encoder; each is trained on every mixture"
+    )
+    tasks: Annotated[dict[Name, Task], Field(min_length=1)] = Field(
+        description="name: a labelled data set; names of mixtures keep this order"
+    )
+    mixtures: Mixtures
+    methods: Annotated[Distinct[Literal["tuned", "frozen", "iat"]], Field(min_length=1)] = Field(
+        ["tuned"],
+        description="`tuned`: all weights are trained; `frozen`: only the classifiers, as a control; `iat`: "
+        "the sections `iat` and `transfer`, which `snakemake iat` runs in any case",
+    )
+    training: Training = Training()
+    importance: Importance = Importance()
+    pruning: Pruning = Pruning()
+    dissociation: Dissociation = Dissociation()
+    similarity: Similarity = Similarity()
+    brain: Brain | None = None
+    iat: IAT = IAT()
+    transfer: Transfer = Transfer()
+    figures: Figures = Figures()
+
+    def in_order(self, tasks: list[str]) -> tuple[str, ...]:
+        """`tasks` in the order in which the config defines them."""
+        return tuple(t for t in self.tasks if t in tasks)
+
+    @property
+    def mixture_tasks(self) -> dict[str, tuple[str, ...]]:
+        """Mixture name: its tasks; pairs first, then groups."""
+        pairs = itertools.combinations(self.in_order(self.mixtures.pairs), 2)
+        groups = {name: self.in_order(tasks) for name, tasks in self.mixtures.groups.items()}
+        return {"+".join(pair): pair for pair in pairs} | groups
+
+    @property
+    def correlated(self) -> Method:
+        """The method whose dissociation is correlated with similarity: `tuned` if the study has it."""
+        return "tuned" if "tuned" in self.methods else "frozen"
+
+    @property
+    def alone(self) -> tuple[str, ...]:
+        """The tasks to train alone: `mixtures.single`, and those whose models similarity measures compare."""
+        compared = self.mixtures.pairs if self.similarity.compares_models else []
+        return self.in_order([*self.mixtures.single, *compared])
+
+    @property
+    def variants(self) -> list[Variant]:
+        """The variants of training compared on `iat.mixtures`, `tuned` first."""
+        iat, sampling = self.iat, self.training.sampling
+        main: dict[str, Any] = {"heads": "top", "alpha": iat.alpha, "delta": iat.delta}
+        alphas, deltas = (dict.fromkeys(v) for v in ([iat.alpha, *iat.alphas], [iat.delta, *iat.deltas]))
+        variants = [
+            Variant(method="tuned", base="tuned", sampling=sampling),
+            Variant(method="iat", base="tuned", sampling=sampling, **main),
+        ]
+        for heads in iat.controls:
+            method = heads if heads == "lora" else f"iat-{heads}"
+            variants.append(
+                Variant(method=method, base="tuned", sampling=sampling, **main | {"heads": heads})
+            )
+        for alpha, delta in itertools.product(alphas, deltas):
+            if (alpha, delta) != (iat.alpha, iat.delta):
+                swept = main | {"alpha": alpha, "delta": delta}
+                method = f"iat-alpha{alpha:g}-delta{delta:g}"
+                variants.append(Variant(method=method, base="tuned", sampling=sampling, **swept))
+        for other in iat.samplings:
+            if other == sampling:
+                continue
+            base = f"tuned-{other}"
+            variants.append(Variant(method=base, base=base, sampling=other))
+            variants.append(Variant(method=f"iat-{other}", base=base, sampling=other, **main))
+        return variants
+
+    @property
+    def iat_runs(self) -> list[Run]:
+        """The runs of every variant, plain training included, and of each of its tasks alone."""
+        tasks = self.mixture_tasks
+        kinds = [(mixture, tasks[mixture], v.method) for mixture in self.iat.mixtures for v in self.variants]
+        alone = self.in_order([task for mixture in self.iat.mixtures for task in tasks[mixture]])
+        return self._runs([*kinds, *((task, (task,), "single") for task in alone)])
+
+    @property
+    def submissions(self) -> list[tuple[str, str]]:
+        """Mixture and method of every set of prediction files; such a mixture has all tasks with `test`."""
+        tested = {name for name, task in self.tasks.items() if task.test}
+        submissions = []
+        for mixture, tasks in self.mixture_tasks.items():
+            if tested and tested <= set(tasks):
+                iat, alone = mixture in self.iat.mixtures, tested <= set(self.alone)
+                trained = {"tuned": "tuned" in self.methods, "iat": iat, "single": iat or alone}
+                submissions += [(mixture, method) for method, is_trained in trained.items() if is_trained]
+        return submissions
+
+    @property
+    def transfer_runs(self) -> list[Run]:
+        """The runs whose encoders are transferred to the tasks of the section `transfer`.
+
+        The method `pretrained` has no mixture. Its encoder is the same for every seed, and only the new
+        classifiers differ.
+        """
+        methods = self.transfer.methods if self.transfer.tasks else []
+        unchanged: list[tuple[str, tuple[str, ...], str]] = [(NO_MIXTURE, (), "pretrained")]
+        trained = [run for run in self.iat_runs if run.method in methods]
+        return self._runs(unchanged if "pretrained" in methods else []) + trained
+
+    @property
+    def runs(self) -> list[Run]:
+        """The training runs whose heads are scored: all but those that only IAT needs."""
+        mixed = [
+            (mixture, tasks, method)
+            for mixture, tasks in self.mixture_tasks.items()
+            for method in self.methods
+            if method != "iat"
+        ]
+        return self._runs([*mixed, *((task, (task,), "single") for task in self.alone)])
+
+    def _runs(self, kinds: list[tuple[str, tuple[str, ...], str]]) -> list[Run]:
+        """A run for each model, seed, and kind: mixture, its tasks, method."""
+        return [
+            Run(model=model, mixture=mixture, tasks=tasks, method=method, seed=seed)
+            for model in self.models
+            for mixture, tasks, method in kinds
+            for seed in self.seeds
+        ]
+
+
+def plain(value: Any) -> Any:
+    """`value` as plain values sorted by key, so that equal settings make equal rule parameters.
+
+    Only `labels` keeps its order, which is that of the classes.
+    """
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json")
+    elif isinstance(value, (Run, Variant)):
+        value = asdict(value)
+    if isinstance(value, dict):
+        return {str(k): value[k] if k == "labels" else plain(value[k]) for k in sorted(value, key=str)}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    return value

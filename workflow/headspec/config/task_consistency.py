@@ -1,0 +1,128 @@
+"""Checks of a task's keys against each other and against other tasks, and of every `source`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from headspec.config.glue import FILES
+from headspec.errors import listing, nearest
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+
+METRICS = {"classification": ("accuracy", "f1", "matthews"), "regression": ("pearson", "spearman")}
+#: what a task with `pairs_of` may set; it takes the rest from the task that its pairs are made of
+PAIR_TASK_SETTINGS = {"pairs_of", "metrics", "train_examples", "validation_examples"}
+#: scheme of a source: pattern of the rest, how to write it
+SOURCES = {
+    "package": (r"[A-Za-z_]\w*(\.\w+)*(/.+)?", "package:<import name>/<path>"),
+    "hub": (r"[\w.-]+/[\w.-]+(@[\w./-]+)?", "hub:<owner>/<name>@<revision>"),
+}
+
+
+def task_problems(name: str, task: Task, tasks: dict[str, Task | None]) -> Iterator[str]:
+    """Problems of one task; of `tasks`, those that cannot be read are None."""
+    key = f"tasks.{name}"
+    yield from source_problems(key, task.source)
+    yield from _columns(key, task)
+    yield from _metrics(key, task)
+    yield from _pairs_of(name, task, tasks)
+    yield from _further(key, task)
+
+
+def source_problems(key: str, source: str | None) -> Iterator[str]:
+    """Problems with the way in which the `source` of a model or a task is written."""
+    if source is None or (source and not re.match(r"[A-Za-z][\w+-]+:", source)):
+        return  # a local path
+    scheme, _, rest = source.partition(":")
+    if scheme not in SOURCES:
+        expected = ", ".join(written for _, written in SOURCES.values())
+        yield f"{key}.source: got '{source}', expected {expected} or a local path.{nearest(scheme, SOURCES)}"
+        return
+    pattern, written = SOURCES[scheme]
+    if not re.fullmatch(pattern, rest):
+        name, slash, path = rest.partition("/")
+        importable = name.replace("-", "_") + slash + path
+        hint = f" Did you mean '{scheme}:{importable}'?" if re.fullmatch(pattern, importable) else ""
+        yield f"{key}.source: got '{source}', expected {written}.{hint}"
+
+
+def _columns(key: str, task: Task) -> Iterator[str]:
+    columns = {"text_a": task.text_a, "text_b": task.text_b, "label": task.label}
+    for (a, first), (b, second) in itertools.combinations(columns.items(), 2):
+        if first == second:
+            yield f"{key}.{b}: got '{second}', the column of {a}; expected another column."
+    if task.train_split == task.validation_split:
+        yield f"{key}.validation_split: got '{task.train_split}', the train_split; expected another, or null."
+
+
+def _metrics(key: str, task: Task) -> Iterator[str]:
+    suitable = METRICS[task.type]
+    for i, metric in enumerate(task.all_metrics):
+        if metric not in suitable:
+            yield f"{key}.metrics.{i}: got '{metric}' for a {task.type} task, expected {listing(suitable)}."
+    if task.labels is None:
+        return
+    classes = sorted(set(task.labels.values()))
+    if task.type == "regression":
+        yield f"{key}.labels: got {listing(classes)} for a regression task, expected no classes."
+    elif len(classes) < 2:
+        yield f"{key}.labels: got {listing(classes)}, expected at least two classes."
+    elif len(classes) > 2 and "f1" in task.all_metrics:
+        i = task.all_metrics.index("f1")
+        yield f"{key}.metrics.{i}: got 'f1' for {len(classes)} classes, expected accuracy or matthews."
+
+
+def _pairs_of(name: str, task: Task, tasks: dict[str, Task | None]) -> Iterator[str]:
+    key, base = f"tasks.{name}", task.pairs_of
+    if (task.source is None) == (base is None):
+        yield f"{key}: got {'neither' if base is None else 'both'}, expected one of source and pairs_of."
+    elif base is not None:
+        others = [other for other in tasks if other != name]
+        if base not in others:
+            why = "the task itself" if base == name else "no task"
+            yield f"{key}.pairs_of: got '{base}', {why}; expected {listing(others)}.{nearest(base, others)}"
+        elif (other := tasks[base]) and (other.pairs_of or other.text_b or other.type == "regression"):
+            why = "a regression task" if other.type == "regression" else "a task of pairs"
+            yield f"{key}.pairs_of: got '{base}', {why}; expected a task that classifies single texts."
+        for setting in sorted(task.model_fields_set - PAIR_TASK_SETTINGS):
+            yield f"{key}.{setting}: has no effect with pairs_of; expected it in tasks.{base}."
+
+
+def _further(key: str, task: Task) -> Iterator[str]:
+    used = {"train_split": task.train_split, "validation_split": task.validation_split}
+    for name, split in task.further.items():
+        for setting, other in used.items():
+            if split == other:
+                yield f"{key}.further.{name}: got '{split}', the {setting}; expected another split."
+
+
+def test_problems(
+    tasks: dict[str, Task | None], mixtures: dict[str, Any], groups: dict[str, Any]
+) -> Iterator[str]:
+    """Problems of prediction files: which tasks fill them, and whether one mixture has all these tasks."""
+    tested = {name: task for name, task in tasks.items() if task and task.test and not task.pairs_of}
+    taken: dict[str, str] = {}
+    for name, task in tested.items():
+        for file in task.test:
+            key = f"tasks.{name}.test.{file}"
+            if file not in FILES:
+                hint = nearest(file, FILES)
+                yield f"{key}: not a file of the GLUE server; expected one of {listing(FILES)}.{hint}"
+            elif file in taken:
+                yield f"{key}: same file as {taken[file]}; expected each file once."
+            else:
+                taken[file] = key
+                classes = list(dict.fromkeys(task.labels.values())) if task.labels else None
+                if problem := FILES[file].problem(task.type, classes):
+                    yield f"tasks.{name}.{problem}, to write {file}."
+    lists = [*groups.values(), mixtures.get("pairs")]
+    sets = [set(map(str, members)) for members in lists if isinstance(members, list)]
+    if tested and not any(set(tested) <= members for members in sets):
+        yield (
+            f"mixtures: no mixture has all tasks with test, {listing(tested)}; expected a group of them, "
+            "whose models fill the prediction files."
+        )

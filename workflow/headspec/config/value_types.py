@@ -1,0 +1,63 @@
+"""Types of the values in a config, with their checks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_core import PydanticCustomError
+
+
+def _number(value: Any) -> Any:
+    """Numbers also from text, as YAML reads 2e-5 and 1e4; not from booleans, which pydantic takes for 1."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("number", "expected a number")
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    for i, value in enumerate(values):
+        if value in values[:i]:
+            raise ValueError(f"{value!r} is listed twice, expected each entry once")
+    return values
+
+
+def _labels(value: Any) -> Any:
+    """A list of class names as a mapping to themselves; integers and booleans as text."""
+    if isinstance(value, list):
+        value = {label: label for label in _distinct(value) if isinstance(label, (str, int, float))}
+    if not isinstance(value, dict):
+        return value
+    _distinct([str(label) for label in value])
+    return {str(label): str(name) if isinstance(name, bool) else name for label, name in value.items()}
+
+
+T = TypeVar("T")
+#: accepts a number that YAML reads as text
+NUMBER = BeforeValidator(_number)
+Seed = Annotated[int, Field(ge=0), NUMBER]
+Count = Annotated[int, Field(ge=1), NUMBER]
+Positive = Annotated[float, Field(gt=0), NUMBER]
+NotNegative = Annotated[float, Field(ge=0), NUMBER]
+Fraction = Annotated[float, Field(gt=0, le=1), NUMBER]
+FractionBelowOne = Annotated[float, Field(ge=0, lt=1), NUMBER]
+Distinct = Annotated[list[T], AfterValidator(_distinct), Field(json_schema_extra={"uniqueItems": True})]
+Name = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        json_schema_extra={"format": "name (letters, digits, '.', '_', '-')"},
+    ),
+]
+Checksum = Annotated[
+    str,
+    Field(
+        pattern=r"^[0-9a-f]{8,64}$", json_schema_extra={"format": "8 to 64 hexadecimal digits, in lower case"}
+    ),
+]
+Labels = Annotated[
+    dict[str, str], BeforeValidator(_labels, json_schema_input_type=dict[str, str] | list[str])
+]

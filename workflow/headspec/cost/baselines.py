@@ -1,0 +1,93 @@
+"""Baselines of the benchmark: training, importance and pruning in the plain ways of released code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from headspec.config.sections.training import Training
+from headspec.heads.masks import Mask
+from headspec.models.batching import Batch, Examples
+from headspec.models.devices import Device
+from headspec.models.multitask import MultiTask
+from headspec.training.schedule import learning_rate
+
+BATCH = 32  # examples
+
+
+def padded(batch: Batch, tokens: int) -> Batch:
+    """`batch` padded to `tokens` columns."""
+
+    def widened(tensor: torch.Tensor) -> torch.Tensor:
+        return F.pad(tensor, (0, tokens - tensor.shape[1]))
+
+    types = None if batch.token_type_ids is None else widened(batch.token_type_ids)
+    ids, mask = widened(batch.input_ids), widened(batch.attention_mask)
+    return replace(batch, input_ids=ids, attention_mask=mask, token_type_ids=types)
+
+
+def unsorted(examples: Examples, size: int) -> list[np.ndarray]:
+    """Batches of `size` rows in the order of the table."""
+    return np.split(np.arange(len(examples)), range(size, len(examples), size))
+
+
+def train_padded(
+    model: MultiTask, task: str, examples: Examples, settings: Training, device: Device, tokens: int
+) -> list[float]:
+    """Train in float32 with every example padded to `tokens`; return the loss of every step."""
+    model.to(device.name).train()
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=settings.weight_decay)
+    steps = unsorted(examples, settings.batch_size) * settings.epochs
+    losses = []
+    for step, rows in enumerate(steps):
+        rate = learning_rate(step, len(steps), settings.learning_rate, settings.warmup)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        batch = padded(examples.batch(rows, device.name), tokens)
+        loss = model.losses(task, model.pool(batch), batch.labels).mean()
+        loss.backward()
+        if settings.clip is not None:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def gradients_one_by_one(model: MultiTask, task: str, examples: Examples, device: Device) -> np.ndarray:
+    """Derivatives with respect to gates, (n, layers, heads), by a full float32 pass per example.
+
+    As in the released code, the backward pass also computes the gradients of the weights.
+    """
+    model.to(device.name).eval()
+    gradients = []
+    for rows in unsorted(examples, 1):
+        gates = torch.ones(model.gates.layers, model.gates.heads, device=device.name, requires_grad=True)
+        model.gates.values = gates
+        batch = examples.batch(rows, device.name)
+        model.losses(task, model.pool(batch), batch.labels).sum().backward()
+        assert gates.grad is not None
+        gradients.append(gates.grad.cpu().numpy())
+    model.gates.values = None
+    model.zero_grad()
+    return np.stack(gradients)
+
+
+@torch.no_grad()
+def predictions_one_by_one(
+    model: MultiTask, task: str, examples: Examples, planned: list[Mask], device: Device
+) -> np.ndarray:
+    """Predictions, (masks, n), by a pass over all batches per mask, examples in the order of the table."""
+    model.to(device.name).eval()
+    predicted = np.empty((len(planned), len(examples)), dtype=np.float32)
+    for i, mask in enumerate(planned):
+        model.gates.values = torch.from_numpy(~mask.closed).float().to(device.name)
+        for rows in unsorted(examples, BATCH):
+            with device.cast():
+                of_rows = model.predictions(task, model.pool(examples.batch(rows, device.name)))
+            predicted[i, rows] = of_rows.cpu().numpy()
+    model.gates.values = None
+    return predicted

@@ -1,0 +1,275 @@
+"""Benchmark: the speed of headspec on this machine against plain ways to compute the same.
+
+``headspec bench`` prints a table; ``headspec bench docs/performance.md`` also writes it into that file.
+
+Contenders take turns within a round, so that a slow spell of the machine affects them all, and each ratio
+compares two times of the same round.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.stats import spearmanr
+from torch import nn
+
+from headspec.config import loading
+from headspec.config.reference import between
+from headspec.config.sections.training import Training
+from headspec.cost.baselines import gradients_one_by_one, predictions_one_by_one, train_padded
+from headspec.cost.timing import HEADING, Run, machine, measure, products, row
+from headspec.data import prepare
+from headspec.heads.importance import gate_gradients
+from headspec.heads.masks import masks, random_heads
+from headspec.heads.pruning import predictions
+from headspec.heads.ranking import prune_count
+from headspec.models import devices, encoders, tokenization
+from headspec.models.batching import Examples
+from headspec.models.devices import Device
+from headspec.models.multitask import MultiTask
+from headspec.training.checkpoint import Checkpoint
+from headspec.training.iat import Own
+from headspec.training.loop import train, trainer
+
+CONFIG = Path(__file__).parents[3] / "workflow" / "studies" / "three-tasks.yaml"
+MAX_LENGTH, ROUNDS = 128, 5
+PADDED = 256  # tokens to which the baseline of training pads every example
+BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
+
+Build = Callable[[], MultiTask]
+
+#: device: task of the study: number of examples for training, for padded training, and for the rest
+SIZES = {
+    "cpu": {"sentiment": (320, 32, 96), "topic-pair": (96, 32, 32)},
+    "cuda": {"sentiment": (3200, 320, 960), "topic-pair": (960, 320, 320)},
+}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Examples of one task; `name` describes them in the table."""
+
+    name: str
+    task: str
+    train: Examples
+    padded: Examples  # for padded training, whose time does not depend on the texts
+    score: Examples  # for importance, and for evaluation under every mask
+    check: Examples  # for comparing losses
+
+
+def train_bucketed(
+    model: MultiTask, task: str, examples: Examples, settings: Training, device: Device
+) -> list[float]:
+    """Train by `headspec.training.loop.train`, without checkpoints; return the loss of every step."""
+    with tempfile.TemporaryDirectory() as folder:
+        checkpoint = Checkpoint(Path(folder) / "checkpoint", "", float("inf"))
+        return train(model, {task: examples}, settings, None, 0, device, checkpoint)["loss"].tolist()
+
+
+def train_heads(
+    model: MultiTask, task: str, examples: Examples, settings: Training, device: Device, heads: np.ndarray
+) -> None:
+    """Train as `train_bucketed`, but move only heads[0] of the `heads` of two tasks, (2, layers, heads)."""
+    own_heads = Own({task: heads[0], "": heads[1]}, "qkv")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        trainer(model, {task: examples}, settings, None, 0, device) as run,
+        own_heads.applied(run),
+    ):
+        run.run(len(run.steps), Checkpoint(Path(folder) / "checkpoint", "", float("inf")))
+
+
+def layer_shapes(model: MultiTask) -> list[tuple[int, int]]:
+    """(outputs, inputs) of every linear layer that sees all tokens: not the pooler, not classifiers."""
+    return [
+        (module.out_features, module.in_features)
+        for name, module in model.encoder.named_modules()
+        if isinstance(module, nn.Linear) and not name.startswith("pooler")
+    ]
+
+
+def flops(model: MultiTask, lengths: np.ndarray, kinds: int) -> float:
+    """Floating-point operations on examples of `lengths` tokens, without padding.
+
+    2 P T for each of the `kinds` of products of weight matrices (see `headspec.cost.timing.products`; P
+    weights, T tokens), and 4 L d t^2 for the attention of an example of t tokens, three times that with its
+    backward pass (L layers, hidden size d). No two layers may share weights.
+    """
+    matrices = sum(n * m for n, m in layer_shapes(model))
+    squared_lengths = (lengths.astype(float) ** 2).sum()
+    attention = 4.0 * model.gates.layers * model.encoder.config.hidden_size * squared_lengths
+    return 2.0 * kinds * matrices * lengths.sum() + attention * (3 if kinds > 1 else 1)
+
+
+def rows(
+    work: Workload,
+    build: Build,
+    settings: Training,
+    device: Device,
+    rounds: int = ROUNDS,
+    tokens: int = PADDED,
+) -> Iterator[str]:
+    """Yield the lines of the table for `work`, each as soon as it is measured.
+
+    Parameters
+    ----------
+    build : builds a new model, the same every time
+    tokens : length to which the baseline of training pads
+    """
+    ours = build()
+    yield from training_rows(work, build, ours, settings, device, rounds, tokens)
+    yield iat_row(work, build, settings, device, rounds)
+
+    def trained() -> MultiTask:
+        model = build()
+        model.load_state_dict(ours.state_dict())
+        return model
+
+    yield from importance_rows(work, trained, device, rounds)
+    yield from pruning_rows(work, trained, device, rounds)
+
+
+def training_rows(
+    work: Workload,
+    build: Build,
+    ours: MultiTask,
+    settings: Training,
+    device: Device,
+    rounds: int,
+    tokens: int,
+) -> Iterator[str]:
+    """Training, which leaves `ours` trained: against padded float32 training, and against its products."""
+    plain = build()
+    batch = round(settings.batch_size * work.train.lengths.mean())
+    multiply, multiplied = products(layer_shapes(ours), batch, 3, device)
+    contenders: list[Run] = [
+        lambda: train_padded(plain, work.task, work.padded, settings, device, tokens),
+        lambda: train_bucketed(ours, work.task, work.train, settings, device),
+        multiply,
+    ]
+    padding, buckets, products_seconds = measure(contenders, rounds, device)
+    error = loss_error(work, build, settings, device, tokens)
+    rates = len(work.padded) / padding, len(work.train) / buckets
+    yield row(f"training, {work.name}/s", *rates, f"losses within {error:.1e}")
+    rates = multiplied / products_seconds / 1e9, flops(ours, work.train.lengths, 3) / buckets / 1e9
+    yield row(f"GFLOP/s, training on {work.name}, baseline: its matrix products alone", *rates)
+
+
+def iat_row(work: Workload, build: Build, settings: Training, device: Device, rounds: int) -> str:
+    """Training that moves only the 30 % of heads that a task owns, against training that moves everything."""
+    plain, ours = build(), build()
+    grid, rng = (ours.gates.layers, ours.gates.heads), np.random.default_rng(0)
+    heads = np.stack([random_heads(grid, prune_count(0.3, grid[0] * grid[1]), rng) for _ in range(2)])
+    contenders: list[Run] = [
+        lambda: train_bucketed(plain, work.task, work.train, settings, device),
+        lambda: train_heads(ours, work.task, work.train, settings, device, heads),
+    ]
+    rates = len(work.train) / measure(contenders, rounds, device)
+    return row(f"training by IAT, {work.name}/s, baseline: plain training", *rates)
+
+
+def loss_error(
+    work: Workload, build: Build, settings: Training, device: Device, tokens: int, epochs: int = 3
+) -> float:
+    """Largest relative difference in loss over `epochs` steps, each on all of `check`, without dropout."""
+    settings = settings.model_copy(update={"epochs": epochs, "batch_size": len(work.check)})
+    models = build(), build()
+    for module in (m for model in models for m in model.modules()):
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    expected = np.array(train_padded(models[0], work.task, work.check, settings, device, tokens))
+    losses = np.array(train_bucketed(models[1], work.task, work.check, settings, device))
+    return float(np.abs(losses / expected - 1).max())
+
+
+def importance_rows(work: Workload, build: Build, device: Device, rounds: int) -> Iterator[str]:
+    """Importance against one float32 pass per example."""
+    plain, ours = build(), build()
+    rows = np.arange(len(work.score))
+    contenders: list[Callable[[], np.ndarray]] = [
+        lambda: gradients_one_by_one(plain, work.task, work.score, device),
+        lambda: gate_gradients(ours, work.task, work.score, rows, device),
+    ]
+    multiply, multiplied = products(layer_shapes(ours), device.tokens, 2, device)
+    single, batched, products_seconds = measure([*contenders, multiply], rounds, device)
+    importances = (np.abs(run()).mean(axis=0).ravel() for run in contenders)
+    same = f"Spearman {spearmanr(*importances).statistic:.5f}"
+    yield row(f"importance, {work.name}/s", len(rows) / single, len(rows) / batched, same)
+    rates = multiplied / products_seconds / 1e9, flops(ours, work.score.lengths, 2) / batched / 1e9
+    yield row(f"GFLOP/s, importance on {work.name}, baseline: its matrix products alone", *rates)
+
+
+def pruning_rows(work: Workload, build: Build, device: Device, rounds: int) -> Iterator[str]:
+    """Masked evaluation against a pass over unsorted batches per mask, in this precision and in float32."""
+    plain, ours = build(), build()
+    rng = np.random.default_rng(0)
+    importance = rng.random((ours.gates.layers, ours.gates.heads))
+    planned = masks({work.task: importance}, 0.3, [0.3], draws=2, seed=0)
+    devices_of = {each.precision: each for each in (device, replace(device, autocast=None))}
+    contenders: list[Callable[[], np.ndarray]] = [
+        partial(predictions_one_by_one, plain, work.task, work.score, planned, each)
+        for each in devices_of.values()
+    ]
+    contenders.append(lambda: predictions(ours, {work.task: work.score}, planned, device)[work.task])
+    multiply, multiplied = products(layer_shapes(ours), device.tokens, 1, device)
+    *seconds, our_seconds, products_seconds = measure([*contenders, multiply], rounds, device)
+    *rates, our_rate = (len(planned) * len(work.score) / each for each in (*seconds, our_seconds))
+    *expected, predicted = (run() for run in contenders)
+    for precision, rate, values in zip(devices_of, rates, expected, strict=True):
+        same = f"{(predicted == values).mean():.1%} of predictions"
+        yield row(f"masked {work.name}/s, baseline in {precision}", rate, our_rate, same)
+    total = len(planned) * flops(ours, work.score.lengths, 1)
+    peak, reached = multiplied / products_seconds / 1e9, total / our_seconds / 1e9
+    yield row(f"GFLOP/s, masked {work.name}, baseline: its matrix products alone", peak, reached)
+
+
+def workloads(device: Device, key: str = "minilm") -> tuple[list[Workload], Build, Training]:
+    """Sentences and pairs of long texts, the model, and training for one epoch, of three-tasks.yaml."""
+    study = loading.load(loading.strict_yaml(CONFIG))
+    model = study.models[key].model_copy(update={"max_length": MAX_LENGTH})
+    tasks = {name: task.model_copy(update={"train_examples": None}) for name, task in study.tasks.items()}
+    topic = prepare.prepare("topic", tasks["topic"], study.data_seed)
+    prepared = {
+        "sentiment": prepare.prepare("sentiment", tasks["sentiment"], study.data_seed),
+        "topic-pair": prepare.prepare("topic-pair", tasks["topic-pair"], study.data_seed, topic),
+    }
+    tokenizer = tokenization.tokenizer(model, f"models.{key}")
+    works = []
+    for task, name in {"sentiment": "sentences", "topic-pair": "pairs of news"}.items():
+        texts = prepared[task]
+        sizes = (*SIZES[device.name][task], 8)
+        frame, _ = tokenization.encode(tokenizer, texts.train.head(max(sizes)), MAX_LENGTH, texts.classes)
+        works.append(Workload(name, task, *(Examples(frame.head(n)) for n in sizes)))
+    classes = {task: texts.classes for task, texts in prepared.items()}
+
+    def build() -> MultiTask:
+        torch.manual_seed(0)
+        return MultiTask(*encoders.load(model, f"models.{key}"), classes)
+
+    return works, build, study.training.model_copy(update={"epochs": 1})
+
+
+def report(file: Path | None = None) -> None:
+    """Measure with all cores and print the table, line by line; `file` gets it too, between its markers."""
+    if file:
+        between(file.read_text(encoding="utf-8"), BEGIN, END, "")  # refused now, not at the end
+    device = devices.prepare("auto", len(os.sched_getaffinity(0)))
+    works, build, settings = workloads(device)
+    lines = [HEADING]
+    print(HEADING, flush=True)
+    for work in works:
+        for line in rows(work, build, settings, device):
+            print(line, flush=True)
+            lines.append(line)
+    lines += ["", machine(device)]
+    print("\n" + lines[-1])
+    if file:
+        text = file.read_text(encoding="utf-8")
+        file.write_text(between(text, BEGIN, END, "\n" + "\n".join(lines) + "\n"), encoding="utf-8")

@@ -1,0 +1,121 @@
+"""How much of a run of the workflow is done, and how long the rest takes.
+
+Each job has planned seconds, from the operations that the plan counts. Jobs that have finished, or that say
+how long they will take, correct the plan of those like them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+STARTS = 6.0, 3.0  # seconds to start a job that runs a model, and any other, if not measured
+RATE = 5e10  # FLOP/s of a job until one has shown it; only says how much a start weighs
+
+
+@dataclass
+class Job:
+    """A job of a run of the workflow, and how far it is.
+
+    Attributes
+    ----------
+    model : the model it works with, if any
+    at_once : jobs like it that can run side by side
+    operations : floating-point operations; None if it runs no model
+    begun : time at which it started, in seconds; None before
+    taken : seconds it took; None before it has finished
+    left : seconds that it says it needs from now on; None if it says nothing
+    """
+
+    rule: str
+    model: str = ""
+    at_once: int = 1
+    operations: float | None = None
+    begun: float | None = None
+    taken: float | None = None
+    left: float | None = None
+
+    @property
+    def planned(self) -> float:
+        """Seconds by the plan."""
+        model_start, light_start = STARTS
+        return light_start if self.operations is None else model_start + self.operations / RATE
+
+    @property
+    def groups(self) -> Iterator[tuple[object, ...]]:
+        """The jobs like it, from the most alike: those of its rule and model, of its rule, of its kind.
+
+        The kinds are jobs that compute, those that only start a model, and those without a model.
+        """
+        yield self.rule, self.model
+        yield (self.rule,)
+        yield (None if self.operations is None else self.operations > 0,)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Seconds of jobs that are done and left.
+
+    Attributes
+    ----------
+    done, left : seconds of all jobs, added up
+    wall : seconds until the last job ends; None while a job computes whose like has not shown its speed
+    """
+
+    done: float
+    left: float
+    wall: float | None
+
+    @property
+    def share(self) -> float:
+        """The part that is done, from 0 to 1."""
+        return self.done / (self.done + self.left) if self.done + self.left else 1.0
+
+
+def forecast(jobs: Collection[Job], now: float) -> Forecast:
+    """What is done of `jobs`, which all finish, and what is left at the time `now`.
+
+    As in the plan, stages follow each other, and each keeps as many jobs running as it can.
+    """
+    shown: dict[tuple[object, ...], list[tuple[float, float]]] = {}
+    for job in jobs:
+        if (seconds := _shown(job, now)) is not None:
+            for group in job.groups:
+                shown.setdefault(group, []).append((seconds / job.planned, job.planned))
+    factors = {group: _median(each) for group, each in shown.items()}
+    done, known = 0.0, True
+    waits: dict[str, list[float]] = {}
+    widths: dict[str, int] = {}
+    running = [0.0]
+    for job in jobs:
+        spent = 0.0 if job.begun is None else now - job.begun
+        if job.taken is not None:
+            done += job.taken
+            continue
+        factor = next((factors[group] for group in job.groups if group in factors), None)
+        known &= factor is not None or not job.operations
+        expected = job.planned * (1.0 if factor is None else factor)
+        left = max(expected - spent, 0.0) if job.left is None else job.left
+        done += spent
+        waits.setdefault(job.rule, []).append(left)
+        widths[job.rule] = job.at_once
+        if job.begun is not None:
+            running.append(left)
+    stages = (sum(each) / min(len(each), widths[rule]) for rule, each in waits.items())
+    wall = max(sum(stages), *running) if known else None
+    return Forecast(done, sum(map(sum, waits.values())), wall)
+
+
+def _shown(job: Job, now: float) -> float | None:
+    """Seconds that `job` took, or will have taken by what it says."""
+    if job.taken is not None:
+        return job.taken
+    return None if job.left is None or job.begun is None else now - job.begun + job.left
+
+
+def _median(values: list[tuple[float, float]]) -> float:
+    """The median of values by their weights; one job that was paused, or many small ones, do not move it."""
+    ordered = sorted(values)
+    sums = list(itertools.accumulate(weight for _, weight in ordered))
+    return next(value for (value, _), reached in zip(ordered, sums, strict=True) if reached >= sums[-1] / 2)

@@ -1,0 +1,124 @@
+"""Memory that jobs request, by the sizes of their models.
+
+A job holds copies of the weights (gradients, moments, a state to continue from), what the backward pass keeps
+of the forward pass, and the tokens of its examples. docs/performance.md has what was measured. Rules ask here
+while they are planned, so nothing imports torch.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from headspec.config.sections.model import Model
+from headspec.config.study import Study
+from headspec.heads.head_count import HEADS, LAYERS
+from headspec.models.architectures import cached, folder, settings
+from headspec.models.devices import SIZES
+
+NUMBER = 4  # bytes; bfloat16 needs less
+PROCESS = 2e9  # bytes: 0.5 GB of libraries, and the tokens of a million examples
+MARGIN = 1.2
+ON_GPU = 12_000  # MB requested at least with a GPU: the memory of its host was not measured
+EXAMPLES = 100_000  # training examples of a task for which the config gives no number
+
+#: stage: copies of the weights. Four are trained ones (weights, gradients, two moments), the fifth is the
+#: words in use; a state to continue from, or the encoder to start again from, comes on top
+TRAINING = {"train": 5, "branch": 7, "retrain": 7, "transfer": 6}
+#: without training, but with a backward pass; sensitivity also keeps one for each task
+SCORING = {"importance": 3, "sensitivity": 5}
+#: without a backward pass: weights are read twice; representations load a model beside the last one
+FORWARD = {
+    "prune": 3, "evaluate": 3, "predict": 3, "features": 3, "text_embedding": 3, "representations": 4,
+}  # fmt: skip
+STAGES = TRAINING | SCORING | FORWARD
+
+#: names in configs, beside those of `head_count`
+HIDDEN, INNER = ("hidden_size", "n_embd", "dim"), ("intermediate_size", "n_inner", "hidden_dim")
+POSITIONAL = {"deberta", "deberta-v2"}  # two projections of positions beside the four of attention
+GATED = {"llama", "mistral", "modernbert", "qwen2", "qwen3"}  # three matrices after the attention, not two
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of an encoder: layers, heads in each, widths of states and inside a layer, parameters."""
+
+    layers: int
+    heads: int
+    hidden: int
+    inner: int
+    parameters: int
+
+    @classmethod
+    def of(cls, config: dict[str, Any]) -> Sizes:
+        """The sizes in a config.json; parameters as if no layers share weights."""
+        layers, heads, hidden, inner = (
+            next((config[name] for name in names if config.get(name)), None)
+            for names in (LAYERS, HEADS, HIDDEN, INNER)
+        )
+        if not (layers and heads and hidden):
+            return BERT_LARGE
+        inner = inner or 4 * hidden
+        kind = config.get("model_type", "")
+        attention, feed_forward = 6 if kind in POSITIONAL else 4, 3 if kind in GATED else 2
+        words = config.get("vocab_size", 0) + config.get("max_position_embeddings", 0)
+        parameters = hidden * (layers * (attention * hidden + feed_forward * inner) + words)
+        return cls(layers, heads, hidden, inner, parameters)
+
+    def activations(self, examples: int, tokens: int, layers: int) -> float:
+        """Bytes in a batch of padded examples while `layers` layers keep what their backward pass reads.
+
+        A layer keeps 13 vectors per token, two of the inner width, and of each attention map the
+        probabilities, those after dropout and the mask of it. Three more layers cover one at work.
+        """
+        vectors = tokens * (13 * self.hidden + 2 * self.inner)
+        return NUMBER * examples * (layers + 3) * (vectors + 2.25 * self.heads * tokens**2)
+
+
+#: what a model counts as whose config is not here (GGUF, or on the hub and not in the cache yet)
+BERT_LARGE = Sizes(24, 16, 1024, 4096, 335_000_000)
+
+
+@functools.cache
+def sizes(source: str) -> Sizes:
+    """The sizes of a model, by its config.json; uses no network."""
+    model = Model(source=source)
+    path = cached(model) if source.startswith("hub:") else folder(model, "model")
+    return Sizes.of(settings(path, "model", source) if path else {})
+
+
+def megabytes(study: Study, model: str, stage: str, gpu: bool) -> int:
+    """Memory of the machine that a job requests, in MB.
+
+    Parameters
+    ----------
+    stage : key of `STAGES`
+    gpu : whether the job runs on a GPU, so that activations are not in the machine's memory
+    """
+    of_model = sizes(study.models[model].source)
+    length, copies = study.models[model].max_length, STAGES[stage]
+    layers = 0 if stage in FORWARD else of_model.layers
+    examples = max(1, SIZES["cpu"][0] // length)
+    if stage in TRAINING:
+        examples = study.transfer.batch_size if stage == "transfer" else study.training.batch_size
+    if stage == "sensitivity":
+        copies += len(study.mixtures.pairs)
+    weights = NUMBER * copies * of_model.parameters
+    activations = 0 if gpu else of_model.activations(examples, length, layers)
+    needed = PROCESS + weights + activations + vectors(study, stage, of_model)
+    return max(math.ceil(MARGIN * needed / 1e6), ON_GPU if gpu else 0)
+
+
+def vectors(study: Study, stage: str, of_model: Sizes) -> float:
+    """Bytes of the vectors of training examples on which frozen runs learn, four times: in tables and out."""
+    if "frozen" not in study.methods or stage not in ("features", "train"):
+        return 0
+    numbers = {name: task.train_examples for name, task in study.tasks.items()}
+    known = {
+        name: n or numbers.get(study.tasks[name].pairs_of or "") or EXAMPLES for name, n in numbers.items()
+    }
+    mixtures = [[name] for name in known] if stage == "features" else study.mixture_tasks.values()
+    most = max((sum(known[name] for name in tasks) for tasks in mixtures), default=0)
+    return 4 * NUMBER * of_model.hidden * most

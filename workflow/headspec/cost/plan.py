@@ -1,0 +1,214 @@
+"""The plan: hours, wall time and disk space that a study will cost, with all assumptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headspec.cost import memory, throughput
+from headspec.cost.job_counts import frozen_features, jobs, of_stage
+from headspec.cost.operations import REDUCED_BY, operations
+from headspec.cost.throughput import PASSES, Speed
+from headspec.cost.workload import Extent
+from headspec.errors import listing
+from headspec.progress import duration
+
+NUMBER_BYTES = 4  # of a parameter or feature
+CHECKPOINT_NUMBERS = 3  # per parameter: its value and two of AdamW
+TOKEN_BYTES = 10  # of a token in the tables of texts and of tokens
+PREDICTION_BYTES = 16  # of a row in the table of predictions
+
+Work = dict[tuple[str, str, str, str], float]  # of model, stage, pass and task
+
+
+def text(extent: Extent, measured: Speed, source: str, cores: int, gpus: int) -> str:
+    """The whole plan.
+
+    Parameters
+    ----------
+    measured : with rates for every model of `extent`, in order
+    source : where the rates come from
+    gpus : GPUs available to jobs; without any, a job that runs a model takes one core
+    """
+    work = operations(extent)
+    share = extent.study.jobs_per_gpu if gpus else 1
+    seconds = {key: value / share for key, value in seconds_of(extent, work, measured).items()}
+    unit = "GPU hours" if gpus else "core hours"
+    where = ", ".join([several(cores, "core"), *([several(gpus, "GPU")] if gpus else [])])
+    lines = [f"What {extent.study.study} will cost with {where}", ""]
+    lines += stages(extent, work, seconds, measured, unit, cores, gpus)
+    lines += [
+        "",
+        *dearest(seconds, unit),
+        "",
+        *models(extent, seconds, unit),
+        "",
+        *disk(extent, gpus * share or cores),
+        *largest_request(extent, gpus > 0),
+        "",
+        "assumed",
+    ]
+    lines += [f"  {line}" for line in assumptions(extent, measured, source)]
+    return "\n".join(lines)
+
+
+def seconds_of(extent: Extent, work: Work, measured: Speed) -> Work:
+    """Seconds of computing for each entry of `work`, without the start-up of jobs."""
+    names = list(extent.configs)
+    return {key: flops / measured.rates[names.index(key[0])][key[2]] for key, flops in work.items()}
+
+
+def stages(
+    extent: Extent, work: Work, seconds: Work, measured: Speed, unit: str, cores: int, gpus: int
+) -> Iterator[str]:
+    """One line per stage and one for all: jobs, operations, hours of computing, wall time."""
+    yield f"{'stage':<15} {'jobs':>6} {'PFLOP':>12} {unit:>12}   wall time"
+    total = [0.0, 0.0, 0.0]
+    count = jobs(extent.study)
+    share = extent.study.jobs_per_gpu if gpus else 1
+    for stage, n in count.items():
+        runs_model = any(stage == of for of, _ in REDUCED_BY)
+        flops, computing = (_sum(values, stage=stage) for values in (work, seconds))
+        start = measured.model_start if runs_model or stage == "tokenize" else measured.light_start
+        unknown = len(of_stage(extent.study.runs, stage)) - len(of_stage(extent.runs, stage))
+        planned = n - unknown if stage in PASSES else n
+        per_gpu = share if runs_model else 1
+        busy = computing + planned * start / per_gpu
+        wall = busy / min((gpus or cores) if runs_model else cores, max(planned, 1) / per_gpu)
+        numbers = f"{flops / 1e15:12,.3f} {busy / 3600:12,.2f}" if runs_model else f"{'':>25}"
+        yield f"{stage:<15} {n:6,} {numbers}   {duration(wall)}"
+        total = [total[0] + flops, total[1] + busy * runs_model, total[2] + wall]
+    numbers = f"{total[0] / 1e15:12,.3f} {total[1] / 3600:12,.2f}"
+    yield f"{'all':<15} {sum(count.values()):6,} {numbers}   {duration(total[2])}"
+
+
+def dearest(seconds: Work, unit: str) -> Iterator[str]:
+    """A line on the stage that computes longest, its most expensive task, and the setting that reduces it."""
+    if not (total := _sum(seconds)):
+        return
+    stage = max({stage for _, stage, _, _ in seconds}, key=lambda stage: _sum(seconds, stage=stage))
+    in_stage: dict[tuple[str, str], float] = {}
+    for (_, name, kind, task), value in seconds.items():
+        if name == stage:
+            in_stage[kind, task] = in_stage.get((kind, task), 0.0) + value
+    (kind, task), most = max(in_stage.items(), key=lambda item: item[1])
+    whole = sum(in_stage.values())
+    yield (
+        f"{stage} costs most: {100 * whole / total:.0f} % of the {unit}, {100 * most / whole:.0f} % of that "
+        f"for {task}; to reduce it, lower {REDUCED_BY[stage, kind].format(task=task)}"
+    )
+
+
+def models(extent: Extent, seconds: Work, unit: str) -> Iterator[str]:
+    """One line per model: parameters, hours of each stage that runs it, disk space of its runs."""
+    yield f"{'model':<20} {'parameters':>12} " + " ".join(f"{stage:>10}" for stage in PASSES) + "    saved"
+    for name, config in extent.configs.items():
+        size = throughput.parameters(config)
+        hours = " ".join(f"{_sum(seconds, name, stage) / 3600:10,.2f}" for stage in PASSES)
+        saved = NUMBER_BYTES * size * sum(run.model == name for run in extent.runs)
+        yield f"{name:<20} {size / 1e6:11,.1f}M {hours} {_space(saved):>8}"
+    yield f"{unit} of computing, without the start-up of jobs"
+
+
+def disk(extent: Extent, at_once: int) -> Iterator[str]:
+    """Disk space: what is kept, and the checkpoints while models are trained."""
+    sizes = {name: NUMBER_BYTES * throughput.parameters(config) for name, config in extent.configs.items()}
+    saved = sum(sizes[run.model] for run in extent.runs)
+    study, states = extent.study, 0.0
+    if "iat" in study.methods:
+        done = {run.path for run in study.runs}
+        saved += sum(sizes.get(run.model, 0) for run in study.iat_runs if run.path not in done)
+        kept = len({v.base for v in study.variants}) + len(
+            {(v.base, v.delta) for v in study.variants if v.heads}
+        )
+        states = CHECKPOINT_NUMBERS * sum(sizes.values()) * kept * len(study.iat.mixtures) * len(study.seeds)
+    tables = 0.0
+    for model, task in frozen_features(extent.runs):
+        tables += NUMBER_BYTES * extent.configs[model].hidden_size * extent.sizes[task].train
+    for (_, task), n in extent.tokens.items():
+        tables += TOKEN_BYTES * n * (extent.sizes[task].train + extent.sizes[task].validation)
+    for run in extent.runs:
+        tables += (
+            PREDICTION_BYTES * (1 + len(run.tasks)) * sum(extent.sizes[task].validation for task in run.tasks)
+        )
+    largest = sorted((CHECKPOINT_NUMBERS * sizes[run.model] for run in extent.runs), reverse=True)[:at_once]
+    uses = [
+        (saved, "models"),
+        (states, "states from which IAT continues"),
+        (tables, "texts, tokens, features and predictions"),
+        (sum(largest), "checkpoints"),
+    ]
+    yield f"disk           {_space(sum(n for n, _ in uses))}: " + ", ".join(
+        f"{_space(n)} {use}" for n, use in uses if n
+    )
+
+
+def largest_request(extent: Extent, gpu: bool) -> Iterator[str]:
+    """A line on the job that requests most memory."""
+    stages = [stage for stage in jobs(extent.study) if stage in memory.STAGES]
+    requested = {
+        (stage, name): memory.megabytes(extent.study, name, stage, gpu)
+        for stage in stages
+        for name in extent.configs
+    }
+    if requested:
+        stage, name = max(requested, key=lambda job: requested[job])
+        most = _space(1e6 * requested[stage, name])
+        yield f"memory         {most} is the largest request of a job: {stage} of {name}"
+
+
+def assumptions(extent: Extent, measured: Speed, source: str) -> Iterator[str]:
+    """The assumptions of the plan, one line each, with their numbers."""
+    for task, size in extent.sizes.items():
+        yield f"{task}: {size.train:,} training and {size.validation:,} validation examples, {size.note}"
+        lengths: dict[str, list[str]] = {}
+        for model in extent.configs:
+            origin = (
+                "counted in a sample"
+                if extent.counted[model, task]
+                else "assumed: texts or tokenizer are missing here"
+            )
+            lengths.setdefault(f"{extent.tokens[model, task]} tokens per example, {origin}", []).append(model)
+        for length, names in lengths.items():
+            yield f"{task}: {length}" + (f" ({listing(names)})" if len(lengths) > 1 else "")
+    speeds: dict[str, list[str]] = {}
+    for name, rates in zip(extent.configs, measured.rates, strict=True):
+        numbers = ", ".join(f"{stage} {rate / 1e9:,.1f}" for stage, rate in rates.items())
+        speeds.setdefault(numbers, []).append(name)
+    for numbers, names in speeds.items():
+        yield f"{listing(names)}: {numbers} GFLOP/s, {source}"
+    yield "a backward pass costs two forward passes in training, and one for importance"
+    yield "features of a frozen encoder: one pass over a task's training examples, at the speed of pruning"
+    yield f"start of a job: {measured.model_start:.1f} s with a model, {measured.light_start:.1f} s without"
+    yield "data, tokens, statistics and figures take no time beyond the start of their jobs"
+    if extent.study.brain:
+        yield "brain encoding takes no time beyond the start of its jobs"
+    yield (
+        f"disk: {TOKEN_BYTES} bytes per token in tables, {CHECKPOINT_NUMBERS} numbers per parameter in a "
+        "checkpoint"
+    )
+
+
+def _sum(values: Work, model: str | None = None, stage: str | None = None) -> float:
+    return sum(v for (m, s, *_), v in values.items() if model in (None, m) and stage in (None, s))
+
+
+def several(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+def _space(size: float) -> str:
+    return f"{size / 1e9:,.2f} GB" if size < 1e11 else f"{size / 1e12:,.2f} TB"
+
+
+def find_speed(extent: Extent, at_once: int, gpu: bool) -> Speed:
+    """The speed of every model of the study while `at_once` jobs run; equal configs are measured once."""
+    distinct = {config.to_json_string(): config for config in extent.configs.values()}
+    mean = round(sum(extent.tokens.values()) / max(len(extent.tokens), 1))
+    training, precision = extent.study.training, extent.study.precision
+    share = extent.study.jobs_per_gpu
+    measured = throughput.rates(
+        [*distinct.values()], mean, training.batch_size, precision, at_once, gpu, share
+    )
+    by_config = dict(zip(distinct, measured.rates, strict=True))
+    rates = [by_config[config.to_json_string()] for config in extent.configs.values()]
+    return Speed(rates, measured.model_start, measured.light_start)

@@ -1,0 +1,201 @@
+"""The operations of a model, and the operations per second of jobs on this machine.
+
+``python -m headspec.cost.throughput <tokens> <batch size> <precision> <threads> <folder of a config> ...``
+measures in a separate process and prints JSON; `rates` starts as many of these as jobs will run at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
+
+from headspec.config.sections.training import Training
+from headspec.errors import HeadspecError
+from headspec.heads.importance import gate_gradients
+from headspec.heads.masks import masks
+from headspec.heads.pruning import predictions
+from headspec.models import devices
+from headspec.models.architectures import ARCHITECTURES
+from headspec.models.batching import Examples
+from headspec.models.devices import Device
+from headspec.models.multitask import MultiTask
+from headspec.training.checkpoint import Checkpoint
+from headspec.training.loop import train
+
+#: kinds of pass that are measured: operations per example, relative to a forward pass
+PASSES = {"train": 3, "importance": 2, "prune": 1}
+LAYERS, VOCABULARY, STEPS = 2, 1000, 4  # of the reduced model that is measured
+SECONDS = 6.0  # spent measuring a model, at least
+
+#: what the job of a figure imports, and one figure
+FIGURE = """
+import tempfile
+from matplotlib.figure import Figure
+from headspec.plots import curves
+from headspec.plots.drawing.style import save
+save(Figure(), [tempfile.mkdtemp() + "/figure.png"], 100)
+"""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Speed of jobs: FLOP/s in each of `PASSES` for each model, and seconds of start-up.
+
+    `model_start` is for a job that runs a model, `light_start` for any other.
+    """
+
+    rates: list[dict[str, float]]
+    model_start: float
+    light_start: float
+
+
+def empty(config: PretrainedConfig) -> PreTrainedModel:
+    """The encoder that `config` describes, with no memory allocated for its weights."""
+    with torch.device("meta"):
+        return AutoModel.from_config(config, dtype=torch.float32).eval().requires_grad_(False)
+
+
+def parameters(config: PretrainedConfig) -> int:
+    return sum(parameter.numel() for parameter in empty(config).parameters())
+
+
+def forward(config: PretrainedConfig, tokens: int, batch: int) -> float:
+    """Floating-point operations per example of a forward pass of `batch` examples of `tokens` tokens."""
+    encoder = empty(config)
+    width = encoder.get_input_embeddings().embedding_dim
+    with FlopCounterMode(display=False) as counter:
+        encoder(inputs_embeds=torch.empty(batch, tokens, width, device="meta"))
+    return counter.get_total_flops() / batch
+
+
+def reduced(config: PretrainedConfig) -> PretrainedConfig:
+    """The same architecture and widths with few layers and words, which is quick to measure."""
+    small = type(config).from_dict(config.to_dict())
+    small.num_hidden_layers = min(LAYERS, config.num_hidden_layers)
+    small.vocab_size, small.pad_token_id = VOCABULARY, 0
+    return small
+
+
+def random_examples(n: int, tokens: int) -> Examples:
+    """`n` examples of `tokens` random tokens."""
+    ids = np.random.default_rng(0).integers(8, VOCABULARY, (n, tokens))
+    columns = {"example": np.arange(n), "label": np.arange(n) % 2.0, "input_ids": ids.tolist()}
+    return Examples(pd.DataFrame(columns | {"token_type_ids": None}))
+
+
+def seconds_per_call(runs: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
+    """Mean seconds per call of each of `runs`, which take turns for `seconds` after a warm-up call each.
+
+    Taking turns, a slow spell of the machine affects them all.
+    """
+    for run in runs.values():
+        run()
+    spent, turns = dict.fromkeys(runs, 0.0), 0
+    while not turns or sum(spent.values()) < seconds:
+        for name, run in runs.items():
+            begun = time.perf_counter()
+            run()
+            spent[name] += time.perf_counter() - begun
+        turns += 1
+    return {name: total / turns for name, total in spent.items()}
+
+
+def measure(
+    config: PretrainedConfig, tokens: int, size: int, device: Device, seconds: float
+) -> dict[str, float]:
+    """FLOP/s in each of `PASSES`, on examples of `tokens` tokens and training batches of `size` examples."""
+    small = reduced(config)
+    pooling = ARCHITECTURES[config.model_type].pooling
+
+    def build() -> MultiTask:
+        encoder = AutoModel.from_config(small, dtype=torch.float32)
+        return MultiTask(encoder, pooling, {"task": ["a", "b"]})
+
+    pruned, trained = build(), build()  # two, because gradients change how a CPU computes attention
+    training = random_examples(STEPS * size, tokens)
+    scored = random_examples(min(256, max(1, device.tokens // tokens)), tokens)
+    planned = masks({"task": np.zeros((pruned.gates.layers, pruned.gates.heads))}, 0.3, [0.3], 2, 0)
+    settings, rows = Training(batch_size=size, epochs=1), np.arange(len(scored))
+    checkpoint = Checkpoint(Path(tempfile.gettempdir()) / "headspec-no-checkpoint", "", float("inf"))
+    examples = {"train": len(training), "importance": len(scored), "prune": len(planned) * len(scored)}
+    runs: dict[str, Callable[[], object]] = {
+        "train": lambda: train(trained, {"task": training}, settings, None, 0, device, checkpoint),
+        "importance": lambda: gate_gradients(trained, "task", scored, rows, device),
+        "prune": lambda: predictions(pruned, {"task": scored}, planned, device),
+    }
+    operations = forward(small, tokens, size)
+    taken = seconds_per_call(runs, seconds)
+    return {stage: PASSES[stage] * operations * examples[stage] / taken[stage] for stage in PASSES}
+
+
+def rates(
+    configs: list[PretrainedConfig],
+    tokens: int,
+    size: int,
+    precision: str,
+    at_once: int,
+    gpu: bool,
+    jobs_per_gpu: int = 1,
+) -> Speed:
+    """The speed of jobs while `at_once` of them run, averaged over that many processes.
+
+    Parameters
+    ----------
+    tokens, size : tokens per example, examples per training step
+    """
+    settings = {devices.JOBS_PER_GPU: str(jobs_per_gpu)} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
+    environment = os.environ | settings
+    with tempfile.TemporaryDirectory() as folder:
+        names = [f"{folder}/{i}" for i in range(len(configs))]
+        for config, name in zip(configs, names, strict=True):
+            config.save_pretrained(name)
+        numbers = [str(tokens), str(size), precision, "2" if gpu else "1"]
+        command = [sys.executable, "-m", "headspec.cost.throughput", *numbers, *names]
+        begun = time.time()
+        children = [
+            subprocess.Popen(
+                command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+            for _ in range(at_once)
+        ]
+        outputs = [child.communicate() for child in children]
+    for child, (_, error) in zip(children, outputs, strict=True):
+        if child.returncode:
+            raise HeadspecError(f"cannot measure the speed ({error.strip().splitlines()[-1]}); give --rate")
+    answers = [json.loads(output.splitlines()[-1]) for output, _ in outputs]
+    mean_rates = [
+        {stage: float(np.mean([answer["rates"][i][stage] for answer in answers])) for stage in PASSES}
+        for i in range(len(configs))
+    ]
+    begun_light = time.time()
+    light = subprocess.run([sys.executable, "-c", FIGURE], env=environment, capture_output=True)
+    light.check_returncode()
+    model_start = float(np.mean([answer["ready"] for answer in answers])) - begun
+    return Speed(mean_rates, model_start, time.time() - begun_light)
+
+
+def main(tokens: str, size: str, precision: str, threads: str, *folders: str) -> None:
+    device = devices.prepare(precision, int(threads))
+    ready = time.time()
+    measured = [
+        measure(AutoConfig.from_pretrained(folder), int(tokens), int(size), device, SECONDS)
+        for folder in folders
+    ]
+    print(json.dumps({"ready": ready, "rates": measured}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

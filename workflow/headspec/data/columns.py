@@ -1,0 +1,116 @@
+"""Filtering and checking stored columns: texts, class names, scores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from headspec.config.stored_values import as_text, kept_by
+from headspec.errors import DataError, listing, nearest
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+
+
+def plainly(column: pd.Series) -> pd.Series:
+    """`column` with `as_text` applied to every value; empty values become missing."""
+    present = column.dropna()
+    text = present.map({value: as_text(value) for value in present.unique()})
+    return text[text != ""].astype(object).reindex(column.index)
+
+
+def filtered(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+    """The rows of `frame` that `task.filter` keeps."""
+    for column, value in task.filter.items():
+        values = kept_by(value)
+        stored = plainly(frame[column])
+        kept = frame[stored.isin(values)]
+        if kept.empty:
+            present = sorted(stored.dropna().unique())
+            shown = listing(present[:10]) + (", ..." if len(present) > 10 else "")
+            raise DataError(
+                f"{key}.filter.{column}: {' or '.join(map(repr, values))} keeps none of {len(frame)} rows "
+                f"of {where}, where {column} is {shown}.{nearest(values[0] if values else '', present)}"
+            )
+        frame = kept
+    return frame
+
+
+def texts(frame: pd.DataFrame, column: str, key: str, where: str) -> pd.Series:
+    """A column of texts; missing texts become empty."""
+    stored = frame[column]
+    if stored.notna().any() and pd.api.types.infer_dtype(stored, skipna=True) != "string":
+        raise DataError(f"{key}: column '{column}' of {where} holds {stored.dtype} values, not text")
+    filled = stored.astype("str").fillna("")
+    if (filled.str.strip() == "").all():
+        raise DataError(f"{key}: every text in column '{column}' of {where} is empty")
+    return filled
+
+
+def class_names(stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
+    """The class of every row: the stored label, mapped by `task.labels` if it is set."""
+    labels = plainly(stored)
+    mapping = {as_text(label): name for label, name in task.labels.items()} if task.labels else None
+    unlabelled = labels.isna() if mapping and "-1" in mapping else labels.isna() | (labels == "-1")
+    if unlabelled.any():
+        raise DataError(_unlabelled(unlabelled, stored, task, key, where))
+    if mapping is None:
+        return labels
+    check_labels(labels, list(mapping), f"{key}.labels", where, "the labels")
+    return labels.map(mapping)
+
+
+def scores(stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
+    """The score of every row, as the shortest text that gives the same float."""
+    labels = plainly(stored)
+    if labels.isna().any():
+        raise DataError(_unlabelled(labels.isna(), stored, task, key, where))
+    numbers = pd.to_numeric(labels, errors="coerce").astype(float)
+    wrong = pd.Series(~np.isfinite(numbers), index=stored.index)
+    if wrong.any():
+        row: Any = wrong.idxmax()
+        raise DataError(
+            f"{key}.label: row {row + 1} of {where} has '{stored[row]}', but a regression task needs finite "
+            f"numbers. For classes, set {key}.type to classification."
+        )
+    return pd.Series([repr(score) for score in numbers.tolist()], index=stored.index, dtype=object)
+
+
+def _unlabelled(missing: pd.Series, stored: pd.Series, task: Task, key: str, where: str) -> str:
+    row: Any = missing.idxmax()
+    return (
+        f"{key}.label: {missing.sum()} of {len(missing)} rows of {where} have no label; the first is row "
+        f"{row + 1} ({task.label} is '{stored[row]}'). Select the labelled rows with {key}.filter."
+    )
+
+
+def check_labels(labels: pd.Series, valid: list[str], key: str, where: str, what: str) -> None:
+    """DataError if a label is not a `valid` one; the message calls the valid ones `what`."""
+    invalid = ~labels.isin(valid)
+    if invalid.any():
+        row: Any = invalid.idxmax()
+        raise DataError(
+            f"{key}: row {row + 1} of {where} has label '{labels[row]}'; {what} are "
+            f"{listing(valid)}.{nearest(labels[row], valid)}"
+        )
+
+
+def check_varied(labels: pd.Series, task: Task, key: str, where: str) -> None:
+    """DataError if all labels are the same."""
+    if labels.nunique() > 1:
+        return
+    content = f"only {labels.iloc[0]}" if len(labels) else "nothing"
+    kind = "scores" if task.type == "regression" else "classes"
+    raise DataError(
+        f"{key}.label: {where} has {content} in {len(labels)} rows, but a {task.type} task needs at least "
+        f"two {kind}"
+    )
+
+
+def classes(task: Task, labels: pd.Series) -> list[str] | None:
+    """Class names in order of their index: that of `task.labels`, else sorted. None for regression."""
+    if task.type == "regression":
+        return None
+    return list(dict.fromkeys(task.labels.values())) if task.labels else sorted(labels.unique())

@@ -1,0 +1,93 @@
+"""Random draws of a few training examples, for transfer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from headspec.data.stratify import stratified_order
+from headspec.errors import DataError
+from headspec.seeds import derive
+from headspec.tables import INT, Schema
+
+if TYPE_CHECKING:
+    from headspec.config.study import Study
+    from headspec.data.prepare import Prepared
+
+# the first m places of a draw are its set of m samples
+DRAWS = Schema({"draw": INT, "place": INT, "example": INT}, keys=2)
+
+
+def few_shot(name: str, labels: pd.Series, samples: list[int], draws: int, seed: int) -> pd.DataFrame:
+    """Random draws of a few training examples; the first m of a draw are its set of m samples.
+
+    Smaller sets of a draw are therefore subsets of larger ones. A set has at least one example of every
+    class, and otherwise keeps the proportions of classes. Draws are independent and may overlap.
+
+    Parameters
+    ----------
+    name : the task's name
+    labels : (n,)
+        Class of each example; the same value for all examples of a regression task.
+    samples : sizes of the sets
+    draws : number of draws
+    seed : the study's `data_seed`
+
+    Returns
+    -------
+    table 'draws', one row per place and draw
+
+    Raises
+    ------
+    DataError
+        The task has fewer examples than the largest set, or more classes than the smallest.
+    """
+    check_samples(name, labels, samples)
+    frames = []
+    for draw in range(draws):
+        order = stratified_order(labels, np.random.default_rng(derive(seed, "few-shot", name, draw)))
+        first = ~labels.iloc[order].duplicated().to_numpy()  # the first example of its class
+        order = np.concatenate([order[first], order[~first]])[: max(samples)]
+        frames.append(pd.DataFrame({"draw": draw, "place": range(len(order)), "example": order}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
+    """One DataError for all transfer tasks that have too few examples for `transfer.samples`."""
+    problems = []
+    for name in study.transfer.tasks:
+        if name in prepared:
+            try:
+                check_samples(
+                    name, strata(prepared[name].train, prepared[name].classes), study.transfer.samples
+                )
+            except DataError as error:
+                problems.append(str(error))
+    if problems:
+        raise DataError("\n".join(problems))
+
+
+def strata(train: pd.DataFrame, classes: list[str] | None) -> pd.Series:
+    """Labels to stratify draws by: the classes; for regression, the same value for all examples."""
+    return train["label"] if classes else pd.Series("", index=train.index)
+
+
+def check_samples(name: str, labels: pd.Series, samples: list[int]) -> None:
+    """DataError if a task has fewer examples than one of `samples`, or more classes."""
+    n, classes = len(labels), labels.nunique()
+    problems = []
+    for i, size in enumerate(samples):
+        if size > n:
+            problems.append(
+                f"transfer.samples.{i}: got {size}, expected at most {n}, the training examples of '{name}'"
+            )
+        elif size < classes:
+            problems.append(
+                f"transfer.samples.{i}: got {size}, expected at least {classes}, one example of "
+                f"every class of '{name}'"
+            )
+    if problems:
+        raise DataError("\n".join(problems))

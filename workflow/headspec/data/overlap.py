@@ -1,0 +1,118 @@
+"""Texts that several tasks share: keys of texts, and training examples that other tasks are evaluated on.
+
+Two texts are the same if they have the same letters and digits in the same order, because the tasks of GLUE
+differ in the spaces around punctuation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from headspec.errors import DataError, listing
+from headspec.seeds import derive
+
+KEYS = ["key_a", "key_b"]
+#: largest fraction of training examples that may be removed because other tasks are evaluated on them
+MOST = 0.2
+
+
+def keyed(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """`frame` with keys of its texts; unchanged if it has them.
+
+    Parameters
+    ----------
+    frame : columns text_a, text_b (null for single texts)
+    seed : the study's `data_seed`, which determines the order of keys
+
+    Returns
+    -------
+    DataFrame
+        With columns key_a and key_b, uint64: a hash of the text's letters and digits, ignoring case; 0
+        for texts without any.
+    """
+    if set(KEYS) <= set(frame):
+        return frame
+    salt = derive(seed, "keys of texts").to_bytes(8, "big")
+    columns = ("text_a", "text_b")
+    keys = {key: _keys(frame[text], salt) for key, text in zip(KEYS, columns, strict=True)}
+    return frame.assign(**keys)
+
+
+def _keys(texts: pd.Series, salt: bytes) -> np.ndarray:
+    keys = np.zeros(len(texts), dtype=np.uint64)
+    for i, text in enumerate(texts):
+        if isinstance(text, str) and (letters := re.sub(r"[\W_]+", "", text.casefold())):
+            digest = hashlib.blake2b(letters.encode("utf-8", "replace"), digest_size=8, key=salt)
+            keys[i] = int.from_bytes(digest.digest(), "big")
+    return keys
+
+
+def rows(frame: pd.DataFrame) -> np.ndarray:
+    """One key per row, (n,) uint64: of its text, or of both texts of a pair regardless of their order."""
+    return frame["key_a"].to_numpy() + frame["key_b"].to_numpy()
+
+
+def order(frame: pd.DataFrame) -> np.ndarray:
+    """Positions 0..n-1 in an order that depends only on the texts, not on their place or labels."""
+    return np.argsort(rows(frame), kind="stable")
+
+
+def distinct(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows of single texts, without those that have no letters or digits or repeat an earlier text."""
+    return frame[(frame["key_a"] != 0) & ~frame["key_a"].duplicated()]
+
+
+def occurs(frame: pd.DataFrame, other: pd.DataFrame) -> np.ndarray:
+    """Which rows of `frame` occur in `other`, (n,) bool.
+
+    A pair occurs among pairs if one of them has both of its texts. A text occurs among pairs, and a pair
+    among texts, if they share one text.
+    """
+    if _has_pairs(frame) and _has_pairs(other):
+        complete = [(pairs["key_a"] != 0) & (pairs["key_b"] != 0) for pairs in (frame, other)]
+        return complete[0].to_numpy() & np.isin(rows(frame), rows(other[complete[1]]))
+    texts = np.concatenate([other[key].to_numpy() for key in KEYS])
+    texts = texts[texts != 0]
+    return np.logical_or.reduce([np.isin(frame[key].to_numpy(), texts) for key in KEYS])
+
+
+def _has_pairs(frame: pd.DataFrame) -> bool:
+    return bool((frame["key_b"] != 0).any())
+
+
+def removed(
+    name: str, train: pd.DataFrame, seen: Mapping[str, np.ndarray]
+) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Remove training examples that other tasks are evaluated on.
+
+    Parameters
+    ----------
+    name : the task's name
+    train : its training examples, n rows
+    seen : other task that shares an encoder: which of the examples it is evaluated on, (n,) bool
+
+    Returns
+    -------
+    frame : the remaining examples
+    counts : other task: examples removed because of it, if any
+
+    Raises
+    ------
+    DataError
+        More than `MOST` of the examples would be removed.
+    """
+    counts = {other: int(mask.sum()) for other, mask in seen.items() if mask.any()}
+    leaked = np.logical_or.reduce([np.zeros(len(train), dtype=bool), *seen.values()])
+    if leaked.sum() > MOST * len(train):
+        others = listing(f"'{other}' ({n})" for other, n in counts.items())
+        raise DataError(
+            f"tasks.{name}: {leaked.sum()} of {len(train)} training examples have texts on which {others} "
+            f"is evaluated and would be left out, expected at most {MOST:.0%}. Give tasks with the same "
+            "texts the same splits and validation_examples, or put them into different mixtures."
+        )
+    return train[~leaked], counts

@@ -1,0 +1,166 @@
+"""The tasks of a study as jobs will prepare them, as far as they can be read while planning."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from headspec.config.study import Study
+from headspec.data import overlap, prepare, source_records
+from headspec.data.prepare import PAIR_CLASSES, Prepared, Source
+from headspec.data.source_records import FOLDER
+from headspec.errors import DataError
+
+
+@dataclass
+class Planned:
+    """The tasks that planning can read; tasks on the hub, which only jobs read, are missing.
+
+    Attributes
+    ----------
+    sources : task: its source; tasks with `pairs_of` are missing
+    evaluated : task: the examples that it is evaluated on, further splits included, with keys
+    prepared : task: its tables, without texts
+    leaking
+        Task in `sources`: other task that is evaluated on some of its training rows: their keys, sorted.
+    """
+
+    sources: dict[str, Source] = field(default_factory=dict)
+    evaluated: dict[str, pd.DataFrame] = field(default_factory=dict)
+    prepared: dict[str, Prepared] = field(default_factory=dict)
+    leaking: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+
+
+def read(study: Study, folder: Path = FOLDER) -> Planned:
+    """Prepare the tasks that need no network, so that jobs do not start with invalid data.
+
+    Parameters
+    ----------
+    folder : holds records of sources
+
+    Raises
+    ------
+    DataError
+        One line for each problem.
+    """
+    plan = Planned()
+    problems: list[DataError] = []
+    validation: dict[str, tuple[pd.DataFrame, dict[str, int]]] = {}
+    for name, task in _parents_first(study):
+        try:
+            if task.pairs_of in validation:
+                split = prepare.pairs(name, "validation", validation[task.pairs_of][0], study.data_seed)
+            elif readable(study, name) and not task.pairs_of:
+                plan.sources[name] = source_records.source(study.study, name, task, study.data_seed, folder)
+                split = plan.sources[name].validation
+            else:
+                continue
+            validation[name] = prepare.validation(name, task, split, study.data_seed)
+            plan.evaluated[name] = pd.concat([validation[name][0], *_further(study, name, plan)])
+        except DataError as error:
+            problems.append(error)
+    for name in validation:
+        try:
+            if (prepared := _train(study, name, plan, validation[name])) is not None:
+                plan.prepared[name] = prepared
+        except DataError as error:
+            problems.append(error)
+    problems += map(DataError, _seen_in_mixtures(study, plan.prepared))
+    if problems:
+        raise DataError.of(problems)
+    return plan
+
+
+def _parents_first(study: Study) -> list:
+    return sorted(study.tasks.items(), key=lambda item: item[1].pairs_of is not None)
+
+
+def _further(study: Study, name: str, plan: Planned) -> Iterator[pd.DataFrame]:
+    if name in plan.sources:
+        for other, split in plan.sources[name].further.items():
+            yield prepare.further_examples(name, study.tasks[name], other, split.rows, study.data_seed)
+
+
+def _train(
+    study: Study, name: str, plan: Planned, validation: tuple[pd.DataFrame, dict[str, int]]
+) -> Prepared | None:
+    """A task's tables; None if the task that its pairs are made of has a problem."""
+    task, source = study.tasks[name], plan.sources.get(name)
+    if source is not None:
+        split, classes = source.train, source.classes
+    elif task.pairs_of in plan.prepared:
+        split = prepare.pairs(name, "train", plan.prepared[task.pairs_of].train, study.data_seed)
+        classes = PAIR_CLASSES
+    else:
+        return None
+    others = [other for other in mates(study)[name] if other in plan.evaluated]
+    seen = {other: overlap.occurs(split.rows, plan.evaluated[other]) for other in others}
+    if source is not None:
+        keys = overlap.rows(split.rows)
+        plan.leaking[name] = {o: sorted({*keys[mask].tolist()}) for o, mask in seen.items() if mask.any()}
+    train, counts, leaks = prepare.train(name, task, split, study.data_seed, seen)
+    return Prepared(train, validation[0], {"train": counts, "validation": validation[1]}, classes, leaks)
+
+
+def _seen_in_mixtures(study: Study, prepared: dict[str, Prepared]) -> Iterator[str]:
+    """Problems of `transfer.tasks` whose training texts are also in a mixture, so that they are not new."""
+    if set(study.transfer.methods) <= {"pretrained"}:
+        return
+    mixtures = study.mixture_tasks
+    learnt = [(member, mixture) for mixture in study.iat.mixtures for member in mixtures[mixture]]
+    for (i, name), (member, mixture) in itertools.product(enumerate(study.transfer.tasks), learnt):
+        if name in prepared and member in prepared:
+            train = prepared[name].train
+            n = int(overlap.occurs(train, prepared[member].train).sum())
+            if n > overlap.MOST * len(train):
+                yield (
+                    f"transfer.tasks.{i}: got '{name}', of whose {len(train)} training examples {n} have "
+                    f"texts of '{member}', a task of '{mixture}' in iat.mixtures; expected a task that no "
+                    "encoder has seen."
+                )
+
+
+def readable(study: Study, name: str) -> bool:
+    """Whether the task's texts are in local files or in a package."""
+    task = study.tasks[name]
+    return not str(study.tasks[task.pairs_of].source if task.pairs_of else task.source).startswith("hub:")
+
+
+def mates(study: Study) -> dict[str, list[str]]:
+    """Task: other tasks whose evaluation examples it must not train on, because an encoder learns both.
+
+    Two tasks are learnt by one encoder if they share a mixture, or if one is in a mixture of `iat` and the
+    other a task of `transfer`. A pair task inherits its texts, so its mates count for the task that the
+    pairs are made of. These two tasks themselves have the same splits and do not overlap.
+    """
+    together = [set(itertools.combinations(members, 2)) for members in study.mixture_tasks.values()]
+    for mixture in study.iat.mixtures:
+        together.append(set(itertools.product(study.mixture_tasks[mixture], study.transfer.tasks)))
+    family = {name: task.pairs_of or name for name, task in study.tasks.items()}
+    by_task: dict[str, set[str]] = {name: set() for name in study.tasks}
+    for one, other in set().union(*together):
+        if family[one] != family[other]:
+            by_task[family[one]].add(other)
+            by_task[family[other]].add(one)
+    return {name: [t for t in study.tasks if t in others] for name, others in by_task.items()}
+
+
+def leaks(study: Study, plan: Planned) -> dict[str, dict[str, list[int] | None]]:
+    """Task: other task that is evaluated on some of its training rows: their keys, sorted.
+
+    The keys are None where only the jobs can compare the tasks. Pairs of tasks without common rows are left
+    out, so that a change to one task affects another only if it changes the training rows of that task.
+    """
+    return {
+        name: {other: keys for other in others if (keys := _leak(plan, name, other)) != []}
+        for name, others in mates(study).items()
+    }
+
+
+def _leak(plan: Planned, name: str, other: str) -> list[int] | None:
+    compared = name in plan.leaking and other in plan.evaluated
+    return plan.leaking[name].get(other, []) if compared else None

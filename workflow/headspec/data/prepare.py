@@ -1,0 +1,273 @@
+"""Turn a task's source into its training and validation tables: splits, duplicates, pairs, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from headspec.data import columns, overlap, splits
+from headspec.data.pairs import pair
+from headspec.data.stratify import interleaved, stratified_order
+from headspec.errors import DataError
+from headspec.seeds import derive
+from headspec.tables import INT, TEXT, Schema
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+
+# label: class name, or for regression the score as text
+DATA = Schema({"example": INT, "text_a": TEXT, "text_b": TEXT, "label": TEXT}, keys=1)
+# a test set in its own order; index: the number of the row in prediction files
+UNLABELLED = Schema({"example": INT, "index": INT, "text_a": TEXT, "text_b": TEXT}, keys=1)
+
+HELD_OUT = 0.1  # fraction of the training split to validate on, if there is no validation split
+PAIR_CLASSES = ["different", "same"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """The rows of a split, and counts of dropped rows as in `Prepared.counts`.
+
+    Columns: text_a, text_b (null for single texts), label (class name, or the score as text), key_a and
+    key_b (see `headspec.data.overlap`). Functions on a Split need no texts, which may be missing.
+    """
+
+    rows: pd.DataFrame
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Source:
+    """The splits of a task's source, before any limit on examples.
+
+    Attributes
+    ----------
+    train
+        Distinct rows whose texts are in no validation or further split of the task.
+    validation
+        All rows of the source's validation split; if it has none, rows held out of train.
+    further
+        Name in `task.further`: all rows of that split.
+    classes
+        Class names in order of their index; None for regression.
+    """
+
+    train: Split
+    validation: Split
+    further: dict[str, Split]
+    classes: list[str] | None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A task's data, ready to be written.
+
+    Attributes
+    ----------
+    train, validation
+        Columns example (0, 1, ... in random order), and those of `Split.rows`.
+    counts
+        Split: numbers of rows dropped and kept. Rows of the source's own validation split are counted in
+        the same way, but never dropped.
+
+        - rows: read and kept by the filter; 0 for a held-out validation split
+        - empty: dropped, a text is empty
+        - duplicate: dropped, same texts (up to white space) as an earlier row
+        - conflicting: duplicates whose label differs from that of the earlier row
+        - in_validation: dropped from train, same texts as a validation row
+        - in_further: dropped from train, same texts as a row of a further split
+        - held_out: moved from train to validation
+        - in_other_tasks: dropped from train, texts that other tasks are evaluated on
+        - examples: rows of the table
+    classes
+        As in `Source`.
+    leaks
+        Other task: number of training examples dropped because it is evaluated on them.
+    """
+
+    train: pd.DataFrame
+    validation: pd.DataFrame
+    counts: dict[str, dict[str, int]]
+    classes: list[str] | None
+    leaks: dict[str, int] = field(default_factory=dict)
+
+
+def prepare(name: str, task: Task, seed: int, parent: Prepared | None = None) -> Prepared:
+    """The training and validation tables of a task, regardless of other tasks.
+
+    Parameters
+    ----------
+    name
+        The task's name in the config.
+    task
+        Its settings.
+    seed
+        The study's `data_seed`.
+    parent
+        The prepared task that `task.pairs_of` names.
+
+    Raises
+    ------
+    DataError
+        The data are missing, unreadable, or different from what the config says.
+    """
+    if parent is None:
+        read = source(name, task, seed)
+        train_split, validation_split, classes = read.train, read.validation, read.classes
+    else:
+        train_split = pairs(name, "train", parent.train, seed)
+        validation_split, classes = pairs(name, "validation", parent.validation, seed), PAIR_CLASSES
+    train_table, train_counts, _ = train(name, task, train_split, seed, {})
+    validation_table, validation_counts = validation(name, task, validation_split, seed)
+    counts = {"train": train_counts, "validation": validation_counts}
+    return Prepared(train_table, validation_table, counts, classes)
+
+
+def source(name: str, task: Task, seed: int) -> Source:
+    """Read a task's source and split it.
+
+    Training rows are distinct, and none has the texts of a validation or further row. If the source has
+    no validation split, a stratified part of train is held out, in an order that depends only on `seed` and
+    the texts. Tasks with the same texts therefore hold out nearly the same rows; the few that differ are
+    left out of the other task's training.
+    """
+    read = {split: overlap.keyed(frame, seed) for split, frame in splits.rows(name, task).items()}
+    classes = columns.classes(task, read["train"]["label"])
+    train, counts = _distinct(read["train"])
+    further = {}
+    for other in task.further:
+        frame = overlap.keyed(splits.further(name, task, other, classes), seed)
+        further[other] = Split(frame, _distinct(frame)[1])
+        seen = splits.normal(train).isin(splits.normal(frame))
+        train = train[~seen]
+        counts["in_further"] = counts.get("in_further", 0) + int(seen.sum())
+    if "validation" in read:
+        validation = Split(read["validation"], _distinct(read["validation"])[1])
+        seen = splits.normal(train).isin(splits.normal(validation.rows))
+        train = train[~seen]
+        counts["in_validation"] = int(seen.sum())
+    else:
+        n = _held_out(name, task, len(train))
+        order = interleaved(_strata(task, train), overlap.order(train))
+        validation = Split(train.iloc[order[:n]], {"rows": 0, "held_out": n})
+        train = train.iloc[np.sort(order[n:])]
+        counts["held_out"] = n
+    return Source(Split(train, counts), validation, further, classes)
+
+
+def pairs(name: str, split: str, parent: pd.DataFrame, seed: int) -> Split:
+    """Pairs of the texts of a split (`pairs_of`); repeated validation texts are used once."""
+    frame = overlap.keyed(parent, seed)
+    if split == "validation":
+        frame = overlap.distinct(frame)
+    rows = pair(frame, _rng(seed, f"{split} pairs", name), f"tasks.{name}.pairs_of")
+    return Split(rows, {"rows": len(parent)})
+
+
+def train(
+    name: str, task: Task, split: Split, seed: int, seen: Mapping[str, np.ndarray]
+) -> tuple[pd.DataFrame, dict[str, int], dict[str, int]]:
+    """A task's training table: at most `train_examples`, none of which other tasks are evaluated on.
+
+    Parameters
+    ----------
+    seen
+        Other task that shares an encoder: which rows of `split` it is evaluated on, (n,) bool.
+
+    Returns
+    -------
+    frame, counts, leaks : as in `Prepared`
+    """
+    rows, leaks = overlap.removed(name, split.rows, seen)
+    counts = split.counts | ({"in_other_tasks": len(split.rows) - len(rows)} if leaks else {})
+    frame = _limited(name, task, "train", rows, task.train_examples, seed)
+    return frame, counts | {"examples": len(frame)}, leaks
+
+
+def validation(name: str, task: Task, split: Split, seed: int) -> tuple[pd.DataFrame, dict[str, int]]:
+    """A task's validation table, at most `validation_examples`, and its counts as in `Prepared`."""
+    frame = _limited(name, task, "validation", split.rows, task.validation_examples, seed)
+    return frame, split.counts | {"examples": len(frame)}
+
+
+def _limited(
+    name: str, task: Task, split: str, rows: pd.DataFrame, limit: int | None, seed: int
+) -> pd.DataFrame:
+    """At most `limit` rows of a split, stratified by class and numbered in random order."""
+    order = stratified_order(_strata(task, rows), _rng(seed, f"{split} subset", name))[:limit]
+    return _numbered(
+        name, task, rows, _rng(seed, f"{split} order", name).permutation(order), f"{split} split"
+    )
+
+
+def _numbered(name: str, task: Task, rows: pd.DataFrame, order: np.ndarray, what: str) -> pd.DataFrame:
+    frame = rows.iloc[order].reset_index(drop=True)
+    frame.insert(0, "example", np.arange(len(order), dtype=np.int32))
+    columns.check_varied(frame["label"], task, f"tasks.{name}", f"the {what}, once prepared,")
+    return frame
+
+
+def _rng(seed: int, *purpose: str) -> np.random.Generator:
+    return np.random.default_rng(derive(seed, *purpose))
+
+
+def further(
+    name: str, task: Task, other: str, seed: int, classes: list[str] | None
+) -> tuple[pd.DataFrame, dict[str, int]]:
+    """The table of one of a task's further splits, in random order, at most `validation_examples` rows.
+
+    Parameters
+    ----------
+    other : the split's name in `task.further`
+    classes : classes of the training split
+
+    Returns
+    -------
+    frame, counts : as in `Prepared`
+    """
+    rows = overlap.keyed(splits.further(name, task, other, classes), seed)
+    frame = further_examples(name, task, other, rows, seed)
+    return frame, _distinct(rows)[1] | {"examples": len(frame)}
+
+
+def further_examples(name: str, task: Task, other: str, rows: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """The rows of a further split that `further` selects, at most `validation_examples`."""
+    rng = _rng(seed, "further", name, other)
+    order = rng.permutation(stratified_order(_strata(task, rows), rng)[: task.validation_examples])
+    return _numbered(name, task, rows, order, f"further split {other}")
+
+
+def _distinct(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
+    """`frame` without empty texts and repeated rows, and counts of both."""
+    empty = (frame["text_a"].str.strip() == "") | (frame["text_b"].str.strip() == "")
+    full = frame[~empty]
+    normal = splits.normal(full)
+    duplicate = normal.duplicated()
+    first_label = full["label"].groupby(normal).transform("first")
+    counts = {
+        "rows": len(frame),
+        "empty": int(empty.sum()),
+        "duplicate": int(duplicate.sum()),
+        "conflicting": int((full["label"] != first_label).sum()),
+    }
+    return full[~duplicate], counts
+
+
+def _held_out(name: str, task: Task, n: int) -> int:
+    """Number of rows to hold out of `n` for validation."""
+    size = task.validation_examples or max(1, int(n * HELD_OUT))
+    if size >= n:
+        raise DataError(
+            f"tasks.{name}.validation_examples: {size} validation examples cannot be held out of {n} "
+            "distinct rows; expected fewer, so that some are left for training"
+        )
+    return size
+
+
+def _strata(task: Task, frame: pd.DataFrame) -> pd.Series:
+    """Labels to stratify subsets by: the classes; for regression, the same value for all rows."""
+    return frame["label"] if task.type == "classification" else pd.Series("", index=frame.index)

@@ -1,0 +1,260 @@
+"""Reading the stored columns of a task's source.
+
+A source is ``package:<import name>/<path>`` (data in an installed package),
+``hub:<owner>/<name>@<revision>`` (the Hugging Face hub) or a local path. A path is
+
+- one table: Parquet, CSV (quoted as in RFC 4180), TSV (no quoting) or JSON lines, in UTF-8;
+- a folder with one such table per split, ``<split>.<ending>``;
+- a folder with one subfolder of text files per class, read as columns ``text`` and ``label``.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
+import pyarrow.parquet as pq
+
+from headspec.config.settings import section
+from headspec.config.sources import distribution, locate
+from headspec.errors import DataError, listing, nearest
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+
+#: ending of a table's file name: its format
+FORMATS = {".parquet": "Parquet", ".csv": "CSV", ".tsv": "TSV", ".jsonl": "JSON lines", ".json": "JSON lines"}
+INDEX = "idx"  # column with the row numbers of an unlabelled split, as in GLUE on the hub
+BLOCK = 1 << 24  # bytes that pyarrow parses at a time; no row may be longer
+
+
+def splits(task: Task, key: str) -> list[str]:
+    """Names of the splits in the task's source; a single table is the training split."""
+    if _is_hub(task):
+        return list(_hub_dataset(task.source, task.subset, f"{key}.source"))
+    path = locate(str(task.source), f"{key}.source")
+    return list(_tables(path)) or [task.train_split]
+
+
+def of_subset(task: Task, split: str) -> tuple[Task, str]:
+    """Resolve ``<subset>/<split>`` of a hub data set into task and split; other splits are unchanged."""
+    subset, slash, name = split.rpartition("/")
+    return (section(vars(task), subset=subset), name) if slash and _is_hub(task) else (task, split)
+
+
+def read(task: Task, key: str, split: str, labelled: bool = True) -> pd.DataFrame:
+    """The columns of one split that the task uses, unconverted, one row per stored row.
+
+    Parameters
+    ----------
+    task
+        A task with a `source`.
+    key
+        Config key of the task, such as ``tasks.sentiment``, for errors.
+    split
+        One of `splits`.
+    labelled
+        If False, read the texts and the column idx, if present, without label and filter columns.
+
+    Returns
+    -------
+    DataFrame
+        The columns of texts, label and filter. Labels and filters of CSV and TSV files are strings; class
+        indices of a hub data set become class names.
+
+    Raises
+    ------
+    DataError
+        Data are missing or unreadable, have no rows, or lack a column.
+    """
+    if _is_hub(task):
+        frame = _read_hub(task, key, split, labelled)
+    else:
+        path = locate(str(task.source), f"{key}.source")
+        tables = _tables(path)
+        if path.is_dir() and not tables:
+            frame = _read_class_folders(path, task, key, labelled)
+        else:
+            file = tables[split] if tables else path
+            texts = [column for column in (task.text_a, task.text_b) if column]
+            columns = functools.partial(_columns, task, key, name=file.name, labelled=labelled)
+            frame = table(file, f"{key}.source", columns, texts)
+    if frame.empty:
+        raise DataError(f"{key}.source: {name_of(task, split)} has no rows")
+    return frame
+
+
+def name_of(task: Task, split: str) -> str:
+    """The name of a split in messages: a file, a folder, or the split of a hub data set."""
+    if _is_hub(task):
+        return f"{task.source} ({split})"
+    path = locate(str(task.source), "source")
+    return _tables(path).get(split, path).name
+
+
+def files(task: Task, *more: str) -> list[Path]:
+    """The local files of the task's labelled splits and of the splits `more`.
+
+    Empty for sources in packages and on the hub, and for pair tasks.
+    """
+    if task.source is None or task.source.startswith(("package:", "hub:")):
+        return []
+    return local_files(task, *more)
+
+
+def local_files(task: Task, *more: str) -> list[Path]:
+    """As `files`, also for a source in a package."""
+    path = locate(str(task.source), "source")
+    if path.is_file():
+        return [path]
+    names = [task.train_split, task.validation_split, *task.further.values(), *more]
+    tables = [file for split, file in _tables(path).items() if split in names]
+    return tables or [file for _, file in _class_files(path)]
+
+
+def version(task: Task) -> str:
+    """Version of a source without local files: ``<distribution> <version>``, or the hub revision."""
+    source = task.source or ""
+    if source.startswith("package:"):
+        return distribution(source)
+    return source.partition("@")[2] if source.startswith("hub:") else ""
+
+
+def _is_hub(task: Task) -> bool:
+    return str(task.source).startswith("hub:")
+
+
+def _tables(path: Path) -> dict[str, Path]:
+    """Split name: its table, if `path` is a folder of tables; else empty."""
+    if not path.is_dir():
+        return {}
+    return {file.stem: file for file in sorted(path.iterdir()) if file.suffix.lower() in FORMATS}
+
+
+def _columns(task: Task, key: str, present: Iterable[str], name: str, labelled: bool = True) -> list[str]:
+    """The columns to read, all of which must be `present`."""
+    present = list(present)
+    wanted = [(f"{key}.text_a", task.text_a)]
+    if task.text_b is not None:
+        wanted.append((f"{key}.text_b", task.text_b))
+    if labelled:
+        wanted.append((f"{key}.label", task.label))
+        wanted += [(f"{key}.filter", column) for column in task.filter]
+    elif INDEX in present:
+        wanted.append((key, INDEX))
+    missing = [
+        f"{where}: no column '{column}' in {name}; it has {listing(present)}.{nearest(column, present)}"
+        for where, column in wanted
+        if column not in present
+    ]
+    if missing:
+        raise DataError("\n".join(missing))
+    return list(dict.fromkeys(column for _, column in wanted))
+
+
+def table(
+    path: Path, key: str, columns: Callable[[list[str]], list[str]], inferred: Collection[str]
+) -> pd.DataFrame:
+    """Some columns of a table in any of `FORMATS`.
+
+    Parameters
+    ----------
+    path
+        The file.
+    key
+        Config key of the file, for errors.
+    columns
+        Maps the names of all columns to those to read; raises if one is missing.
+    inferred
+        Columns of CSV and TSV files whose type is inferred, to detect numbers in place of text. All other
+        columns are read as text.
+    """
+    ending = path.suffix.lower()
+    if ending not in FORMATS:
+        raise DataError(f"{key}: '{path.name}' is not a table; expected the ending {' or '.join(FORMATS)}")
+    try:
+        if ending == ".parquet":
+            with pq.ParquetFile(path) as file:
+                data = file.read(columns=columns(file.schema_arrow.names))
+        elif ending in (".csv", ".tsv"):
+            data = _read_csv(path, columns, inferred)
+        else:
+            data = pa_json.read_json(path, read_options=pa_json.ReadOptions(block_size=BLOCK))
+            data = data.select(columns(data.column_names))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = str(error).split("\n")[0][:200]
+        raise DataError(f"{key}: {path.name} cannot be read as {FORMATS[ending]} ({reason})") from None
+    return data.to_pandas()
+
+
+def _read_csv(path: Path, columns: Callable[[list[str]], list[str]], inferred: Collection[str]) -> pa.Table:
+    tabs = path.suffix.lower() == ".tsv"
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {}
+        header = next(csv.reader(file, **dialect), [])
+    names = columns(header) if header else []
+    return pa_csv.read_csv(
+        path,
+        pa_csv.ReadOptions(block_size=BLOCK),
+        pa_csv.ParseOptions(
+            delimiter="\t" if tabs else ",", quote_char=False if tabs else '"', newlines_in_values=not tabs
+        ),
+        pa_csv.ConvertOptions(
+            include_columns=names, column_types={c: pa.string() for c in names if c not in inferred}
+        ),
+    )
+
+
+def _class_files(path: Path) -> list[tuple[str, Path]]:
+    """(class, file) for every text file in the subfolders of `path`, sorted by name."""
+    folders = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith((".", "_")))
+    return [
+        (folder.name, file)
+        for folder in folders
+        for file in sorted(folder.iterdir())
+        if file.is_file() and not file.name.startswith(".")
+    ]
+
+
+def _read_class_folders(path: Path, task: Task, key: str, labelled: bool) -> pd.DataFrame:
+    items = _class_files(path)
+    if not items:
+        raise DataError(
+            f"{key}.source: {path.name}/ has neither a table per split ({listing(FORMATS)}) "
+            "nor a subfolder of text files per class"
+        )
+    where = f"{path.name}/ (a folder of text files per class)"
+    names = _columns(task, key, ("text", "label"), where, labelled)
+    texts = [file.read_text(encoding="utf-8", errors="replace").strip() for _, file in items]
+    return pd.DataFrame({"text": texts, "label": [name for name, _ in items]}, dtype="str")[names]
+
+
+@functools.cache
+def _hub_dataset(source: str, subset: str | None, key: str) -> Any:
+    """All splits of a hub data set (or of a local folder with its name), as a ``DatasetDict``."""
+    import datasets
+
+    name, _, revision = source.removeprefix("hub:").partition("@")
+    try:
+        return datasets.load_dataset(name, subset, revision=revision or None)
+    except Exception as error:  # the errors of datasets have no common base class
+        reason = str(error).split("\n")[0][:300]
+        raise DataError(f"{key}: '{source}' cannot be loaded ({reason})") from None
+
+
+def _read_hub(task: Task, key: str, split: str, labelled: bool) -> pd.DataFrame:
+    dataset = _hub_dataset(task.source, task.subset, f"{key}.source")[split]
+    names = _columns(task, key, dataset.column_names, name_of(task, split), labelled)
+    dataset = dataset.select_columns(names)
+    frame = dataset.to_pandas()
+    for column, feature in dataset.features.items():
+        if hasattr(feature, "names"):
+            frame[column] = frame[column].map(dict(enumerate(feature.names)))
+    return frame

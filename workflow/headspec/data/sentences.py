@@ -1,0 +1,111 @@
+"""The sentences on which models are compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from headspec.config.sources import locate
+from headspec.errors import DataError
+from headspec.seeds import derive
+from headspec.tables import INT, TEXT, Schema
+
+if TYPE_CHECKING:
+    from headspec.config.study import Study
+
+# task: the task that the sentence is taken from; null for sentences of the user's file
+SENTENCES = Schema({"example": INT, "text": TEXT, "task": TEXT}, keys=1)
+
+FEWEST = 10  # sentences
+
+
+def check(study: Study) -> None:
+    """Raise DataError if the user's file of sentences is invalid."""
+    if study.similarity.sentences is not None:
+        from_file(study.similarity.sentences, study.similarity.max_sentences, study.data_seed)
+
+
+def from_file(source: str, sentences: int, seed: int) -> tuple[pd.DataFrame, dict[str, int]]:
+    """At most `sentences` sentences of a text file with one per line, drawn at random.
+
+    Empty and repeated lines are dropped.
+
+    Returns
+    -------
+    frame : table 'sentences', in the order of the file
+    counts : numbers of lines, empty lines, duplicate lines, and examples (sentences drawn)
+
+    Raises
+    ------
+    DataError
+        No such file, not UTF-8, or fewer than `FEWEST` distinct sentences.
+    """
+    key = "similarity.sentences"
+    path = locate(source, key)
+    if not path.is_file():
+        raise DataError(f"{key}: '{source}' is a folder, expected a text file with one sentence per line")
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{key}: '{source}' is not UTF-8 text ({error})") from None
+    lines = [" ".join(line.split()) for line in lines]
+    distinct = list(dict.fromkeys(filter(None, lines)))
+    if len(distinct) < FEWEST:
+        raise DataError(
+            f"{key}: '{source}' has {len(distinct)} distinct sentences, expected at least {FEWEST}"
+        )
+    order = np.random.default_rng(derive(seed, "probe")).permutation(len(distinct))[:sentences]
+    drawn = [distinct[i] for i in sorted(order)]
+    empty = lines.count("")
+    counts = {
+        "lines": len(lines), "empty": empty, "duplicate": len(lines) - empty - len(distinct),
+        "examples": len(drawn),
+    }  # fmt: skip
+    return pd.DataFrame({"example": range(len(drawn)), "text": drawn, "task": None}), counts
+
+
+def from_tasks(
+    validation: dict[str, pd.DataFrame], sentences: int, seed: int
+) -> tuple[pd.DataFrame, dict[str, int]]:
+    """At most `sentences` sentences from the tasks' validation texts, the same number from each task.
+
+    Each text of a pair is a sentence. Empty texts are skipped, and a text of several tasks is used once (a
+    pair task has the texts of the task that its pairs are made of).
+
+    Parameters
+    ----------
+    validation : task: table 'data' of its validation split
+    sentences : maximum number of sentences
+    seed : the study's `data_seed`
+
+    Returns
+    -------
+    frame : table 'sentences', task by task
+    counts : task: number of its sentences; and examples, their sum
+
+    Raises
+    ------
+    DataError
+        Fewer than `FEWEST` sentences.
+    """
+    pools: dict[str, list[str]] = {}
+    for task, frame in validation.items():
+        texts = pd.concat([frame["text_a"], frame["text_b"].dropna()]).drop_duplicates()
+        texts = texts[texts.str.strip() != ""]
+        order = np.random.default_rng(derive(seed, "probe", task)).permutation(len(texts))
+        pools[task] = texts.iloc[order].tolist()
+    sources: dict[str, str] = {}  # sentence: task
+    each = sentences // len(pools)
+    for task, pool in pools.items():
+        sources |= dict.fromkeys([text for text in pool if text not in sources][:each], task)
+    if len(sources) < FEWEST:
+        raise DataError(
+            f"similarity.sentences: the validation texts have {len(sources)} sentences, "
+            f"expected at least {FEWEST}"
+        )
+    frame = pd.DataFrame({"text": list(sources), "task": list(sources.values())})
+    frame.insert(0, "example", range(len(frame)))
+    counts = {task: int((frame["task"] == task).sum()) for task in pools}
+    return frame, counts | {"examples": len(frame)}

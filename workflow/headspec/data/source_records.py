@@ -1,0 +1,134 @@
+"""Records of task sources, so that repeated planning does not read unchanged sources again.
+
+A record has the labels and the keys of the texts, not the texts. It is valid for the content of the source's
+files, the settings and the code that wrote it. Files with unchanged name, size and time are not read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headspec import code_hash, tables
+from headspec.config.sections.task import Task
+from headspec.config.sources import locate
+from headspec.config.study import plain
+from headspec.data import overlap, prepare, readers, splits
+from headspec.data.prepare import Source, Split
+from headspec.errors import DataError
+
+FOLDER = Path(".snakemake/headspec")
+#: settings of a task that do not affect the splits of its source
+LATER = {"metrics", "train_examples"}
+COLUMNS = [*overlap.KEYS, "label"]
+SCHEMA = pa.schema({"split": pa.string(), **dict.fromkeys(overlap.KEYS, pa.uint64()), "label": pa.string()})
+
+
+def source(study: str, name: str, task: Task, seed: int, folder: Path = FOLDER) -> Source:
+    """`headspec.data.prepare.source` without texts, from the record in `folder` while it is valid.
+
+    When the source is read again, the test sets of the task are read as well, to check them.
+
+    Parameters
+    ----------
+    study, name : names of the study and the task, which identify the record
+    task : a task whose source is in local files or a package
+    seed : the study's `data_seed`
+
+    Raises
+    ------
+    DataError
+        As `headspec.data.prepare.source` and `headspec.data.splits.unlabelled`.
+    """
+    root = locate(str(task.source), f"tasks.{name}.source")
+    files = readers.local_files(task, *task.test.values())
+    path = folder / study / f"{name}.parquet"
+    footer = _footer(path)
+    try:
+        stamp = _digest([[str(f.resolve()), (s := f.stat()).st_size, s.st_mtime_ns] for f in files])
+        same_files = footer.get("stamp") == stamp
+        content = footer["content"] if same_files else _content(root, files)
+    except OSError as error:
+        raise DataError(f"tasks.{name}.source: {error.filename} cannot be read ({error.strerror})") from None
+    key = _digest([content, _determinants(task, seed)])
+    recorded = _read(path, footer) if footer.get("key") == key else None
+    if recorded and same_files:
+        return recorded
+    current = recorded or prepare.source(name, task, seed)
+    if not recorded:
+        for file in task.test:
+            splits.unlabelled(name, task, file, current.train.rows)
+    with contextlib.suppress(OSError):  # without a record, the next planning reads the source again
+        _write(path, current, {"stamp": stamp, "content": content, "key": key})
+    return current
+
+
+def _determinants(task: Task, seed: int) -> list[Any]:
+    """What the splits depend on besides the content of files."""
+    settings = plain(task.model_dump(exclude=LATER))
+    return [
+        settings,
+        seed,
+        readers.version(task),
+        code_hash.closure(code_hash.LIBRARY / "data" / "source_records.py"),
+    ]
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+def _content(root: Path, files: list[Path]) -> str:
+    """Hash of the names and bytes of `files`, each of which is `root` or below it."""
+    digests = []
+    for file in files:
+        with open(file, "rb") as stream:
+            digests.append(
+                [file.relative_to(root).as_posix(), hashlib.file_digest(stream, "sha256").hexdigest()]
+            )
+    return _digest(digests)
+
+
+def _write(path: Path, source: Source, footer: dict[str, str]) -> None:
+    by_name = {"train": source.train, "validation": source.validation}
+    by_name |= {f"further/{name}": split for name, split in source.further.items()}
+    frame = pd.concat(split.rows[COLUMNS].assign(split=name) for name, split in by_name.items())
+    more = {"classes": source.classes, "counts": {name: split.counts for name, split in by_name.items()}}
+    schema = SCHEMA.with_metadata({"headspec": json.dumps(footer | more)})
+    with tables.atomic(path) as temporary:
+        table = pa.Table.from_pandas(frame, schema, preserve_index=False).replace_schema_metadata(
+            schema.metadata
+        )
+        pq.write_table(table, temporary, write_page_checksum=True)
+
+
+def _footer(path: Path) -> dict[str, Any]:
+    """The footer of a record; empty if there is none, or the file is not a record."""
+    try:
+        footer = tables.footer(path)
+        return footer if isinstance(footer, dict) and {"stamp", "content", "key"} <= set(footer) else {}
+    except (OSError, ValueError, KeyError, TypeError):  # Arrow's file errors are subclasses of these
+        return {}
+
+
+def _read(path: Path, footer: dict[str, Any]) -> Source | None:
+    """The source in a record; None if the record is damaged."""
+    try:
+        frame = pq.read_table(path, page_checksum_verification=True).to_pandas()
+        by_name = {
+            name: Split(frame.loc[frame["split"] == name, COLUMNS].reset_index(drop=True), counts)
+            for name, counts in footer["counts"].items()
+        }
+        further = {
+            name.removeprefix("further/"): s for name, s in by_name.items() if name.startswith("further/")
+        }
+        return Source(by_name["train"], by_name["validation"], further, footer["classes"])
+    except (pa.ArrowException, OSError, KeyError, AttributeError):
+        return None

@@ -1,0 +1,132 @@
+"""The rows of each split of a task's source: filtered and checked, otherwise as stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from headspec.data import columns, readers
+from headspec.errors import DataError, listing, nearest
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+
+DEFAULT_SPLIT = "validation"  # the config's default; a source may lack this split
+TEXTS = ["text_a", "text_b"]
+
+
+def rows(name: str, task: Task) -> dict[str, pd.DataFrame]:
+    """The labelled rows of a task's source, filtered and checked.
+
+    Returns
+    -------
+    dict
+        ``train``, and ``validation`` if the source has that split. Columns: text_a, text_b (null for
+        single texts), label (class name, or the score as text). Missing texts are empty. The index is
+        the row's position in the source.
+
+    Raises
+    ------
+    DataError
+        With the config key and, if one row is wrong, its number (from 1, without header).
+    """
+    key = f"tasks.{name}"
+    present = readers.splits(task, key)
+    if task.train_split not in present:
+        raise DataError(_no_split(f"{key}.train_split", task.train_split, present))
+    names = {"train": task.train_split}
+    if task.validation_split in present and task.validation_split != task.train_split:
+        names["validation"] = str(task.validation_split)
+    elif task.validation_split not in (None, DEFAULT_SPLIT):
+        raise DataError(_no_split(f"{key}.validation_split", task.validation_split, present))
+    frames = {split: _rows(task, key, stored) for split, stored in names.items()}
+    classes = columns.classes(task, frames["train"]["label"])
+    if classes and "validation" in frames:
+        where = readers.name_of(task, names["validation"])
+        what = "the classes of the training split"
+        columns.check_labels(frames["validation"]["label"], classes, f"{key}.label", where, what)
+    return frames
+
+
+def further(name: str, task: Task, other: str, classes: list[str] | None) -> pd.DataFrame:
+    """The rows of the further split `other`, as returned by `rows`; labels must be in `classes`."""
+    key = f"tasks.{name}"
+    split_task, stored = _split(key, f"further.{other}", task, task.further[other])
+    frame = _rows(split_task, key, stored)
+    if classes:
+        where, what = readers.name_of(split_task, stored), "the classes of the training split"
+        columns.check_labels(frame["label"], classes, f"{key}.label", where, what)
+    return frame
+
+
+def unlabelled(name: str, task: Task, file: str, train: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
+    """The texts of the split whose predictions are written to `file`: all rows, in the source's order.
+
+    Labels are not read, because the hub has -1 in their place. Training rows with the same texts are only
+    counted. If they were removed, training would depend on the test set.
+
+    Returns
+    -------
+    frame : columns example (0, 1, ...), index (the source's column idx, else as example), text_a,
+        text_b (null for single texts); missing texts are empty
+    counts : rows, and in_train, rows with the texts of a row of `train`
+
+    Raises
+    ------
+    DataError
+        There is no such split, a text column has no text, or the values of idx are not unique integers.
+    """
+    key = f"tasks.{name}"
+    split_task, stored = _split(key, f"test.{file}", task, task.test[file])
+    where = readers.name_of(split_task, stored)
+    read = readers.read(split_task, key, stored, labelled=False).reset_index(drop=True)
+    text_a = columns.texts(read, task.text_a, f"{key}.text_a", where)
+    text_b = None if task.text_b is None else columns.texts(read, task.text_b, f"{key}.text_b", where)
+    example = np.arange(len(read), dtype=np.int32)
+    index = pd.Series(example)
+    if readers.INDEX in read:
+        index = pd.to_numeric(read[readers.INDEX], errors="coerce")
+        invalid = index.isna() | (index % 1 != 0) | index.duplicated()
+        if invalid.any():
+            row = int(np.argmax(invalid))
+            raise DataError(
+                f"{key}.test.{file}: row {row + 1} of {where} has '{read[readers.INDEX][row]}' in the column "
+                f"{readers.INDEX}; expected distinct integers."
+            )
+    frame = pd.DataFrame(
+        {"example": example, "index": index.astype(np.int32), "text_a": text_a, "text_b": text_b}
+    )
+    return frame, {"rows": len(frame), "in_train": int(normal(frame).isin(normal(train)).sum())}
+
+
+def _split(key: str, setting: str, task: Task, wanted: str) -> tuple[Task, str]:
+    """Task and split for `wanted`, the value of a setting; DataError if the source has no such split."""
+    split_task, stored = readers.of_subset(task, wanted)
+    present = readers.splits(split_task, key)
+    if stored not in present:
+        raise DataError(_no_split(f"{key}.{setting}", wanted, present))
+    return split_task, stored
+
+
+def _rows(task: Task, key: str, stored: str) -> pd.DataFrame:
+    where = readers.name_of(task, stored)
+    frame = columns.filtered(readers.read(task, key, stored), task, key, where)
+    text_a = columns.texts(frame, task.text_a, f"{key}.text_a", where)
+    text_b = None if task.text_b is None else columns.texts(frame, task.text_b, f"{key}.text_b", where)
+    labels = columns.scores if task.type == "regression" else columns.class_names
+    label = labels(frame[task.label], task, key, where)
+    columns.check_varied(label, task, key, where)
+    return pd.DataFrame({"text_a": text_a, "text_b": text_b, "label": label})
+
+
+def _no_split(key: str, split: object, present: list[str]) -> str:
+    return f"{key}: no split '{split}' in the source; it has {listing(present)}.{nearest(split, present)}"
+
+
+def normal(frame: pd.DataFrame) -> pd.Series:
+    """The texts of each row as one string, with white space normalised."""
+    texts = frame[TEXTS].dropna(axis="columns", how="all")
+    joined = ["\t".join(" ".join(text.split()) for text in row) for row in texts.itertuples(index=False)]
+    return pd.Series(joined, index=frame.index, dtype="str")

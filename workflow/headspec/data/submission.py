@@ -1,0 +1,106 @@
+"""Prediction files for the test server of GLUE (Wang et al. 2019, https://gluebenchmark.com/faq).
+
+A submission is a zip with one table per test set, `<name>.tsv`, with the header ``index<tab>prediction`` and
+one row per example. Predictions are class names for MNLI, the diagnostics (AX), QNLI and RTE, a score from
+0 to 5 for STS-B (the server refuses others), and class numbers for the rest. The format agrees with the
+formatter of nyu-mll/jiant (pull request 134 of jiant-dev).
+
+The server needs all files. WNLI gets its majority class, as in Devlin et al. (2019), because no task
+trains on it.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from headspec.config.glue import FILES
+from headspec.errors import DataError, listing
+from headspec.tables import FLOAT, INT, TEXT, Schema, atomic, inscription
+
+# prediction: class index or score; file: the prediction file that the row belongs to
+SUBMISSION = Schema({"file": TEXT, "example": INT, "index": INT, "prediction": FLOAT}, keys=2)
+
+LOWEST, HIGHEST = 0, 5  # scores of STS-B
+ARCHIVE = "submission.zip"
+
+
+def written(files: list[str]) -> list[str]:
+    """The files to write if tasks fill `files`: these and WNLI."""
+    return [name for name in FILES if name in files or name == "WNLI"]
+
+
+def answers(file: str, predictions: np.ndarray, classes: list[str] | None) -> list[str]:
+    """Predictions in the format of `file`.
+
+    Parameters
+    ----------
+    predictions : (n,), class indices or scores
+    classes : the task's class names in order of their index; None for scores
+
+    Raises
+    ------
+    DataError
+        The classes are not those of the file, or a prediction is nan.
+    """
+    file_format = FILES[file]
+    if problem := file_format.problem("classification" if classes else "regression", classes):
+        raise DataError(f"{file}: {problem}")
+    if missing := int(np.isnan(predictions).sum()):
+        raise DataError(f"{file}: {missing} of {len(predictions)} predictions are nan")
+    if not classes:
+        return [f"{score:.3f}" for score in np.clip(predictions, LOWEST, HIGHEST)]
+    return [str(i) if file_format.numbered else classes[i] for i in predictions.astype(int)]
+
+
+def warnings(rows: Mapping[Any, int]) -> list[str]:
+    """Reasons why the server would refuse the files; `rows` has the number of rows of each file."""
+    wrong = [
+        f"{file}: {n} rows, but the server's test set has {FILES[file].rows}"
+        for file, n in rows.items()
+        if n != FILES[file].rows
+    ]
+    missing = [file for file in FILES if file not in written(list(rows))]
+    return wrong + ([f"the server also needs {listing(missing)}"] if missing else [])
+
+
+def write(
+    folder: str | Path,
+    predictions: pd.DataFrame,
+    classes: dict[str, list[str] | None],
+    record: dict[str, Any] | None = None,
+) -> None:
+    """Write the prediction files, WNLI included, and `ARCHIVE` with all of them.
+
+    Equal predictions give equal bytes.
+
+    Parameters
+    ----------
+    predictions : rows of the table `submission`, of all files
+    classes : file: class names in order of their index; None for scores
+    record : the job that writes the files (`tables.record`), for the comment of the archive
+    """
+    folder = Path(folder)
+    texts = {}
+    for name in written(list(classes)):
+        if name in classes:
+            rows = predictions[predictions["file"] == name].sort_values("example")
+            index, values = rows["index"], answers(name, rows["prediction"].to_numpy(), classes[name])
+        else:
+            index, values = pd.Series(range(FILES[name].rows)), ["0"] * FILES[name].rows
+        lines = [f"{i}\t{value}" for i, value in zip(index, values, strict=True)]
+        texts[f"{name}.tsv"] = "\n".join(["index\tprediction", *lines]) + "\n"
+    for name, text in texts.items():
+        with atomic(folder / name) as path:
+            path.write_text(text, encoding="utf-8", newline="\n")
+    with atomic(folder / ARCHIVE) as path, zipfile.ZipFile(path, "w") as archive:
+        archive.comment = inscription(record).encode() if record else b""
+        for name, text in texts.items():
+            entry = zipfile.ZipInfo(name)  # ZipInfo defaults to a fixed date, 1980
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, text, zipfile.ZIP_DEFLATED)

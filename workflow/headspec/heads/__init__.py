@@ -1,0 +1,1 @@
+"""Head importance, the pruning masks derived from it, and evaluation under those masks."""

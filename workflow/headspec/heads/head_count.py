@@ -1,0 +1,48 @@
+"""Number of heads according to a model's config, and fractions of them that come to no head."""
+
+from __future__ import annotations
+
+from headspec.config.sections.model import Model
+from headspec.config.study import Study
+from headspec.errors import EncoderError, HeadspecError
+from headspec.heads.ranking import prune_count
+from headspec.models.architectures import cached, folder, settings
+
+#: names of the number of layers and of the number of heads in model configs
+LAYERS = ("num_hidden_layers", "n_layer", "n_layers")
+HEADS = ("num_attention_heads", "n_head", "n_heads")
+
+
+def size(model: Model, key: str) -> tuple[int, int] | None:
+    """Layers, and heads per layer; None where only loading the model would tell (GGUF, not fetched)."""
+    path = cached(model) if model.source.startswith("hub:") else folder(model, key)
+    config = settings(path, key, model.source) if path else {}
+    layers, heads = (
+        next((config[name] for name in names if name in config), None) for names in (LAYERS, HEADS)
+    )
+    return (layers, heads) if layers and heads else None
+
+
+def check(study: Study) -> None:
+    """Raise one EncoderError that lists every fraction of a model's heads that is less than one head."""
+    fractions = {"pruning.fraction": study.pruning.fraction}
+    if study.iat.mixtures:
+        fractions |= {"iat.alpha": study.iat.alpha}
+        fractions |= {f"iat.alphas.{i}": alpha for i, alpha in enumerate(study.iat.alphas)}
+    problems = []
+    for name, model in study.models.items():
+        try:
+            shape = size(model, f"models.{name}")
+        except HeadspecError:  # reported by `architectures.check`
+            continue
+        if shape is None:
+            continue
+        layers, heads = shape
+        problems += [
+            f"{key}: got {fraction:g}, less than one of the {layers} x {heads} heads of models.{name}; "
+            f"expected at least {1 / (layers * heads):.3g}"
+            for key, fraction in fractions.items()
+            if prune_count(fraction, layers * heads) == 0
+        ]
+    if problems:
+        raise EncoderError("\n".join(problems))

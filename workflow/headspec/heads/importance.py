@@ -1,0 +1,121 @@
+"""Head importance: sensitivity of the loss to a gate on each head."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import torch
+
+from headspec.models.batching import Batch, Examples, in_order
+from headspec.models.devices import Device
+from headspec.models.finite import require
+from headspec.models.multitask import MultiTask
+from headspec.progress import Progress
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+IMPORTANCE = Schema(
+    {"task": TEXT, "fold": INT, "layer": INT, "head": INT, "importance": FLOAT, "n": INT, "fisher": FLOAT},
+    keys=4,
+)
+
+FOLDS = 10
+
+
+def gate_gradients(
+    model: MultiTask,
+    task: str,
+    examples: Examples,
+    rows: np.ndarray,
+    device: Device,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """Derivative of each example's loss with respect to the gate of every head, at 1.
+
+    One backward pass per batch: the gates have shape (batch, layers, heads) and the loss is
+    summed over the batch, so the gates of an example receive the derivative of that example's
+    loss. Weights get no gradients and dropout is off; both are restored on return.
+
+    Returns
+    -------
+    gradients : (len(rows), layers, heads), signed, in the order of `rows`
+
+    Raises
+    ------
+    NumericalError
+        A gradient is not finite.
+    """
+    gates = model.gates
+    training, trainable = model.training, [p.requires_grad for p in model.parameters()]
+    model.to(device.name).eval().requires_grad_(False)
+    model.attend_for_gradients(device)
+    batch_rows: list[np.ndarray] = []
+    batch_gradients: list[torch.Tensor] = []  # kept on the device, to wait for it only once
+    try:
+        for chunk in (batches := examples.in_length_order(rows, device)):
+            try:
+                gradient = _batch_gradients(model, task, examples.batch(chunk, device.name), device)
+            except RuntimeError as error:
+                batches.halve(error)
+                continue
+            batch_rows.append(chunk)
+            batch_gradients.append(gradient)
+            if progress:
+                progress.advance(len(chunk), task)
+    finally:
+        gates.values = None
+        model.train(training)
+        for parameter, requires_grad in zip(model.parameters(), trainable, strict=True):
+            parameter.requires_grad_(requires_grad)
+    gradients = in_order(rows, batch_rows, torch.cat(batch_gradients).cpu().numpy())
+    require(gradients, f"gradients of the gates, task '{task}'", examples.example[rows], device)
+    return gradients
+
+
+def _batch_gradients(model: MultiTask, task: str, batch: Batch, device: Device) -> torch.Tensor:
+    shape = (len(batch.rows), model.gates.layers, model.gates.heads)
+    model.gates.values = torch.ones(shape, device=device.name, requires_grad=True)
+    with device.cast():
+        loss = model.losses(task, model.pool(batch), batch.labels).sum()
+    (gradient,) = torch.autograd.grad(loss, model.gates.values)
+    return gradient
+
+
+def importance(
+    model: MultiTask, examples: dict[str, Examples], samples: int, rng: np.random.Generator, device: Device
+) -> pd.DataFrame:
+    """Importance of every head for every task, in ten folds of the training samples.
+
+    I_h^t = mean over samples x of task t of | dL_t(x) / dxi_h | (Li et al. 2023, Eq. 4); the
+    absolute value is taken per sample.
+
+    Parameters
+    ----------
+    samples : training samples per task, drawn with `rng`; all of them if a task has fewer
+
+    Returns
+    -------
+    frame : the table `importance`; a head's importance is the mean over folds, weighted by n. `fisher`
+        is the mean squared derivative: the diagonal of the empirical Fisher information of the gates.
+    """
+    drawn = {task: rng.permutation(len(e))[:samples] for task, e in examples.items()}
+    progress = Progress(sum(map(len, drawn.values())), "examples")
+    frames = []
+    for task, rows in drawn.items():
+        gradients = gate_gradients(model, task, examples[task], rows, device, progress)
+        for fold in range(FOLDS):
+            in_fold = gradients[fold::FOLDS].astype(np.float64)
+            layer, head = np.indices(in_fold.shape[1:])
+            frames.append(
+                pd.DataFrame(
+                    {
+                        "task": task,
+                        "fold": fold,
+                        "layer": layer.ravel(),
+                        "head": head.ravel(),
+                        "importance": np.abs(in_fold).mean(axis=0).ravel(),
+                        "n": len(in_fold),
+                        "fisher": np.square(in_fold).mean(axis=0).ravel(),
+                    }
+                )
+            )
+    return pd.concat(frames, ignore_index=True)

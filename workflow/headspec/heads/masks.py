@@ -1,0 +1,82 @@
+"""Pruning masks: top, bottom, random, and layer-matched random heads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headspec.heads.ranking import bottom_heads, prune_count, top_heads
+from headspec.seeds import derive
+
+
+@dataclass(frozen=True)
+class Mask:
+    """The heads to prune; fields are named as in the table `pruning`."""
+
+    pruned_for: str
+    order: str | None
+    fraction: float
+    draw: int | None
+    closed: np.ndarray  # bool (layers, heads)
+
+
+def random_heads(shape: tuple[int, int], n: int, rng: np.random.Generator) -> np.ndarray:
+    """`n` heads of a (layers, heads) grid, drawn uniformly without replacement."""
+    closed = np.zeros(shape, dtype=bool)
+    closed.flat[rng.choice(closed.size, n, replace=False)] = True
+    return closed
+
+
+def random_by_layer(reference: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Random heads, as many in each layer as the mask `reference` (layers, heads) closes there."""
+    return rng.permuted(reference, axis=1)
+
+
+def masks(
+    importances: dict[str, np.ndarray],
+    fraction: float,
+    fractions: list[float],
+    draws: int,
+    seed: int,
+    bottom: bool = True,
+) -> list[Mask]:
+    """Every mask that a run is evaluated under.
+
+    These are: no pruning; the top and, with `bottom`, the bottom heads of each task, at `fractions` and at
+    the main `fraction`; `draws` random masks at the main fraction; and as many layer-matched random masks.
+    Layer-matched draw d has the layer counts of the top heads of task d modulo the number of tasks.
+
+    Parameters
+    ----------
+    importances : task: importance (layers, heads)
+    """
+    shape = next(iter(importances.values())).shape
+    total = shape[0] * shape[1]
+    planned = [Mask("none", None, 0.0, None, np.zeros(shape, dtype=bool))]
+    for level in sorted({fraction, *fractions}):
+        n = prune_count(level, total)
+        for task, importance in importances.items():
+            planned.append(Mask(task, "top", level, None, top_heads(importance, n)))
+            if bottom:
+                planned.append(Mask(task, "bottom", level, None, bottom_heads(importance, n)))
+    n = prune_count(fraction, total)
+    tops = [top_heads(importance, n) for importance in importances.values()]
+    for draw in range(draws):
+        rng = np.random.default_rng(derive(seed, "random", draw))
+        planned.append(Mask("random", None, fraction, draw, random_heads(shape, n, rng)))
+        rng = np.random.default_rng(derive(seed, "random_by_layer", draw))
+        closed = random_by_layer(tops[draw % len(tops)], rng)
+        planned.append(Mask("random_by_layer", None, fraction, draw, closed))
+    return planned
+
+
+def window(draw: int, size: int | None, n: int, rng: np.random.Generator) -> np.ndarray:
+    """The rows, of `n`, that random mask `draw` is evaluated on: `size` of them, or all.
+
+    The windows of consecutive draws follow one another around a permutation drawn with `rng` (the
+    same for every draw), so that every row is used equally often.
+    """
+    if size is None or size >= n:
+        return np.arange(n)
+    return rng.permutation(n)[(draw * size + np.arange(size)) % n]

@@ -1,0 +1,165 @@
+"""Important attention-head pruning (IAP): every task evaluated under every mask."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import torch
+
+from headspec.heads.masks import Mask, window
+from headspec.models.batching import Examples, in_order
+from headspec.models.devices import Device
+from headspec.models.finite import require
+from headspec.models.multitask import MultiTask
+from headspec.progress import Progress
+from headspec.seeds import derive
+from headspec.statistics.metrics import score
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+PRUNING = Schema(
+    {"pruned_for": TEXT, "order": TEXT, "fraction": FLOAT, "draw": INT, "n_pruned": INT, "task": TEXT,
+     "metric": TEXT, "value": FLOAT, "n": INT},
+    keys=7,
+)  # fmt: skip
+# only masks of top heads, and pruned_for "none" at fraction 0; label, prediction: class index or score
+PREDICTIONS = Schema(
+    {"pruned_for": TEXT, "fraction": FLOAT, "task": TEXT, "example": INT, "label": FLOAT,
+     "prediction": FLOAT},
+    keys=4,
+)  # fmt: skip
+# without pruning; label, prediction: class index or score
+EVALUATION = Schema({"task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT}, keys=2)
+
+
+@torch.no_grad()
+def predictions(
+    model: MultiTask,
+    examples: dict[str, Examples],
+    masks: list[Mask],
+    device: Device,
+    draw_examples: int | None = None,
+    seed: int = 0,
+) -> dict[str, np.ma.MaskedArray]:
+    """Predictions under every mask.
+
+    Each batch is padded once and runs under all masks that are evaluated on the same examples.
+
+    Parameters
+    ----------
+    draw_examples : examples per task on which a random mask is evaluated (`masks.window`); None for all
+    seed : of the run; determines these examples
+
+    Returns
+    -------
+    dict of task: (masks, n) class indices, or scores for regression; masked where not evaluated
+
+    Raises
+    ------
+    NumericalError
+        A prediction is not finite.
+    """
+    model.to(device.name).eval()
+    closed = np.stack([mask.closed for mask in masks])
+    gates = 1 - torch.from_numpy(closed).float().to(device.name)  # (masks, layers, heads)
+    predicted = {
+        task: np.ma.masked_all((len(masks), len(e)), dtype=np.float32) for task, e in examples.items()
+    }
+    work = []  # (task, rows, mask indices)
+    for task, of_task in examples.items():
+        groups: dict[tuple, list[int]] = {}
+        for i, mask in enumerate(masks):
+            rng = np.random.default_rng(derive(seed, "draw examples", task))
+            rows = window(mask.draw or 0, None if mask.draw is None else draw_examples, len(of_task), rng)
+            groups.setdefault(tuple(rows), []).append(i)
+        work += [(task, np.array(rows), indices) for rows, indices in groups.items()]
+    progress = Progress(sum(len(rows) * len(indices) for _, rows, indices in work), "masked examples")
+    with device.cast():  # one context, so that weights are cast once
+        for task, rows, indices in work:
+            selected = [gates[i] for i in indices]
+            values = _gated_predictions(model, task, examples[task], rows, selected, device, progress)
+            for i, under_mask in zip(indices, values, strict=True):
+                pruned = f" with heads pruned for {masks[i].pruned_for}" if closed[i].any() else ""
+                what = f"predictions of task '{task}'{pruned}"
+                require(under_mask, what, examples[task].example[rows], device)
+            predicted[task][np.ix_(np.array(indices), rows)] = values
+    return predicted
+
+
+def _gated_predictions(
+    model: MultiTask,
+    task: str,
+    examples: Examples,
+    rows: np.ndarray,
+    gates: list[torch.Tensor],
+    device: Device,
+    progress: Progress,
+) -> np.ndarray:
+    """Predictions for `rows` under each of `gates`, (gates, rows)."""
+    batch_rows: list[np.ndarray] = []
+    batch_predictions: list[torch.Tensor] = []  # kept on the device, to wait for it only once
+    for chunk in (batches := examples.in_length_order(rows, device)):
+        batch = examples.batch(chunk, device.name)
+        by_gates = []
+        try:
+            for values in gates:
+                model.gates.values = values
+                by_gates.append(model.predictions(task, model.pool(batch)))
+        except RuntimeError as error:
+            batches.halve(error)
+            continue
+        batch_rows.append(chunk)
+        batch_predictions.append(torch.stack(by_gates, dim=1))
+        progress.advance(len(chunk) * len(gates), task)
+    model.gates.values = None
+    return in_order(rows, batch_rows, torch.cat(batch_predictions).cpu().numpy()).T
+
+
+def pruning_table(
+    masks: list[Mask],
+    examples: dict[str, Examples],
+    predicted: dict[str, np.ma.MaskedArray],
+    metrics: dict[str, list[str]],
+) -> pd.DataFrame:
+    """The table `pruning`: every metric of every task under every mask."""
+    rows = []
+    for i, mask in enumerate(masks):
+        for task, of_task in examples.items():
+            evaluated = ~np.ma.getmaskarray(predicted[task][i])
+            label, prediction = of_task.label[evaluated], predicted[task][i].compressed()
+            for metric in metrics[task]:
+                value = score(metric, label, prediction)
+                rows.append(
+                    (mask.pruned_for, mask.order, mask.fraction, mask.draw, int(mask.closed.sum()))
+                    + (task, metric, value, len(label))
+                )
+    columns = ["pruned_for", "order", "fraction", "draw", "n_pruned", "task", "metric", "value", "n"]
+    return pd.DataFrame(rows, columns=columns).astype({"draw": "Int32"})
+
+
+def predictions_table(
+    masks: list[Mask], examples: dict[str, Examples], predicted: dict[str, np.ma.MaskedArray]
+) -> pd.DataFrame:
+    """The table `predictions`: without pruning, and with each task's top heads at every fraction."""
+    frames = [
+        pd.DataFrame(
+            {
+                "pruned_for": mask.pruned_for,
+                "fraction": mask.fraction,
+                "task": task,
+                "example": of_task.example,
+                "label": of_task.label,
+                "prediction": predicted[task][i].astype(float),
+            }
+        )
+        for i, mask in enumerate(masks)
+        if mask.pruned_for == "none" or mask.order == "top"
+        for task, of_task in examples.items()
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def evaluation_table(model: MultiTask, examples: dict[str, Examples], device: Device) -> pd.DataFrame:
+    """The table `evaluation`: every task's predictions without pruning."""
+    none = Mask("none", None, 0.0, None, np.zeros((model.gates.layers, model.gates.heads), dtype=bool))
+    predicted = predictions(model, examples, [none], device)
+    return predictions_table([none], examples, predicted).drop(columns=["pruned_for", "fraction"])

@@ -1,0 +1,53 @@
+"""Importance maps (layers, heads), and the most and least important heads of a map."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from headspec.errors import DataError, listing, nearest
+
+
+def importance_map(importance: pd.DataFrame, task: str, column: str = "importance") -> NDArray[np.float64]:
+    """Importance of every head for `task`: the mean over samples (Li et al. 2023, Eq. 4).
+
+    Parameters
+    ----------
+    importance : table 'importance'
+        Means over the `n` samples of each fold; folds are weighted by n.
+    task : str
+    column : str
+        The column to average: 'importance', or 'fisher' for the Fisher information of the gates.
+
+    Returns
+    -------
+    (layers, heads)
+    """
+    rows = importance[importance["task"] == task]
+    if rows.empty:
+        known = importance["task"].unique()
+        raise DataError(
+            f"importance: no task '{task}'; the table has {listing(known)}.{nearest(task, known)}"
+        )
+    sums = rows.assign(total=rows[column] * rows["n"]).groupby(["layer", "head"])[["total", "n"]].sum()
+    return (sums["total"] / sums["n"]).unstack("head").to_numpy(dtype=float)
+
+
+def prune_count(fraction: float, heads_total: int) -> int:
+    """floor(fraction * heads_total), robust to binary rounding: 0.29 of 100 heads is 29."""
+    return math.floor(fraction * heads_total + 1e-9)
+
+
+def top_heads(heads: NDArray[np.floating], n: int) -> NDArray[np.bool_]:
+    """The `n` most important heads of a map (layers, heads); ties go to the first head."""
+    top = np.zeros(heads.size, dtype=bool)
+    top[np.argsort(-heads.ravel(), kind="stable")[:n]] = True
+    return top.reshape(heads.shape)
+
+
+def bottom_heads(heads: NDArray[np.floating], n: int) -> NDArray[np.bool_]:
+    """The `n` least important heads: the complement of the top of all others."""
+    return ~top_heads(heads, heads.size - n)

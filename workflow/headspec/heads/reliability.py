@@ -1,0 +1,74 @@
+"""Reliability of importance: agreement between halves of the samples, and between seeds."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from headspec.config.runs import Run
+from headspec.heads.ranking import importance_map, prune_count, top_heads
+from headspec.statistics.metrics import score
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+# kind: split_half (seed_b null) or seeds; top_overlap: Jaccard of the two prune sets
+RELIABILITY = Schema(
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "kind": TEXT, "seed_a": INT,
+     "seed_b": INT, "spearman": FLOAT, "top_overlap": FLOAT},
+    keys=7,
+)  # fmt: skip
+
+
+def agreement(a: NDArray[np.floating], b: NDArray[np.floating], fraction: float) -> dict[str, float]:
+    """Spearman's correlation of two maps (layers, heads) over heads, and Jaccard index of their prune sets.
+
+    The overlap is nan where `fraction` of the heads is less than one head.
+    """
+    n = prune_count(fraction, a.size)
+    top_a, top_b = top_heads(a, n), top_heads(b, n)
+    overlap = (top_a & top_b).sum() / (top_a | top_b).sum() if n else np.nan
+    return {"spearman": score("spearman", a.ravel(), b.ravel()), "top_overlap": float(overlap)}
+
+
+def reliability(importances: Iterable[tuple[Run, pd.DataFrame]], fraction: float) -> pd.DataFrame:
+    """Split-half and seed-to-seed agreement of importance.
+
+    Parameters
+    ----------
+    importances : pairs of a run and its table 'importance'
+    fraction : float
+        Fraction of heads in a prune set.
+
+    Returns
+    -------
+    table 'reliability'
+        Kind `split_half`: even against odd folds of one run. `spearman` is the correlation r of the two
+        halves; the Spearman-Brown estimate for all samples is 2r / (1 + r). Kind `seeds`: every pair
+        of seeds of the same model, mixture and method. `top_overlap` is the Jaccard index of the two
+        prune sets.
+    """
+    rows: list[dict[str, Any]] = []
+    importance_by_seed: dict[tuple[str, ...], dict[int, NDArray[np.float64]]] = defaultdict(dict)
+    for run, frame in importances:
+        even = frame["fold"] % 2 == 0
+        for task in run.tasks:
+            key: tuple[str, ...] = (run.model, run.mixture, run.method, task)
+            importance_by_seed[key][run.seed] = importance_map(frame, task)
+            halves = importance_map(frame[even], task), importance_map(frame[~even], task)
+            rows.append(_row(key, "split_half", run.seed, None) | agreement(*halves, fraction))
+    for key, by_seed in importance_by_seed.items():
+        for a, b in itertools.combinations(sorted(by_seed), 2):
+            rows.append(_row(key, "seeds", a, b) | agreement(by_seed[a], by_seed[b], fraction))
+    frame = pd.DataFrame(rows, columns=list(RELIABILITY.columns))
+    return frame.astype({"seed_a": "Int32", "seed_b": "Int32"})
+
+
+def _row(key: tuple[str, ...], kind: str, seed_a: int, seed_b: int | None) -> dict[str, Any]:
+    model, mixture, method, task = key
+    return {"model": model, "mixture": mixture, "method": method, "task": task,
+            "kind": kind, "seed_a": seed_a, "seed_b": seed_b}  # fmt: skip

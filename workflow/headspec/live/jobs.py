@@ -1,0 +1,152 @@
+"""The jobs of a run of the workflow: which wait, run, have finished, and cannot run any more."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headspec.cost import forecast
+
+#: a line of `headspec.progress.Progress`
+PROGRESS = re.compile(r"(\d+) %, \d+ of \d+ .*?(?:(\d[^,]*) left|took [^,]*)")
+UNITS = {"s": 1, "min": 60, "h": 3600}
+END = 4096  # bytes of a log that are read
+
+
+@dataclass
+class Job(forecast.Job):
+    """A job, and where it writes.
+
+    Attributes
+    ----------
+    outputs : of which one names its operations
+    needs : ids of the jobs whose outputs it reads
+    name : what it does; the rule until it starts
+    percent : of its own work, if it says so
+    """
+
+    outputs: tuple[str, ...] = ()
+    log: str = ""
+    cores: int = 1
+    needs: tuple[int, ...] = ()
+    name: str = ""
+    percent: int | None = None
+
+    def read_log(self, now: float) -> None:
+        """Take over what the end of the log says, unless an earlier attempt wrote it."""
+        self.percent = self.left = None
+        if self.begun is None:
+            return
+        try:
+            with open(self.log, "rb") as file:
+                age = time.time() - os.fstat(file.fileno()).st_mtime
+                file.seek(-min(END, file.seek(0, os.SEEK_END)), os.SEEK_END)
+                lines = file.read().decode(errors="replace").splitlines()
+        except OSError:
+            return
+        match = next(filter(None, map(PROGRESS.search, reversed(lines))), None)
+        if match and age < now - self.begun + 1:
+            self.percent = int(match[1])
+            self.left = max(seconds(match[2] or "0 s") - age, 0.0)
+
+
+def planned(dag: Any, limits: Mapping[str, int]) -> dict[int, Job]:
+    """The jobs that Snakemake will run, by its ids; targets, which have no outputs, are left out.
+
+    Parameters
+    ----------
+    dag : of Snakemake
+    limits : resources that all jobs share
+    """
+    jobs = {}
+    for job in dag.needrun_jobs():
+        wanted = {name: n for name, n in job.scheduler_resources.items() if n and name in limits}
+        if job.output:
+            jobs[dag.jobid(job)] = Job(
+                rule=job.rule.name,
+                model=job.wildcards.get("model", ""),
+                at_once=max(1, min((limits[name] // n for name, n in wanted.items()), default=1)),
+                outputs=tuple(map(str, job.output)),
+                log="".join(map(str, job.log)),
+                cores=job.threads,
+                needs=tuple(dag.jobid(needed) for needed in dag.dependencies[job]),
+            )
+    return jobs
+
+
+def seconds(words: str) -> float:
+    """Seconds of a duration in words, the inverse of `headspec.progress.duration`."""
+    return sum(int(number) * UNITS[unit] for number, unit in re.findall(r"(\d+) (s|min|h)", words))
+
+
+@dataclass
+class Jobs:
+    """All jobs of a run by their ids.
+
+    Attributes
+    ----------
+    begun : time at which the run began, in seconds
+    failed : ids of jobs that failed
+    counted : whether the operations of jobs are known
+    """
+
+    jobs: dict[int, Job]
+    begun: float
+    failed: list[int] = field(default_factory=list)
+    counted: bool = False
+
+    def start(self, job_id: int, name: str | None, now: float) -> Job | None:
+        """The job that starts, perhaps once more; None for a target, which has no job."""
+        if job := self.jobs.get(job_id):
+            self.failed = [other for other in self.failed if other != job_id]
+            job.begun, job.name = now, name or job.rule
+        return job
+
+    def finish(self, job_id: int, now: float) -> Job | None:
+        """The job that has finished."""
+        if job := self.jobs.get(job_id):
+            job.taken = now - (now if job.begun is None else job.begun)
+        return job
+
+    def fail(self, job_id: int) -> Job | None:
+        """The job that has failed; None also if this is known."""
+        job = self.jobs.get(job_id)
+        if job is None or job_id in self.failed:
+            return None
+        self.failed.append(job_id)
+        job.begun = None
+        return job
+
+    def count(self, operations: Mapping[str, float]) -> None:
+        """Take over the operations of jobs, by one of their outputs."""
+        for job in self.jobs.values():
+            job.operations = next((operations[path] for path in job.outputs if path in operations), None)
+        self.counted = True
+
+    @property
+    def running(self) -> list[Job]:
+        return [job for job in self.jobs.values() if job.begun is not None and job.taken is None]
+
+    @property
+    def finished(self) -> int:
+        return sum(job.taken is not None for job in self.jobs.values())
+
+    @property
+    def lost(self) -> set[int]:
+        """Ids of jobs that cannot run, because they need one that failed."""
+        lost = set(self.failed)
+        size = -1
+        while len(lost) > size:
+            size = len(lost)
+            lost |= {id for id, job in self.jobs.items() if not lost.isdisjoint(job.needs)}
+        return lost - set(self.failed)
+
+    def forecast(self, now: float) -> forecast.Forecast:
+        """What is done and left of the jobs that can still run; no time before operations are known."""
+        lost = self.lost.union(self.failed)
+        expected = forecast.forecast([job for id, job in self.jobs.items() if id not in lost], now)
+        return expected if self.counted else replace(expected, wall=None)

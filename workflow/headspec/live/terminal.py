@@ -1,0 +1,124 @@
+"""A terminal with a picture at its foot, above which whatever else is written scrolls."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+SECONDS = 0.5  # between two pictures
+STREAMS = 1, 2  # standard output and error
+ECHO = 3  # columns left free for ^C, which would break the last line
+NARROWEST = 20
+CHUNK = 1 << 16  # bytes copied at once
+
+
+def usable() -> bool:
+    """Whether standard error is a terminal for a person that can redraw lines."""
+    redraws = os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+    return redraws and not os.environ.get("CI") and os.isatty(2)
+
+
+class Terminal:
+    """Draws a picture until it is closed.
+
+    What this process and its jobs write to the terminal goes to a file instead, which is copied above the
+    picture; written directly it would tear the picture. A file, unlike a pipe, never makes a job wait.
+
+    Parameters
+    ----------
+    picture : of width and height, called in a thread
+    broken : called with an error of `picture`, or of the terminal
+    """
+
+    def __init__(
+        self,
+        picture: Callable[[int, int], RenderableType],
+        broken: Callable[[Exception], None],
+        color: bool,
+    ) -> None:
+        self.picture, self.broken = picture, broken
+        self.terminals = {stream: os.dup(stream) for stream in STREAMS if os.isatty(stream)}
+        self.written, self.copied = tempfile.TemporaryFile(), 0  # noqa: SIM115
+        self.end: int | None = None  # of what is copied
+        file = open(os.dup(2), "w", encoding=sys.stderr.encoding, errors="replace")  # noqa: SIM115
+        no_color = None if color else True
+        self.console = Console(file=file, force_terminal=True, no_color=no_color, highlight=False)
+        self.live = Live(
+            console=self.console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        self.said: SimpleQueue[str] = SimpleQueue()
+        self.closed = threading.Event()
+        _flush()
+        for stream in self.terminals:
+            os.dup2(self.written.fileno(), stream)
+        self.live.start()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def say(self, text: str) -> None:
+        """Write `text`, with its escape sequences for colours, above the picture."""
+        self.said.put(text)
+
+    def mute(self) -> None:
+        """Leave out what is written to standard output and error from now on."""
+        self.end = os.fstat(self.written.fileno()).st_size
+
+    def close(self) -> None:
+        """Remove the picture and give the terminal back, with all that has been written."""
+        if self.closed.is_set():
+            return
+        self.closed.set()
+        if threading.current_thread() is not self.thread:
+            self.thread.join()
+        with contextlib.suppress(Exception):
+            self.live.stop()
+        with contextlib.suppress(Exception):
+            self._copy(all_of_it=True)
+        _flush()
+        for stream, terminal in self.terminals.items():
+            os.dup2(terminal, stream)
+
+    def _run(self) -> None:
+        try:
+            while not self.closed.wait(SECONDS):
+                columns, lines = os.get_terminal_size(self.terminals[2])
+                width, height = max((columns or 80) - ECHO, NARROWEST), lines or 24
+                self.console.size = width, height
+                self._copy()
+                self.live.update(self.picture(width, height - 1), refresh=True)
+        except Exception as error:
+            self.broken(error)
+
+    def _copy(self, all_of_it: bool = False) -> None:
+        """Copy what has been said and written since the last time; an unfinished line waits."""
+        while not self.said.empty():
+            self.console.print(Text.from_ansi(self.said.get()), soft_wrap=True)
+        size = os.fstat(self.written.fileno()).st_size if self.end is None else self.end
+        while new := os.pread(self.written.fileno(), min(CHUNK, size - self.copied), self.copied):
+            if not all_of_it:
+                new = new[: new.rfind(b"\n") + 1]
+            if not new:
+                break
+            self.copied += len(new)
+            for line in new.decode(errors="replace").removesuffix("\n").split("\n"):
+                drawn_last = line.rstrip("\r").rpartition("\r")[2]
+                self.console.print(Text.from_ansi(drawn_last), soft_wrap=True)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()

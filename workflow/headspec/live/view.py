@@ -1,0 +1,195 @@
+"""What Snakemake's log shows of a run: a picture on a terminal, plain lines elsewhere.
+
+Snakemake's logger plugins are not used for this: a profile that names one stops every `snakemake` whose
+Python cannot import it, before the workflow is read.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Any
+
+from rich.console import RenderableType
+
+from headspec.live import terminal
+from headspec.live.jobs import Jobs, planned
+from headspec.live.picture import closing, picture, time_left
+from headspec.live.terminal import Terminal
+from headspec.progress import duration
+
+#: events of Snakemake of which nothing is shown, or something else
+EVENTS = (
+    "workflow_started", "run_info", "resources_info", "job_started", "job_info", "shellcmd", "progress",
+    "job_finished", "job_error",
+)  # fmt: skip
+#: beginnings of other messages that say nothing to the person who waits
+CHATTER = ("Select jobs to execute...", "Using shell: ", "Conda environments: ignored", "Elapsed time: ")
+COUNTED_AFTER = 20.0  # seconds; the operations of shorter runs are not counted
+READ_EVERY = 2.0  # seconds; logs of running jobs, which may lie on a shared file system
+STOPPED = "Terminating processes on user request"  # what Snakemake says after Ctrl-C
+
+
+class View(logging.Handler):
+    """Takes the place of Snakemake's handler for the terminal.
+
+    Warnings, errors and all that it does not know are shown as Snakemake shows them. An error of its own ends
+    the view and not the run.
+
+    Parameters
+    ----------
+    logger : of Snakemake
+    plain : its handler for the terminal
+    """
+
+    def __init__(self, logger: logging.Logger, plain: Any) -> None:
+        super().__init__()
+        self.log, self.plain = logger, plain
+        self.jobs: Jobs | None = None
+        self.terminal: Terminal | None = None
+        self.counting: subprocess.Popen[bytes] | None = None
+        self.read = 0.0  # when logs were read
+        self.stopped = False  # by Ctrl-C; what the jobs say of it is left out
+        self.state = threading.Lock()  # jobs and counting, which the terminal's thread reads as well
+        logger.removeHandler(plain)
+        logger.addHandler(self)
+
+    def begin(self, study: str, workflow: Any, config: dict[str, Any]) -> None:
+        """The run begins.
+
+        Parameters
+        ----------
+        study : its name
+        workflow : of Snakemake, with its jobs
+        config : of the study, by which the operations of jobs are counted
+        """
+        try:
+            limits = workflow.scheduler.global_resources
+            self.study, self.config = study, config
+            self.cores = limits["_cores"] if workflow.local_exec else None
+            self.jobs = Jobs(planned(workflow.dag, limits), time.monotonic())
+            if terminal.usable():
+                self.terminal = Terminal(self._picture, self._give_up, color=not self.plain.nocolor)
+            else:
+                self._say(f"{study}: {len(self.jobs.jobs)} jobs")
+        except Exception as error:
+            self._give_up(error)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            if not self._handled(record):
+                self._pass_on(record)
+        except Exception as error:
+            self._give_up(error)
+            self.plain.handle(record)
+
+    def close(self) -> None:
+        """End the view; lines that say what was done and what failed stay."""
+        try:
+            self._end()
+            jobs, self.jobs = self.jobs, None
+            if jobs:
+                for line in closing(self.study, jobs, time.monotonic()):
+                    self._say(line)
+        finally:
+            super().close()
+
+    def _handled(self, record: logging.LogRecord) -> bool:
+        """Whether the view shows, or leaves out, what `record` says."""
+        event = getattr(record, "event", None)
+        message = str(record.msg)
+        if message.startswith(STOPPED):
+            self.stopped = True
+            if self.terminal:
+                self.terminal.mute()
+        elif self.stopped:
+            return not message.startswith("Complete log")
+        elif event in EVENTS:
+            if self.jobs:
+                self._happened(event, record, self.jobs, time.monotonic())
+            return True
+        return record.levelno <= logging.INFO and message.startswith(CHATTER)
+
+    def _happened(self, event: str, record: Any, jobs: Jobs, now: float) -> None:
+        """Something happened to a job; without a picture, a line says so."""
+        with self.state:
+            self._count(jobs, now)
+            if event == "job_info" and (job := jobs.start(record.jobid, record.rule_msg, now)):
+                line = f"started   {job.name}"
+            elif event == "job_finished" and (job := jobs.finish(record.job_id, now)):
+                rest = [f"{jobs.finished} of {len(jobs.jobs)} jobs", *time_left(jobs, now)]
+                line = f"finished  {job.name} ({duration(job.taken or 0)}); {', '.join(rest)}"
+            elif event == "job_error" and (job := jobs.fail(record.jobid)):
+                line = f"failed    {job.name}, see {job.log}"
+            else:
+                return
+        if not self.terminal:
+            self._say(f"{time.strftime('%H:%M:%S')}  {line}")
+
+    def _picture(self, width: int, height: int) -> RenderableType:
+        assert self.jobs
+        with self.state:
+            now = time.monotonic()
+            self._count(self.jobs, now)
+            if now - self.read > READ_EVERY:
+                self.read = now
+                for job in self.jobs.running:
+                    job.read_log(now)
+            return picture(self.study, self.jobs, self.cores, width, height, now)
+
+    def _count(self, jobs: Jobs, now: float) -> None:
+        """Have the operations of jobs counted in a process of its own, and take them over when it ends."""
+        if self.counting is None and now - jobs.begun > COUNTED_AFTER:
+            study, self.counted = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
+            study.write(json.dumps(self.config, default=str).encode())
+            study.seek(0)
+            self.counting = subprocess.Popen(
+                [sys.executable, "-m", "headspec.cost.operations"],
+                env=os.environ | {"CUDA_VISIBLE_DEVICES": ""},
+                stdin=study, stdout=self.counted, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+        elif self.counting and not jobs.counted and self.counting.poll() == 0:
+            self.counted.seek(0)
+            jobs.count(json.load(self.counted))
+
+    def _say(self, line: str) -> None:
+        if self.terminal:
+            self.terminal.say(line)
+        else:
+            self.plain.stream.write(line + "\n")
+            self.plain.flush()
+
+    def _pass_on(self, record: logging.LogRecord) -> None:
+        """Show `record` as Snakemake would."""
+        if not self.terminal:
+            self.plain.handle(record)
+        elif self.plain.filter(record) and (text := self.plain.format(record)):
+            self.terminal.say(self.plain.decorate(record, text))
+
+    def _end(self) -> None:
+        if self.terminal:
+            self.terminal.close()
+            self.terminal = None
+        if self.counting:
+            self.counting.kill()
+
+    def _give_up(self, error: Exception) -> None:
+        """Leave the rest of the run to Snakemake's handler."""
+        self._end()
+        self.jobs = None
+        if self in self.log.handlers:
+            self.log.removeHandler(self)
+            self.log.addHandler(self.plain)
+            self.log.warning(f"the view of the run ended with {error!r}; the run goes on")
+
+
+def attach(logger: logging.Logger) -> View | None:
+    """A view in place of Snakemake's handler for the terminal; None if there is none, as with a plugin."""
+    plain = next((handler for handler in logger.handlers if handler.name == "DefaultStreamHandler"), None)
+    return View(logger, plain) if plain else None

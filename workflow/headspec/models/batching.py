@@ -1,0 +1,120 @@
+"""Padded batches of one task's examples, and batches of similar length for evaluation."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+
+from headspec.models.devices import Device, out_of_memory
+from headspec.progress import log
+
+
+@dataclass
+class Batch:
+    """Padded examples of one task, all tensors on one device."""
+
+    input_ids: torch.Tensor  # (batch, tokens)
+    attention_mask: torch.Tensor  # (batch, tokens)
+    token_type_ids: torch.Tensor | None  # (batch, tokens)
+    labels: torch.Tensor  # (batch,): class index or score
+    rows: np.ndarray  # (batch,): rows of the Examples
+
+    def part(self, rows: slice) -> Batch:
+        """A slice of the batch, with the same padding."""
+        kinds = None if self.token_type_ids is None else self.token_type_ids[rows]
+        mask, labels = self.attention_mask[rows], self.labels[rows]
+        return Batch(self.input_ids[rows], mask, kinds, labels, self.rows[rows])
+
+
+class Examples:
+    """The tokens and labels of one task's examples; `batch` pads some of them."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.example = frame["example"].to_numpy()
+        self.label = frame["label"].to_numpy()
+        self.ids = frame["input_ids"].tolist()
+        self.kinds = None if frame["token_type_ids"].isna().any() else frame["token_type_ids"].tolist()
+        self.lengths = np.array([len(ids) for ids in self.ids])
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def vocabulary(self) -> np.ndarray:
+        """All tokens that occur, sorted."""
+        return np.unique(np.concatenate([np.asarray(ids, dtype=np.int64) for ids in self.ids]))
+
+    def renumbered(self, vocabulary: np.ndarray) -> Examples:
+        """The same examples with each token replaced by its index in the sorted `vocabulary`."""
+        other = copy.copy(self)
+        other.ids = [np.searchsorted(vocabulary, ids) for ids in self.ids]
+        return other
+
+    def batch(self, rows: np.ndarray, device: str = "cpu") -> Batch:
+        shape = (len(rows), int(self.lengths[rows].max()))
+        ids, kinds, mask = (np.zeros(shape, dtype=np.int64) for _ in range(3))
+        for i, row in enumerate(rows):
+            ids[i, : self.lengths[row]] = self.ids[row]
+            mask[i, : self.lengths[row]] = 1
+            if self.kinds:
+                kinds[i, : self.lengths[row]] = self.kinds[row]
+
+        types = put(kinds, device) if self.kinds else None
+        return Batch(put(ids, device), put(mask, device), types, put(self.label[rows], device), rows)
+
+    def vectors(self, frame: pd.DataFrame) -> np.ndarray:
+        """The vectors of these examples in a table 'representations', (n, hidden) float32."""
+        return np.stack(frame.set_index("example")["vector"].loc[self.example].tolist())
+
+    def in_length_order(self, rows: np.ndarray, device: Device) -> LengthOrder:
+        """`rows` in batches of similar length, sized for `device`."""
+        return LengthOrder(rows[np.argsort(-self.lengths[rows], kind="stable")], self.lengths, device)
+
+
+def put(array: np.ndarray, device: str) -> torch.Tensor:
+    """`array` on the device; copying to a GPU is asynchronous."""
+    tensor = torch.from_numpy(array)
+    return (tensor.pin_memory() if device == "cuda" else tensor).to(device, non_blocking=True)
+
+
+class LengthOrder:
+    """Batches for evaluation, where the order of examples does not matter; an iterator over rows.
+
+    The longest examples come first, so that running out of memory happens at once. After `halve`, the
+    batch is repeated, and this and all later batches have half the size.
+    """
+
+    def __init__(self, order: np.ndarray, lengths: np.ndarray, device: Device) -> None:
+        self.order, self.lengths, self.tokens, self.examples = order, lengths, device.tokens, device.examples
+        self.start = self.end = 0
+
+    def __iter__(self) -> LengthOrder:
+        return self
+
+    def __next__(self) -> np.ndarray:
+        if self.end == len(self.order):
+            raise StopIteration
+        self.start = self.end
+        size = min(max(1, self.tokens // int(self.lengths[self.order[self.start]])), self.examples)
+        self.end = min(self.start + size, len(self.order))
+        return self.order[self.start : self.end]
+
+    def halve(self, error: Exception) -> None:
+        """Halve the batch size after `error`; raises it again if smaller batches would not help."""
+        size = self.end - self.start
+        if size == 1 or not out_of_memory(error):
+            raise error
+        self.tokens = size * int(self.lengths[self.order[self.start]]) // 2
+        self.end = self.start
+        torch.cuda.empty_cache()
+        log.info("out of memory: batches of %d tokens from here", self.tokens)
+
+
+def in_order(rows: np.ndarray, batches: list[np.ndarray], values: np.ndarray) -> np.ndarray:
+    """Reorder `values`, (n, ...), from the order of `batches` to that of `rows`, (n,)."""
+    ordered = np.empty_like(values)
+    ordered[np.argsort(rows, kind="stable")] = values[np.argsort(np.concatenate(batches), kind="stable")]
+    return ordered

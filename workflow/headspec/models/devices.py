@@ -1,0 +1,184 @@
+"""The device of a stage: lease of a GPU, threads, precision, batch sizes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import re
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
+
+from headspec.progress import log
+
+if TYPE_CHECKING:
+    import torch
+
+GPU_ID = re.compile(r"\d+|(GPU|MIG)-.+")
+#: tokens and examples per batch that keep the device busy; on a CPU their states stay in its cache
+SIZES = {"cpu": (768, 256), "cuda": (32_768, 4096)}
+MOST_THREADS = 8  # of a job: batches are too small for more
+JOBS_PER_GPU = "HEADSPEC_JOBS_PER_GPU"  # environment variable: jobs that share a GPU, 1 by default
+_leases: list[FileLock] = []  # kept, because a lease lasts as long as the process
+
+
+def visible() -> list[str]:
+    """The NVIDIA GPUs that this process may use, without importing torch.
+
+    These are the entries of CUDA_VISIBLE_DEVICES (indices, or UUIDs of GPUs or MIG instances), else the
+    indices of all GPUs of the machine. As in CUDA, the first invalid entry ends the list.
+    """
+    listed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if listed is None:
+        return [str(index) for index in range(len(_nodes()))]
+    entries = map(str.strip, listed.split(","))
+    return list(dict.fromkeys(itertools.takewhile(GPU_ID.fullmatch, entries)))
+
+
+def gpu_count() -> int:
+    return len(visible())
+
+
+def threads_per_job(jobs: int, cores: int) -> int:
+    """Threads for each of `jobs` equal jobs, so that all are done soonest on `cores` CPU cores.
+
+    Each gets one thread where there are many jobs, since t threads speed up a job only about t^0.9 times.
+    Where there are few, more threads keep the cores busy.
+    """
+
+    def time(threads: int) -> float:
+        rounds = math.ceil(jobs / (cores // threads))
+        return rounds / threads**0.9
+
+    return min(range(1, min(cores, MOST_THREADS) + 1), key=time)
+
+
+def lease() -> None:
+    """Reserve one of the visible GPUs, or a share of one, for this process; call before CUDA starts.
+
+    Snakemake counts GPUs but does not assign them to jobs. Each job therefore locks a GPU, or one of the
+    slots of a GPU, and hides the others from itself. If all are taken, it waits. The operating system
+    releases the lock when the process ends, even if it is killed. GPUs fill evenly. If jobs differ in
+    JOBS_PER_GPU, the largest value holds.
+    """
+    gpus = visible()
+    if not gpus or _leases:
+        return
+    folder = Path(tempfile.gettempdir()) / f"headspec-gpus-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    slots = range(int(os.environ.get(JOBS_PER_GPU, "1")))
+    locks = [(gpu, FileLock(folder / f"{_device(gpu)}.{slot}")) for slot in slots for gpu in gpus]
+    announced = False
+    while not _leases:
+        for gpu, lock in locks:
+            try:
+                lock.acquire(blocking=False)
+            except Timeout:
+                continue
+            _leases.append(lock)
+            os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+            return
+        if not announced:
+            log.info("waiting for a GPU: other jobs use all of %s", ", ".join(gpus))
+            announced = True
+        time.sleep(0.2)
+
+
+def _nodes() -> list[Path]:
+    """Device files of the GPUs that this process may open, in order; jobs of a cluster see only theirs."""
+    nodes = [path for path in Path("/dev").glob("nvidia[0-9]*") if os.access(path, os.R_OK | os.W_OK)]
+    return sorted(nodes, key=lambda path: int(path.name.removeprefix("nvidia")))
+
+
+def _device(gpu: str) -> str:
+    """Name of the lock for an entry of `visible`.
+
+    An index counts the GPUs that a process may open, so that GPU 0 of two cluster jobs on one machine can
+    be different GPUs. The name of the device file is unique.
+    """
+    nodes = _nodes()
+    if gpu.isdecimal() and int(gpu) < len(nodes):
+        return nodes[int(gpu)].name
+    return gpu.replace("/", "_")
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device, and the type that autocast uses (None: everything in float32)."""
+
+    name: str
+    autocast: str | None
+    tokens: int = 768  # per batch with padding, where the batch size does not change results
+    examples: int = 256  # most per such batch
+
+    def cast(self) -> torch.autocast:
+        """The autocast context for this device's precision."""
+        import torch
+
+        dtype = getattr(torch, self.autocast) if self.autocast else None
+        return torch.autocast(self.name, dtype, enabled=dtype is not None)
+
+    @property
+    def precision(self) -> str:
+        return "bf16" if self.autocast else "fp32"
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether the GPU or the machine ran out of memory."""
+    text = f"{type(error).__name__}: {error}"  # on a CPU, torch raises a RuntimeError
+    return isinstance(error, MemoryError) or "OutOfMemory" in text or "can't allocate memory" in text
+
+
+def always_mask() -> None:
+    """Make transformers build every attention mask instead of checking whether one is needed.
+
+    The check asks the GPU for padding in every forward pass, so that the CPU would wait for the GPU.
+    """
+    from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
+
+    skips = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+    for name, make in {"sdpa": sdpa_mask, "eager": eager_mask}.items():
+        AttentionMaskInterface.register(name, lambda *args, make=make, **more: make(*args, **more | skips))
+
+
+def bf16_is_faster(processor: Mapping[str, Any]) -> bool:
+    """Whether a CPU with these `torch.cpu.get_capabilities()` multiplies matrices faster in bf16 than fp32.
+
+    AMX does, and so does the AVX-512 of AMD. With the AVX-512 of Intel, where AMX is missing or hidden by a
+    virtual machine, bf16 has half the speed of fp32.
+    """
+    avx512 = processor.get("avx512_bf16", False) and not processor["cpu_name"].startswith("Intel")
+    return bool(processor.get("amx_bf16", False) or avx512)
+
+
+def prepare(precision: str, threads: int, microbatches: int = 1) -> Device:
+    """Choose the device of this process and set `threads` CPU threads.
+
+    Parameters
+    ----------
+    precision : {"auto", "fp32", "bf16"}
+        `auto` is bf16 where the hardware multiplies faster in it than in fp32, else fp32.
+    microbatches : divides the batch size, after attempts that ran out of memory
+    """
+    lease()
+    import torch
+
+    torch.set_num_threads(threads)
+    name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda":
+        always_mask()
+    if precision == "auto":
+        if name == "cuda":
+            faster = torch.cuda.get_device_capability()[0] >= 8
+        else:
+            faster = bf16_is_faster(torch.cpu.get_capabilities())
+        precision = "bf16" if faster else "fp32"
+    autocast = "bfloat16" if precision == "bf16" else None
+    tokens, examples = SIZES[name]
+    return Device(name, autocast, max(1, tokens // microbatches), examples)

@@ -1,0 +1,67 @@
+"""Loading pretrained encoders from safetensors or GGUF, formats without executable code."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors import SafetensorError
+
+from headspec.errors import EncoderError
+from headspec.models.architectures import architecture, folder, verify
+from headspec.models.from_pretrained import location, silence
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from headspec.config.sections.model import Model
+
+
+def load(model: Model, key: str) -> tuple[PreTrainedModel, str]:
+    """Load the pretrained encoder in float32; returns it and its pooling (`first`, `mean` or `last`).
+
+    Remote code is never run.
+
+    Raises
+    ------
+    EncoderError
+        The weights do not have the SHA-256 of the config, or do not fit the architecture.
+    """
+    path = folder(model, key)
+    convention = architecture(path, model, key).pooling
+    verify(path, model, key)
+    try:
+        encoder = pretrained(path)
+    except (OSError, ValueError, RuntimeError, KeyError, NotImplementedError, SafetensorError) as error:
+        raise EncoderError(f"{key}.source: '{model.source}' cannot be loaded: {error}") from None
+    return encoder, convention if model.pooling == "auto" else model.pooling
+
+
+def pretrained(path: Path) -> PreTrainedModel:
+    """Load the encoder at `path`, a folder or a GGUF file; ValueError if weights are missing.
+
+    A pooler without weights is removed, because it would be random. Quantised weights, as in most GGUF
+    files, become float32.
+    """
+    # The first load imports transformers' models, for seconds. That leaves no garbage, and collecting it
+    # would take a sixth of the time.
+    gc.disable()
+    try:
+        from transformers import AutoModel
+
+        silence()
+        encoder, info = AutoModel.from_pretrained(
+            **location(path), dtype=torch.float32, use_safetensors=True, trust_remote_code=False,
+            output_loading_info=True,
+        )  # fmt: skip
+    finally:
+        gc.enable()
+    pooler = {name for name in info["missing_keys"] if name.startswith("pooler.")}
+    missing = set(info["missing_keys"]) - pooler
+    if missing:
+        raise ValueError(f"its weights lack {len(missing)} tensors of the encoder, such as {min(missing)}")
+    if pooler:
+        encoder.pooler = None
+    return encoder

@@ -1,0 +1,64 @@
+"""Checks for nan and infinity, which stop a job where they arise and suggest a remedy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from headspec.errors import NumericalError
+from headspec.models.devices import Device
+
+
+def require(values: np.ndarray, what: str, examples: np.ndarray, device: Device) -> None:
+    """NumericalError if values that a model computes are not finite.
+
+    Parameters
+    ----------
+    values : (n, ...), one row per example
+    what : name of the values and of their task, for the message
+    examples : (n,), numbers of the examples
+    """
+    invalid = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
+    if invalid.any():
+        count = f"{invalid.sum()} of {len(invalid)} examples, such as {examples[invalid][0]}"
+        raise unusable(f"{what}, of {count}", device)
+
+
+def unusable(what: str, device: Device) -> NumericalError:
+    """The error for a model whose output is not finite."""
+    precision = "precision: fp32 (now bf16) or " if device.autocast else ""
+    rate = "a smaller training.learning_rate, if training caused it"
+    return NumericalError(f"{what}: nan or infinite; try {precision}{rate}")
+
+
+def divergence(steps: Sequence[Sequence[float]]) -> tuple[int, str] | None:
+    """Index and problem of the first of `steps`, (loss, gradient norm), that is not finite; else None."""
+    for number, (loss, norm) in enumerate(steps):
+        if not math.isfinite(loss):
+            return number, f"the loss is {loss}"
+        if not math.isfinite(norm):
+            return number, f"the loss is {loss:.3g}, but the norm of its gradient is {norm}"
+    return None
+
+
+def diverged(
+    where: str, what: str, key: str, rate: float, clip: float | None, device: Device, kept: str = ""
+) -> NumericalError:
+    """The error for training that diverged.
+
+    Parameters
+    ----------
+    where : the step and its task
+    what : the problem, as from `divergence`
+    key, rate : config key of the learning rate, and its value
+    clip : value of training.clip
+    kept : end of the message: the state from which training can continue
+    """
+    remedies = [f"a smaller {key} (now {rate:g})"]
+    if clip is None:
+        remedies.append("training.clip: 1.0 (now null)")
+    if device.autocast:
+        remedies.append("precision: fp32 (now bf16)")
+    return NumericalError(f"{where}: {what}; try {' or '.join(remedies)}{kept}")

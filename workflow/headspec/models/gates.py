@@ -1,0 +1,135 @@
+"""Head gates: xi_h in `head_h(x) -> xi_h * head_h(x)` (Michel et al. 2019; Li et al. 2023).
+
+A gate multiplies the head's context vector, which is a slice of the *input* of the attention output
+projection W_O. The output of W_O mixes heads, so that they can no longer be gated.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from headspec.errors import EncoderError
+from headspec.models.architectures import ARCHITECTURES
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class HeadGates:
+    """Gates on every attention head of an unmodified encoder.
+
+    Weights and code of the encoder stay the same; each W_O gets a forward pre-hook. Layers are counted
+    by calls, so that a module shared by several layers (ALBERT) has gates for each layer.
+
+    Attributes
+    ----------
+    values : None, or tensor of shape (layers, heads) or (batch, layers, heads)
+        The gates, 1 is open and 0 closed; with None, the encoder runs without gates.
+    layers, heads : int
+        Numbers of layers (calls of W_O) and of heads per layer.
+    """
+
+    def __init__(self, encoder: PreTrainedModel) -> None:
+        config = encoder.config
+        pattern = ARCHITECTURES[config.model_type].projection
+        modules = dict(encoder.named_modules())
+        self.names = [name for name in modules if fnmatch.fnmatchcase(name, pattern)]
+        self.projections: list[Any] = [modules[name] for name in self.names]
+        self.heads: int = config.num_attention_heads
+        self.values: torch.Tensor | None = None
+        self.owners: list[int] = []  # for each layer, the index of its projection
+        encoder.register_forward_pre_hook(lambda module, args: self.owners.clear())
+        for index, projection in enumerate(self.projections):
+            projection.register_forward_pre_hook(lambda module, args, index=index: self._gate(index, args))
+        self._check(encoder)
+
+    def _gate(self, index: int, args: tuple) -> tuple | None:
+        layer = len(self.owners)
+        self.owners.append(index)
+        if self.values is None:
+            return None
+        context = args[0]  # (batch, tokens, heads * size)
+        gate = self.values[..., layer, :, None]  # (heads, 1) or (batch, heads, 1)
+        if gate.dim() == 3:
+            gate = gate[:, None]  # (batch, 1, heads, 1)
+        if not gate.requires_grad:
+            gate = gate.to(context.dtype)  # else the product would take the precision of the gate
+        by_head = context.unflatten(-1, (self.heads, -1))  # (batch, tokens, heads, size)
+        return (by_head * gate).flatten(-2), *args[1:]
+
+    @property
+    def layers(self) -> int:
+        return len(self.owners)
+
+    @staticmethod
+    def _calls(
+        encoder: PreTrainedModel, states: Callable[[], torch.Tensor]
+    ) -> tuple[torch.Tensor, list[str]]:
+        """The result of `states`, and the names of the linear layers that it called, in order."""
+        called: list[str] = []
+        hooks = [
+            module.register_forward_hook(lambda *_, name=name: called.append(name))
+            for name, module in encoder.named_modules()
+            if getattr(module, "weight", None) is not None and module.weight.dim() == 2
+        ]
+        result = states()
+        for hook in hooks:
+            hook.remove()
+        return result, called
+
+    @torch.no_grad()
+    def _check(self, encoder: PreTrainedModel) -> None:
+        """EncoderError if gates on this encoder do not act on its heads.
+
+        Each projection must be the last linear layer of its attention, open gates must change nothing,
+        and closing a head must equal setting its input weights in W_O to zero.
+        """
+        device = next(encoder.parameters()).device
+        ids = torch.arange(16, device=device).view(2, 8) % encoder.config.vocab_size
+        training = encoder.training
+        encoder.eval()
+
+        def states(gates: torch.Tensor | None = None) -> torch.Tensor:
+            self.values = gates
+            output = encoder(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+            self.values = None
+            return output
+
+        def refuse(reason: str) -> EncoderError:
+            return EncoderError(f"the heads of this {encoder.config.model_type} cannot be gated: {reason}")
+
+        plain, called = self._calls(encoder, states)
+        if not self.owners:
+            raise refuse("it has no attention output projection of the name in the architecture table")
+        for name in self.names:
+            attention = re.match(
+                r"(.*?\.)?[^.]*att[^.]*\.", name
+            )  # the innermost module with att in its name
+            inside = [layer for layer in called if attention and layer.startswith(attention[0])]
+            if not inside or inside[-1] != name:
+                raise refuse(f"'{name}' is not the last linear layer of an attention")
+        ones = torch.ones(self.layers, self.heads, device=device)
+        if not torch.equal(states(ones), plain):
+            raise refuse("gates of one change its output")
+        head = self.heads - 1
+        for index in {0, len(self.projections) - 1}:
+            gates = ones.clone()
+            gates[[owner == index for owner in self.owners], head] = 0
+            weight = self.projections[index].weight
+            # inputs are columns of a Linear (out, in), but rows of GPT's Conv1D (in, out)
+            by_input = weight.T if isinstance(self.projections[index], nn.Linear) else weight
+            head_weight = by_input.unflatten(0, (self.heads, -1))[head]
+            original = head_weight.clone()
+            closed = states(gates)
+            head_weight.zero_()
+            zeroed = states()
+            head_weight.copy_(original)
+            if torch.equal(closed, plain) or not torch.allclose(closed, zeroed, rtol=1e-4, atol=1e-5):
+                raise refuse(f"closing head {head} of projection {index} differs from zeroing its weights")
+        encoder.train(training)

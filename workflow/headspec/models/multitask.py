@@ -1,0 +1,146 @@
+"""The multi-task model: one encoder and a linear classifier per task."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+from torch.nn import functional as F
+
+from headspec.errors import EncoderError
+from headspec.models.batching import Batch
+from headspec.models.devices import Device
+from headspec.models.encoders import pretrained
+from headspec.models.gates import HeadGates
+from headspec.tables import atomic
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
+
+#: names in configs for the dropout before a classifier, the most specific first
+DROPOUTS = [
+    "classifier_dropout", "classifier_dropout_prob", "cls_dropout", "seq_classif_dropout",
+    "hidden_dropout_prob", "resid_pdrop",
+]  # fmt: skip
+
+
+def classifier_dropout(config: PreTrainedConfig) -> float:
+    """The architecture's dropout before a classifier; 0 if it has none (Llama)."""
+    rates = [getattr(config, name, None) for name in DROPOUTS]
+    return next((rate for rate in rates if rate is not None), 0.0)
+
+
+def saved_encoder(folder: Path) -> tuple[PreTrainedModel, str]:
+    """Encoder and pooling of a model saved by `MultiTask.save`, without its classifiers."""
+    return pretrained(folder), _description(folder)["pooling"]
+
+
+def _description(folder: Path) -> dict:
+    """The pooling and classes of a saved model."""
+    path = folder / "classifiers.json"
+    if not path.exists() and (folder / "heads.json").exists():
+        raise EncoderError(
+            f"{folder}: saved by a headspec before 0.2, which wrote no classifiers.json; train the run again"
+        )
+    return json.loads(path.read_text())
+
+
+class MultiTask(nn.Module):
+    """A pretrained encoder shared by tasks, with gates on its attention heads.
+
+    Parameters
+    ----------
+    encoder : the pretrained encoder
+    pooling : {"first", "mean", "last"}
+        The vector of a text: its first token (through the pretrained pooler, if there is one), the mean
+        over its tokens, or its last token.
+    classes : dict of task: class names, or None for regression
+    """
+
+    def __init__(self, encoder: PreTrainedModel, pooling: str, classes: dict[str, list[str] | None]) -> None:
+        super().__init__()
+        self.encoder, self.pooling = encoder, pooling
+        self.gates = HeadGates(encoder)
+        self.dropout = nn.Dropout(classifier_dropout(encoder.config))
+        self.new_classifiers(classes)
+
+    def new_classifiers(self, classes: dict[str, list[str] | None]) -> None:
+        """Replace the classifiers by untrained ones for these tasks."""
+        self.classes, hidden = classes, self.encoder.config.hidden_size
+        # a list, because names of tasks can be invalid as names of modules
+        self.classifiers = nn.ModuleList()
+        for names in classes.values():
+            classifier = nn.Linear(hidden, len(names) if names else 1)
+            nn.init.normal_(classifier.weight, std=0.02)
+            nn.init.zeros_(classifier.bias)
+            self.classifiers.append(classifier)
+
+    def attend_for_gradients(self, device: Device) -> None:
+        """Use unfused attention on a CPU, where the backward pass of fused attention is slower."""
+        if device.name == "cpu" and self.encoder.config._attn_implementation == "sdpa":
+            self.encoder.set_attn_implementation("eager")
+
+    def pool(self, batch: Batch) -> torch.Tensor:
+        """Text vectors, (batch, hidden), of a padded batch."""
+        inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
+        if batch.token_type_ids is not None:
+            inputs["token_type_ids"] = batch.token_type_ids
+        output = self.encoder(**inputs)
+        states = output.last_hidden_state  # (batch, tokens, hidden)
+        if self.pooling == "mean":
+            weight = batch.attention_mask[..., None].to(states.dtype)
+            return (states * weight).sum(1) / weight.sum(1)
+        if self.pooling == "last":
+            return states[torch.arange(len(states), device=states.device), batch.attention_mask.sum(1) - 1]
+        pooled = getattr(output, "pooler_output", None)
+        return states[:, 0] if pooled is None else pooled
+
+    def logits(self, task: str, pooled: torch.Tensor) -> torch.Tensor:
+        """Logits of text vectors: (batch, classes), or (batch, 1) for regression."""
+        return self.classifiers[list(self.classes).index(task)](self.dropout(pooled))
+
+    def losses(self, task: str, pooled: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """The loss of each example, (batch,): cross-entropy, or squared error for regression."""
+        logits = self.logits(task, pooled).float()
+        if self.classes[task] is None:
+            return F.mse_loss(logits[:, 0], labels.float(), reduction="none")
+        return F.cross_entropy(logits, labels.long(), reduction="none")
+
+    def predictions(self, task: str, pooled: torch.Tensor) -> torch.Tensor:
+        """Class indices, or scores for regression, (batch,); nan where a logit is not finite."""
+        logits = self.logits(task, pooled).float()
+        predicted = logits[:, 0] if self.classes[task] is None else logits.argmax(1).float()
+        return predicted.masked_fill(~logits.isfinite().all(1), torch.nan)
+
+    def save(self, folder: str | Path) -> None:
+        """Write model.safetensors (encoder, and ``classifiers.<n>``), config.json and classifiers.json."""
+        folder = Path(folder)
+        state = dict(self.encoder.state_dict())
+        state |= {f"classifiers.{name}": value for name, value in self.classifiers.state_dict().items()}
+        state = {name: value.detach().cpu().contiguous() for name, value in state.items()}
+        with atomic(folder / "model.safetensors") as path:
+            save_file(state, path, metadata={"format": "pt"})
+        with atomic(folder / "config.json") as path:
+            path.write_text(self.encoder.config.to_json_string())
+        with atomic(folder / "classifiers.json") as path:
+            path.write_text(json.dumps({"pooling": self.pooling, "classes": self.classes}, indent=2) + "\n")
+
+    @classmethod
+    def load(cls, folder: str | Path) -> MultiTask:
+        """Load a model written by `save`; EncoderError if it has no classifiers.json."""
+        folder = Path(folder)
+        classes = _description(folder)["classes"]
+        state = load_file(folder / "model.safetensors")
+        model = cls(*saved_encoder(folder), classes)
+        model.classifiers.load_state_dict(
+            {
+                name.removeprefix("classifiers."): value
+                for name, value in state.items()
+                if name.startswith("classifiers.")
+            }
+        )
+        return model.eval()

@@ -1,0 +1,120 @@
+"""Vectors that models compute for texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import torch
+
+from headspec.models.batching import Examples, in_order
+from headspec.models.devices import Device
+from headspec.models.finite import require
+from headspec.models.multitask import MultiTask
+from headspec.progress import Progress
+from headspec.tables import INT, TEXT, Schema
+
+# example: number of the text; null for a mean over texts
+REPRESENTATIONS = Schema({"task": TEXT, "example": INT, "vector": pa.list_(pa.float32())}, keys=2)
+
+
+@torch.no_grad()
+def vectors(
+    model: MultiTask,
+    task: str,
+    examples: Examples,
+    rows: np.ndarray,
+    device: Device,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """The pooled vectors of texts that the model's classifiers receive, without dropout.
+
+    Parameters
+    ----------
+    task : the task of the texts or of the model, for messages
+    rows : which of the examples
+
+    Returns
+    -------
+    (len(rows), hidden) float32, in the order of `rows`
+
+    Raises
+    ------
+    NumericalError
+        A vector is not finite.
+    """
+    model.to(device.name).eval()
+    batch_rows: list[np.ndarray] = []
+    batch_vectors: list[torch.Tensor] = []  # kept on the device, to wait for it only once
+    with device.cast():
+        for batch in (batches := examples.in_length_order(rows, device)):
+            try:
+                pooled = model.pool(examples.batch(batch, device.name))
+            except RuntimeError as error:
+                batches.halve(error)
+                continue
+            batch_rows.append(batch)
+            batch_vectors.append(pooled.float())
+            if progress:
+                progress.advance(len(batch))
+    values = in_order(rows, batch_rows, torch.cat(batch_vectors).cpu().numpy())
+    require(values, f"vectors of texts, task '{task}'", examples.example[rows], device)
+    return values
+
+
+def of_tasks(
+    models: Iterator[tuple[str, MultiTask]], n_models: int, texts: Examples, device: Device
+) -> pd.DataFrame:
+    """The vectors of the same texts by the model of each task.
+
+    Parameters
+    ----------
+    models : (task, its model), loaded one at a time
+    n_models : the number of models
+    texts : in the order of their column `example`
+
+    Returns
+    -------
+    table 'representations'
+    """
+    progress = Progress(n_models * len(texts), "texts")
+    rows = np.arange(len(texts))
+    frames = []
+    for task, model in models:
+        values = vectors(model, task, texts, rows, device, progress)
+        frames.append(pd.DataFrame({"task": task, "example": texts.example, "vector": list(values)}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def features(model: MultiTask, task: str, examples: Examples, device: Device) -> pd.DataFrame:
+    """Vectors of a task's examples by a frozen encoder, to train classifiers on.
+
+    Returns
+    -------
+    table 'representations'
+    """
+    progress, rows = Progress(len(examples), "examples"), np.arange(len(examples))
+    values = vectors(model, task, examples, rows, device, progress)
+    return pd.DataFrame({"task": task, "example": examples.example, "vector": list(values)})
+
+
+def mean_of_tasks(
+    model: MultiTask, examples: Mapping[str, Examples], rows: Mapping[str, np.ndarray], device: Device
+) -> pd.DataFrame:
+    """The mean vector of each task's texts (TextEmb of Vu et al. 2020, for a model with mean pooling).
+
+    Parameters
+    ----------
+    examples : task: its examples
+    rows : task: the rows of its examples to average
+
+    Returns
+    -------
+    table 'representations', without `example`
+    """
+    progress = Progress(sum(map(len, rows.values())), "texts")
+    by_task = (vectors(model, task, examples[task], some, device, progress) for task, some in rows.items())
+    means = [values.mean(axis=0, dtype=float) for values in by_task]
+    return pd.DataFrame({"task": list(rows), "example": None, "vector": means}).astype({"example": "Int32"})

@@ -1,0 +1,62 @@
+"""The inputs, device and provenance of a stage that runs a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headspec import tables
+from headspec.config.settings import section
+from headspec.models import devices, encoders
+from headspec.models.batching import Examples
+from headspec.models.multitask import MultiTask
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class ModelStage:
+    """A job that runs a model: its device, inputs and provenance.
+
+    Parameters
+    ----------
+    job : the object `snakemake` of a rule's script
+
+    Attributes
+    ----------
+    device : leases a GPU, if one is visible
+    microbatches : number of microbatches per batch, to save memory
+    """
+
+    def __init__(self, job: Any) -> None:
+        self.job, self.microbatches = job, job.resources.microbatches
+        self.device = devices.prepare(job.params.precision, job.threads, self.microbatches)
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return int(self.job.wildcards.seed)
+
+    def examples(self, tasks: Iterable[str], paths: Sequence[str]) -> dict[str, Examples]:
+        """Task: its examples, read from the tables of tokens at `paths`."""
+        return {task: Examples(tables.read(path)) for task, path in zip(tasks, paths, strict=True)}
+
+    def classes(self, tasks: Iterable[str], paths: Sequence[str]) -> dict[str, list[str] | None]:
+        """Task: its class names, from the footers of the tables at `paths`; None for regression."""
+        return {task: tables.footer(path)["classes"] for task, path in zip(tasks, paths, strict=True)}
+
+    def pretrained(self, **settings: Any) -> tuple[PreTrainedModel, str]:
+        """The pretrained encoder and its pooling; `settings` override the model's config."""
+        model = section(self.job.params.model, **settings)
+        return encoders.load(model, f"models.{self.job.wildcards.model}")
+
+    def trained(self) -> MultiTask:
+        """The trained model in the job's inputs."""
+        return MultiTask.load(Path(self.job.input.model).parent)
+
+    def footer(self, **more: Any) -> dict[str, Any]:
+        """The footer of a table (`tables.provenance`), with device, precision and seed."""
+        seed = {"seed": self.seed} if self.job.wildcards.get("seed") else {}
+        device = {"device": self.device.name, "precision": self.device.precision}
+        return tables.provenance(self.job, **device, **seed, **more)

@@ -1,0 +1,146 @@
+"""From texts to tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from tokenizers import processors
+
+from headspec.errors import EncoderError
+from headspec.models.architectures import folder
+from headspec.models.from_pretrained import location, silence
+from headspec.tables import FLOAT, INT, Schema
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+    from headspec.config.sections.model import Model
+
+# label: class index or score; null in a test set
+TOKENS = Schema(
+    {"example": INT, "label": FLOAT, "input_ids": pa.list_(INT), "token_type_ids": pa.list_(pa.int8())},
+    keys=1,
+)
+
+
+def tokenizer(model: Model, key: str) -> PreTrainedTokenizerBase:
+    """The model's tokenizer; it returns token types if and only if the model uses them.
+
+    Raises
+    ------
+    EncoderError
+        The model has no tokenizer that can be loaded, or no fast one.
+    """
+    from transformers import AutoTokenizer  # slow to import, and only needed here
+
+    silence()
+    path = folder(model, key)
+    try:
+        loaded = AutoTokenizer.from_pretrained(**location(path), trust_remote_code=False)
+        types = 0 if path.is_file() else _token_types(path)
+    except Exception as error:
+        reason = str(error).strip().split("\n")[0]
+        raise EncoderError(
+            f"{key}.source: the tokenizer of '{model.source}' cannot be loaded: {reason}"
+        ) from None
+    if not loaded.is_fast:
+        raise EncoderError(f"{key}.source: '{model.source}' has no fast tokenizer (tokenizer.json)")
+    loaded.model_input_names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (types > 1)
+    if not loaded.num_special_tokens_to_add(pair=True):
+        delimit(loaded)
+    return loaded
+
+
+def _token_types(path: Path) -> int:
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    return getattr(config, "type_vocab_size", 0)
+
+
+def delimit(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Make a tokenizer that adds no special tokens (GPT, GPT-2, Qwen) end every text with one.
+
+    Otherwise nothing would separate the two texts of a pair. The token is the separator, else the end of
+    text, else (for GPT, whose byte pairs leave hardly any word unknown) the unknown token. Fine-tuning
+    gives it its meaning, like the delimiter of Radford et al. (2018).
+    """
+    end = tokenizer.sep_token or tokenizer.eos_token or tokenizer.unk_token
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single=["$A", end],
+        pair=["$A", end, "$B:1", f"{end}:1"],
+        special_tokens=[(end, tokenizer.convert_tokens_to_ids(end))],
+    )
+
+
+def encode(
+    tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: list[str] | None
+) -> tuple[pd.DataFrame, int]:
+    """Tokenize all examples of a data table, labelled or not.
+
+    The tokenizer joins the texts of a pair. If a pair is too long, the longer text is truncated first.
+
+    Parameters
+    ----------
+    table : columns example, text_a, text_b and, if labelled, label
+    max_length : maximum number of tokens per example
+    classes : class names in order of their index; None for regression
+
+    Returns
+    -------
+    frame : table 'tokens'; label is the index in `classes`, or the score
+    truncated : number of examples that had more than `max_length` tokens
+
+    Raises
+    ------
+    EncoderError
+        An example has no tokens, because its text is empty and the tokenizer adds none.
+    """
+    texts = [table[column].tolist() for column in ("text_a", "text_b") if table[column].notna().any()]
+    offsets = [
+        tokenizer(column, add_special_tokens=False, return_offsets_mapping=True, verbose=False)[
+            "offset_mapping"
+        ]
+        for column in texts
+    ]
+    lengths = np.array([[len(tokens) for tokens in column] for column in offsets])  # (texts, n)
+    special = tokenizer.num_special_tokens_to_add(pair=len(texts) == 2)
+    truncated = int((lengths.sum(0) + special > max_length).sum())
+    # Tokenizers also build the overflow of a truncation, which for pairs of long texts takes minutes and
+    # gigabytes. So cut texts well beyond max_length first, and keep the longer text longer.
+    keep = 2 * max_length + (lengths == lengths.max(0))
+    shortened = [
+        [_cut(*arguments) for arguments in zip(column, tokens, limits, strict=True)]
+        for column, tokens, limits in zip(texts, offsets, keep, strict=True)
+    ]
+    encoded = tokenizer(*shortened, truncation="longest_first", max_length=max_length)
+    numbered = zip(table["example"], encoded["input_ids"], strict=True)
+    empty = [example for example, ids in numbered if not ids]
+    if empty:
+        raise EncoderError(
+            f"{len(empty)} empty texts, the first that of example {empty[0]}, have no tokens, because the "
+            "tokenizer adds no special tokens; expected data without empty texts, or another model"
+        )
+    if "label" not in table:
+        label = pd.Series(np.nan, index=table.index)
+    elif classes is None:
+        label = table["label"].astype(float)
+    else:
+        label = table["label"].map({name: float(i) for i, name in enumerate(classes)})
+    kinds = encoded.get("token_type_ids") or [None] * len(table)
+    columns = {
+        "example": table["example"],
+        "label": label,
+        "input_ids": encoded["input_ids"],
+        "token_type_ids": kinds,
+    }
+    return pd.DataFrame(columns), truncated
+
+
+def _cut(text: str, offsets: list[tuple[int, int]], keep: int) -> str:
+    """`text` cut after its first `keep` tokens; `offsets` are their starts and ends."""
+    return text if len(offsets) <= keep else text[: offsets[keep][0]]

@@ -1,0 +1,122 @@
+"""Versions of pretrained models, on which reruns depend.
+
+The version of a hub model is its commit. The version of a model in a package or at a local path is a hash of
+its files: config and weights for stages that run the model, config and tokenizer for tokenization.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from headspec.config.sections.model import Model
+from headspec.config.sources import distribution
+from headspec.errors import EncoderError
+from headspec.models.architectures import cached, folder, hub_name
+from headspec.tables import atomic
+
+#: folder of stored hashes, in Snakemake's folder because every study has one
+SEEN = Path(".snakemake/headspec")
+WEIGHTS = ("config.json", "model*.safetensors", "model.safetensors.index.json")
+TOKENIZER = ("config.json", "*token*.json", "vocab*", "merges*", "*.model")
+COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def weights(model: Model, key: str, results: Path | None = None) -> str:
+    """Version of the model's config and weights.
+
+    Parameters
+    ----------
+    results : a folder with tables if the model has results, which could belong to another version
+
+    Raises
+    ------
+    EncoderError
+        The commit of a hub model is unknown, and there are results.
+    """
+    return _version(model, key, results, WEIGHTS)
+
+
+def tokenizer(model: Model, key: str, results: Path | None = None) -> str:
+    """Version of the model's config and tokenizer; parameters and errors as in `weights`."""
+    return _version(model, key, results, TOKENIZER)
+
+
+def _version(model: Model, key: str, results: Path | None, patterns: Sequence[str]) -> str:
+    if model.source.startswith("hub:"):
+        revision = commit(model.source)
+        if not revision and results and any(results.rglob("*.parquet")):
+            raise EncoderError(
+                f"{key}.source: the commit of '{model.source}' is unknown, because it is not in the cache "
+                "and the hub does not answer. There are results, which another commit would outdate; "
+                "expected a connection, the cache (HF_HOME), or a commit as the revision"
+            )
+        return revision
+    path = folder(model, key)
+    files = [path]
+    if path.is_dir():
+        files = sorted({file for pattern in patterns for file in path.glob(pattern) if file.is_file()})
+    digest = hashlib.sha256()
+    for file in files:
+        name = file.name if path.is_dir() else ""
+        digest.update(f"{name} {content(file)}\n".encode())
+    package = distribution(model.source) if model.source.startswith("package:") else ""
+    return f"{package}, {digest.hexdigest()[:16]}" if package else digest.hexdigest()[:16]
+
+
+@functools.cache
+def commit(source: str) -> str:
+    """The commit of a hub model: the one in `source`, else in the cache, else on the hub.
+
+    It is the same before and after the model is downloaded. Without a connection, the commit of a model
+    that is not in the cache is the one last stored in this folder, else unknown ("").
+    """
+    seen = SEEN / hashlib.sha256(source.encode()).hexdigest()
+    name, revision = hub_name(Model(source=source))
+    if revision and COMMIT.fullmatch(revision):
+        return revision
+    path = cached(Model(source=source))
+    if path:
+        _remember(seen, path.name)
+        return path.name
+    from huggingface_hub import HfApi
+
+    try:
+        latest = str(HfApi().model_info(name, revision=revision, timeout=10).sha)
+    except Exception:  # the errors of huggingface_hub have no common base class
+        return _read(seen)
+    _remember(seen, latest)
+    return latest
+
+
+def content(path: Path) -> str:
+    """SHA-256 of a file, computed once per path, size and time of change."""
+    status = path.stat()
+    return _content(path.resolve(), status.st_size, status.st_mtime_ns)
+
+
+@functools.cache
+def _content(path: Path, size: int, mtime: int) -> str:
+    seen = SEEN / hashlib.sha256(f"{path} {size} {mtime}".encode()).hexdigest()
+    if stored := _read(seen):
+        return stored
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    _remember(seen, digest)
+    return digest
+
+
+def _read(seen: Path) -> str:
+    try:
+        return seen.read_text()
+    except OSError:
+        return ""
+
+
+def _remember(seen: Path, value: str) -> None:
+    with contextlib.suppress(OSError), atomic(seen) as temporary:  # without it, the value is looked up again
+        temporary.write_text(value)

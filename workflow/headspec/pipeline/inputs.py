@@ -1,0 +1,263 @@
+"""Inputs of the rules: files, and settings of the config, by wildcards.
+
+Methods with a parameter `wildcards` are input functions of Snakemake. Methods that return a `Function` build
+one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from headspec.config.sources import locate
+from headspec.config.study import Study, plain
+from headspec.data import planned, readers
+from headspec.data.planned import Planned
+from headspec.models import versions
+from headspec.pipeline.layout import RUN, Layout
+
+Settings = dict[str, Any]
+Function = Callable[[Any], Any]  # called by Snakemake with the wildcards of a job
+
+
+class Inputs:
+    """Input files and settings for the rules of a study.
+
+    Parameters
+    ----------
+    plan : the tasks as they were read, to read them no second time; jobs on a cluster have none
+    """
+
+    def __init__(self, layout: Layout, plan: Planned | None = None) -> None:
+        self.layout, self.plan = layout, plan
+
+    @property
+    def study(self) -> Study:
+        return self.layout.study
+
+    # --- settings
+
+    def settings(self, section: str, *keys: str) -> Settings:
+        """These keys of a section of the config."""
+        values = plain(getattr(self.study, section))
+        return {key: values[key] for key in keys}
+
+    def model_settings(self, *keys: str) -> Function:
+        """Function for these keys of a job's model."""
+
+        def function(wildcards: Any) -> Settings:
+            values = plain(self.study.models[wildcards.model])
+            return {key: values[key] for key in keys}
+
+        return function
+
+    def task_settings(self, *without: str) -> Function:
+        """Function for the settings of a task that affect its data, except the keys `without`."""
+
+        def function(wildcards: Any) -> Settings:
+            task = self.study.tasks[wildcards.task]
+            return plain(task.model_dump(exclude={"metrics", "test", *without}))
+
+        return function
+
+    def split_settings(self, wildcards: Any) -> Settings:
+        """The settings of a task that affect one of its further splits or test sets."""
+        task = self.study.tasks[wildcards.task]
+        stored = getattr(task, wildcards.kind)[wildcards.name]
+        values = plain(task.model_dump(exclude={"metrics", "further", "test", "train_examples"}))
+        return values | {wildcards.kind: {wildcards.name: stored}}
+
+    def training_settings(self, wildcards: Any) -> Settings:
+        """The training settings that a run's method uses."""
+        values = plain(self.study.training.model_dump(exclude={"checkpoint_minutes"}))
+        frozen = values.pop("frozen")
+        if wildcards.method == "frozen":
+            return values | frozen
+        variant = self.layout.variants.get(wildcards.method)
+        return values | {"sampling": variant.sampling} if variant else values
+
+    def variant_settings(self, wildcards: Any) -> Settings:
+        """The heads that a variant of training updates, and their fraction."""
+        values = plain(self.layout.variants[wildcards.method])
+        return {key: values[key] for key in ("heads", "alpha")}
+
+    def tasks(self, wildcards: Any) -> list[str]:
+        """The tasks of a run's mixture, in order."""
+        return list(self.layout.mixtures[wildcards.mixture])
+
+    def metrics(self, wildcards: Any) -> dict[str, list[str]]:
+        return {task: self.layout.metrics[task] for task in self.tasks(wildcards)}
+
+    def main_metrics(self, wildcards: Any) -> dict[str, str]:
+        return {task: self.layout.main_metrics[task] for task in self.tasks(wildcards)}
+
+    # --- versions
+
+    def source_version(self, wildcards: Any) -> str:
+        """Version of a task's source."""
+        task = self.study.tasks[wildcards.task]
+        return readers.version(task) if task.source else ""
+
+    def weights_version(self, wildcards: Any) -> str:
+        """Version of the config and weights of a pretrained model."""
+        return self._version(versions.weights, wildcards.model)
+
+    def tokenizer_version(self, wildcards: Any) -> str:
+        """Version of the config and tokenizer of a pretrained model."""
+        return self._version(versions.tokenizer, wildcards.model)
+
+    def _version(self, version: Callable[..., str], name: str) -> str:
+        results = Path(self.layout.result("tokens", name))
+        return version(self.study.models[name], f"models.{name}", results)
+
+    # --- files of the user
+
+    def user_file(self, key: str) -> Function:
+        """Function for the file in a key of the section `brain`."""
+        return lambda wildcards: workflow_path(locate(getattr(self.study.brain, key), f"brain.{key}"))
+
+    def source_files(self, split: str) -> Function:
+        """Function for the local files of a task's source, or the table that its pairs are made of."""
+
+        def function(wildcards: Any) -> list[str]:
+            task = self.study.tasks[wildcards.task]
+            if task.pairs_of:
+                return [self.layout.result("data", task.pairs_of, f"{split}.parquet")]
+            return [workflow_path(path) for path in readers.files(task)]
+
+        return function
+
+    def split_files(self, wildcards: Any) -> list[str]:
+        """Local files of a task's further split or test set."""
+        task = self.study.tasks[wildcards.task]
+        return [
+            workflow_path(path) for path in readers.files(task, getattr(task, wildcards.kind)[wildcards.name])
+        ]
+
+    def sentence_sources(self, wildcards: Any) -> list[str]:
+        """Source of the compared sentences: the user's file, or validation tables of all compared tasks."""
+        if self.study.similarity.sentences:
+            return [workflow_path(locate(self.study.similarity.sentences, "similarity.sentences"))]
+        return [self.layout.result("data", task, "validation.parquet") for task in self.layout.compared]
+
+    # --- data
+
+    @cached_property
+    def all_leaks(self) -> dict[str, dict[str, list[int] | None]]:
+        return planned.leaks(self.study, self.plan or planned.read(self.study))
+
+    def leaks(self, wildcards: Any) -> dict[str, list[int]]:
+        """Other task that is evaluated on training rows of a task: the keys of these rows."""
+        return {o: keys for o, keys in self.all_leaks[wildcards.task].items() if keys is not None}
+
+    def evaluated_elsewhere(self, wildcards: Any) -> list[str]:
+        """Tables that other tasks are evaluated on, for tasks that only the job can compare."""
+        return [
+            self.layout.result("data", task, f"{name}.parquet")
+            for task, keys in self.all_leaks[wildcards.task].items()
+            if keys is None
+            for name in ["validation", *(f"further/{name}" for name in self.study.tasks[task].further)]
+        ]
+
+    def split_base(self, wildcards: Any) -> str:
+        """The table of a task that the job of another split needs: for its classes, or to compare texts."""
+        split = {"further": "validation", "test": "train"}[wildcards.kind]
+        return self.layout.result("data", wildcards.task, f"{split}.parquet")
+
+    def more_names(self, kind: str, mixture: str) -> dict[str, str]:
+        """Further split, or prediction file of a test set (`kind`): its task, over the tasks of a mixture."""
+        tasks = self.layout.mixtures[mixture]
+        return {name: task for task in tasks for name in getattr(self.study.tasks[task], kind)}
+
+    def more_splits(self, kind: str, folder: str) -> Function:
+        """Function for the further splits, or test sets, of a run's tasks, in order."""
+
+        def function(wildcards: Any) -> list[str]:
+            names = self.more_names(kind, wildcards.mixture)
+            return [
+                self.layout.result(folder.format(**wildcards), task, kind, f"{name}.parquet")
+                for name, task in names.items()
+            ]
+
+        return function
+
+    def tokens(self, split: str) -> Function:
+        """Function for the tokens of a split of each of a run's tasks, in order."""
+
+        def function(wildcards: Any) -> list[str]:
+            return [
+                self.layout.result("tokens", wildcards.model, task, f"{split}.parquet")
+                for task in self.tasks(wildcards)
+            ]
+
+        return function
+
+    def compared_tokens(self, wildcards: Any) -> list[str]:
+        """Training tokens of each compared task."""
+        compared = self.layout.compared
+        return [self.layout.result("tokens", wildcards.model, task, "train.parquet") for task in compared]
+
+    def training_texts(self) -> list[str]:
+        """Training tables of the compared tasks; for a pair task, of the task that its pairs are made of."""
+        tasks = dict.fromkeys(self.study.tasks[task].pairs_of or task for task in self.layout.compared)
+        return [self.layout.result("data", task, "train.parquet") for task in tasks]
+
+    def features(self, wildcards: Any) -> list[str]:
+        """Features of each of a run's tasks, in order, if its method is frozen."""
+        tasks = self.tasks(wildcards) if wildcards.method == "frozen" else []
+        return [self.layout.result("features", wildcards.model, f"{task}.parquet") for task in tasks]
+
+    # --- runs
+
+    def of_run(self, name: str, **wildcards: object) -> str:
+        """A file of the run with these `wildcards`: model, mixture, method and seed."""
+        return self.layout.result(RUN.format(**wildcards), name)
+
+    def branch(self, name: str) -> Function:
+        """Function for a file of the branch that a variant of training continues."""
+
+        def function(wildcards: Any) -> str:
+            variant = self.layout.variants[wildcards.method]
+            run = {**wildcards, "method": variant.base}
+            return self.of_run(f"branch/{variant.delta:g}/{name}", **run)
+
+        return function
+
+    def source_model(self, wildcards: Any) -> list[str]:
+        """The model whose encoder is transferred; none for the method pretrained."""
+        if wildcards.method == "pretrained":
+            return []
+        names = ("model.safetensors", "config.json", "classifiers.json")
+        return [self.of_run(f"model/{name}", **wildcards) for name in names]
+
+    def of_seeds(self, name: str) -> Function:
+        """Function for a table of the runs of all seeds."""
+        return lambda wildcards: [
+            self.of_run(name, **{**wildcards, "seed": seed}) for seed in self.study.seeds
+        ]
+
+    def of_singles(self, name: str) -> Function:
+        """Function for a file of the single-task run of each compared task."""
+        return lambda wildcards: [
+            self.of_run(name, model=wildcards.model, mixture=task, method="single", seed=wildcards.seed)
+            for task in self.layout.compared
+        ]
+
+    def predicted(self, wildcards: Any) -> list[str]:
+        """Predictions for test sets, by a run of the mixture or by single-task runs."""
+        mixtures = [wildcards.mixture]
+        if wildcards.method == "single":
+            mixtures = list(dict.fromkeys(self.more_names("test", wildcards.mixture).values()))
+        return [
+            self.of_run("submission.parquet", **{**wildcards, "mixture": mixture}) for mixture in mixtures
+        ]
+
+
+def workflow_path(path: str | Path) -> str:
+    """The path of a user's file for rules: relative if it is below the working folder, else absolute."""
+    absolute = os.path.abspath(path)
+    relative = os.path.relpath(absolute)
+    return absolute if relative.startswith(os.pardir) else relative

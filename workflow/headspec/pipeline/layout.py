@@ -1,0 +1,314 @@
+"""Paths of a study's results, and the jobs that produce them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from functools import cached_property
+
+from headspec.config.runs import Run, Variant
+from headspec.config.study import Study
+from headspec.data import submission
+from headspec.data.planned import mates, readable
+
+#: folder of a training run, with wildcards
+RUN = "runs/{model}/{mixture}/{method}/seed{seed}"
+#: folder of the prediction files that a run fills, with wildcards
+SUBMISSION = "submission/{model}/{mixture}/{method}/seed{seed}"
+#: figures of each model, mixture and method
+OF_RUNS = ("importance", "matrix", "curves")
+
+
+class Layout:
+    """Paths of a study's results, and lists of the results that the config asks for.
+
+    The rules of the workflow take their targets from it, and the plan its number of jobs.
+    """
+
+    def __init__(self, study: Study) -> None:
+        self.study = study
+
+    def result(self, *names: str) -> str:
+        """A path in the study's results; it may have wildcards."""
+        return "/".join(["results", self.study.study, *names])
+
+    def log(self, *names: str) -> str:
+        return self.result("logs", *names) + ".log"
+
+    def of_runs(self, runs: Iterable[Run], name: str) -> list[str]:
+        """A file of each of `runs`."""
+        return [self.result("runs", run.path, name) for run in runs]
+
+    # --- runs
+
+    @cached_property
+    def mixtures(self) -> dict[str, tuple[str, ...]]:
+        """Mixture: its tasks; each single task is a mixture as well."""
+        return self.study.mixture_tasks | {task: (task,) for task in self.study.tasks}
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """The methods of all runs."""
+        return list(dict.fromkeys(run.method for run in self.study.runs + self.study.iat_runs))
+
+    @cached_property
+    def variants(self) -> dict[str, Variant]:
+        """Method: its variant of training, IAT or what it is compared with."""
+        return {variant.method: variant for variant in self.study.variants}
+
+    @cached_property
+    def bases(self) -> list[str]:
+        """Methods of plain training that variants continue."""
+        return list(dict.fromkeys(variant.base for variant in self.variants.values()))
+
+    @cached_property
+    def retrained(self) -> list[str]:
+        """Methods that continue a branch of plain training."""
+        return [method for method in self.variants if method not in self.bases]
+
+    @cached_property
+    def sweep(self) -> list[str]:
+        """IAT and the methods that differ from it only in alpha and delta."""
+        variants = self.variants.items()
+        return [method for method, v in variants if v.heads == "top" and v.base == "tuned"]
+
+    @cached_property
+    def mixed(self) -> list[Run]:
+        """Runs of several tasks, whose heads are pruned and compared."""
+        return [run for run in self.study.runs if run.method != "single"]
+
+    @cached_property
+    def fine_tuned(self) -> list[Run]:
+        """Runs that train the encoder: nearly all of a study's work is in their jobs."""
+        return [run for run in self.study.runs if run.method != "frozen"]
+
+    @cached_property
+    def preview(self) -> list[Run]:
+        """The fine-tuned runs of the first model and mixture that are pruned: what a study shows first."""
+        tuned = [run for run in self.mixed if run.method == "tuned"]
+        return [run for run in tuned if (run.model, run.mixture) == (tuned[0].model, tuned[0].mixture)]
+
+    @cached_property
+    def before_and_after(self) -> list[Run]:
+        """Runs of plain training and of IAT, whose dissociation is compared."""
+        return [run for run in self.study.iat_runs if run.method in ("tuned", "iat")]
+
+    @cached_property
+    def compared(self) -> list[str]:
+        """The tasks whose similarity is measured."""
+        return list(self.study.in_order(self.study.mixtures.pairs))
+
+    @cached_property
+    def paradigms(self) -> dict[str, str]:
+        """Compared task: whether its examples are single texts or pairs."""
+        return {task: self.study.tasks[task].paradigm for task in self.compared}
+
+    @cached_property
+    def metrics(self) -> dict[str, list[str]]:
+        """Task, or further split of a task: its metrics, the main one first."""
+        tasks = self.study.tasks
+        metrics = {name: task.all_metrics for name, task in tasks.items()}
+        return metrics | {name: task.all_metrics for task in tasks.values() for name in task.further}
+
+    @cached_property
+    def main_metrics(self) -> dict[str, str]:
+        return {task: metrics[0] for task, metrics in self.metrics.items()}
+
+    @cached_property
+    def test_files(self) -> list[str]:
+        """Names of all prediction files to write."""
+        return submission.written([file for task in self.study.tasks.values() for file in task.test])
+
+    # --- figures
+
+    def figure(self, name: str) -> list[str]:
+        """A figure in every format of the config."""
+        return [self.result("figures", f"{name}.{kind}") for kind in self.study.figures.formats]
+
+    def figures(self, names: Iterable[str]) -> list[str]:
+        return [path for name in names for path in self.figure(name)]
+
+    @cached_property
+    def main_figures(self) -> list[str]:
+        """Names of the figures of pruning, dissociation and similarity."""
+        study, models = self.study, self.study.models
+        combinations = dict.fromkeys((run.model, run.mixture, run.method) for run in self.mixed)
+        names = ["dissociation", "reliability", *(f"fractions.{model}" for model in models)]
+        names += [".".join([kind, *each]) for kind in OF_RUNS for each in combinations]
+        names += [f"scatter.{measure}" for measure in study.similarity.measures]
+        if study.similarity.measures:
+            names += ["correlation", *(f"similarity.{model}" for model in models)]
+        if study.brain:
+            names += [f"brain_encoding.{model}" for model in models]
+        return names
+
+    @cached_property
+    def iat_figures(self) -> list[str]:
+        """Names of the figures of IAT, for each model and mixture of `iat.mixtures`."""
+        kinds = ["improvement", "specialization", *(["alpha-delta"] if len(self.sweep) > 1 else [])]
+        return [
+            ".".join(each) for each in itertools.product(kinds, self.study.models, self.study.iat.mixtures)
+        ]
+
+    @cached_property
+    def transfer_figures(self) -> list[str]:
+        """Names of the figures of few-shot transfer."""
+        transferred = itertools.product(self.study.models, self.study.transfer.tasks)
+        return [f"transfer.{model}.{task}" for model, task in transferred]
+
+    # --- jobs
+
+    def jobs(self) -> dict[str, list[str]]:
+        """Rule: one output of each of its jobs, if no results exist yet.
+
+        All figures are listed under `figures`, and all training from the start under `train`.
+        """
+        study = self.study
+        iat = "iat" in study.methods
+        compared = study.iat_runs if iat else []
+        runs = list({run.path: run for run in [*study.runs, *compared]}.values())
+        trained = [run for run in runs if run.method not in self.retrained]
+        scored = [*study.runs, *(run for run in compared if run.method == "iat")]
+        transferred = study.transfer.tasks if iat else []
+        learnt = dict.fromkeys([task for run in trained for task in run.tasks] + list(transferred))
+        evaluated = dict.fromkeys(task for run in compared for task in run.tasks)
+        frozen = [(run.model, task) for run in runs if run.method == "frozen" for task in run.tasks]
+        figures = [*self.main_figures, *(self.iat_figures + self.transfer_figures if iat else [])]
+        jobs = self._data_jobs([*learnt], [*evaluated]) | {
+            "tokenize": [
+                self.result("tokens", model, task, "train.parquet")
+                for model, task in itertools.product(study.models, learnt)
+            ],
+            "tokenize_split": [
+                self.result("tokens", model, task, "further", f"{name}.parquet")
+                for model, task in itertools.product(study.models, evaluated)
+                for name in study.tasks[task].further
+            ],
+            "features": [
+                self.result("features", model, f"{task}.parquet") for model, task in dict.fromkeys(frozen)
+            ],
+            "train": self.of_runs(trained, "training.parquet"),
+            "importance": self.of_runs(scored, "importance.parquet"),
+            "prune": self.of_runs((run for run in scored if run.method != "single"), "pruning.parquet"),
+            "dissociation": [self.result("tables/dissociation.parquet")],
+            "reliability": [self.result("tables/reliability.parquet")],
+            **(self._similarity_jobs() if study.similarity.measures else {}),
+            **(self._iat_jobs() if iat else {}),
+            "figures": [self.figure(name)[0] for name in figures],
+        }
+        return {rule: outputs for rule, outputs in jobs.items() if outputs}
+
+    def _data_jobs(self, learnt: list[str], evaluated: list[str]) -> dict[str, list[str]]:
+        """Jobs that read texts: of tasks that are `learnt`, and further splits of tasks that are `evaluated`.
+
+        If planning cannot read a task, jobs also read what other tasks of its encoders are evaluated on, to
+        remove it from training. Tasks that planning can read are assumed not to need this.
+        """
+        study = self.study
+
+        def with_parents(tasks: Iterable[str]) -> set[str]:
+            return {*tasks} | {parent for task in tasks if (parent := study.tasks[task].pairs_of)}
+
+        read, others = with_parents(learnt), mates(study)
+        uncompared = {o for t in read for o in others[t] if not (readable(study, t) and readable(study, o))}
+        return {
+            "validation": [
+                self.result("data", task, "validation.parquet")
+                for task in study.in_order([*read, *with_parents(uncompared)])
+            ],
+            "data": [self.result("data", task, "train.parquet") for task in study.in_order([*read])],
+            "split": [
+                self.result("data", task, "further", f"{name}.parquet")
+                for task in study.in_order([*evaluated, *uncompared])
+                for name in study.tasks[task].further
+            ],
+        }
+
+    def _similarity_jobs(self) -> dict[str, list[str]]:
+        """Jobs that compare tasks."""
+        study, asked = self.study, self.study.similarity.asked
+        texts = ["sentences"] * bool(asked("representations")) + ["stimuli"] * bool(asked("brain_encoding"))
+        of_brain = {"stimuli": "stimuli", "nuisance": "nuisance", "voxels": "voxels"}
+        return {
+            "sentences": [self.result("similarity/sentences.parquet")] * ("sentences" in texts),
+            **{rule: [self.result(f"brain/{name}.parquet")] * ("stimuli" in texts)
+               for rule, name in of_brain.items()},
+            "tokenize_texts": [
+                self.result("tokens", model, f"{name}.parquet") for model in study.models for name in texts
+            ],
+            "text_embedding": self.text_embeddings,
+            "representations": [
+                *self.similarity_tables("representations", "sentences"),
+                *self.similarity_tables("brain_encoding", "stimuli"),
+            ],
+            "sensitivity": self.similarity_tables("sensitivity", *asked("sensitivity")),
+            "brain_encoding": self.similarity_tables("brain_encoding", "brain_encoding"),
+            "similarity": [self.result("tables/similarity.parquet")],
+            "correlation": [self.result("tables/correlation.parquet")],
+        }  # fmt: skip
+
+    def similarity_tables(self, rule: str, *names: str) -> list[str]:
+        """The tables `names` of each model and seed, if a configured measure uses the output of `rule`."""
+        if not self.study.similarity.asked(rule):
+            return []
+        return [
+            self.result("similarity", model, f"seed{seed}", f"{name}.parquet")
+            for name, model, seed in itertools.product(names, self.study.models, self.study.seeds)
+        ]
+
+    @cached_property
+    def text_embeddings(self) -> list[str]:
+        """For each model, the table of mean vectors of every task's texts."""
+        models = self.study.models if self.study.similarity.asked("text_embedding") else []
+        return [self.result("similarity", model, "text.parquet") for model in models]
+
+    @cached_property
+    def compared_importance(self) -> list[str]:
+        """Head importance in the single-task runs of all compared tasks, if a measure uses it."""
+        if not self.study.similarity.asked("importance"):
+            return []
+        singles = itertools.product(self.study.models, self.study.seeds, self.compared)
+        return [
+            self.result("runs", model, task, "single", f"seed{seed}", "importance.parquet")
+            for model, seed, task in singles
+        ]
+
+    def _iat_jobs(self) -> dict[str, list[str]]:
+        """Jobs that only the sections `iat` and `transfer` need."""
+        study, runs = self.study, self.study.iat_runs
+        branches = dict.fromkeys((v.base, f"{v.delta:g}") for v in study.variants if v.delta is not None)
+        transferred = study.transfer.tasks
+        tables = ("iat", "improvement", "iat_dissociation", "specialization")
+        rules = ("iat_scores", *tables[1:])
+        return {
+            "branch": [
+                self.result(RUN.format(model=m, mixture=x, method=b, seed=s), "branch", d, "state.pt")
+                for m, x, s in itertools.product(study.models, study.iat.mixtures, study.seeds)
+                for b, d in branches
+            ],
+            "retrain": self.of_runs((r for r in runs if r.method in self.retrained), "training.parquet"),
+            "evaluate": self.of_runs(runs, "evaluation.parquet"),
+            **{
+                rule: [self.result("tables", f"{table}.parquet")] * bool(study.iat.mixtures)
+                for rule, table in zip(rules, tables, strict=True)
+            },
+            "few_shot": [self.result("transfer", f"{task}.parquet") for task in transferred],
+            "transfer": [
+                path
+                for task in transferred
+                for path in self.of_runs(study.transfer_runs, f"transfer/{task}.parquet")
+            ],
+            "transfer_scores": [self.result("tables/transfer.parquet")]
+            * bool(transferred and study.transfer_runs),
+        }
+
+    @property
+    def submissions(self) -> list[str]:
+        """The archive of prediction files of each run that has all tasks with `test`."""
+        runs = [
+            Run(model=model, mixture=mixture, tasks=(), method=method, seed=seed)
+            for model in self.study.models
+            for mixture, method in self.study.submissions
+            for seed in self.study.seeds
+        ]
+        return [self.result("submission", run.path, submission.ARCHIVE) for run in runs]

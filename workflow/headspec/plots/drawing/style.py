@@ -1,0 +1,167 @@
+"""Style shared by the figures: colours, names, layout, legends and saving.
+
+No figure relies on hue alone: tasks also differ by marker and lightness, methods by lightness and hatch,
+orders by line style, so nothing is lost in grey.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from headspec import tables
+
+STYLE = Path(__file__).with_name("headspec.mplstyle")
+#: decorator and context for drawing and saving every figure; overrides the user's matplotlibrc
+styled = matplotlib.rc_context(fname=STYLE)
+
+#: text width of a paper, in inches
+PAGE = 6.9
+#: metadata that leaves out the time of day, by format
+UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
+#: metadata field for free text, by format
+DESCRIPTION = {"svg": "Description", "pdf": "Subject", "png": "Description"}
+
+#: white to mid blue, on which black text and outlines stand out
+SHADES = LinearSegmentedColormap.from_list("headspec", ["#ffffff", "#9ecae1", "#4292c6"])
+#: Tol's muted scheme, colour-blind safe, ordered so that neighbours differ in lightness
+COLOURS = ("#332288", "#cc6677", "#117733", "#ddaa33", "#882255", "#88ccee", "#44aa99", "#999933", "#aa4499")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+#: metric: name on an axis
+METRICS = {
+    "accuracy": "accuracy",
+    "f1": "F1",
+    "matthews": "Matthews",
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+}
+#: measure of task similarity: name in a figure
+MEASURES = {
+    "paradigm": "same paradigm",
+    "text": "TextEmb",
+    "dse": "DSE",
+    "rsa": "RSA",
+    "cka": "CKA",
+    "fisher": "TaskEmb",
+    "head-fisher": "TaskEmb of heads",
+    "gradient": "gradient cosine",
+    "importance": "importance (rank)",
+    "top-heads": "top heads (Jaccard)",
+    "cnm": "CNM",
+}
+#: (mixture, task): row
+Rows = dict[tuple[str, str], int]
+#: name of the row with the mean over the tasks of a mixture
+MEAN = "mean"
+
+
+def task_style(tasks: Sequence[str], task: str) -> dict[str, Any]:
+    """Colour and marker of `task` among the `tasks` of a figure."""
+    index = tasks.index(task)
+    return {"color": COLOURS[index % len(COLOURS)], "marker": MARKERS[index % len(MARKERS)]}
+
+
+def at_fraction(frame: pd.DataFrame, fraction: float) -> pd.DataFrame:
+    """Rows of `frame` at one fraction of pruned heads."""
+    return frame[(frame["fraction"] - fraction).abs() < 1e-9]
+
+
+def stacked(seeds: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
+    """Concatenate the tables of several seeds, with a column `seed`."""
+    return pd.concat([frame.assign(seed=seed) for seed, frame in seeds.items()], ignore_index=True)
+
+
+def number(value: float, digits: int = 2) -> str:
+    """`value` as text, with a true minus sign and no negative zero."""
+    return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def mixture_panels(frame: pd.DataFrame, label: str) -> tuple[Figure, dict[str, Axes], Rows]:
+    """A figure with a panel per model of `frame` and, under the name of each mixture, a row per task.
+
+    Parameters
+    ----------
+    frame : any table with columns model, mixture and task
+    label : of the x axis, with its unit
+
+    Returns
+    -------
+    figure, {model: axes}, {(mixture, task): y of its row}
+    """
+    rows: Rows = {}
+    labels: list[str] = []
+    headings: list[int] = []
+    for mixture, of_mixture in frame.groupby("mixture"):
+        headings.append(len(labels))
+        labels.append(str(mixture))
+        for task in sorted(of_mixture["task"].unique(), key=lambda task: (task == MEAN, task)):
+            rows[str(mixture), task] = len(labels)
+            labels.append(task)
+    models = list(frame["model"].unique())
+    label_width = max(1.15, 0.062 * max(map(len, labels)))
+    size = (label_width + 2.2 * len(models), 0.85 + 0.17 * len(labels))
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(1, len(models), sharex=True, sharey=True, squeeze=False)[0]
+    panels[0].set_yticks(range(len(labels)), labels)
+    panels[0].set_ylim(len(labels) - 0.4, -0.6)
+    for heading in headings:
+        panels[0].get_yticklabels()[heading].set_fontweight("bold")
+    for axes, model in zip(panels, models, strict=True):
+        axes.set_title(model)
+        axes.set_xlabel(label)
+        axes.grid(axis="x")
+        axes.tick_params(axis="y", length=0)
+        for heading in headings[1:]:
+            axes.axhline(heading - 0.5, color="0.7", linewidth=0.5)
+    return figure, dict(zip(models, panels, strict=True)), rows
+
+
+def heights(rows: Rows, results: pd.DataFrame, lane: int, lanes: int) -> NDArray[np.float64]:
+    """y (n,) of each of `results` in its row, in one of the `lanes` that share 0.8 of a row's height."""
+    ys = [rows[key] for key in zip(results["mixture"], results["task"], strict=True)]
+    return np.array(ys) + 0.8 * ((lane + 0.5) / lanes - 0.5)
+
+
+def interval_label(frame: pd.DataFrame) -> str:
+    """Legend entry for the intervals of `frame`, from its column `ci_over`."""
+    return f"interval over {' or '.join(sorted(frame['ci_over'].dropna().unique()))}"
+
+
+def legend(figure: Figure) -> None:
+    """Draw one legend under `figure` for all labels in its axes, in as few rows as its width allows."""
+    entries: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    for rows in range(1, len(entries) + 1):
+        columns = math.ceil(len(entries) / rows)
+        box = figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=columns)
+        if columns == 1 or box.get_window_extent().width <= figure.bbox.width:
+            return
+        box.remove()
+
+
+@styled
+def save(figure: Figure, paths: Iterable[str | Path], dpi: int, record: dict[str, Any] | None = None) -> None:
+    """Write `figure` to each of `paths`, in the format of its suffix (.svg, .png, .pdf).
+
+    The same figure gives the same bytes: no date is written, and ids derive from the content. `record` is the
+    record of the job that draws the figure (`tables.record`), kept in the metadata.
+    """
+    for path in map(Path, paths):
+        kind = path.suffix.removeprefix(".")
+        metadata: dict[str, Any] = {**UNDATED[kind]}
+        if record:
+            metadata[DESCRIPTION[kind]] = tables.inscription(record)
+        with tables.atomic(path) as temporary:
+            figure.savefig(temporary, format=kind, dpi=dpi, metadata=metadata)

@@ -1,0 +1,130 @@
+"""Which voxels are reliable across subjects, and the ceiling for models that predict them.
+
+The benchmark is the other subjects: their voxels replace a model's vectors as features of the same ridge
+regression, so voxels need not correspond between brains (cf. Schrimpf et al. 2021). The other subjects'
+responses are noisy too, so a good model may exceed the ceiling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from headspec.seeds import derive
+from headspec.similarity.brain.folds import Split, inner_folds, products, splits
+from headspec.similarity.brain.responses import Responses
+from headspec.similarity.brain.ridge import Ridge
+from headspec.similarity.brain.scores import correlation, encode
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+
+# reliability: r of the prediction from the other subjects' responses, within the training part of the
+# fold; ceiling: the same on the held-out part; both null if there is only one subject
+VOXELS = Schema(
+    {"subject": TEXT, "voxel": INT, "fold": INT, "reliability": FLOAT, "selected": FLAG, "ceiling": FLOAT},
+    keys=3,
+)
+
+Floats = NDArray[np.floating]
+
+#: false discovery rate among the voxels called reliable
+FALSE_DISCOVERY_RATE = 0.05
+#: circular shifts, and voxels that are shifted at most, for the null distribution of reliability
+SHIFTS, SAMPLE = 20, 2000
+
+
+def reliable(
+    ridges: Sequence[Ridge],
+    inner: Sequence[Split],
+    responses: Floats,
+    r: Floats,
+    rng: np.random.Generator,
+) -> NDArray[np.bool_]:
+    """Select the voxels that the other subjects predict: r above 0, one-sided, at `FALSE_DISCOVERY_RATE`.
+
+    The null distribution of r comes from circular shifts of the responses against those of the other
+    subjects (see `voxelwise.p_value`), pooled over the subject's voxels or a sample of them. The false
+    discovery rate is controlled over the subject's voxels (Benjamini & Hochberg 1995).
+
+    Parameters
+    ----------
+    ridges : from the other subjects, one for each of `inner`
+    inner : folds of the n stimuli
+    responses : (n, voxels)
+    r : (voxels,)
+        Mean over the inner folds.
+    rng : Generator
+
+    Returns
+    -------
+    (voxels,) bool
+    """
+    n = len(responses)
+    sample = responses[:, rng.permutation(len(r))[:SAMPLE]]
+    shifts = rng.choice(np.arange(1, n), min(SHIFTS, n - 1), replace=False)
+    null = np.sort([_mean_r(ridges, inner, np.roll(sample, shift, axis=0)) for shift in shifts], axis=None)
+    reached = len(null) - np.searchsorted(null, r - 1e-6)  # ties count, whatever the rounding
+    return stats.false_discovery_control((1 + reached) / (1 + len(null))) < FALSE_DISCOVERY_RATE
+
+
+def _mean_r(ridges: Sequence[Ridge], inner: Sequence[Split], responses: Floats) -> Floats:
+    return encode([ridges], inner, responses, np.ones((len(inner), responses.shape[1]), dtype=bool))[0]
+
+
+def analyse(
+    responses: Mapping[str, Responses],
+    passages: Sequence[object],
+    nuisance: ArrayLike,
+    folds: int,
+    only_reliable: bool,
+    seed: int,
+) -> pd.DataFrame:
+    """Reliability, selection and ceiling of every voxel in every fold.
+
+    The held-out part of a fold has no influence on its reliability and selection.
+
+    Parameters
+    ----------
+    responses : subject: its responses
+        With only one, reliability and ceiling are nan.
+    passages : (N,)
+    nuisance : (N, regressors)
+    folds : int
+        Outer folds; within a training part there is one fewer, but at least two.
+    only_reliable : bool
+        Select reliable voxels only.
+    seed : int
+
+    Returns
+    -------
+    table 'voxels'
+    """
+    frames = []
+    regressors = np.asarray(nuisance, dtype=float)
+    comparable = len(responses) > 1
+    for fold, split in enumerate(splits(passages, regressors, folds)):
+        inner = splits([passages[i] for i in split.train], regressors[split.train], inner_folds(folds))
+        grams = {subject: products(each.values, split) for subject, each in responses.items() if comparable}
+        for subject, measured in responses.items():
+            r, ceiling = np.full((2, len(measured.voxels)), np.nan)
+            selected = np.ones(len(r), dtype=bool)
+            if comparable:
+                others = np.mean([grams[other] for other in grams if other != subject], axis=0)
+                train, test = split.standardised(measured.values)
+                ceiling = correlation(_ridge(others, split).predict(train), test)
+                ridges = [_ridge(others[np.ix_(split.train, split.train)], part) for part in inner]
+                r = _mean_r(ridges, inner, train)
+                if only_reliable:
+                    rng = np.random.default_rng(derive(seed, "reliable voxels", subject, fold))
+                    selected = reliable(ridges, inner, train, r, rng)
+            row = {"subject": subject, "voxel": measured.voxels, "fold": fold}
+            frames.append(pd.DataFrame(row | {"reliability": r, "selected": selected, "ceiling": ceiling}))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _ridge(gram: Floats, split: Split) -> Ridge:
+    """Ridge from the Gram matrix of its features, (stimuli, stimuli)."""
+    return Ridge.of_gram(*split.gram(gram), split.freedom)

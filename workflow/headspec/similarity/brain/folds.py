@@ -1,0 +1,154 @@
+"""Cross-validation over stimuli: contiguous folds of whole passages, nuisance fitted in training only.
+
+Responses to neighbouring stimuli, and to the sentences of a passage, resemble each other. Folds that ignore
+this test on near copies of the training stimuli and flatter every model. Neighbours still meet at the edges
+of contiguous folds, so for continuous speech or text some of this bias remains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.floating]
+
+#: a column counts as constant if its standard deviation is below this fraction of its largest value
+CONSTANT = 1e-5
+#: columns multiplied at a time
+BLOCK = 16384
+
+
+def contiguous(passages: Sequence[object], folds: int) -> NDArray[np.intp]:
+    """Assign stimuli to contiguous folds of about equal size, keeping passages whole.
+
+    Parameters
+    ----------
+    passages : (n,)
+        In the order of presentation; at least `folds` distinct ones. A passage whose stimuli lie apart
+        takes the place of its first stimulus.
+    folds : int
+
+    Returns
+    -------
+    (n,)
+        The fold of each stimulus, 0 ... folds - 1; no fold is empty.
+    """
+    passage, names = pd.factorize(np.asarray(passages, dtype=object))
+    if len(names) < folds:
+        raise ValueError(f"got {len(names)} passages, expected at least {folds}, the number of folds")
+    sizes = np.bincount(passage)
+    middles = np.cumsum(sizes) - sizes / 2
+    fold = np.empty(len(names), dtype=np.intp)
+    last = -1
+    for i, target in enumerate((folds * middles / sizes.sum()).astype(int)):
+        # skip no fold, and leave enough passages for the folds to come
+        last = fold[i] = min(max(target, folds - len(names) + i), last + 1)
+    return fold[passage]
+
+
+def inner_folds(folds: int) -> int:
+    """Folds within a training part: one fewer than over all stimuli, but at least two."""
+    return max(2, folds - 1)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training stimuli, held-out stimuli, and the nuisance of all.
+
+    Attributes
+    ----------
+    train : (n,)
+        Positions among all N stimuli.
+    test : (m,)
+        Likewise.
+    design : (N, 1 + nuisance)
+        A column of ones, then a column per regressor.
+    """
+
+    train: NDArray[np.intp]
+    test: NDArray[np.intp]
+    design: Floats
+
+    @cached_property
+    def solver(self) -> Floats:
+        """(1 + nuisance, n): maps training values to the coefficients of the design."""
+        return np.linalg.pinv(self.design[self.train])
+
+    @cached_property
+    def freedom(self) -> int:
+        """Residual degrees of freedom: n minus the rank of the design."""
+        return len(self.train) - int(np.linalg.matrix_rank(self.design[self.train]))
+
+    def standardised(self, values: Floats) -> tuple[Floats, Floats]:
+        """Remove nuisance from `values` (N, columns) and divide by the training standard deviations.
+
+        The coefficients of the nuisance, the means and the standard deviations come from the training part.
+
+        Returns
+        -------
+        (n, columns), (m, columns)
+            float32; 0 in columns that are constant in training.
+        """
+        train, test = (values[rows].astype(np.float32) for rows in (self.train, self.test))
+        largest = np.abs(train).max(axis=0)
+        design = self.design.astype(np.float32)
+        coefficients = self.solver.astype(np.float32) @ train
+        train -= design[self.train] @ coefficients
+        test -= design[self.test] @ coefficients
+        deviation = train.std(axis=0)
+        scale = np.divide(1, deviation, out=np.zeros_like(deviation), where=deviation > CONSTANT * largest)
+        train *= scale
+        test *= scale
+        return train, test
+
+    def gram(self, gram: Floats) -> tuple[Floats, Floats]:
+        """Remove nuisance from features X, given and returned as products X X' (N, N).
+
+        Returns
+        -------
+        (n, n), (m, n)
+            Products of training with training stimuli, and of held-out with training stimuli.
+        """
+        residual = np.eye(len(gram))
+        residual[:, self.train] -= self.design @ self.solver
+        with_train = gram @ residual[self.train].T
+        return residual[self.train] @ with_train, residual[self.test] @ with_train
+
+
+def products(values: Floats, split: Split) -> Floats:
+    """Gram matrix (N, N) of the standardised columns of `values` (N, columns), divided by their number."""
+    total = np.zeros((len(values), len(values)))
+    rows = np.concatenate([split.train, split.test])
+    for start in range(0, values.shape[1], BLOCK):
+        block = np.concatenate(split.standardised(values[:, start : start + BLOCK]))
+        total[np.ix_(rows, rows)] += block @ block.T
+    return total / max(values.shape[1], 1)
+
+
+def train_on_all(design: Floats) -> Split:
+    """A split with all stimuli for training and none held out."""
+    return Split(np.arange(len(design)), np.arange(0), design)
+
+
+def splits(passages: Sequence[object], nuisance: ArrayLike, folds: int) -> list[Split]:
+    """One split per fold, in order.
+
+    Parameters
+    ----------
+    passages : (N,)
+    nuisance : (N, regressors)
+    folds : int
+    """
+    regressors = np.asarray(nuisance, dtype=float).reshape(len(passages), -1)
+    # beside the column of ones, centring changes nothing but keeps large numbers accurate in float32
+    regressors = regressors - regressors.mean(axis=0)
+    deviation = regressors.std(axis=0)
+    regressors = np.divide(regressors, deviation, out=np.zeros_like(regressors), where=deviation > 0)
+    design = np.column_stack([np.ones(len(passages)), regressors])
+    fold = contiguous(passages, folds)
+    return [Split(np.flatnonzero(fold != f), np.flatnonzero(fold == f), design) for f in range(folds)]

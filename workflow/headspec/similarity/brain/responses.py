@@ -1,0 +1,199 @@
+"""Brain responses: a Parquet table of subject, stimulus_id and voxels, read in one pass.
+
+Voxels of a subject with a response that is not finite, or with constant responses, are left out and counted:
+masks commonly extend beyond what was measured in a subject. A response without any finite value is an error:
+it is the recording that is missing, not a voxel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from headspec.data import columns
+from headspec.errors import DataError, listing, nearest
+
+Voxels = NDArray[np.float32]
+
+KEY = "brain.responses"
+COLUMNS = ("subject", "stimulus_id", "voxels")
+SHOWN = 5  # stimuli listed in a message
+ROWS = 32  # rows decoded at a time
+READ_AHEAD = 1 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class Responses:
+    """A subject's responses, averaged over repetitions.
+
+    Attributes
+    ----------
+    values : (stimuli, voxels)
+    voxels : (voxels,)
+        Positions in the lists of the file.
+    left_out : dict
+        Reason: number of voxels left out.
+    """
+
+    values: Voxels
+    voxels: NDArray[np.intp]
+    left_out: dict[str, int]
+
+
+@dataclass
+class VoxelChecks:
+    """What the rows of a subject read so far say about its voxels.
+
+    Attributes
+    ----------
+    rows : (stimuli,)
+        Number of rows of each stimulus.
+    first : (voxels,)
+        The subject's first row.
+    finite, varies : (voxels,)
+        Whether every value so far is finite; whether any differs from the first.
+    """
+
+    rows: NDArray[np.int64]
+    first: Voxels
+    finite: NDArray[np.bool_]
+    varies: NDArray[np.bool_]
+
+    def add(self, stimulus: int, voxels: Voxels) -> None:
+        self.rows[stimulus] += 1
+        self.finite &= np.isfinite(voxels)
+        self.varies |= voxels != self.first
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        return self.finite & self.varies
+
+
+def read(path: Path, ids: Sequence[str]) -> dict[str, Responses]:
+    """Read the responses to the stimuli `ids`, in that order, of every subject, sorted by name.
+
+    All are held in memory as float32: 8 subjects x 627 stimuli x 120,000 voxels take 2.4 GB.
+
+    Raises
+    ------
+    DataError
+        See `scan`.
+    """
+    sums: dict[str, Voxels] = {}
+
+    def add(subject: str, stimulus: int, voxels: Voxels) -> None:
+        if subject not in sums:
+            sums[subject] = np.zeros((len(ids), len(voxels)), np.float32)
+        sums[subject][stimulus] += voxels
+
+    by_subject = {}
+    for subject, checks in sorted(scan(path, ids, add).items()):
+        values, usable = sums.pop(subject), checks.usable
+        values /= checks.rows[:, None].astype(np.float32)
+        constant = int((checks.finite & ~checks.varies).sum())
+        left_out = {"not finite": int((~checks.finite).sum()), "constant": constant}
+        kept = values if usable.all() else values[:, usable]
+        by_subject[subject] = Responses(kept, np.flatnonzero(usable), left_out)
+    return by_subject
+
+
+def scan(path: Path, ids: Sequence[str], visit: Callable[[str, int, Voxels], None]) -> dict[str, VoxelChecks]:
+    """Read the responses once, a few rows at a time, and check them.
+
+    Parameters
+    ----------
+    path : Parquet file
+    ids : stimuli, in order
+    visit : called for every row with subject, position of the stimulus in `ids`, and voxels
+
+    Returns
+    -------
+    subject: checks of its voxels
+
+    Raises
+    ------
+    DataError
+        With one line per problem, at most one per subject.
+    """
+    position = {name: i for i, name in enumerate(ids)}
+    checks: dict[str, VoxelChecks] = {}
+    wrong: dict[str, str] = {}
+    unknown: dict[str, None] = {}
+    for subject, name, voxels in _rows(path):
+        if name not in position:
+            unknown[name] = None
+            continue
+        if subject not in checks:
+            counts, finite = np.zeros(len(ids), dtype=np.int64), np.ones(len(voxels), dtype=bool)
+            checks[subject] = VoxelChecks(counts, voxels.copy(), finite, ~finite)
+        expected = len(checks[subject].first)
+        if len(voxels) != expected:
+            wrong[subject] = f"{len(voxels)} voxels for stimulus '{name}', but {expected} in its first row"
+        elif not np.isfinite(voxels).any():
+            wrong[subject] = f"no finite value for stimulus '{name}'"
+        else:
+            checks[subject].add(position[name], voxels)
+            visit(subject, position[name], voxels)
+    for subject, each in checks.items():
+        lacking = [name for name, rows in zip(ids, each.rows, strict=True) if not rows]
+        if lacking and subject not in wrong:
+            wrong[subject] = f"no response to {len(lacking)} of {len(ids)} stimuli ({_some(lacking)})"
+        elif not each.usable.any() and subject not in wrong:
+            wrong[subject] = f"no usable voxel: each of {len(each.first)} is constant or not always finite"
+    problems = [f"{KEY}: subject '{subject}' in {path.name} has {what}" for subject, what in wrong.items()]
+    if unknown:
+        problems.append(
+            f"{KEY}: {len(unknown)} of the stimuli in {path.name} cannot be found in brain.stimuli "
+            f"({_some([*unknown])}).{nearest(next(iter(unknown)), ids)}"
+        )
+    if problems or not checks:
+        raise DataError("\n".join(problems) or f"{KEY}: {path.name} has no rows")
+    return checks
+
+
+def _some(names: Sequence[str]) -> str:
+    return listing(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+
+
+def _rows(path: Path) -> Iterator[tuple[str, str, Voxels]]:
+    """Subject, stimulus and voxels of every row; values beyond float32 become infinite."""
+    try:
+        with pq.ParquetFile(path, pre_buffer=False, buffer_size=READ_AHEAD) as file:
+            _check_columns(file.schema_arrow, path.name)
+            before = 0
+            for batch in file.iter_batches(ROWS, columns=list(COLUMNS)):
+                names = [columns.plainly(batch.column(column).to_pandas()) for column in COLUMNS[:2]]
+                for column, values in zip(COLUMNS, names, strict=False):
+                    if values.isna().any():
+                        row = before + int(values.isna().to_numpy().argmax()) + 1
+                        raise DataError(f"{KEY}: row {row} of {path.name} has no {column}")
+                before += len(batch)
+                lists = batch.column("voxels")
+                ends = np.cumsum([len(each) if each.is_valid else 0 for each in lists])
+                with np.errstate(over="ignore"):
+                    numbers = lists.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
+                yield from zip(*names, np.split(numbers, ends[:-1]), strict=True)
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).split("\n")[0][:200]
+        raise DataError(f"{KEY}: {path.name} cannot be read as Parquet ({reason})") from None
+
+
+def _check_columns(schema: pa.Schema, name: str) -> None:
+    missing = [
+        f"{KEY}: no column '{column}' in {name}; it has {listing(schema.names)}."
+        f"{nearest(column, schema.names)}"
+        for column in COLUMNS
+        if column not in schema.names
+    ]
+    if missing:
+        raise DataError("\n".join(missing))
+    kind = schema.field("voxels").type
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    if not lists or not (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type)):
+        raise DataError(f"{KEY}: column 'voxels' of {name} is {kind}, expected lists of numbers")

@@ -1,0 +1,104 @@
+"""Stimuli of a brain experiment: a table of texts in the order of presentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+
+from headspec.config.sources import locate
+from headspec.data import columns, readers
+from headspec.errors import DataError, listing, nearest
+from headspec.similarity.brain import nuisance
+from headspec.tables import INT, TEXT, Schema
+
+# in the order of presentation
+STIMULI = Schema({"example": INT, "stimulus_id": TEXT, "text": TEXT, "passage": TEXT}, keys=1)
+
+KEY = "brain.stimuli"
+COLUMNS = ("stimulus_id", "text", "passage")
+
+
+def read(source: str, regressors: Sequence[str] = ()) -> pd.DataFrame:
+    """Read the stimuli, in the order of presentation.
+
+    Parameters
+    ----------
+    source : file, as in the config
+    regressors : names of `brain.nuisance`
+
+    Returns
+    -------
+    DataFrame
+        Columns stimulus_id, text, passage (null if the file has none), and those of `regressors` that are not
+        built in.
+
+    Raises
+    ------
+    DataError
+        With one line per problem.
+    """
+    path = locate(source, KEY)
+    extra = [name for name in regressors if name not in nuisance.BUILT_IN]
+
+    def needed(known: list[str]) -> list[str]:
+        problems = [
+            f"{KEY}: no column '{name}' in {path.name}; it has {listing(known)}.{nearest(name, known)}"
+            for name in COLUMNS[:2]
+            if name not in known
+        ]
+        for name in regressors:
+            names = [*nuisance.BUILT_IN, *(each for each in known if each not in COLUMNS)]
+            if name in nuisance.BUILT_IN and name in known:
+                problems.append(
+                    f"brain.nuisance: '{name}' is both built in and a column of {path.name}; "
+                    "rename the column"
+                )
+            elif name not in names:
+                problems.append(
+                    f"brain.nuisance: got '{name}', expected {listing(nuisance.BUILT_IN)} or a numeric "
+                    f"column of {path.name}.{nearest(name, names)}"
+                )
+        if problems:
+            raise DataError("\n".join(problems))
+        return list(dict.fromkeys([*(name for name in COLUMNS if name in known), *extra]))
+
+    frame = readers.table(path, KEY, needed, ["text", *extra])
+    if frame.empty:
+        raise DataError(f"{KEY}: {path.name} has no rows")
+    stimuli = pd.DataFrame({"stimulus_id": columns.plainly(frame["stimulus_id"])})
+    stimuli["text"] = columns.texts(frame, "text", KEY, path.name)
+    stimuli["passage"] = columns.plainly(frame["passage"]) if "passage" in frame else None
+    for name in extra:
+        stimuli[name] = pd.to_numeric(frame[name], errors="coerce").astype(float)
+    problems = list(_wrong_rows(stimuli, frame, path.name, extra))
+    if problems:
+        raise DataError("\n".join(problems))
+    return stimuli
+
+
+def _wrong_rows(stimuli: pd.DataFrame, stored: pd.DataFrame, name: str, extra: list[str]) -> Iterator[str]:
+    """One line per problem with a column, naming the first row (counted from 1, without the header)."""
+    identity, passage = stimuli["stimulus_id"], stimuli["passage"]
+    wrong = [
+        (KEY, "stimulus_id", "is missing", identity.isna()),
+        (KEY, "stimulus_id", "repeats an earlier one", identity.notna() & identity.duplicated()),
+        (KEY, "text", "is empty", stimuli["text"].str.strip() == ""),
+    ]
+    if "passage" in stored:
+        wrong.append((KEY, "passage", "is missing", passage.isna()))
+    for column in extra:
+        wrong.append(("brain.nuisance", column, "is not a finite number", ~np.isfinite(stimuli[column])))
+    for key, column, problem, rows in wrong:
+        if rows.any():
+            first = int(rows.to_numpy().argmax())
+            yield (
+                f"{key}: column '{column}' {problem} in {rows.sum()} of {len(rows)} rows of {name}; "
+                f"the first is row {first + 1} ('{stored[column].iloc[first]}')"
+            )
+
+
+def units(stimuli: pd.DataFrame) -> list[object]:
+    """What folds keep whole: the passage of each stimulus or, without passages, the stimulus itself."""
+    return stimuli["stimulus_id" if stimuli["passage"].isna().all() else "passage"].to_list()

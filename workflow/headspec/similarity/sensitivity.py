@@ -1,0 +1,81 @@
+"""How losses depend on the encoder's parameters: Fisher information and gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+from headspec.models.batching import Examples
+from headspec.models.devices import Device
+from headspec.models.finite import unusable
+from headspec.models.multitask import MultiTask
+from headspec.progress import Progress
+from headspec.tables import FLOAT, TEXT, Schema
+
+PARAMETERS = Schema({"measure": TEXT, "task_a": TEXT, "task_b": TEXT, "similarity": FLOAT}, keys=3)
+
+
+def parameters(model: MultiTask) -> list[nn.Parameter]:
+    """The encoder's parameters except the word embeddings, few of which any one text uses."""
+    embeddings = model.encoder.get_input_embeddings().weight
+    return [p for p in model.encoder.parameters() if p is not embeddings]
+
+
+def fisher(
+    model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device, progress: Progress
+) -> np.ndarray:
+    """Diagonal of the empirical Fisher information: the mean over examples of their squared gradients.
+
+    Gradients are those of the loss for the true label with respect to `parameters`. Examples are processed
+    one at a time, since the squared gradient of a batch is not the sum of its examples' squared gradients.
+
+    Returns
+    -------
+    (parameters,) float32
+    """
+    squares = [torch.zeros_like(p, device=device.name) for p in parameters(model)]
+    for row in rows:
+        for square, gradient in zip(
+            squares, _gradients(model, task, examples, np.array([row]), device), strict=True
+        ):
+            square.addcmul_(gradient, gradient)
+        progress.advance(1, task)
+    return _flat(squares, task, device) / len(rows)
+
+
+def gradient(
+    model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device, progress: Progress
+) -> np.ndarray:
+    """Gradient of the mean loss over `rows` with respect to `parameters`, (parameters,) float32."""
+    sums = [torch.zeros_like(p, device=device.name) for p in parameters(model)]
+    for batch_rows in (batches := examples.in_length_order(rows, device)):
+        try:
+            gradients = _gradients(model, task, examples, batch_rows, device)
+        except RuntimeError as error:
+            batches.halve(error)
+            continue
+        for total, gradient in zip(sums, gradients, strict=True):
+            total += gradient
+        progress.advance(len(batch_rows), task)
+    return _flat(sums, task, device) / len(rows)
+
+
+def _gradients(
+    model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device
+) -> tuple[torch.Tensor, ...]:
+    """Gradients of the summed loss of `rows`; zero for a parameter that does not affect it."""
+    model.to(device.name).eval()
+    model.attend_for_gradients(device)
+    batch = examples.batch(rows, device.name)
+    with device.cast():
+        loss = model.losses(task, model.pool(batch), batch.labels).sum()
+    return torch.autograd.grad(loss, parameters(model), allow_unused=True, materialize_grads=True)
+
+
+def _flat(tensors: list[torch.Tensor], task: str, device: Device) -> np.ndarray:
+    """Concatenate to (parameters,); NumericalError if an entry is not finite."""
+    flat = torch.cat([tensor.flatten() for tensor in tensors]).cpu().numpy()
+    if not np.isfinite(flat).all():
+        raise unusable(f"gradients of the loss of task '{task}'", device)
+    return flat

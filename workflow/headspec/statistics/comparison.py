@@ -1,0 +1,142 @@
+"""Paired comparison of two training methods on the same examples and seeds."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from headspec.config.runs import Run
+from headspec.errors import DataError
+from headspec.seeds import derive
+from headspec.statistics.resampling import paired_differences
+
+Floats = NDArray[np.float64]
+
+#: task and metric of the mean over tasks
+MEAN = "mean"
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Predictions of S seeds for the same n examples of a task.
+
+    Attributes
+    ----------
+    run : of the first seed
+    example, label : (n,)
+    prediction : (S, n)
+    """
+
+    run: Run
+    example: Floats
+    label: Floats
+    prediction: Floats
+
+    def check_like(self, other: Predicted, task: str) -> None:
+        """Raise `DataError` unless `other` has the same examples and number of seeds."""
+        for name in ("example", "label"):
+            if not np.array_equal(getattr(self, name), getattr(other, name)):
+                raise DataError(
+                    f"{other.run.path}/evaluation.parquet: validation examples of task '{task}' differ "
+                    f"from those of {self.run.path}"
+                )
+        if len(self.prediction) != len(other.prediction):
+            raise DataError(
+                f"the number of seeds with task '{task}' differs between {self.run.path} and {other.run.path}"
+            )
+
+
+def predicted(evaluations: Iterable[tuple[Run, pd.DataFrame]]) -> dict[str, Predicted]:
+    """Predictions of all seeds, by task.
+
+    Parameters
+    ----------
+    evaluations : the runs of all seeds, in order, each with its table `evaluation`
+    """
+    seeds: dict[str, list[Predicted]] = defaultdict(list)
+    for run, frame in evaluations:
+        for task, rows in frame.groupby("task", sort=False):
+            rows = rows.sort_values("example")[["example", "label", "prediction"]]
+            example, label, prediction = rows.to_numpy(dtype=float).T
+            seeds[str(task)].append(Predicted(run, example, label, prediction[None]))
+            seeds[str(task)][0].check_like(seeds[str(task)][-1], str(task))
+    return {
+        task: replace(of_task[0], prediction=np.concatenate([one.prediction for one in of_task]))
+        for task, of_task in seeds.items()
+    }
+
+
+def mean_over_tasks(values: Mapping[tuple[str, str], Floats]) -> Floats:
+    """Mean over tasks of the mean over each task's metrics (GLUE, Wang et al. 2018).
+
+    A further split counts as a task: with MNLI matched and mismatched, GLUE without WNLI has nine tasks,
+    as in the tables of Devlin et al. (2019) and Li et al. (2023). These tables have one metric per task
+    (F1 for MRPC and QQP, Spearman's correlation for STS-B). The score of the GLUE server instead
+    averages both metrics of a task, counts MNLI once, and includes WNLI.
+
+    Parameters
+    ----------
+    values : {(task, metric): array}, all of the same shape, which is also that of the result
+    """
+    by_task: dict[str, list[Floats]] = defaultdict(list)
+    for (task, _), value in values.items():
+        by_task[task].append(value)
+    return np.mean([np.mean(of_task, axis=0) for of_task in by_task.values()], axis=0)
+
+
+def compare(
+    method: Mapping[str, Predicted],
+    base: Mapping[str, Predicted],
+    metrics: Mapping[str, Sequence[str]],
+    resamples: int,
+    seed: int,
+) -> dict[tuple[str, str], tuple[Floats, Floats]]:
+    """Bootstrap and null distribution of the difference between two methods with the same S seeds.
+
+    Bootstrap: examples are drawn with replacement, the same ones for both methods and all seeds,
+    independently for each task; `intervals` turns the result into intervals. If the methods disagree on
+    only a handful of examples, these intervals are too narrow and may end at 0; the p-value remains valid.
+
+    Null: in each example, the predictions of the two methods are swapped or not, for all seeds together.
+    The hypothesis is that *these* trained models do equally well on other examples; it says nothing
+    about other seeds.
+
+    Parameters
+    ----------
+    method, base : task: predictions of the same seeds
+    metrics : task: names of its metrics
+
+    Returns
+    -------
+    {(task, metric): ((resamples, S), (resamples,))}
+        Bootstrap for every seed, and null for the mean over seeds; the leaderboard mean is
+        (`MEAN`, `MEAN`).
+
+    Raises
+    ------
+    DataError
+        The tasks, examples or numbers of seeds differ.
+    """
+    samples, nulls = {}, {}
+    for task in dict.fromkeys([*method, *base]):
+        if task not in method or task not in base:
+            having, lacking = (method, base) if task in method else (base, method)
+            path = next(iter(lacking.values())).run.path
+            raise DataError(f"{path}/evaluation.parquet: no task '{task}', which {having[task].run.path} has")
+        of_method, of_base = method[task], base[task]
+        of_method.check_like(of_base, task)
+        for metric in metrics[task]:
+            rng = np.random.default_rng(derive(seed, task))  # the same draws for every metric
+            bootstrap, null = paired_differences(
+                metric, of_method.label, of_method.prediction, of_base.prediction, resamples, rng
+            )
+            samples[task, metric] = bootstrap
+            nulls[task, metric] = null.mean(axis=1)
+    for distributions in (samples, nulls):
+        distributions[MEAN, MEAN] = mean_over_tasks(distributions)
+    return {key: (samples[key], nulls[key]) for key in samples}

@@ -1,0 +1,133 @@
+"""Correlation of dissociation with task similarity over pairs of tasks (Li et al. 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import betainc
+
+from headspec.config.runs import POOLED
+from headspec.seeds import derive
+from headspec.statistics.mantel import correlations, p_value, partial_correlations, relabellings
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+
+# dissociation against similarity over pairs of tasks; partial: input paradigm held constant; slope and
+# intercept of the pooled models are those of standardised values
+CORRELATION = Schema(
+    {"model": TEXT, "measure": TEXT, "n_pairs": INT, "pearson_r": FLOAT, "spearman_r": FLOAT,
+     "slope": FLOAT, "intercept": FLOAT, "p_pearson": FLOAT, "p_mantel": FLOAT, "p_spearman": FLOAT,
+     "p_mantel_spearman": FLOAT, "partial_r": FLOAT, "p_partial": FLOAT, "permutations": INT,
+     "exact": FLAG},
+    keys=2,
+)  # fmt: skip
+
+Floats = NDArray[np.float64]
+
+#: permutation test: its columns in the table 'correlation', r and p
+TESTS = {
+    "pearson": ("pearson_r", "p_mantel"),
+    "spearman": ("spearman_r", "p_mantel_spearman"),
+    "partial": ("partial_r", "p_partial"),
+}
+
+
+def ordinary_p(r: float, n: int) -> float:
+    """Two-sided p of a correlation r of n independent pairs of values: t test with n - 2 degrees of freedom.
+
+    The tail is computed as an incomplete beta function, which is also defined at |r| = 1. For ranks it is
+    an approximation.
+    """
+    return float(betainc((n - 2) / 2, 0.5, 1 - min(r**2, 1)))
+
+
+def _ranks(values: Floats) -> Floats:
+    """Ranks from 1, the mean rank for equal values; of pandas, because scipy.stats is slow to import."""
+    return np.asarray(pd.Series(values).rank())
+
+
+def _statistics(pairs: pd.DataFrame, relabelled: NDArray[np.intp]) -> dict[str, Floats]:
+    """r of each test under every relabelling of the tasks, (permutations,), for one model and measure."""
+    x, y = pairs["similarity"].to_numpy(dtype=float), pairs["dissociation"].to_numpy(dtype=float)
+    if len(x) < 3 or np.isnan(x + y).any():
+        return {test: np.full(len(relabelled), np.nan) for test in TESTS}
+    held = pairs["same_paradigm"].to_numpy(dtype=float)
+    return {
+        "pearson": correlations(x, y, relabelled),
+        "spearman": correlations(_ranks(x), _ranks(y), relabelled),
+        "partial": partial_correlations(x, y, held, relabelled),
+    }
+
+
+def _row(statistics: Mapping[str, Floats], exact: bool) -> dict[str, Any]:
+    """Columns of the permutation tests; null where undefined."""
+    row: dict[str, Any] = {}
+    for test, (r, p) in TESTS.items():
+        row |= {r: statistics[test][0], p: p_value(statistics[test])}
+    if not np.isnan(row["pearson_r"]):
+        row |= {"permutations": len(statistics["pearson"]), "exact": exact}
+    return row
+
+
+def _line(pairs: pd.DataFrame, r: float, rank_r: float) -> dict[str, float]:
+    """Least-squares line of dissociation on similarity, and ordinary p-values; empty if r is nan."""
+    if np.isnan(r):
+        return {}
+    slope = r * pairs["dissociation"].std() / pairs["similarity"].std()
+    return {
+        "slope": slope,
+        "intercept": pairs["dissociation"].mean() - slope * pairs["similarity"].mean(),
+        "p_pearson": ordinary_p(r, len(pairs)),
+        "p_spearman": ordinary_p(rank_r, len(pairs)),
+    }
+
+
+def correlation(pairs: pd.DataFrame, tasks: int, seed: int) -> pd.DataFrame:
+    """Correlation of dissociation with each measure of similarity, over the pairs of tasks.
+
+    Parameters
+    ----------
+    pairs : DataFrame
+        Result of `headspec.statistics.paired.paired`.
+    tasks : int
+        Number of tasks that form the pairs.
+    seed : int
+        For the random relabellings of more than eight tasks; all models and measures use the same ones.
+
+    Returns
+    -------
+    table 'correlation'
+        A row for each model and measure. n_pairs counts the pairs that have both values. All other
+        values are null if a pair lacks one, because the permutation tests need complete matrices; if
+        there are fewer than three pairs; and if similarity or dissociation is constant. The partial
+        correlation is also null if the paradigm is the same for all pairs, or fully explains
+        similarity or dissociation. p_pearson and p_spearman treat pairs as independent, which they
+        are not; they only serve comparison with other studies. Judge by the permutation p-values.
+
+        With two or more models there are also rows of model `POOLED`. A model is a block: x and y are
+        standardised within it, so that r is the mean of the models' r, the slope is r and the
+        intercept is 0. Each permutation relabels the tasks in the same way in all models, because
+        tasks are what is exchangeable. Separate relabellings for each model would treat models that
+        learn the same tasks as independent replications and make p too small. For the same reason
+        there is no ordinary p. Values are null if they are null for any model; n_pairs is the sum over
+        models.
+    """
+    relabelled, exact = relabellings(tasks, derive(seed, "correlation", "relabellings"))
+    rows: list[dict[str, Any]] = []
+    for measure, of_measure in pairs.groupby("measure"):
+        blocks = []
+        for model, of_model in of_measure.groupby("model"):
+            blocks.append(_statistics(of_model, relabelled))
+            count = int(of_model[["similarity", "dissociation"]].notna().all(axis=1).sum())
+            row = {"model": model, "measure": measure, "n_pairs": count} | _row(blocks[-1], exact)
+            rows.append(row | _line(of_model, row["pearson_r"], row["spearman_r"]))
+        if len(blocks) > 1:
+            pooled = _row({test: np.mean([block[test] for block in blocks], axis=0) for test in TESTS}, exact)
+            count = sum(row["n_pairs"] for row in rows[-len(blocks) :])
+            line = {"slope": pooled["pearson_r"], "intercept": 0 * pooled["pearson_r"]}
+            rows.append({"model": POOLED, "measure": measure, "n_pairs": count} | pooled | line)
+    frame = pd.DataFrame(rows, columns=list(CORRELATION.columns))
+    return frame.astype({"n_pairs": "Int32", "permutations": "Int32", "exact": "boolean"})

@@ -1,0 +1,154 @@
+"""Tables of dissociation: by run, combined over seeds, at every fraction, and averaged over fractions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pandas as pd
+
+from headspec.statistics.dissociation import case, is_distinct
+from headspec.statistics.resampled import Evaluation, Sampled, combine, sample
+from headspec.statistics.resampling import holm
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+
+#: key columns that all tables share
+KEY = ("model", "mixture", "method")
+RUN = dict.fromkeys(KEY, TEXT) | {"seed": INT}
+SEEDS = dict.fromkeys(KEY, TEXT) | {"task": TEXT, "n_seeds": INT}
+# ci_over: what the interval covers, "examples" (one or two seeds) or "seeds and examples"
+INTERVAL = {"ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT}
+SCHEMAS = {
+    "dissociation": Schema(
+        RUN | {"fraction": FLOAT, "task": TEXT, "dissociation": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT,
+               "p_value": FLOAT, "at_chance": FLAG, "p_holm": FLOAT, "metric": TEXT, "base": FLOAT},
+        keys=6,
+    ),
+    "mixtures": Schema(
+        RUN | {"mean_dissociation": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "case": TEXT,
+               "distinct": FLAG, "at_chance": FLAG},
+        keys=4,
+    ),
+    # combined over seeds, at the main fraction; task "mean" is the mean over the mixture's tasks
+    "combined": Schema(
+        SEEDS | {"fraction": FLOAT, "dissociation": FLOAT} | INTERVAL
+        | {"p_value": FLOAT, "p_holm": FLOAT, "at_chance": FLAG, "case": TEXT, "distinct": FLAG},
+        keys=4,
+    ),
+    # combined over seeds, at every fraction
+    "fractions": Schema(
+        dict.fromkeys(KEY, TEXT) | {"task": TEXT, "fraction": FLOAT, "n_seeds": INT, "dissociation": FLOAT}
+        | INTERVAL | {"p_value": FLOAT, "at_chance": FLAG},
+        keys=5,
+    ),
+    # area: mean dissociation over fractions, from 0 to the largest
+    "areas": Schema(
+        SEEDS | {"area": FLOAT} | INTERVAL | {"p_value": FLOAT, "p_holm": FLOAT}, keys=4
+    ),
+}  # fmt: skip
+#: task of the row with the mean over a mixture's tasks
+MEAN = "mean"
+
+
+def _rows(sampled: Sampled, tasks: Sequence[str], confidence: float) -> list[dict[str, Any]]:
+    """A row for each of `tasks`."""
+    low, high, over = sampled.interval(confidence)
+    columns = {
+        "task": tasks, "base": sampled.base, "dissociation": sampled.mean, "ci_low": low, "ci_high": high,
+        "p_value": sampled.p_value, "at_chance": sampled.at_chance,
+    }  # fmt: skip
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [row | {"ci_over": over} for row in rows]
+
+
+def _case_columns(sampled: Sampled, confidence: float, distinct: float) -> dict[str, Any]:
+    """Case of a mixture, and whether it is distinct."""
+    low, high, _ = sampled.interval(confidence)
+    lowest, highest, _ = sampled.interval(1 - (1 - confidence) / sampled.d.shape[-1])  # Bonferroni
+    kind = case(sampled.mean, (low, high), (lowest, highest))
+    return {"case": kind, "distinct": is_distinct(kind, float(sampled.mean.mean()), distinct)}
+
+
+def analyse(
+    evaluations: Iterable[Evaluation],
+    resamples: int,
+    confidence: float,
+    distinct: float,
+    fraction: float,
+    fractions: Sequence[float],
+    seed: int,
+) -> dict[str, pd.DataFrame]:
+    """Dissociation of every run of a study, and combined over seeds.
+
+    Parameters
+    ----------
+    evaluations : runs of at least two tasks each
+        May be a generator; only one run's predictions are in memory at a time.
+    resamples : int
+        Number of bootstrap samples, and of permutations.
+    confidence : float
+        Level of the intervals, and of at_chance.
+    distinct : float
+        Smallest mean at which a double dissociation is distinct.
+    fraction : float
+        Main fraction of heads to prune.
+    fractions : floats
+        Further fractions.
+    seed : int
+        Random draws depend on it and on the names of model, mixture and task. Results of a run
+        therefore do not depend on the other runs, except for p_holm.
+
+    Returns
+    -------
+    dict of DataFrame
+        Rows of task 'mean' are means over the tasks of a mixture; they are at_chance if any task is.
+
+        - 'dissociation': every run, task and fraction; p_holm corrects over the runs and tasks of a
+          fraction
+        - 'mixtures': the mean of every run, at the main fraction
+        - 'combined': combined over seeds, at the main fraction; p_holm corrects over the rows of means,
+          and separately over all other rows
+        - 'fractions': combined over seeds, at every fraction
+        - 'areas': combined over seeds, mean over fractions (see `Sampled.area`); empty if there is only
+          one fraction; p_holm as in 'combined'
+    """
+    every = sorted({fraction, *fractions})
+    main = every.index(fraction)
+    table_rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
+    groups: dict[tuple[str, ...], list[Sampled]] = defaultdict(list)
+    tasks: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for evaluation in evaluations:
+        run = evaluation.run
+        key: tuple[str, ...] = (run.model, run.mixture, run.method)
+        sampled = sample(evaluation, every, resamples, confidence, seed)
+        groups[key].append(sampled)
+        tasks[key] = (*run.tasks, MEAN)
+        fields = dict(zip(KEY, key, strict=True)) | {"seed": run.seed}
+        for i, level in enumerate(every):
+            for row in _rows(sampled.at(i), run.tasks, confidence):
+                columns = {"fraction": level, "metric": evaluation.metrics[row["task"]]}
+                table_rows["dissociation"].append(fields | columns | row)
+        (mean,) = _rows(sampled.at(main).with_mean(), tasks[key], confidence)[-1:]
+        kind = _case_columns(sampled.at(main), confidence, distinct)
+        table_rows["mixtures"].append(fields | mean | kind | {"mean_dissociation": mean["dissociation"]})
+    for key, seeds in groups.items():
+        combined = combine(seeds)
+        fields = dict(zip(KEY, key, strict=True)) | {"n_seeds": len(seeds)}
+        for i, level in enumerate(every):
+            rows = _rows(combined.at(i).with_mean(), tasks[key], confidence)
+            table_rows["fractions"] += [fields | {"fraction": level} | row for row in rows]
+        rows = _rows(combined.at(main).with_mean(), tasks[key], confidence)
+        rows[-1] |= _case_columns(combined.at(main), confidence, distinct)
+        table_rows["combined"] += [fields | {"fraction": fraction} | row for row in rows]
+        if len(every) > 1:
+            rows = _rows(combined.area(every).with_mean(), tasks[key], confidence)
+            table_rows["areas"] += [fields | row | {"area": row["dissociation"]} for row in rows]
+    result = {
+        name: pd.DataFrame(rows, columns=list(SCHEMAS[name].columns)) for name, rows in table_rows.items()
+    }
+    families = {"dissociation": "fraction", "combined": "task", "areas": "task"}
+    for name, column in families.items():
+        family = result[name][column] if column == "fraction" else result[name][column] == MEAN
+        result[name]["p_holm"] = result[name].groupby(family)["p_value"].transform(holm)
+    return result

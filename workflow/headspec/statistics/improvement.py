@@ -1,0 +1,174 @@
+"""Improvement by IAT: every training method compared with plain multi-task training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from headspec.config.runs import Run, Variant
+from headspec.seeds import derive
+from headspec.statistics.comparison import MEAN, compare, predicted
+from headspec.statistics.intervals import over_seeds_and_examples
+from headspec.statistics.metrics import score
+from headspec.statistics.resampling import holm, p_value
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+# heads: choice of heads that batches update at the end of training; heads, alpha, delta: null if plain
+IAT = Schema(
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "sampling": TEXT, "seed": INT, "task": TEXT,
+     "metric": TEXT, "value": FLOAT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT},
+    keys=7,
+)  # fmt: skip
+# against: the method of the comparison, null for plain training; task and metric "mean": the mean over
+# tasks of the mean over metrics; ci_over: "examples" or "seeds and examples"
+IMPROVEMENT = Schema(
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "against": TEXT,
+     "sampling": TEXT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT, "n_seeds": INT, "value": FLOAT,
+     "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT,
+     "p_holm": FLOAT},
+    keys=5,
+)  # fmt: skip
+
+Floats = NDArray[np.float64]
+
+#: the method of training a task alone
+SINGLE = "single"
+#: key columns of the table `improvement`, apart from the seed
+ROW = ["model", "mixture", "method", "task", "metric"]
+
+
+def variant_of(method: str, variants: Sequence[Variant]) -> Variant:
+    """The variant named `method`; one for training a task alone if there is none."""
+    alone = Variant(method=method, base=method, sampling=variants[0].sampling)
+    return next(v for v in [*variants, alone] if v.method == method)
+
+
+def scores(
+    runs: Iterable[tuple[Run, pd.DataFrame]],
+    variants: Sequence[Variant],
+    metrics: Mapping[str, Sequence[str]],
+) -> pd.DataFrame:
+    """The table `iat`: every metric of every task of every run.
+
+    Parameters
+    ----------
+    runs : runs, each with its table `evaluation`
+    variants : training methods of mixtures
+    metrics : task: names of its metrics
+    """
+    rows = []
+    for run, predictions in runs:
+        variant = variant_of(run.method, variants)
+        for task, of_task in predictions.groupby("task", sort=False):
+            for metric in metrics[str(task)]:
+                value = score(metric, of_task["label"].to_numpy(), of_task["prediction"].to_numpy())
+                rows.append(
+                    (run.model, run.mixture, run.method, variant.sampling, run.seed, task, metric, value)
+                    + (variant.heads, variant.alpha, variant.delta)
+                )
+    return pd.DataFrame(rows, columns=list(IAT.columns))
+
+
+def against(variants: Sequence[Variant]) -> dict[str, str]:
+    """Method: the method it is compared with.
+
+    A method that branches off from plain training is compared with this training. Plain training
+    with another sampling, and training each task alone, are compared with the first of `variants`,
+    which has no comparison itself.
+    """
+    plain = variants[0].method
+    others = {v.method: v.base if v.heads else plain for v in variants if v.method != plain}
+    return others | {SINGLE: plain}
+
+
+def by_seed(
+    table: pd.DataFrame, mixtures: Mapping[str, Sequence[str]], variants: Sequence[Variant]
+) -> pd.DataFrame:
+    """Value of every seed, and its difference from the method of the comparison.
+
+    Parameters
+    ----------
+    table : table `iat`
+    mixtures : mixture: its tasks; their runs alone form the mixture's method `single`
+    variants : training methods of mixtures, plain training first
+
+    Returns
+    -------
+    frame : columns `ROW`, seed, value, against, difference; rows for tasks and for the leaderboard mean
+    """
+    frames = []
+    for mixture, tasks in mixtures.items():
+        alone = (table["method"] == SINGLE) & table["mixture"].isin(tasks)
+        together = (table["method"] != SINGLE) & (table["mixture"] == mixture)
+        frames.append(table[alone | together].assign(mixture=mixture))
+    frame = pd.concat(frames)[[*ROW, "seed", "value"]]
+    run = ["model", "mixture", "method", "seed"]
+    means = frame.groupby([*run, "task"])["value"].mean().groupby(run).mean().reset_index()
+    frame = pd.concat([frame, means.assign(task=MEAN, metric=MEAN)], ignore_index=True)
+    others = frame.rename(columns={"method": "against", "value": "other"})
+    frame["against"] = frame["method"].map(against(variants))
+    frame = frame.merge(others, how="left", on=["model", "mixture", "against", "seed", "task", "metric"])
+    return frame.assign(difference=frame["value"] - frame["other"]).drop(columns="other")
+
+
+def improvement(
+    table: pd.DataFrame,
+    runs: Sequence[Run],
+    read: Callable[[Run], pd.DataFrame],
+    variants: Sequence[Variant],
+    metrics: Mapping[str, Sequence[str]],
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> pd.DataFrame:
+    """The table `improvement`: every method compared with another (see `against`).
+
+    ci_low, ci_high: over seeds and examples, or with one or two seeds over examples, as in ci_over
+    (see `intervals`). p_value: by permutation of these models' predictions (see `compare`). p_holm:
+    for tasks, corrected over the tasks and metrics of the same model, mixture and method; for the
+    mean, corrected over the methods of the same model and mixture, so that the best of a sweep is
+    judged as the best of many.
+
+    Parameters
+    ----------
+    table : table `iat`
+    runs : all runs in the table
+    read : returns the table `evaluation` of a run; called for one model and mixture at a time
+    variants : training methods of mixtures, plain training first
+    metrics : task: names of its metrics
+    seed : random draws depend on it and on the names of model, mixture, method and task
+    """
+    mixtures = {run.mixture: run.tasks for run in runs if run.method != SINGLE}
+    others = against(variants)
+    distributions: dict[tuple[Any, ...], tuple[Floats, Floats]] = {}
+    for model, mixture in dict.fromkeys((run.model, mixture) for run in runs for mixture in mixtures):
+        by_method = {}
+        for method in (variants[0].method, *others):
+            names = mixtures[mixture] if method == SINGLE else (mixture,)
+            of_method = [r for r in runs if r.model == model and r.method == method and r.mixture in names]
+            by_method[method] = predicted((run, read(run)) for run in of_method)
+        for method, other in others.items():
+            method_seed = derive(seed, "improvement", model, mixture, method)
+            comparison = compare(by_method[method], by_method[other], metrics, resamples, method_seed)
+            distributions |= {(model, mixture, method, *key): value for key, value in comparison.items()}
+    rows: list[dict[str, Any]] = []
+    for key, seeds in by_seed(table, mixtures, variants).groupby(ROW):
+        row: dict[str, Any] = dict(zip(ROW, key, strict=True))
+        variant = variant_of(row["method"], variants)
+        row |= {name: getattr(variant, name) for name in ("sampling", "heads", "alpha", "delta")}
+        row |= {"n_seeds": len(seeds), "value": seeds["value"].mean()}
+        if key in distributions:
+            samples, null = distributions[key]
+            row |= {"against": others[row["method"]], "difference": seeds["difference"].mean()}
+            interval = over_seeds_and_examples(seeds["difference"].to_numpy(), samples, confidence)
+            row["ci_low"], row["ci_high"], row["ci_over"] = interval
+            row["p_value"] = float(p_value(row["difference"], null))
+        rows.append(row)
+    result = pd.DataFrame(rows, columns=list(IMPROVEMENT.columns))
+    family = result["method"].where(result["task"] != MEAN, MEAN)
+    groups = result.groupby(["model", "mixture", family])
+    return result.assign(p_holm=groups["p_value"].transform(holm))

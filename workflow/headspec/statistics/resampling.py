@@ -1,0 +1,138 @@
+"""Resampling of examples; intervals, p-values and their correction."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from headspec.statistics.metrics import score
+
+Floats = NDArray[np.float64]
+
+#: most permuted predictions in memory at a time
+CHUNK = 2**22
+
+
+def bootstrap_counts(n: int, resamples: int, rng: np.random.Generator) -> NDArray[np.int16]:
+    """Number of times that each of n examples is drawn in a resample of n, (resamples, n)."""
+    return rng.multinomial(n, np.full(n, 1 / n), size=resamples).astype(np.int16)
+
+
+def permuted_scores(
+    metric: str, label: Floats, predictions: Floats, resamples: int, rng: np.random.Generator
+) -> Floats:
+    """Metrics of k alternative predictions after shuffling them within each example.
+
+    All sets of alternatives are shuffled in the same way. Draws depend only on `rng`, n and k, so that
+    seeds evaluated on the same examples can be shuffled in the same way too: they share errors,
+    which would average out if each were shuffled separately.
+
+    Parameters
+    ----------
+    metric : str
+        One of `headspec.statistics.metrics`.
+    label : (n,)
+    predictions : (sets, n, k)
+    resamples : int
+    rng : Generator
+
+    Returns
+    -------
+    (resamples, sets, k)
+    """
+    _, n, k = predictions.shape
+    identity = np.arange(k, dtype=np.uint8)
+    chunks = [np.empty((0, len(predictions), k))]
+    for start in range(0, resamples, rows := max(1, CHUNK // (n * k))):
+        # the alternative that each slot takes
+        source = rng.permuted(np.broadcast_to(identity, (min(rows, resamples - start), n, k)), axis=-1)
+        scores = [_shuffled_scores(metric, label, alternatives, source) for alternatives in predictions]
+        chunks.append(np.stack(scores, axis=1))
+    return np.concatenate(chunks)
+
+
+def _shuffled_scores(metric: str, label: Floats, alternatives: Floats, source: NDArray[np.uint8]) -> Floats:
+    """Metrics (resamples, k) of shuffled `alternatives` (n, k).
+
+    Examples whose alternatives all agree do not change when shuffled; identical ones are one entry
+    with a count.
+
+    Parameters
+    ----------
+    source : (resamples, n, k)
+        Index of the alternative that each slot takes.
+    """
+    k = alternatives.shape[1]
+    varies = (alternatives != alternatives[:, :1]).any(axis=1)
+    same = np.stack([label[~varies], alternatives[~varies, 0]])
+    kinds, counts = np.unique(same, axis=1, return_counts=True)
+    # every slot is a weighted sample of these entries: each alternative taken or not, and the kinds
+    labels = np.concatenate([np.repeat(label[varies], k), kinds[0]])
+    entries = np.concatenate([alternatives[varies].ravel(), kinds[1]])
+    source = source[:, varies]
+    fixed = np.broadcast_to(counts, (len(source), len(counts)))
+    scores = []
+    for slot in range(k):
+        taken = (source[..., [slot]] == np.arange(k)).reshape(len(source), -1)
+        scores.append(score(metric, labels, entries, np.hstack([taken, fixed])))
+    return np.stack(scores, axis=-1)
+
+
+def paired_differences(
+    metric: str, label: Floats, method: Floats, base: Floats, resamples: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Differences between two methods' metrics on resampled examples, and with predictions swapped.
+
+    Examples with the same label and the same predictions are of one kind, so it is enough to draw the
+    number of examples of each kind (multinomial), and the number of these that are swapped (binomial).
+
+    Parameters
+    ----------
+    metric : str
+        One of `headspec.statistics.metrics`.
+    label : (n,)
+    method, base : (S, n)
+        Predictions of S seeds.
+
+    Returns
+    -------
+    bootstrap : (resamples, S)
+        Examples drawn with replacement, the same ones for both methods and all seeds.
+    null : (resamples, S)
+        In each example, the predictions of the two methods are swapped or not, for all seeds together:
+        seeds err on the same examples, and their differences would average out if each seed were
+        swapped separately.
+    """
+    kinds, counts = np.unique(np.vstack([label, method, base]), axis=1, return_counts=True)
+    label, method, base = kinds[0], kinds[1 : 1 + len(method)], kinds[1 + len(method) :]
+    drawn = rng.multinomial(counts.sum(), counts / counts.sum(), size=resamples)
+    swapped = rng.binomial(counts, 0.5, size=(resamples, len(counts)))
+    here, there = np.hstack([counts - swapped, swapped]), np.hstack([swapped, counts - swapped])
+    bootstrap, null = [], []
+    for one, other in zip(method, base, strict=True):
+        bootstrap.append(score(metric, label, one, drawn) - score(metric, label, other, drawn))
+        both = np.tile(label, 2), np.concatenate([one, other])
+        null.append(score(metric, *both, here) - score(metric, *both, there))
+    return np.stack(bootstrap, axis=1), np.stack(null, axis=1)
+
+
+def interval(samples: Floats, confidence: float) -> tuple[Floats, Floats]:
+    """Percentile interval over the first axis; nan where the value of a resample is undefined."""
+    low, high = np.quantile(samples, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
+    return low, high
+
+
+def p_value(observed: ArrayLike, null: Floats) -> Floats:
+    """Two-sided permutation p: (1 + null values at least as far from 0) / (1 + permutations)."""
+    reached = np.abs(null) >= np.abs(observed) * (1 - 1e-9) - 1e-12  # equality up to rounding counts
+    return np.where(np.isnan(observed), np.nan, (1 + reached.sum(axis=0)) / (1 + len(null)))
+
+
+def holm(p: ArrayLike) -> Floats:
+    """p-values (n,) with Holm's step-down correction (1979); nan stays nan and is not counted."""
+    p = np.asarray(p, dtype=float)
+    order = np.argsort(p)[: np.count_nonzero(~np.isnan(p))]
+    corrected = np.full_like(p, np.nan)
+    steps = p[order] * np.arange(len(order), 0, -1)
+    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1)
+    return corrected

@@ -1,0 +1,62 @@
+"""Change of dissociation from plain multi-task training to IAT."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import pandas as pd
+
+from headspec.statistics.comparison import MEAN
+from headspec.statistics.intervals import over_seeds_and_examples
+from headspec.statistics.resampled import Evaluation, Sampled, combine, sample
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+
+# dissociation before and after IAT; task "mean" is the mean over the mixture's tasks
+SPECIALIZATION = Schema(
+    {"model": TEXT, "mixture": TEXT, "task": TEXT, "n_seeds": INT, "before": FLOAT, "after": FLOAT,
+     "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "at_chance": FLAG},
+    keys=3,
+)  # fmt: skip
+
+
+def specialization(
+    evaluations: Iterable[Evaluation],
+    before: str,
+    fraction: float,
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> pd.DataFrame:
+    """The table `specialization`: dissociation after one training method, minus that after another.
+
+    Importance is estimated anew in each model: the heads pruned are those that matter after IAT, not
+    those that IAT was told to update. Differences are paired over seeds and examples; for their
+    intervals see `headspec.statistics.intervals`. at_chance: any seed of either method is.
+
+    Parameters
+    ----------
+    evaluations : runs of two methods with the same seeds
+        May be a generator; only one run's predictions are in memory at a time.
+    before : the method that the other one is compared with
+    fraction : fraction of heads to prune
+    """
+    samples: dict[tuple[str, str], dict[bool, dict[int, Sampled]]] = defaultdict(
+        lambda: {True: {}, False: {}}
+    )
+    for evaluation in evaluations:
+        run = evaluation.run
+        sampled = sample(evaluation, [fraction], resamples, confidence, seed, permutations=0)
+        samples[run.model, run.mixture][run.method == before][run.seed] = sampled.at(0).with_mean()
+    rows = []
+    for (model, mixture), methods in samples.items():
+        seeds = sorted(methods[True])
+        old, new = (combine([methods[is_before][s] for s in seeds]) for is_before in (True, False))
+        combine([old, new])  # raises if their examples differ
+        low, high, over = over_seeds_and_examples(new.d - old.d, new.bootstrap - old.bootstrap, confidence)
+        for i, task in enumerate([*old.run.tasks, MEAN]):
+            rows.append(
+                (model, mixture, task, len(seeds), old.mean[i], new.mean[i], new.mean[i] - old.mean[i])
+                + (low[i], high[i], over, old.at_chance[i] or new.at_chance[i])
+            )
+    return pd.DataFrame(rows, columns=list(SPECIALIZATION.columns))

@@ -1,0 +1,95 @@
+"""Few-shot scores of all encoders, and means over seeds and draws compared with multi-task training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from headspec.config.runs import NO_MIXTURE, Run
+from headspec.statistics.intervals import over_seeds_and_draws
+from headspec.statistics.resampling import Floats
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+# mixture: what the encoder was trained on; a task for method single, "none" for pretrained
+TRANSFER = Schema(
+    {"model": TEXT, "task": TEXT, "mixture": TEXT, "method": TEXT, "tuning": TEXT, "samples": INT,
+     "seed": INT, "draw": INT, "metric": TEXT, "value": FLOAT, "chance": FLOAT},
+    keys=9,
+)  # fmt: skip
+# means over seeds and draws, and their difference from method tuned; source: what the encoder was trained
+# on; for method single a task of the mixture, or "mean" over them; ci_over (of both intervals): "draws" or
+# "seeds and draws"
+TRANSFER_SUMMARY = Schema(
+    {"model": TEXT, "task": TEXT, "mixture": TEXT, "method": TEXT, "source": TEXT, "tuning": TEXT,
+     "samples": INT, "metric": TEXT, "n_seeds": INT, "n_draws": INT, "value": FLOAT, "ci_low": FLOAT,
+     "ci_high": FLOAT, "difference": FLOAT, "difference_low": FLOAT, "difference_high": FLOAT,
+     "ci_over": TEXT, "chance": FLOAT},
+    keys=8,
+)  # fmt: skip
+
+#: source of the mean over encoders trained on one task each
+MEAN = "mean"
+
+
+def scores(runs: Iterable[tuple[Run, str, pd.DataFrame]]) -> pd.DataFrame:
+    """The table `transfer`, from runs, tasks, and their tables 'transferred'."""
+    frames = [
+        frame.assign(model=run.model, task=task, mixture=run.mixture, method=run.method, seed=run.seed)
+        for run, task, frame in runs
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def summary(scores: pd.DataFrame, mixtures: Mapping[str, Sequence[str]], confidence: float) -> pd.DataFrame:
+    """The table `transfer_summary`: for each mixture, the encoders that are compared.
+
+    These are the pretrained encoder, those trained on one task of the mixture and their mean, and all
+    that were trained on the mixture. Differences are from plain multi-task training on the mixture
+    (`tuned`), paired by seed and draw.
+
+    Intervals are over seeds and draws, or with one or two seeds over draws, as in ci_over (see
+    `intervals.over_seeds_and_draws`): they show how far the mean would vary with others. They do not
+    cover variation with the validation set, which all fits share. Draws from a small training set
+    have samples in common, so they vary too little.
+
+    Parameters
+    ----------
+    scores : table 'transfer'
+    mixtures : mixture: its tasks; empty if only the pretrained encoder is transferred
+    """
+    rows = []
+    n_seeds, n_draws = scores["seed"].nunique(), scores["draw"].nunique()
+    keys = ["model", "task", "tuning", "samples", "metric"]
+    for key, of_key in scores.groupby(keys, sort=False):
+        model, task, tuning, samples, metric = key
+        grids = {
+            encoder: fits.pivot(index="seed", columns="draw", values="value").to_numpy()
+            for encoder, fits in of_key.groupby(["method", "mixture"], sort=False)
+        }
+        for mixture, tasks in (mixtures or {NO_MIXTURE: ()}).items():
+            plain = grids.get(("tuned", mixture))
+            for method, source, grid in _compared(grids, mixture, tasks):
+                low, high, over = over_seeds_and_draws(grid, confidence)
+                difference: tuple[Any, ...] = (np.nan,) * 3
+                if plain is not None and method != "tuned":
+                    difference = ((grid - plain).mean(), *over_seeds_and_draws(grid - plain, confidence)[:2])
+                rows.append(
+                    (model, task, mixture, method, source, tuning, samples, metric, n_seeds, n_draws)
+                    + (grid.mean(), low, high, *difference, over, of_key["chance"].iloc[0])
+                )
+    return pd.DataFrame(rows, columns=list(TRANSFER_SUMMARY.columns))
+
+
+def _compared(grids: dict, mixture: str, tasks: Sequence[str]) -> Iterator[tuple[str, str, Floats]]:
+    """Method, source, and values (seeds, draws) of each encoder that is compared for one mixture."""
+    alone = {task: grids["single", task] for task in tasks if ("single", task) in grids}
+    for (method, source), grid in grids.items():
+        if source == (NO_MIXTURE if method == "pretrained" else mixture) and method != "single":
+            yield method, source, grid
+    for task, grid in alone.items():
+        yield "single", task, grid
+    if alone:
+        yield "single", MEAN, np.mean(list(alone.values()), axis=0)

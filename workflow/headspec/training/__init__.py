@@ -1,0 +1,1 @@
+"""Fine-tuning, important attention-head training (IAT) with its controls, and few-shot transfer."""

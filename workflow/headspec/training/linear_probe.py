@@ -1,0 +1,36 @@
+"""Linear probes on fixed vectors: scikit-learn's logistic regression, or ridge regression for scores."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def predictions(train: Floats, labels: Floats, test: Floats, scores: bool, penalty: float) -> Floats:
+    """Predictions for `test` of a probe fitted to `train`.
+
+    The fit minimises the sum of the samples' losses plus penalty / 2 times the squared norm of the
+    weights; the intercept is not penalised. Vectors are centred and divided by one number, which
+    makes their mean variance over dimensions 1, so that the meaning of the penalty depends neither
+    on the location nor on the scale of an encoder's vectors.
+
+    Parameters
+    ----------
+    train : (n, d)
+    labels : (n,)
+        Class indices, or scores.
+    test : (m, d)
+    scores : whether the labels are scores; the loss is then half the squared error
+
+    Returns
+    -------
+    (m,) class indices, or scores
+    """
+    from sklearn.linear_model import LogisticRegression, Ridge  # slow to import, and only needed here
+
+    centre = train.mean(axis=0)
+    scale = np.sqrt(((train - centre) ** 2).mean()) or 1.0  # 0 if all vectors are the same
+    probe = Ridge(alpha=penalty) if scores else LogisticRegression(C=1 / penalty, tol=1e-8, max_iter=5000)
+    return probe.fit((train - centre) / scale, labels).predict((test - centre) / scale)

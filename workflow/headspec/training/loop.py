@@ -1,0 +1,239 @@
+"""Multi-task fine-tuning: the training loop, and resuming it from a checkpoint."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import torch
+
+from headspec.errors import NumericalError
+from headspec.models.batching import Batch, Examples, put
+from headspec.models.devices import Device
+from headspec.models.finite import diverged, divergence
+from headspec.models.multitask import MultiTask
+from headspec.progress import Progress, log
+from headspec.seeds import derive
+from headspec.tables import FLOAT, INT, TEXT, Schema
+from headspec.training.checkpoint import Checkpoint
+from headspec.training.microbatches import backward, random_state, set_random_state
+from headspec.training.schedule import Step, branch_point, learning_rate, schedule
+from headspec.training.updates import Stepping, Updates
+from headspec.training.vocabulary import compact_vocabulary
+
+if TYPE_CHECKING:
+    from headspec.config.sections.training import Training
+
+TRAINING = Schema(
+    {"step": INT, "epoch": INT, "task": TEXT, "loss": FLOAT, "learning_rate": FLOAT,
+     "examples_per_second": FLOAT, "memory_mb": FLOAT},
+    keys=1,
+)  # fmt: skip
+
+
+class Trainer:
+    """A training run between two steps; its state can be saved and restored.
+
+    Attributes
+    ----------
+    steps : all steps of the run, done or not
+    history : a row of the table `training` for every step done
+    updates : applies the gradients of a step; restrictions such as `headspec.training.iat.Own` replace it
+    patience : seconds between reads of the losses, during which a GPU computes without interruption
+    """
+
+    def __init__(
+        self,
+        model: MultiTask,
+        examples: dict[str, Examples],
+        steps: list[Step],
+        settings: Training,
+        features: dict[str, np.ndarray] | None,
+        device: Device,
+        microbatches: int = 1,
+    ) -> None:
+        self.model, self.examples, self.steps, self.settings = model, examples, steps, settings
+        self.device, self.microbatches = device, microbatches
+        self.features = {t: put(v, device.name) for t, v in features.items()} if features else None
+        model.train()
+        model.encoder.requires_grad_(self.features is None)
+        if self.features is None:
+            model.attend_for_gradients(device)
+        self.updates: Stepping = Updates(model, settings)
+        self.history: list[tuple] = []
+        self.pending: list[tuple[float, torch.Tensor]] = []  # rate, (loss, norm): steps not yet in history
+        self.patience = 1.0 if device.name == "cuda" else 0.0
+        self.clock = 0.0
+
+    def run(self, until: int, checkpoint: Checkpoint) -> None:
+        """Train up to, but not including, step `until`.
+
+        Raises
+        ------
+        NumericalError
+            A loss, the norm of a gradient, or a weight is not finite; `checkpoint` keeps its last state.
+        """
+        if self.microbatches > 1 and self.features is None:
+            log.info("batches in %d microbatches", self.microbatches)
+        progress = Progress(sum(len(s.rows) for s in self.steps[:until]), "examples")
+        progress.resume(sum(len(s.rows) for s in self.steps[: len(self.history)]))
+        settings, self.clock = self.settings, time.monotonic()
+        for number in range(len(self.history), until):
+            step = self.steps[number]
+            rate = learning_rate(number, len(self.steps), settings.learning_rate, settings.warmup)
+            loss = self._backward(step)
+            norm = self.updates.step(step.task, rate)
+            self.pending.append((rate, torch.stack([loss, norm])))
+            due = checkpoint.due()
+            if due or number == until - 1 or time.monotonic() - self.clock >= self.patience:
+                self._settle(progress, checkpoint)
+            if due:
+                self._require_finite(checkpoint)
+                checkpoint.save(self.state())
+        self._require_finite(checkpoint)
+
+    def _settle(self, progress: Progress, checkpoint: Checkpoint) -> None:
+        """Move the pending steps into the history; here the processor waits for the device."""
+        values = torch.stack([loss_and_norm for _, loss_and_norm in self.pending]).tolist()
+        steps = self.steps[len(self.history) : len(self.history) + len(values)]
+        if diverging := divergence(values):
+            number, what = diverging
+            raise self._diverged(len(self.history) + number, what, checkpoint)
+        n, before, self.clock = sum(len(step.rows) for step in steps), self.clock, time.monotonic()
+        speed, memory = n / (self.clock - before), memory_mb(self.device)
+        for step, (rate, _), (loss, _) in zip(steps, self.pending, values, strict=True):
+            self.history.append((len(self.history), step.epoch, step.task, loss, rate, speed, memory))
+        self.pending = []
+        progress.advance(n, f"loss {values[-1][0]:.3f}")
+
+    def _require_finite(self, checkpoint: Checkpoint) -> None:
+        """Raise NumericalError if a weight is not finite, before it is saved."""
+        bad = [name for name, weight in self.model.named_parameters() if not weight.isfinite().all()]
+        if bad:
+            what = f"the loss is finite, but {len(bad)} of the model's tensors are not, such as '{bad[0]}'"
+            raise self._diverged(len(self.history) - 1, what, checkpoint)
+
+    def _diverged(self, number: int, what: str, checkpoint: Checkpoint) -> NumericalError:
+        where = f"step {number + 1} of {len(self.steps)}, a batch of task '{self.steps[number].task}'"
+        key = "training.learning_rate" if self.features is None else "training.frozen.learning_rate"
+        kept, state = "", checkpoint.load(self.device.name)
+        if state:
+            after = len(state["history"])
+            kept = f". With the same settings training goes on after step {after}, from {checkpoint.path}"
+        settings = self.settings
+        return diverged(where, what, key, settings.learning_rate, settings.clip, self.device, kept)
+
+    def _backward(self, step: Step) -> torch.Tensor:
+        """The mean loss of the step; leaves its gradients in the weights."""
+
+        def losses(batch: Batch) -> torch.Tensor:
+            if self.features is None:
+                pooled = self.model.pool(batch)
+            else:
+                pooled = self.features[step.task][put(batch.rows, self.device.name)]
+            return self.model.losses(step.task, pooled, batch.labels)
+
+        batch = self.examples[step.task].batch(step.rows, self.device.name)
+        microbatches = self.microbatches if self.features is None else 1
+        loss, self.microbatches = backward(
+            losses, batch, list(self.model.parameters()), microbatches, self.device
+        )
+        return loss
+
+    def state(self) -> dict:
+        """Everything that the remaining steps depend on."""
+        state = {
+            "model": self.model.state_dict(), "updates": self.updates.state_dict(), "history": self.history,
+        }  # fmt: skip
+        return state | random_state()
+
+    def restore(self, state: dict) -> None:
+        """Continue from `state`, whose tensors are used in place and change from here on."""
+        self.model.load_state_dict(state["model"])
+        self.updates.load_state_dict(state["updates"])
+        self.history = list(state["history"])
+        set_random_state(state)
+        log.info("continuing after step %d of %d", len(self.history), len(self.steps))
+
+    def frame(self) -> pd.DataFrame:
+        """The table `training`, one row per step done."""
+        columns = ["step", "epoch", "task", "loss", "learning_rate", "examples_per_second", "memory_mb"]
+        return pd.DataFrame(self.history, columns=columns)
+
+
+@contextmanager
+def trainer(
+    model: MultiTask,
+    examples: dict[str, Examples],
+    settings: Training,
+    features: dict[str, np.ndarray] | None,
+    seed: int,
+    device: Device,
+    microbatches: int = 1,
+) -> Iterator[Trainer]:
+    """A run before its first step: AdamW, linear decay, gradient clipping, task-homogeneous batches.
+
+    Parameters
+    ----------
+    features : task: (n, hidden) float32, vectors of its examples from the frozen encoder, on which only
+        the classifiers are trained; None to train everything
+    microbatches : number in which a batch goes through the encoder, to save memory; the step is the same.
+        It grows when memory runs out.
+    """
+    rng = np.random.default_rng(derive(seed, "schedule"))
+    steps = schedule(examples, settings.batch_size, settings.epochs, settings.sampling, rng)
+    model.to(device.name)
+    compact = settings.weight_decay == 0 and features is None
+    with compact_vocabulary(model, examples) if compact else nullcontext(examples) as examples:
+        run = Trainer(model, examples, steps, settings, features, device, microbatches)
+        torch.manual_seed(derive(seed, "dropout"))
+        yield run
+
+
+def train(
+    model: MultiTask,
+    examples: dict[str, Examples],
+    settings: Training,
+    features: dict[str, np.ndarray] | None,
+    seed: int,
+    device: Device,
+    checkpoint: Checkpoint,
+    microbatches: int = 1,
+    trunk: Checkpoint | None = None,
+    reserve: float = 0.0,
+) -> pd.DataFrame:
+    """Fine-tune `model` on `examples`; resuming from `checkpoint` gives the same result (see `trainer`).
+
+    Parameters
+    ----------
+    trunk : where to keep the state from which other runs branch off
+    reserve : fraction of the steps that come after that state
+
+    Returns
+    -------
+    frame : the table `training`, one row per step
+    """
+    with trainer(model, examples, settings, features, seed, device, microbatches) as run:
+        point = branch_point(len(run.steps), reserve)
+        state = checkpoint.load(device.name)
+        if state and trunk and len(state["history"]) > point and not trunk.load(device.name):
+            log.info("training from the start: an earlier attempt left no state to branch off from")
+        elif state:
+            run.restore(state)
+        if trunk and len(run.history) <= point:
+            run.run(point, checkpoint)
+            trunk.save(run.state())
+        run.run(len(run.steps), checkpoint)
+        return run.frame()
+
+
+def memory_mb(device: Device) -> float:
+    """Peak memory so far, in MiB: of the GPU, or of this process."""
+    if device.name == "cuda":
+        return torch.cuda.max_memory_allocated() / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10

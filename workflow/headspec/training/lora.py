@@ -1,0 +1,115 @@
+"""LoRA, the control of IAT: adapters of the same size, shared by all tasks, train instead of projections.
+
+Hu et al. (2022), as implemented in `peft`: W + B A with B (out, rank), A (rank, in), and B initially zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from headspec.errors import ConfigError
+from headspec.models.head_parameters import Slice, head_slices
+from headspec.progress import log
+from headspec.seeds import derive
+from headspec.training.loop import Trainer
+from headspec.training.microbatches import random_state, set_random_state
+from headspec.training.updates import Updates
+
+
+def rank(weights: list[nn.Parameter], slices: list[Slice], heads: dict[str, np.ndarray]) -> int:
+    """The rank at which adapters of `weights` have about as many parameters as a batch updates in IAT.
+
+    Parameters
+    ----------
+    weights : matrices, one adapter each
+    slices : every head's slices of the projections, including biases
+    heads : task: bool (layers, heads), the heads that it owns in IAT
+        If heads share weights, the number of parameters can differ between tasks; the mean counts.
+
+    Raises
+    ------
+    ConfigError
+        Even adapters of rank 1 have more than twice as many parameters.
+    """
+    counts = [sum(_size(s) for s in slices if s.belongs(owned)) for owned in heads.values()]
+    in_iat = float(np.mean(counts))
+    per_rank = sum(sum(weight.shape) for weight in weights)
+    nearest = round(in_iat / per_rank)
+    if nearest == 0:
+        raise ConfigError(
+            f"iat.controls: 'lora' cannot be as small as iat: a batch of iat updates {in_iat:,.0f} "
+            f"parameters of the attention projections, adapters of rank 1 have {per_rank:,}; "
+            "expected a larger iat.alpha"
+        )
+    log.info(
+        "LoRA of rank %d: %s parameters; IAT updates %s", nearest, f"{nearest * per_rank:,}", f"{in_iat:,.0f}"
+    )
+    return nearest
+
+
+def _size(s: Slice) -> int:
+    return s.of(s.parameter.detach()).numel()
+
+
+@dataclass(frozen=True)
+class LoRA:
+    """Low-rank adapters in the attention projections, whose weights and biases are frozen.
+
+    Their scale is 1 (``lora_alpha`` equals the rank), as if B A were learnt in W. They have no
+    dropout, the learning rate of all other parameters, and moments that start at zero.
+
+    Attributes
+    ----------
+    heads : task: bool (layers, heads), the heads that it would own in IAT; determines the `rank`
+    projections : {"qkv", "qkvo"}, the projections that get adapters, with or without W_O
+    seed : of the run; determines the initial A
+    """
+
+    heads: dict[str, np.ndarray]
+    projections: str
+    seed: int
+
+    @contextmanager
+    def applied(self, run: Trainer) -> Iterator[None]:
+        """Context in which adapters of `run` train; on exit they are merged into the weights.
+
+        Until then, the head gates do not apply to the adapters of W_O.
+        """
+        from peft import LoraConfig, LoraModel  # slow to import, and only needed here
+
+        encoder, before = run.model.encoder, run.updates
+        assert isinstance(before, Updates)
+        slices = head_slices(encoder, run.model.gates, self.projections)
+        frozen = {s.parameter for s in slices}
+        weights = {
+            name.removesuffix(".weight"): parameter
+            for name, parameter in encoder.named_parameters()
+            if parameter in frozen and parameter.dim() == 2
+        }
+        size = rank(list(weights.values()), slices, self.heads)
+        config = LoraConfig(
+            r=size,
+            lora_alpha=size,
+            target_modules=list(weights),
+            fan_in_fan_out=not isinstance(encoder.get_submodule(next(iter(weights))), nn.Linear),
+        )
+        before_drawing = random_state()
+        torch.manual_seed(derive(self.seed, "lora"))
+        adapters = LoraModel(encoder, config, "default")
+        set_random_state(before_drawing)
+        for parameter in encoder.parameters():
+            parameter.requires_grad_(parameter not in frozen)
+        updates = Updates(run.model, run.settings)
+        for parameter in updates.parameters:
+            if parameter in before.optimizer.state:
+                updates.optimizer.state[parameter] = before.optimizer.state[parameter]
+        run.updates = updates
+        yield
+        adapters.merge_and_unload()
+        encoder.requires_grad_(True)

@@ -1,0 +1,121 @@
+"""Gradient accumulation for batches that do not fit into memory, with the same result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from headspec.models.batching import Batch
+from headspec.models.devices import Device, out_of_memory
+from headspec.progress import log
+
+
+class DropoutOfTheWhole(TorchFunctionMode):
+    """Mode in which part of a batch gets its rows of the dropout masks of the whole batch.
+
+    Dropout is called on the shape of the whole batch, so that the same random numbers are drawn as
+    without microbatches, and the rows `part` of the `whole` examples are kept. It cannot reach dropout
+    inside fused GPU attention kernels: there, a batch in microbatches gets different random masks.
+    """
+
+    def __init__(self, part: slice, whole: int) -> None:
+        super().__init__()
+        self.part, self.whole = part, whole
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is not F.dropout or not kwargs.get("training", True):
+            return func(*args, **kwargs)
+        states, *_ = args
+        if len(states) != self.part.stop - self.part.start:
+            return func(*args, **kwargs)  # not per example
+        ones = torch.ones((self.whole, *states.shape[1:]), dtype=states.dtype, device=states.device)
+        return states * F.dropout(ones, kwargs.get("p", 0.5))[self.part]
+
+
+def backward(
+    losses: Callable[[Batch], torch.Tensor],
+    batch: Batch,
+    parameters: list[nn.Parameter],
+    microbatches: int,
+    device: Device,
+) -> tuple[torch.Tensor, int]:
+    """Gradients of a batch's mean loss, computed in `microbatches`, or in more if memory runs out.
+
+    Parameters
+    ----------
+    losses : returns the loss of each example, (examples,), for a batch or part of one
+    parameters : what gets gradients; they have none yet
+    microbatches : number of microbatches, of at least two examples each, that go through the model one after
+        another; only one part's activations are in memory at a time
+
+    Returns
+    -------
+    loss : the mean loss, a scalar
+    microbatches : the number of microbatches used
+    """
+    before = random_state()
+    while True:
+        try:
+            return _in_microbatches(losses, batch, microbatches, device), microbatches
+        except RuntimeError as error:
+            if microbatches >= len(batch.rows) // 2 or not out_of_memory(error):
+                raise
+        microbatches *= 2
+        log.info("out of memory: batches in %d microbatches from here", microbatches)
+        for parameter in parameters:
+            parameter.grad = None
+        torch.cuda.empty_cache()
+        set_random_state(before)
+
+
+def _in_microbatches(
+    losses: Callable[[Batch], torch.Tensor], batch: Batch, microbatches: int, device: Device
+) -> torch.Tensor:
+    size = len(batch.rows)
+    microbatches = max(1, min(microbatches, size // 2))
+    if microbatches == 1:
+        with device.cast():
+            loss = losses(batch).mean()
+        loss.backward()
+        return loss.detach()
+    total = torch.zeros((), device=device.name)
+    before = random_state()
+    for rows in slices(size, microbatches):
+        set_random_state(before)
+        with device.cast(), DropoutOfTheWhole(rows, size):
+            loss = losses(batch.part(rows)).sum() / size
+        loss.backward()
+        total += loss.detach()
+    return total
+
+
+def slices(size: int, microbatches: int) -> Iterator[slice]:
+    """`microbatches` slices of range(size), whose sizes differ by at most one."""
+    for i in range(microbatches):
+        yield slice(size * i // microbatches, size * (i + 1) // microbatches)
+
+
+def random_state() -> dict[str, torch.Tensor]:
+    """State of torch's random number generators: ``rng``, and on a GPU ``cuda_rng``."""
+    state = {"rng": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        state["cuda_rng"] = torch.cuda.get_rng_state()
+    return state
+
+
+def set_random_state(state: dict[str, torch.Tensor]) -> None:
+    torch.set_rng_state(state["rng"])
+    if "cuda_rng" in state:
+        torch.cuda.set_rng_state(state["cuda_rng"])

@@ -1,0 +1,75 @@
+"""Order of the batches of all tasks, and the learning rate of each step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headspec.models.batching import Examples
+
+
+def buckets(lengths: np.ndarray, size: int, rng: np.random.Generator, pool: int = 50) -> list[np.ndarray]:
+    """One epoch of shuffled batches of `size` rows of similar length.
+
+    Rows are shuffled, sorted by length within pools of `pool` batches, and cut into batches, which
+    are shuffled. Each row occurs once, padding is short, and batches differ between epochs.
+    """
+    order = rng.permutation(len(lengths))
+    batches = []
+    for start in range(0, len(order), pool * size):
+        pooled = order[start : start + pool * size]
+        pooled = pooled[np.argsort(lengths[pooled], kind="stable")]
+        batches += [pooled[i : i + size] for i in range(0, len(pooled), size)]
+    return [batches[i] for i in rng.permutation(len(batches))]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One optimizer step: the epoch (from 0), the task and the rows of its batch."""
+
+    epoch: int
+    task: str
+    rows: np.ndarray
+
+
+def schedule(
+    examples: dict[str, Examples], size: int, epochs: int, sampling: str, rng: np.random.Generator
+) -> list[Step]:
+    """All steps of training, in order.
+
+    With n_t batches of task t, an epoch has sum(n_t) steps. `proportional` takes each batch once,
+    in random order. `sqrt` and `annealed` draw the task of each step with probability proportional
+    to n_t ** a, where a = 0.5, or a = 1 - 0.8 e / (E - 1) in epoch e = 0 ... E - 1 (Stickland &
+    Murray 2019); a task's batches are reshuffled when they run out.
+    """
+    tasks = list(examples)
+    counts = np.array([-(-len(examples[t]) // size) for t in tasks])
+    remaining: dict[str, list[np.ndarray]] = {t: [] for t in tasks}
+    steps = []
+    for epoch in range(epochs):
+        if sampling == "proportional":
+            order = rng.permutation(np.repeat(np.arange(len(tasks)), counts))
+        else:
+            power = 0.5 if sampling == "sqrt" else 1 - 0.8 * epoch / max(epochs - 1, 1)
+            weight = counts.astype(float) ** power
+            order = rng.choice(len(tasks), size=counts.sum(), p=weight / weight.sum())
+        for t in order:
+            task = tasks[t]
+            if not remaining[task]:
+                remaining[task] = buckets(examples[task].lengths, size, rng)
+            steps.append(Step(epoch, task, remaining[task].pop()))
+    return steps
+
+
+def learning_rate(step: int, steps: int, peak: float, warmup: float) -> float:
+    """Rate of `step` (from 0): linear warmup over the fraction `warmup` of steps, then linear decay to 0."""
+    rise = round(warmup * steps)
+    if step < rise:
+        return peak * (step + 1) / rise
+    return peak * (steps - step) / max(steps - rise, 1)
+
+
+def branch_point(steps: int, delta: float) -> int:
+    """The first step (from 0) of the last fraction `delta` of `steps`."""
+    return steps - round(delta * steps)

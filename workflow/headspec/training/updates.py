@@ -1,0 +1,54 @@
+"""Optimizer steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+
+from headspec.models.multitask import MultiTask
+
+if TYPE_CHECKING:
+    from headspec.config.sections.training import Training
+
+
+class Stepping(Protocol):
+    """Applies gradients to the weights."""
+
+    def step(self, task: str, rate: float) -> torch.Tensor:
+        """Apply and clear the gradients of a batch of `task`; returns their norm, a scalar."""
+
+    def state_dict(self) -> dict: ...
+
+    def load_state_dict(self, state: dict) -> None: ...
+
+
+def clip(parameters: Iterable[torch.Tensor], max_norm: float | None, norm: torch.Tensor) -> None:
+    """Scale down gradients of total norm `norm` to `max_norm`; None leaves them unchanged."""
+    if max_norm is not None:
+        torch.nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
+
+
+class Updates:
+    """AdamW steps on all trainable parameters of a model, with gradient clipping."""
+
+    def __init__(self, model: MultiTask, settings: Training) -> None:
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.clip = settings.clip
+        self.optimizer = torch.optim.AdamW(self.parameters, weight_decay=settings.weight_decay, fused=True)
+
+    def step(self, task: str, rate: float) -> torch.Tensor:
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        norm = torch.nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None])
+        clip(self.parameters, self.clip, norm)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return norm
+
+    def state_dict(self) -> dict:
+        return self.optimizer.state_dict()
+
+    def load_state_dict(self, state: dict) -> None:
+        self.optimizer.load_state_dict(state)

@@ -1,0 +1,34 @@
+"""Training on the part of the vocabulary that occurs in the examples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from headspec.models.batching import Examples
+from headspec.models.multitask import MultiTask
+
+
+@contextmanager
+def compact_vocabulary(model: MultiTask, examples: dict[str, Examples]) -> Iterator[dict[str, Examples]]:
+    """Reduce the word embedding to the rows that `examples` use; yield the examples, renumbered.
+
+    Saves clearing, clipping and updating the other rows at every step. Exact without weight decay:
+    the other rows get no gradient, so AdamW does not change them. The first rows, which hold the
+    special tokens, keep their numbers. On exit the trained rows are copied back into the full
+    embedding.
+    """
+    full = model.encoder.get_input_embeddings()
+    used = np.unique(np.concatenate([np.arange(8), *(e.vocabulary() for e in examples.values())]))
+    rows = torch.from_numpy(used).to(full.weight.device)
+    padding = full.padding_idx if full.padding_idx is not None and full.padding_idx < 8 else None
+    small = torch.nn.Embedding.from_pretrained(full.weight.data[rows], freeze=False, padding_idx=padding)
+    model.encoder.set_input_embeddings(small)
+    try:
+        yield {task: e.renumbered(used) for task, e in examples.items()}
+    finally:
+        full.weight.data[rows] = small.weight.data
+        model.encoder.set_input_embeddings(full)

@@ -1,0 +1,93 @@
+# Importance of attention heads, its reliability, and pruning by it (IAP).
+
+
+rule importance:
+    input:
+        model=rules.train.output.model,
+        classifiers=rules.train.output.classifiers,
+        tokens=INPUTS.tokens("train"),
+    output:
+        result(RUN, "importance.parquet"),
+    log:
+        log(RUN, "importance"),
+    benchmark:
+        result("benchmarks", RUN, "importance.tsv")
+    priority: by_tasks
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=memory("importance"),
+        microbatches=microbatches,
+        runtime=4 * 60,
+    params:
+        study=STUDY.study,
+        tasks=INPUTS.tasks,
+        samples=STUDY.importance.samples,
+        precision=STUDY.precision,
+        code=code("heads/importance.py"),
+    message:
+        "Head importance of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/heads/importance.py"
+
+
+rule reliability:
+    input:
+        LAYOUT.of_runs(STUDY.runs, "importance.parquet"),
+    output:
+        result("tables/reliability.parquet"),
+    log:
+        log("reliability"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        study=STUDY.study,
+        runs=[plain(run) for run in STUDY.runs],
+        fraction=STUDY.pruning.fraction,
+        code=code("heads/reliability.py"),
+    message:
+        "Reliability of head importance, within runs and between seeds"
+    script:
+        "../scripts/heads/reliability.py"
+
+
+rule prune:
+    input:
+        model=rules.train.output.model,
+        classifiers=rules.train.output.classifiers,
+        importance=rules.importance.output[0],
+        tokens=INPUTS.tokens("validation"),
+    output:
+        pruning=result(RUN, "pruning.parquet"),
+        predictions=result(RUN, "predictions.parquet"),
+    log:
+        log(RUN, "prune"),
+    benchmark:
+        result("benchmarks", RUN, "prune.tsv")
+    priority: by_tasks
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=memory("prune"),
+        microbatches=microbatches,
+        runtime=8 * 60,
+    params:
+        study=STUDY.study,
+        metrics=INPUTS.metrics,
+        pruning=INPUTS.settings(
+            "pruning", "fraction", "fractions", "draws", "draw_examples", "bottom"
+        ),
+        precision=STUDY.precision,
+        code=code("heads/prune.py"),
+    message:
+        "Pruning {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/heads/prune.py"

@@ -1,0 +1,204 @@
+# Scores, intervals and tests, from predictions and tables only.
+
+
+rule dissociation:
+    input:
+        LAYOUT.of_runs(LAYOUT.mixed, "predictions.parquet"),
+    output:
+        dissociation=result("tables/dissociation.parquet"),
+        mixtures=result("tables/mixtures.parquet"),
+        combined=result("tables/combined.parquet"),
+        fractions=result("tables/fractions.parquet"),
+        areas=result("tables/areas.parquet"),
+    log:
+        log("dissociation"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
+    params:
+        study=STUDY.study,
+        runs=[plain(run) for run in LAYOUT.mixed],
+        metrics=LAYOUT.main_metrics,
+        pruning=INPUTS.settings("pruning", "fraction", "fractions"),
+        dissociation=INPUTS.settings("dissociation", "resamples", "confidence", "distinct"),
+        seed=STUDY.data_seed,
+        code=code("statistics/dissociation.py"),
+    message:
+        "Dissociation of {params.study}"
+    script:
+        "../scripts/statistics/dissociation.py"
+
+
+use rule dissociation as preview_dissociation with:
+    input:
+        LAYOUT.of_runs(LAYOUT.preview, "predictions.parquet"),
+    output:
+        dissociation=result("preview/tables/dissociation.parquet"),
+        mixtures=result("preview/tables/mixtures.parquet"),
+        combined=result("preview/tables/combined.parquet"),
+        fractions=result("preview/tables/fractions.parquet"),
+        areas=result("preview/tables/areas.parquet"),
+    log:
+        log("preview/dissociation"),
+    params:
+        runs=[plain(run) for run in LAYOUT.preview],
+    message:
+        "Dissociation of the first mixture of {params.study}"
+
+
+rule correlation:
+    input:
+        similarity=result("tables/similarity.parquet"),
+        combined=rules.dissociation.output.combined,
+    output:
+        result("tables/correlation.parquet"),
+    log:
+        log("correlation"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        study=STUDY.study,
+        paradigms=LAYOUT.paradigms,
+        method=STUDY.correlated,
+        seed=STUDY.data_seed,
+        code=code("statistics/correlation.py"),
+    message:
+        "Correlation of dissociation with task similarity"
+    script:
+        "../scripts/statistics/correlation.py"
+
+
+rule iat_scores:
+    input:
+        LAYOUT.of_runs(STUDY.iat_runs, "evaluation.parquet"),
+    output:
+        result("tables/iat.parquet"),
+    log:
+        log("iat_scores"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        study=STUDY.study,
+        runs=[plain(run) for run in STUDY.iat_runs],
+        variants=[plain(variant) for variant in STUDY.variants],
+        metrics=LAYOUT.metrics,
+        code=code("statistics/iat_scores.py"),
+    message:
+        "Scores of every variant of training in {params.study}"
+    script:
+        "../scripts/statistics/iat_scores.py"
+
+
+rule improvement:
+    input:
+        scores=rules.iat_scores.output[0],
+        evaluations=rules.iat_scores.input,
+    output:
+        result("tables/improvement.parquet"),
+    log:
+        log("improvement"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
+    params:
+        study=STUDY.study,
+        runs=[plain(run) for run in STUDY.iat_runs],
+        variants=[plain(variant) for variant in STUDY.variants],
+        metrics=LAYOUT.metrics,
+        resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
+        seed=STUDY.data_seed,
+        code=code("statistics/improvement.py"),
+    message:
+        "Improvement by IAT over multi-task training in {params.study}"
+    script:
+        "../scripts/statistics/improvement.py"
+
+
+use rule dissociation as iat_dissociation with:
+    input:
+        LAYOUT.of_runs(LAYOUT.before_and_after, "predictions.parquet"),
+    output:
+        dissociation=result("tables/iat_dissociation.parquet"),
+        mixtures=result("tables/iat_mixtures.parquet"),
+        combined=result("tables/iat_combined.parquet"),
+        fractions=result("tables/iat_fractions.parquet"),
+        areas=result("tables/iat_areas.parquet"),
+    log:
+        log("iat_dissociation"),
+    params:
+        runs=[plain(run) for run in LAYOUT.before_and_after],
+    message:
+        "Dissociation of {params.study} before and after IAT"
+
+
+rule specialization:
+    input:
+        rules.iat_dissociation.input,
+    output:
+        result("tables/specialization.parquet"),
+    log:
+        log("specialization"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
+    params:
+        study=STUDY.study,
+        runs=[plain(run) for run in LAYOUT.before_and_after],
+        metrics=LAYOUT.main_metrics,
+        before="tuned",
+        fraction=STUDY.pruning.fraction,
+        resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
+        seed=STUDY.data_seed,
+        code=code("statistics/specialization.py"),
+    message:
+        "Specialization of heads in {params.study} before and after IAT"
+    script:
+        "../scripts/statistics/specialization.py"
+
+
+rule transfer_scores:
+    input:
+        [
+            result("runs", run.path, "transfer", f"{task}.parquet")
+            for run in STUDY.transfer_runs
+            for task in STUDY.transfer.tasks
+        ],
+    output:
+        scores=result("tables/transfer.parquet"),
+        summary=result("tables/transfer_summary.parquet"),
+    log:
+        log("transfer_scores"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        study=STUDY.study,
+        runs=[plain(run) for run in STUDY.transfer_runs],
+        tasks=STUDY.transfer.tasks,
+        mixtures={mixture: list(LAYOUT.mixtures[mixture]) for mixture in STUDY.iat.mixtures},
+        confidence=STUDY.dissociation.confidence,
+        code=code("statistics/transfer_scores.py"),
+    message:
+        "Scores of few-shot transfer in {params.study}"
+    script:
+        "../scripts/statistics/transfer_scores.py"

@@ -1,0 +1,248 @@
+# Fine-tuning; important attention-head training (IAT), which repeats the end of fine-tuning with each task
+# updating its own heads; and few-shot transfer.
+
+
+# vectors on which the method frozen trains classifiers, the same for every mixture and seed
+rule features:
+    input:
+        rules.tokenize.output.train,
+    output:
+        result("features/{model}/{task}.parquet"),
+    log:
+        log("features/{model}/{task}"),
+    benchmark:
+        result("benchmarks/features/{model}/{task}.tsv")
+    priority: 10
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=memory("features"),
+        microbatches=microbatches,
+        runtime=4 * 60,
+    params:
+        study=STUDY.study,
+        model=INPUTS.model_settings("source", "sha256", "pooling"),
+        version=weights_version,
+        precision=STUDY.precision,
+        code=code("training/features.py"),
+    message:
+        "Features of {wildcards.task} by {wildcards.model}"
+    script:
+        "../scripts/training/features.py"
+
+
+rule train:
+    input:
+        tokens=INPUTS.tokens("train"),
+        features=INPUTS.features,
+    output:
+        model=result(RUN, "model/model.safetensors"),
+        config=result(RUN, "model/config.json"),
+        classifiers=result(RUN, "model/classifiers.json"),
+        history=result(RUN, "training.parquet"),
+    log:
+        log(RUN, "train"),
+    benchmark:
+        result("benchmarks", RUN, "train.tsv")
+    wildcard_constraints:
+        method=any_of(method for method in LAYOUT.methods if method not in LAYOUT.retrained),
+    priority: by_tasks
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=memory("train"),
+        microbatches=microbatches,
+        runtime=24 * 60,
+        checkpoint_seconds=CHECKPOINT_SECONDS,
+    params:
+        study=STUDY.study,
+        tasks=INPUTS.tasks,
+        model=INPUTS.model_settings("source", "sha256", "pooling"),
+        version=weights_version,
+        training=INPUTS.training_settings,
+        precision=STUDY.precision,
+        code=code("training/train.py"),
+    message:
+        "Training {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/training/train.py"
+
+
+# like train, but keeps the state before the end, which IAT continues
+use rule train as train_and_keep with:
+    output:
+        model=result(RUN, "model/model.safetensors"),
+        config=result(RUN, "model/config.json"),
+        classifiers=result(RUN, "model/classifiers.json"),
+        history=result(RUN, "training.parquet"),
+        trunk=result(RUN, "trunk.pt"),
+    wildcard_constraints:
+        mixture=any_of(STUDY.iat.mixtures),
+        method=any_of(LAYOUT.bases),
+    params:
+        reserve=STUDY.iat.reserve,
+
+
+rule branch:
+    input:
+        trunk=rules.train_and_keep.output.trunk,
+        tokens=INPUTS.tokens("train"),
+    output:
+        state=result(RUN, "branch/{delta}/state.pt"),
+        importance=result(RUN, "branch/{delta}/importance.parquet"),
+    log:
+        log(RUN, "branch/{delta}"),
+    benchmark:
+        result("benchmarks", RUN, "branch/{delta}.tsv")
+    wildcard_constraints:
+        mixture=any_of(STUDY.iat.mixtures),
+        method=any_of(LAYOUT.bases),
+        delta=r"[\d.e-]+",
+    priority: by_tasks
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=memory("branch"),
+        microbatches=microbatches,
+        runtime=8 * 60,
+        checkpoint_seconds=CHECKPOINT_SECONDS,
+    params:
+        study=STUDY.study,
+        tasks=INPUTS.tasks,
+        model=INPUTS.model_settings("source", "sha256", "pooling"),
+        version=weights_version,
+        training=INPUTS.training_settings,
+        samples=STUDY.importance.samples,
+        precision=STUDY.precision,
+        code=code("training/branch.py"),
+    message:
+        "Branch of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}, before the last {wildcards.delta} of training"
+    script:
+        "../scripts/training/branch.py"
+
+
+rule retrain:
+    input:
+        state=INPUTS.branch("state.pt"),
+        importance=INPUTS.branch("importance.parquet"),
+        tokens=INPUTS.tokens("train"),
+    output:
+        model=result(RUN, "model/model.safetensors"),
+        config=result(RUN, "model/config.json"),
+        classifiers=result(RUN, "model/classifiers.json"),
+        history=result(RUN, "training.parquet"),
+    log:
+        log(RUN, "train"),
+    benchmark:
+        result("benchmarks", RUN, "train.tsv")
+    wildcard_constraints:
+        mixture=any_of(STUDY.iat.mixtures),
+        method=any_of(LAYOUT.retrained),
+    priority: by_tasks
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=memory("retrain"),
+        microbatches=microbatches,
+        runtime=12 * 60,
+        checkpoint_seconds=CHECKPOINT_SECONDS,
+    params:
+        study=STUDY.study,
+        tasks=INPUTS.tasks,
+        model=INPUTS.model_settings("source", "sha256", "pooling"),
+        version=weights_version,
+        training=INPUTS.training_settings,
+        variant=INPUTS.variant_settings,
+        projections=STUDY.iat.projections,
+        precision=STUDY.precision,
+        code=code("training/retrain.py"),
+    message:
+        "Training {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/training/retrain.py"
+
+
+ruleorder: train_and_keep > retrain > train
+
+
+rule evaluate:
+    input:
+        model=result(RUN, "model/model.safetensors"),
+        classifiers=result(RUN, "model/classifiers.json"),
+        tokens=INPUTS.tokens("validation"),
+        further=INPUTS.more_splits("further", "tokens/{model}"),
+    output:
+        result(RUN, "evaluation.parquet"),
+    log:
+        log(RUN, "evaluate"),
+    priority: by_tasks
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=memory("evaluate"),
+        microbatches=microbatches,
+        runtime=60,
+    params:
+        study=STUDY.study,
+        tasks=INPUTS.tasks,
+        further=lambda wildcards: INPUTS.more_names("further", wildcards.mixture),
+        precision=STUDY.precision,
+        code=code("training/evaluate.py"),
+    message:
+        "Evaluating {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/training/evaluate.py"
+
+
+rule transfer:
+    input:
+        model=INPUTS.source_model,
+        draws=rules.few_shot.output[0],
+        train=rules.tokenize.output.train,
+        validation=rules.tokenize.output.validation,
+    output:
+        result(RUN, "transfer/{task}.parquet"),
+    log:
+        log(RUN, "transfer/{task}"),
+    benchmark:
+        result("benchmarks", RUN, "transfer/{task}.tsv")
+    wildcard_constraints:
+        mixture=any_of(dict.fromkeys(run.mixture for run in STUDY.transfer_runs)),
+        method=any_of(dict.fromkeys(run.method for run in STUDY.transfer_runs)),
+        task=any_of(STUDY.transfer.tasks),
+    priority: by_tasks
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=memory("transfer"),
+        microbatches=microbatches,
+        runtime=8 * 60,
+        checkpoint_seconds=CHECKPOINT_SECONDS,
+    params:
+        study=STUDY.study,
+        model=INPUTS.model_settings("source", "sha256", "pooling"),
+        version=weights_version,
+        metrics=lambda wildcards: LAYOUT.metrics[wildcards.task],
+        transfer=INPUTS.settings(
+            "transfer",
+            *("samples", "draws", "tuning", "steps", "batch_size", "learning_rate", "penalty"),
+        ),
+        training=INPUTS.settings("training", "clip", "learning_rate", "warmup", "weight_decay"),
+        precision=STUDY.precision,
+        code=code("training/transfer.py"),
+    message:
+        "Transfer to {wildcards.task} of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/training/transfer.py"

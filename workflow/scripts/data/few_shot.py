@@ -1,0 +1,19 @@
+"""Few-shot draws of a task, the same for every encoder: training table -> draws."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+
+from headspec import tables
+from headspec.data.few_shot import DRAWS, few_shot, strata
+from headspec.progress import stage
+
+task, params = snakemake.wildcards.task, snakemake.params
+with stage(snakemake.log[0], f"few-shot {task}"):
+    train = tables.read(snakemake.input[0])
+    labels = strata(train, tables.footer(snakemake.input[0])["classes"])
+    frame = few_shot(task, labels, params.samples, params.draws, params.seed)
+    footer = tables.provenance(snakemake)
+    tables.write(snakemake.output[0], DRAWS, frame, footer)

@@ -1,0 +1,30 @@
+"""A further split or a test set of a task: source -> data table."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.config.settings import section
+from headspec.data import prepare, splits
+from headspec.progress import log, stage
+
+wildcards, params = snakemake.wildcards, snakemake.params
+with stage(snakemake.log[0], f"data {wildcards.task} {wildcards.name}"):
+    task, classes = section(params.task), tables.footer(snakemake.input.data)["classes"]
+    if wildcards.kind == "further":
+        frame, counts = prepare.further(wildcards.task, task, wildcards.name, params.seed, classes)
+    else:
+        train = tables.read(snakemake.input.data)
+        frame, counts = splits.unlabelled(wildcards.task, task, wildcards.name, train)
+    footer = tables.provenance(
+        snakemake,
+        task=wildcards.task,
+        classes=classes,
+        counts=counts,
+        source_version=params.version,
+    )
+    schema = prepare.DATA if wildcards.kind == "further" else prepare.UNLABELLED
+    tables.write(snakemake.output[0], schema, frame, footer)
+    log.info("%s", ", ".join(f"{n} {what}" for what, n in counts.items()))

@@ -1,0 +1,34 @@
+"""Tokens of a task for one model: data tables -> tables of tokens."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.config.settings import section
+from headspec.models import architectures
+from headspec.models.tokenization import TOKENS, encode, tokenizer
+from headspec.progress import log, stage
+
+with stage(snakemake.log[0], f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.task}"):
+    params = snakemake.params
+    model = section(params.model)
+    key = f"models.{snakemake.wildcards.model}"
+    path = architectures.folder(model, key)
+    architectures.architecture(path, model, key)  # planning cannot check hub models
+    architectures.check_length(path, model, key)
+    model_tokenizer = tokenizer(model, key)
+    for source, target in zip(snakemake.input, snakemake.output, strict=True):
+        classes = tables.footer(source)["classes"]
+        frame, truncated = encode(model_tokenizer, tables.read(source), model.max_length, classes)
+        footer = tables.provenance(snakemake, classes=classes, truncated=truncated)
+        tables.write(target, TOKENS, frame, footer)
+        tokens = frame["input_ids"].str.len()
+        log.info(
+            "%d examples, %.1f tokens on average, %d truncated to %d",
+            len(frame),
+            tokens.mean(),
+            truncated,
+            model.max_length,
+        )

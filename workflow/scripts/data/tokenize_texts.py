@@ -1,0 +1,26 @@
+"""Tokens of unlabelled texts, sentences or stimuli, for one model."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.config.settings import section
+from headspec.models import architectures
+from headspec.models.tokenization import TOKENS, encode, tokenizer
+from headspec.progress import log, stage
+
+with stage(snakemake.log[0], f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.texts}"):
+    params = snakemake.params
+    model = section(params.model)
+    key = f"models.{snakemake.wildcards.model}"
+    path = architectures.folder(model, key)
+    architectures.architecture(path, model, key)  # planning cannot check hub models
+    architectures.check_length(path, model, key)
+    texts = tables.read(snakemake.input[0])
+    frame = texts[["example"]].assign(text_a=texts["text"], text_b=None, label="nan")
+    encoded, truncated = encode(tokenizer(model, key), frame, model.max_length, classes=None)
+    footer = tables.provenance(snakemake, truncated=truncated)
+    tables.write(snakemake.output[0], TOKENS, encoded, footer)
+    log.info("%d texts, %d truncated to %d tokens", len(encoded), truncated, model.max_length)

@@ -1,0 +1,44 @@
+"""Training texts of a task: its source, or the training table that pairs are made of -> data table."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+import numpy as np
+import pandas as pd
+
+from headspec import tables
+from headspec.config.settings import section
+from headspec.data import overlap, prepare
+from headspec.progress import log, stage
+
+name, params = snakemake.wildcards.task, snakemake.params
+with stage(snakemake.log[0], f"data {name}"):
+    task = section(params.task)
+    classes: list[str] | None = prepare.PAIR_CLASSES
+    if task.pairs_of:
+        split = prepare.pairs(name, "train", tables.read(snakemake.input.source[0]), params.seed)
+    else:
+        source = prepare.source(name, task, params.seed)
+        split, classes = source.train, source.classes
+    rows = overlap.rows(split.rows)
+    seen = {other: np.isin(rows, np.array(keys, np.uint64)) for other, keys in params.leaks.items()}
+    evaluated: dict[str, list[pd.DataFrame]] = {}
+    for path in snakemake.input.others:
+        table = overlap.keyed(tables.read(path), params.seed)
+        evaluated.setdefault(tables.footer(path)["task"], []).append(table)
+    seen |= {other: overlap.occurs(split.rows, pd.concat(frames)) for other, frames in evaluated.items()}
+    frame, counts, leaks = prepare.train(name, task, split, params.seed, seen)
+    footer = tables.provenance(
+        snakemake,
+        task=name,
+        classes=classes,
+        counts=counts,
+        leaks=leaks,
+        source_version=params.version,
+    )
+    tables.write(snakemake.output.train, prepare.DATA, frame, footer)
+    log.info("%s", ", ".join(f"{n} {what}" for what, n in counts.items()))
+    for other, n in leaks.items():
+        log.info("left out: %d examples with texts that %s is evaluated on", n, other)

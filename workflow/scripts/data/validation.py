@@ -1,0 +1,31 @@
+"""Validation texts of a task: its source, or the validation table that pairs are made of -> data table."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.config.settings import section
+from headspec.data import prepare
+from headspec.progress import log, stage
+
+name, params = snakemake.wildcards.task, snakemake.params
+with stage(snakemake.log[0], f"validation {name}"):
+    task = section(params.task)
+    classes: list[str] | None = prepare.PAIR_CLASSES
+    if task.pairs_of:
+        split = prepare.pairs(name, "validation", tables.read(snakemake.input.source[0]), params.seed)
+    else:
+        source = prepare.source(name, task, params.seed)
+        split, classes = source.validation, source.classes
+    frame, counts = prepare.validation(name, task, split, params.seed)
+    footer = tables.provenance(
+        snakemake,
+        task=name,
+        classes=classes,
+        counts=counts,
+        source_version=params.version,
+    )
+    tables.write(snakemake.output[0], prepare.DATA, frame, footer)
+    log.info("%s", ", ".join(f"{n} {what}" for what, n in counts.items()))

@@ -1,0 +1,24 @@
+"""Head importance of one run: model and tokens of training samples -> table importance."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+import numpy as np
+
+from headspec import tables
+from headspec.heads.importance import IMPORTANCE, importance
+from headspec.models.stage import ModelStage
+from headspec.progress import stage
+from headspec.seeds import derive
+
+params = snakemake.params
+with stage(
+    snakemake.log[0], "importance {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)
+):
+    job = ModelStage(snakemake)
+    examples = job.examples(params.tasks, snakemake.input.tokens)
+    rng = np.random.default_rng(derive(job.seed, "importance samples"))
+    frame = importance(job.trained(), examples, params.samples, rng, job.device)
+    tables.write(snakemake.output[0], IMPORTANCE, frame, job.footer())

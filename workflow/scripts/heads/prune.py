@@ -1,0 +1,28 @@
+"""Pruning of one run: model, importance and tokens of validation sets -> metrics and predictions."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.heads.masks import masks
+from headspec.heads.pruning import PREDICTIONS, PRUNING, predictions, predictions_table, pruning_table
+from headspec.heads.ranking import importance_map
+from headspec.models.stage import ModelStage
+from headspec.progress import stage
+
+params, pruning = snakemake.params, dict(snakemake.params.pruning)
+with stage(snakemake.log[0], "prune {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
+    job = ModelStage(snakemake)
+    examples = job.examples(params.metrics, snakemake.input.tokens)
+    table = tables.read(snakemake.input.importance)
+    importances = {task: importance_map(table, task) for task in examples}
+    draw_examples = pruning.pop("draw_examples")
+    planned = masks(importances, seed=job.seed, **pruning)
+    predicted = predictions(job.trained(), examples, planned, job.device, draw_examples, job.seed)
+    footer = job.footer()
+    frame = pruning_table(planned, examples, predicted, params.metrics)
+    tables.write(snakemake.output.pruning, PRUNING, frame, footer)
+    frame = predictions_table(planned, examples, predicted)
+    tables.write(snakemake.output.predictions, PREDICTIONS, frame, footer)

@@ -1,0 +1,20 @@
+"""Reliability of head importance: importance of every run -> table reliability."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.config.runs import Run
+from headspec.heads.reliability import RELIABILITY, reliability
+from headspec.progress import stage
+
+params = snakemake.params
+with stage(snakemake.log[0], "reliability"):
+    importances = (
+        (Run(**run), tables.read(path)) for run, path in zip(params.runs, snakemake.input, strict=True)
+    )
+    frame = reliability(importances, params.fraction)
+    footer = tables.provenance(snakemake)
+    tables.write(snakemake.output[0], RELIABILITY, frame, footer)

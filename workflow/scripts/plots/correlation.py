@@ -1,0 +1,19 @@
+"""Figure: correlation."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.plots import correlation
+from headspec.plots.drawing.style import save
+from headspec.progress import stage
+from headspec.statistics.paired import paired
+
+params = snakemake.params
+with stage(snakemake.log[0], "figure correlation"):
+    inputs = {name: tables.read(path) for name, path in snakemake.input.items()}
+    pairs = paired(inputs["similarity"], inputs["combined"], params.paradigms, params.method)
+    figure = correlation.draw(pairs, inputs["correlation"])
+    save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -1,0 +1,25 @@
+"""Figure: curves."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.plots import curves
+from headspec.plots.drawing.style import save
+from headspec.progress import stage
+from headspec.statistics import metrics
+
+params = snakemake.params
+with stage(snakemake.log[0], "figure curves"):
+    seeds = {
+        seed: tables.read(path) for seed, path in zip(params.seeds, snakemake.input.pruning, strict=True)
+    }
+    unpruned = tables.read(snakemake.input.predictions[0]).query("pruned_for == 'none'")
+    chance: dict[str, float | None] = {
+        str(task): metrics.chance(params.metrics[task], rows["label"])
+        for task, rows in unpruned.groupby("task")
+    }
+    figure = curves.draw(seeds, params.tasks, params.fraction, params.metrics, chance)
+    save(figure, snakemake.output, params.dpi, tables.record(snakemake))

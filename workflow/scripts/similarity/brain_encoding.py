@@ -1,0 +1,37 @@
+"""Brain encoding for one model and seed: vectors of stimuli and responses -> r of every voxel."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+import numpy as np
+
+from headspec import tables
+from headspec.progress import log, stage
+from headspec.seeds import derive
+from headspec.similarity.brain import folds, responses, voxelwise
+from headspec.similarity.brain.stimuli import units
+
+wildcards, params = snakemake.wildcards, snakemake.params
+with stage(snakemake.log[0], "brain encoding {model}/seed{seed}".format(**wildcards)):
+    stimuli, nuisance = tables.read(snakemake.input.stimuli), tables.read(snakemake.input.nuisance)
+    vectors = {
+        str(task): np.stack(part.sort_values("example")["vector"].to_list())
+        for task, part in tables.read(snakemake.input.vectors).groupby("task")
+    }
+    encoding, summary = voxelwise.analyse(
+        vectors,
+        responses.read(Path(snakemake.input.responses), stimuli["stimulus_id"].to_list()),
+        tables.read(snakemake.input.voxels),
+        folds.splits(units(stimuli), nuisance["nuisance"].to_list(), params.folds),
+        params.regression,
+        derive(int(wildcards.seed), "encoding"),
+    )
+    for row in summary.itertuples():
+        numbers = row.task, row.subject, row.r, row.n_voxels, row.p_value
+        log.info("%s, %s: r %.3f over %d voxels, p %.4f", *numbers)
+    footer = tables.provenance(snakemake, seed=int(wildcards.seed))
+    tables.write(snakemake.output.encoding, voxelwise.BRAIN_ENCODING, encoding, footer)
+    tables.write(snakemake.output.summary, voxelwise.BRAIN_ENCODING_SUMMARY, summary, footer)

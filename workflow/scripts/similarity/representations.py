@@ -1,0 +1,22 @@
+"""Vectors of texts from every single-task model: models and tokens -> table of vectors."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.models.batching import Examples
+from headspec.models.multitask import MultiTask
+from headspec.models.representations import REPRESENTATIONS, of_tasks
+from headspec.models.stage import ModelStage
+from headspec.progress import stage
+
+with stage(snakemake.log[0], "representations {model}/{texts}/seed{seed}".format(**snakemake.wildcards)):
+    job = ModelStage(snakemake)
+    texts = Examples(tables.read(snakemake.input.tokens))
+    files = zip(snakemake.params.tasks, snakemake.input.models, strict=True)
+    models = ((task, MultiTask.load(Path(file).parent)) for task, file in files)
+    frame = of_tasks(models, len(snakemake.params.tasks), texts, job.device)
+    tables.write(snakemake.output[0], REPRESENTATIONS, frame, job.footer())

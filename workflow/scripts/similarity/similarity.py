@@ -1,0 +1,35 @@
+"""Similarity of tasks: traits of every task, by model and seed -> table of similarities."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+import pandas as pd
+
+from headspec import tables
+from headspec.progress import stage
+from headspec.similarity.table import SIMILARITY, combined, encodings, pairwise, traits
+
+params, inputs = snakemake.params, snakemake.input
+tasks = list(params.paradigms)
+with stage(snakemake.log[0], "similarity"):
+    frames = []
+    for m, model in enumerate(params.models):
+        text = tables.read(inputs.text[m]) if inputs.text else None
+        seeds = []
+        for run in range(m * len(params.seeds), (m + 1) * len(params.seeds)):
+            vectors = tables.read(inputs.vectors[run]) if inputs.vectors else None
+            paths = inputs.importance[run * len(tasks) : (run + 1) * len(tasks)]
+            importances = {task: tables.read(path) for task, path in zip(tasks, paths, strict=False)}
+            by_task = traits(params.paradigms, text, vectors, importances, params.fraction)
+            frames_of_seed = [pairwise(by_task, tasks, params.measures)]
+            runs = len(params.models) * len(params.seeds)
+            frames_of_seed += [tables.read(path) for path in inputs.parameters[run::runs]]
+            if inputs.brain_encoding:
+                for subject, of_subject in encodings(tables.read(inputs.brain_encoding[run])).items():
+                    frames_of_seed.append(pairwise(of_subject, tasks, ["cnm"], subject))
+            seeds.append(pd.concat(frames_of_seed, ignore_index=True))
+        frames.append(combined(model, seeds, params.confidence))
+    footer = tables.provenance(snakemake)
+    tables.write(snakemake.output[0], SIMILARITY, pd.concat(frames, ignore_index=True), footer)

@@ -1,0 +1,17 @@
+"""Stimuli of the brain experiment: the user's table -> id, text and passage of each."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.progress import log, stage
+from headspec.similarity.brain import stimuli
+
+params = snakemake.params
+with stage(snakemake.log[0], "stimuli"):
+    frame = stimuli.read(params.source)
+    frame = frame.assign(example=range(len(frame)))
+    tables.write(snakemake.output[0], stimuli.STIMULI, frame, tables.provenance(snakemake))
+    log.info("%d stimuli, %d passages", len(frame), frame["passage"].nunique())

@@ -1,0 +1,28 @@
+"""TextEmb: pretrained model and tokens of training samples -> a mean vector per task."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+import numpy as np
+
+from headspec import tables
+from headspec.models.multitask import MultiTask
+from headspec.models.representations import REPRESENTATIONS, mean_of_tasks
+from headspec.models.stage import ModelStage
+from headspec.progress import stage
+from headspec.seeds import derive
+
+params = snakemake.params
+with stage(snakemake.log[0], f"text embedding {snakemake.wildcards.model}"):
+    job = ModelStage(snakemake)
+    encoder, _ = job.pretrained(pooling="auto")
+    examples = job.examples(params.tasks, snakemake.input)
+    rows = {
+        task: np.random.default_rng(derive(params.seed, "text embedding", task)).permutation(len(each))
+        for task, each in examples.items()
+    }
+    rows = {task: order[: params.samples] for task, order in rows.items()}
+    frame = mean_of_tasks(MultiTask(encoder, "mean", {}), examples, rows, job.device)
+    tables.write(snakemake.output[0], REPRESENTATIONS, frame, job.footer())

@@ -1,0 +1,19 @@
+"""Correlation over pairs of tasks: similarity and dissociation -> table correlation."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.progress import stage
+from headspec.statistics.correlation import CORRELATION, correlation
+from headspec.statistics.paired import paired
+
+params = snakemake.params
+with stage(snakemake.log[0], "correlation"):
+    inputs = {name: tables.read(path) for name, path in snakemake.input.items()}
+    pairs = paired(inputs["similarity"], inputs["combined"], params.paradigms, params.method)
+    frame = correlation(pairs, len(params.paradigms), params.seed)
+    footer = tables.provenance(snakemake, seed=params.seed)
+    tables.write(snakemake.output[0], CORRELATION, frame, footer)

@@ -1,0 +1,23 @@
+"""Dissociation of a study: predictions of every run -> tables of scores, intervals and tests."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.config.runs import Run
+from headspec.progress import stage
+from headspec.statistics.dissociation_tables import SCHEMAS, analyse
+from headspec.statistics.resampled import Evaluation
+
+params = snakemake.params
+with stage(snakemake.log[0], "dissociation"):
+    evaluations = (
+        Evaluation(Run(**run), params.metrics, tables.read(path))
+        for run, path in zip(params.runs, snakemake.input, strict=True)
+    )
+    frames = analyse(evaluations, **params.dissociation, **params.pruning, seed=params.seed)
+    footer = tables.provenance(snakemake)
+    for name, frame in frames.items():
+        tables.write(snakemake.output[name], SCHEMAS[name], frame, footer)

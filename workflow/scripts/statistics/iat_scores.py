@@ -1,0 +1,19 @@
+"""Scores of every training method: predictions -> tables/iat."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.config.runs import Run, Variant
+from headspec.progress import stage
+from headspec.statistics.improvement import IAT, scores
+
+params = snakemake.params
+with stage(snakemake.log[0], "scores of every training method"):
+    runs = [Run(**run) for run in params.runs]
+    variants = [Variant(**variant) for variant in params.variants]
+    predictions = (tables.read(path) for path in snakemake.input)
+    frame = scores(zip(runs, predictions, strict=True), variants, params.metrics)
+    tables.write(snakemake.output[0], IAT, frame, tables.provenance(snakemake))

@@ -1,0 +1,22 @@
+"""Dissociation before and after IAT: predictions of both -> tables/specialization."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.config.runs import Run
+from headspec.progress import stage
+from headspec.statistics.resampled import Evaluation
+from headspec.statistics.specialization import SPECIALIZATION, specialization
+
+params = snakemake.params
+with stage(snakemake.log[0], "specialization before and after IAT"):
+    evaluations = (
+        Evaluation(Run(**run), params.metrics, tables.read(path))
+        for run, path in zip(params.runs, snakemake.input, strict=True)
+    )
+    frame = specialization(evaluations, params.before, params.fraction, **params.resampling, seed=params.seed)
+    footer = tables.provenance(snakemake)
+    tables.write(snakemake.output[0], SPECIALIZATION, frame, footer)

@@ -1,0 +1,21 @@
+"""Few-shot transfer of all encoders: scores of every fit -> tables/transfer and tables/transfer_summary."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.config.runs import Run
+from headspec.progress import stage
+from headspec.statistics.transfer_summary import TRANSFER, TRANSFER_SUMMARY, scores, summary
+
+params = snakemake.params
+with stage(snakemake.log[0], "scores of few-shot transfer"):
+    keys = ((Run(**run), task) for run in params.runs for task in params.tasks)
+    frames = (tables.read(path) for path in snakemake.input)
+    transferred = scores((run, task, frame) for (run, task), frame in zip(keys, frames, strict=True))
+    footer = tables.provenance(snakemake)
+    tables.write(snakemake.output.scores, TRANSFER, transferred, footer)
+    frame = summary(transferred, params.mixtures, params.confidence)
+    tables.write(snakemake.output.summary, TRANSFER_SUMMARY, frame, footer)

@@ -1,0 +1,23 @@
+"""Evaluation of one run: model, tokens of validation sets and further splits -> predictions."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+import pandas as pd
+
+from headspec import tables
+from headspec.heads.pruning import EVALUATION, evaluation_table
+from headspec.models.stage import ModelStage
+from headspec.progress import stage
+
+params = snakemake.params
+with stage(snakemake.log[0], "evaluate {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
+    job = ModelStage(snakemake)
+    model = job.trained()
+    frames = [evaluation_table(model, job.examples(params.tasks, snakemake.input.tokens), job.device)]
+    for (name, task), path in zip(params.further.items(), snakemake.input.further, strict=True):
+        split = evaluation_table(model, job.examples([task], [path]), job.device)
+        frames.append(split.assign(task=name))
+    tables.write(snakemake.output[0], EVALUATION, pd.concat(frames), job.footer())

@@ -1,0 +1,20 @@
+"""Features of one task: tokens of its training set -> vectors from the frozen encoder."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.models.multitask import MultiTask
+from headspec.models.representations import REPRESENTATIONS, features
+from headspec.models.stage import ModelStage
+from headspec.progress import stage
+
+task = snakemake.wildcards.task
+with stage(snakemake.log[0], "features {model}/{task}".format(**snakemake.wildcards)):
+    job = ModelStage(snakemake)
+    encoder, pooling = job.pretrained()
+    examples = job.examples([task], snakemake.input)[task]
+    frame = features(MultiTask(encoder, pooling, {}), task, examples, job.device)
+    tables.write(snakemake.output[0], REPRESENTATIONS, frame, job.footer())

@@ -1,0 +1,58 @@
+"""Fine-tuning of one run: tokens -> model and training history."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+import torch
+
+from headspec import tables
+from headspec.config.settings import section
+from headspec.models.multitask import MultiTask
+from headspec.models.stage import ModelStage
+from headspec.progress import stage
+from headspec.seeds import derive
+from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint
+from headspec.training.loop import TRAINING, train
+
+params, paths = snakemake.params, snakemake.input.tokens
+with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
+    job = ModelStage(snakemake)
+    examples, classes = job.examples(params.tasks, paths), job.classes(params.tasks, paths)
+    features = None
+    if snakemake.wildcards.method == "frozen":
+        files = zip(examples.items(), snakemake.input.features, strict=True)
+        features = {task: of_task.vectors(tables.read(path)) for (task, of_task), path in files}
+    settings = [params.tasks, params.model, params.training, job.device.precision, job.seed]
+    identity = fingerprint([settings, params.version, params.code], snakemake.input)
+    reserve = params.get("reserve", 0.0)
+
+    folder = Path(snakemake.output.history).parent
+    with exclusive(folder / "training.lock"):
+        encoder, pooling = job.pretrained()
+        torch.manual_seed(derive(job.seed, "heads"))
+        model = MultiTask(encoder, pooling, classes)
+        seconds = snakemake.resources.checkpoint_seconds
+        checkpoint = Checkpoint(folder / "checkpoint.pt", identity, seconds)
+        kept = Checkpoint(folder / "kept.pt", f"{identity}, reserve {reserve}", seconds)
+        history = train(
+            model,
+            examples,
+            section(params.training),
+            features,
+            job.seed,
+            job.device,
+            checkpoint,
+            job.microbatches,
+            kept if snakemake.output.get("trunk") else None,
+            reserve,
+        )
+        model.save(Path(snakemake.output.model).parent)
+        tables.write(snakemake.output.history, TRAINING, history, job.footer())
+        if snakemake.output.get("trunk"):  # not earlier: Snakemake deletes the outputs of an interrupted job
+            os.replace(kept.path, snakemake.output.trunk)
+        kept.remove()
+        checkpoint.remove()

@@ -1,0 +1,44 @@
+"""Few-shot transfer of one encoder to one task: tokens and draws -> scores of every fit."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.config.settings import section
+from headspec.models.multitask import MultiTask, saved_encoder
+from headspec.models.stage import ModelStage
+from headspec.progress import stage
+from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint
+from headspec.training.transfer import TRANSFERRED, transfer
+
+wildcards, params = snakemake.wildcards, snakemake.params
+with stage(snakemake.log[0], "transfer {model}/{mixture}/{method}/seed{seed} to {task}".format(**wildcards)):
+    job = ModelStage(snakemake)
+    task, output = wildcards.task, Path(snakemake.output[0])
+    settings = [params.metrics, params.transfer, params.training, job.device.precision, job.seed]
+    with exclusive(output.with_suffix(".lock")):
+        if snakemake.input.model:
+            encoder, pooling = saved_encoder(Path(snakemake.input.model[0]).parent)
+        else:
+            encoder, pooling = job.pretrained()
+        identity = fingerprint([settings, params.model, params.version, params.code], snakemake.input)
+        checkpoint = Checkpoint(output.with_suffix(".pt"), identity, snakemake.resources.checkpoint_seconds)
+        frame = transfer(
+            MultiTask(encoder, pooling, job.classes([task], [snakemake.input.train])),
+            task,
+            tables.read(snakemake.input.train),
+            tables.read(snakemake.input.validation),
+            tables.read(snakemake.input.draws),
+            params.metrics,
+            section(params.transfer),
+            section(params.training),
+            job.seed,
+            job.device,
+            checkpoint,
+            job.microbatches,
+        )
+        tables.write(output, TRANSFERRED, frame, job.footer())
+        checkpoint.remove()
