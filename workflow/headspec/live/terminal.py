@@ -47,8 +47,9 @@ class Terminal:
     ) -> None:
         self.picture, self.broken = picture, broken
         self.terminals = {stream: os.dup(stream) for stream in STREAMS if os.isatty(stream)}
-        self.written, self.copied = tempfile.TemporaryFile(), 0  # noqa: SIM115
-        self.end: int | None = None  # of what is copied
+        self.written = tempfile.TemporaryFile()  # noqa: SIM115
+        self.seen = self.copied = 0  # bytes of it
+        self.muted = False
         file = open(os.dup(2), "w", encoding=sys.stderr.encoding, errors="replace")  # noqa: SIM115
         no_color = None if color else True
         self.console = Console(file=file, force_terminal=True, no_color=no_color, highlight=False)
@@ -73,8 +74,8 @@ class Terminal:
         self.said.put(text)
 
     def mute(self) -> None:
-        """Leave out what is written to standard output and error from now on."""
-        self.end = os.fstat(self.written.fileno()).st_size
+        """Leave out what is written to standard output and error from now on, and in the last half second."""
+        self.muted = True
 
     def close(self) -> None:
         """Remove the picture and give the terminal back, with all that has been written."""
@@ -103,11 +104,17 @@ class Terminal:
             self.broken(error)
 
     def _copy(self, all_of_it: bool = False) -> None:
-        """Copy what has been said and written since the last time; an unfinished line waits."""
+        """Copy what has been said, and written until the last look, so that `mute` reaches back to there.
+
+        An unfinished line waits.
+        """
         while not self.said.empty():
             self.console.print(Text.from_ansi(self.said.get()), soft_wrap=True)
-        size = os.fstat(self.written.fileno()).st_size if self.end is None else self.end
-        while new := os.pread(self.written.fileno(), min(CHUNK, size - self.copied), self.copied):
+        if self.muted:
+            return
+        size = os.fstat(self.written.fileno()).st_size
+        end, self.seen = size if all_of_it else self.seen, size
+        while new := os.pread(self.written.fileno(), min(CHUNK, end - self.copied), self.copied):
             if not all_of_it:
                 new = new[: new.rfind(b"\n") + 1]
             if not new:

@@ -1,0 +1,52 @@
+"""The examples on which all measures of heads are taken, in folds that they share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from headspec.seeds import derive
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+#: a row per task x measure x fold x layer x head; value is the mean over the n examples of the fold
+HEADS = Schema(
+    {"task": TEXT, "measure": TEXT, "fold": INT, "layer": INT, "head": INT, "value": FLOAT, "n": INT}, keys=5
+)
+FOLDS = 20
+
+
+def sampled(task: str, available: int, wanted: int) -> np.ndarray:
+    """Rows of the examples of `task` to measure, at most `wanted` of the `available` ones.
+
+    Their order is random, and the same for every model, seed and measure; row i of it is in fold
+    i % FOLDS. Differences between measures, runs and seeds are therefore paired by fold.
+    """
+    rng = np.random.default_rng(derive(0, "atlas examples", task))
+    return rng.permutation(available)[:wanted]
+
+
+def fold_means(task: str, measure: str, values: np.ndarray) -> pd.DataFrame:
+    """Means over the examples of each fold, as rows of the schema `HEADS`.
+
+    Parameters
+    ----------
+    values : (n, layers, heads), in the order of `sampled`
+    """
+    frames = []
+    for fold in range(min(FOLDS, len(values))):
+        in_fold = values[fold::FOLDS].astype(np.float64)
+        layer, head = np.indices(in_fold.shape[1:])
+        frames.append(
+            pd.DataFrame(
+                {
+                    "task": task,
+                    "measure": measure,
+                    "fold": fold,
+                    "layer": layer.ravel(),
+                    "head": head.ravel(),
+                    "value": in_fold.mean(axis=0).ravel(),
+                    "n": len(in_fold),
+                }
+            )
+        )
+    return pd.concat(frames, ignore_index=True)
