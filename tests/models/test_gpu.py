@@ -1,0 +1,145 @@
+"""On a GPU: the numbers of a CPU, no waiting within steps, and running out of memory. Skipped without one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from headspec.config.sections.training import Training
+from headspec.heads.importance import gate_gradients
+from headspec.heads.masks import masks
+from headspec.heads.pruning import predictions
+from headspec.models.architectures import ARCHITECTURES
+from headspec.models.devices import Device
+from headspec.models.multitask import MultiTask
+from headspec.training.checkpoint import Checkpoint
+from headspec.training.loop import train, trainer
+from support.tiny import CPU, encoder, examples
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+GPU = Device("cuda", None, 32_768, 4096)
+DATA = {"a": examples(40, 2, 1), "b": examples(30, 3, 2)}
+
+
+@pytest.fixture(autouse=True)
+def exact() -> Iterator[None]:
+    """The state of PyTorch as it was, and no memory of the test before."""
+    torch.cuda.empty_cache()
+    yield
+    torch.cuda.set_sync_debug_mode("default")
+    torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+def model(kind: str = "bert", dropout: bool = True, **settings) -> MultiTask:
+    built = encoder(kind, **settings)
+    torch.manual_seed(3)
+    net = MultiTask(built, "mean", {"a": ["x", "y"], "b": ["x", "y", "z"]})
+    for module in net.modules():
+        if isinstance(module, nn.Dropout) and not dropout:
+            module.p = 0.0
+    return net
+
+
+def history(folder, net: MultiTask, device: Device, seconds: float = 1e9, microbatches: int = 1):
+    settings = Training(batch_size=8, epochs=2, learning_rate=1e-4)
+    checkpoint = Checkpoint(folder / f"{device.name}.pt", "f", seconds)
+    return train(net, DATA, settings, None, 7, device, checkpoint, microbatches)
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_importance_and_predictions_agree_with_a_cpu(kind):
+    net, rows = model(kind), np.arange(40)
+    gradients = [gate_gradients(net, "a", DATA["a"], rows, device) for device in (CPU, GPU)]
+    assert np.abs(gradients[0]).max() > 0
+    np.testing.assert_allclose(*gradients, rtol=1e-3, atol=1e-4 * np.abs(gradients[0]).max())
+    planned = masks({"a": np.abs(gradients[0]).mean(axis=0)}, 0.5, [0.5], draws=2, seed=0)
+    predicted = [predictions(net, DATA, planned, device)["a"] for device in (CPU, GPU)]
+    assert (predicted[0] == predicted[1]).mean() > 0.99
+
+
+@pytest.mark.parametrize("kind", ["bert", "modernbert", "deberta-v2", "llama"])
+def test_training_agrees_with_a_cpu(tmp_path, kind):
+    settings = {"attention_dropout": 0.0} if kind != "bert" else {"attention_probs_dropout_prob": 0.0}
+    if kind == "deberta-v2":
+        settings = {"attention_probs_dropout_prob": 0.0}
+    losses = [
+        history(tmp_path, model(kind, dropout=False, **settings), device)["loss"] for device in (CPU, GPU)
+    ]
+    np.testing.assert_allclose(*losses, rtol=1e-3)
+
+
+def test_steps_do_not_wait_for_the_gpu():
+    net = model()
+    with trainer(net, DATA, Training(batch_size=8, epochs=2), None, 7, GPU) as run:
+
+        def step(number: int) -> None:
+            run._backward(run.steps[number])
+            run.updates.step(run.steps[number].task, 1e-4)
+
+        step(0)  # what is set up once may wait
+        torch.cuda.set_sync_debug_mode("error")
+        for number in range(1, 6):
+            step(number)
+        with pytest.raises(RuntimeError, match="synchroniz"):
+            next(net.parameters()).sum().item()
+
+
+def test_resumed_training_gives_the_same_weights(tmp_path, monkeypatch):
+    undisturbed = model()
+    history(tmp_path, undisturbed, GPU)
+    save = Checkpoint.save
+
+    def save_and_stop(self, state):
+        save(self, state)
+        if len(state["history"]) == 9:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "save", save_and_stop)
+    with contextlib.suppress(KeyboardInterrupt):
+        history(tmp_path, model(), GPU, seconds=0)
+    monkeypatch.undo()
+    resumed = model()
+    history(tmp_path, resumed, GPU)
+    for name, weight in undisturbed.state_dict().items():
+        torch.testing.assert_close(resumed.state_dict()[name], weight, rtol=1e-4, atol=1e-6, msg=name)
+
+
+def test_batches_that_do_not_fit_are_made_smaller(caplog):
+    """One big batch of long examples on a part of the memory: the same gradients, in smaller batches."""
+    caplog.set_level("INFO")
+    many = examples(512, 2, shortest=60, longest=60)
+    net = model(hidden_size=256, intermediate_size=2048)
+    expected = gate_gradients(net, "a", many, np.arange(512), GPU)
+    assert "out of memory" not in caplog.text
+    torch.cuda.empty_cache()
+    used = torch.cuda.max_memory_reserved()
+    torch.cuda.set_per_process_memory_fraction(used / 2 / torch.cuda.get_device_properties(0).total_memory)
+    gradients = gate_gradients(net, "a", many, np.arange(512), GPU)
+    assert "out of memory" in caplog.text
+    np.testing.assert_allclose(gradients, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_steps_that_do_not_fit_are_divided(tmp_path, caplog):
+    caplog.set_level("INFO")
+    data = {"a": examples(64, 2, shortest=60, longest=60)}
+    settings = Training(batch_size=64, epochs=2, learning_rate=1e-4)
+    losses = []
+    for fraction in (None, 0.6):
+        net = model(dropout=False, attention_probs_dropout_prob=0.0, hidden_size=256, intermediate_size=4096)
+        if fraction:
+            memory = fraction * torch.cuda.max_memory_reserved()
+            torch.cuda.empty_cache()
+            torch.cuda.set_per_process_memory_fraction(
+                memory / torch.cuda.get_device_properties(0).total_memory
+            )
+        checkpoint = Checkpoint(tmp_path / f"{fraction}.pt", "f", 1e9)
+        losses.append(train(net, data, settings, None, 7, GPU, checkpoint)["loss"])
+        del net
+    assert "microbatches" in caplog.text
+    np.testing.assert_allclose(*losses, rtol=1e-3)
