@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from transformers.masking_utils import AttentionMaskInterface
 
 from headspec.config.sections.training import Training
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import masks
 from headspec.heads.pruning import predictions
+from headspec.models import devices
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
@@ -74,9 +76,11 @@ def test_training_agrees_with_a_cpu(tmp_path, kind):
     np.testing.assert_allclose(*losses, rtol=1e-3)
 
 
-def test_steps_do_not_wait_for_the_gpu():
-    net = model()
-    with trainer(net, DATA, Training(batch_size=8, epochs=2), None, 7, GPU) as run:
+def test_steps_do_not_wait_for_the_gpu(monkeypatch):
+    as_before = dict(AttentionMaskInterface._global_mapping)
+    monkeypatch.setattr(AttentionMaskInterface, "_global_mapping", as_before)  # a job changes it
+    net, device = model(), devices.prepare("fp32", 1)
+    with trainer(net, DATA, Training(batch_size=8, epochs=2), None, 7, device) as run:
 
         def step(number: int) -> None:
             run._backward(run.steps[number])
@@ -132,7 +136,9 @@ def test_steps_that_do_not_fit_are_divided(tmp_path, caplog):
     losses = []
     for fraction in (None, 0.6):
         net = model(dropout=False, attention_probs_dropout_prob=0.0, hidden_size=256, intermediate_size=4096)
-        if fraction:
+        if fraction is None:
+            torch.cuda.reset_peak_memory_stats()
+        else:
             memory = fraction * torch.cuda.max_memory_reserved()
             torch.cuda.empty_cache()
             torch.cuda.set_per_process_memory_fraction(

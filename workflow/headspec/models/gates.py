@@ -43,7 +43,8 @@ class HeadGates:
         self.projections: list[Any] = [modules[name] for name in self.names]
         self.heads: int = config.num_attention_heads
         self.values: torch.Tensor | None = None
-        self.owners: list[int] = []  # for each layer, the index of its projection
+        self.layers = 0
+        self.owners: list[int] = []  # for each layer called so far, the index of its projection
         encoder.register_forward_pre_hook(lambda module, args: self.owners.clear())
         for index, projection in enumerate(self.projections):
             projection.register_forward_pre_hook(lambda module, args, index=index: self._gate(index, args))
@@ -62,10 +63,6 @@ class HeadGates:
             gate = gate.to(context.dtype)  # else the product would take the precision of the gate
         by_head = context.unflatten(-1, (self.heads, -1))  # (batch, tokens, heads, size)
         return (by_head * gate).flatten(-2), *args[1:]
-
-    @property
-    def layers(self) -> int:
-        return len(self.owners)
 
     @staticmethod
     def _calls(
@@ -105,7 +102,8 @@ class HeadGates:
             return EncoderError(f"the heads of this {encoder.config.model_type} cannot be gated: {reason}")
 
         plain, called = self._calls(encoder, states)
-        if not self.owners:
+        self.layers = len(self.owners)  # not counted later: memory may run out between two layers
+        if not self.layers:
             raise refuse("it has no attention output projection of the name in the architecture table")
         for name in self.names:
             attention = re.match(
