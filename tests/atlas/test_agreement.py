@@ -1,0 +1,107 @@
+"""Agreement of measures: closed forms, pairing, and coverage of its intervals through the public function."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import spearmanr
+
+from headspec.atlas.sample import fold_means, sampled
+from headspec.config.runs import Run
+from headspec.statistics.atlas import AGREEMENT, FOLDS, HEAD_VALUES, agreement, head_values
+
+HEADS = 72
+
+
+def run(seed: int = 0) -> Run:
+    return Run(model="m", mixture="a+b", tasks=("a",), method="tuned", seed=seed)
+
+
+def folds(values: np.ndarray, n: int = 50) -> pd.DataFrame:
+    """Fold means (folds, measures, heads) as a table."""
+    fold, measure, head = np.indices(values.shape).reshape(3, -1)
+    names = np.array([f"m{i}" for i in range(values.shape[1])])[measure]
+    return pd.DataFrame(
+        {"task": "a", "measure": names, "fold": fold, "layer": head // 12, "head": head % 12,
+         "value": values.ravel(), "n": n}
+    )  # fmt: skip
+
+
+def test_examples_are_the_same_for_all_and_folds_are_means():
+    rows = sampled("a", 100, 30)
+    assert len(set(rows)) == 30 and (sampled("a", 100, 30) == rows).all()
+    assert set(sampled("a", 100, 30)) <= set(sampled("a", 100, 60)) and len(sampled("a", 7, 30)) == 7
+    values = np.random.default_rng(0).random((30, 2, 3))
+    frame = fold_means("a", "x", values)
+    first = frame[(frame["fold"] == 1) & (frame["layer"] == 1) & (frame["head"] == 2)].iloc[0]
+    assert first["value"] == pytest.approx(values[[1, 21], 1, 2].mean()) and first["n"] == 2
+    sizes = frame.groupby("fold")["n"].first()
+    assert len(sizes) == FOLDS and sizes.sum() == 30
+    value = head_values(run(), frame, 0.95).set_index(["layer", "head"])["value"].unstack()
+    np.testing.assert_allclose(value, values.mean(axis=0))
+
+
+def test_identical_and_opposite_measures():
+    value = np.random.default_rng(1).random((FOLDS, 1, HEADS)) * 0.01 + np.arange(HEADS)
+    frame = agreement([(run(), folds(np.concatenate([value, -value, value], axis=1)))], 0.25, 50, 0.95, 0)
+    assert list(frame.columns) == list(AGREEMENT.columns)
+    rows = frame.set_index(["measure_a", "measure_b"])
+    assert rows.loc[("m0", "m1"), "spearman"] == pytest.approx(-1)
+    assert rows.loc[("m0", "m1"), "top_overlap"] == 0
+    same = rows.loc[("m0", "m2")]
+    assert same["spearman"] == pytest.approx(1) and same["top_overlap"] == 1
+    assert same["spearman_low"] == pytest.approx(1) and same["ci_over"] == "examples"
+
+
+def test_overlap_and_spearman_are_those_of_the_weighted_means():
+    rng = np.random.default_rng(2)
+    values = rng.random((FOLDS, 2, HEADS))
+    frame = folds(values)
+    frame.loc[frame["fold"] == 3, "n"] = 500
+    weights = np.where(np.arange(FOLDS) == 3, 500, 50)
+    a, b = np.average(values, axis=0, weights=weights)
+    row = agreement([(run(), frame)], 0.3, 20, 0.95, 0).iloc[0]
+    top_a, top_b = (set(np.argsort(-x)[:21]) for x in (a, b))
+    assert row["spearman"] == pytest.approx(spearmanr(a, b).statistic)
+    assert row["top_overlap"] == pytest.approx(len(top_a & top_b) / len(top_a | top_b))
+
+
+def simulated(rng: np.random.Generator, rho: float, noise: float, seeds: int) -> np.ndarray:
+    """Whether the intervals cover the agreement of two measures without noise: (Spearman, overlap)."""
+    a = rng.standard_normal(HEADS)
+    b = rho * a + np.sqrt(1 - rho**2) * rng.standard_normal(HEADS)
+    true = np.exp(np.stack([a, b]))
+    examples = rng.standard_normal((FOLDS, 1, HEADS))  # shared by measures and seeds
+    runs = [
+        (run(s), folds(true * (1 + noise * (examples + rng.standard_normal((FOLDS, 2, HEADS))) / 2**0.5)))
+        for s in range(seeds)
+    ]
+    row = agreement(runs, 0.3, 100, 0.95, 0).iloc[0]
+    tops = [set(np.argsort(-values)[:21]) for values in true]
+    overlap = len(tops[0] & tops[1]) / len(tops[0] | tops[1])
+    spearman = spearmanr(*true).statistic
+    return np.array(
+        [
+            row["spearman_low"] <= spearman <= row["spearman_high"],
+            row["top_overlap_low"] - 1e-9 <= overlap <= row["top_overlap_high"] + 1e-9,
+        ]
+    )
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize(("rho", "noise"), [(0, 1.0), (0.5, 0.3), (0.9, 0.3)])
+def test_intervals_cover_what_they_say(seeds, rho, noise):
+    rng = np.random.default_rng(5)
+    spearman, overlap = np.mean([simulated(rng, rho, noise, seeds) for _ in range(120)], axis=0)
+    assert spearman > 0.86 and overlap > 0.76
+
+
+def test_head_values_cover_their_mean():
+    rng = np.random.default_rng(6)
+    covered = []
+    for _ in range(40):
+        frame = head_values(run(), fold_means("a", "x", rng.exponential(1.0, (300, 6, 12))), 0.95)
+        covered.append(((frame["ci_low"] <= 1) & (frame["ci_high"] >= 1)).mean())
+    assert 0.93 < np.mean(covered) < 0.97
+    assert set(frame.columns) == set(HEAD_VALUES.columns)

@@ -1,0 +1,166 @@
+"""Measures of heads with intervals, and how far two measures agree on which heads matter."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+from scipy.stats import rankdata
+
+from headspec.config.runs import Run
+from headspec.seeds import derive
+from headspec.statistics.intervals import FEWEST, Interval, over_seeds_and_examples
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+Floats = NDArray[np.float64]
+
+#: folds of the examples on which heads are measured (see `headspec.atlas.sample`)
+FOLDS = 20
+KEY = ("model", "mixture", "method")
+#: value: mean over the n examples of a task
+HEAD_VALUES = Schema(
+    dict.fromkeys(KEY, TEXT)
+    | {"seed": INT, "task": TEXT, "layer": INT, "head": INT, "measure": TEXT, "value": FLOAT,
+       "ci_low": FLOAT, "ci_high": FLOAT, "n": INT},
+    keys=8,
+)  # fmt: skip
+# spearman: over heads; top_overlap: Jaccard index of the two sets of top heads
+AGREEMENT = Schema(
+    dict.fromkeys(KEY, TEXT)
+    | {"task": TEXT, "measure_a": TEXT, "measure_b": TEXT, "n_seeds": INT, "spearman": FLOAT,
+       "spearman_low": FLOAT, "spearman_high": FLOAT, "top_overlap": FLOAT, "top_overlap_low": FLOAT,
+       "top_overlap_high": FLOAT, "ci_over": TEXT},
+    keys=6,
+)  # fmt: skip
+
+
+def head_values(run: Run, folds: pd.DataFrame, confidence: float) -> pd.DataFrame:
+    """Mean of every measure over the examples of a task, with Student's t interval over folds.
+
+    Parameters
+    ----------
+    folds : rows task x measure x fold x layer x head with the mean `value` of the fold's `n` examples
+
+    Returns
+    -------
+    the rows of table 'heads' of this run
+    """
+    rows = folds.assign(total=folds["value"] * folds["n"], square=folds["value"] ** 2 * folds["n"])
+    groups = rows.groupby(["task", "layer", "head", "measure"], sort=True)
+    sums = groups.agg(n=("n", "sum"), total=("total", "sum"), square=("square", "sum"), k=("n", "size"))
+    value = sums["total"] / sums["n"]
+    spread = np.maximum(sums["square"] / sums["n"] - value**2, 0)  # of fold means, weighted
+    degrees = sums["k"] - 1
+    reach = stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(spread / degrees)
+    frame = pd.DataFrame({"value": value, "ci_low": value - reach, "ci_high": value + reach, "n": sums["n"]})
+    return frame.reset_index().assign(**{k: getattr(run, k) for k in KEY}, seed=run.seed)
+
+
+def agreement(
+    runs: Iterable[tuple[Run, pd.DataFrame]],
+    fraction: float,
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> pd.DataFrame:
+    """How far any two measures agree on the heads that matter, with intervals over examples and seeds.
+
+    All measures, runs and seeds share the folds of a task (`headspec.atlas.sample`), which are resampled
+    alike, so that everything is paired. An interval is the estimate plus and minus t standard deviations
+    of the bootstrap: resampling adds noise, which lowers agreement, so that percentiles would lie too low.
+    Simulated coverage of 95 % intervals is 85 to 96 % for Spearman and 80 to 95 % for the overlap, while a
+    fold's noise is no larger than the differences between heads. Beyond that, noise hides agreement, and the
+    estimate itself is too low.
+
+    Parameters
+    ----------
+    runs : pairs of a run and its fold table (see `head_values`); measures with negative values rank lowest
+    fraction : of heads in the sets whose overlap is measured
+
+    Returns
+    -------
+    table 'agreement', for each task of each model, mixture and method
+    """
+    groups: dict[tuple[str, ...], list[tuple[Floats, Floats]]] = defaultdict(list)
+    measures: dict[tuple[str, ...], list[str]] = {}
+    for run, folds in runs:
+        for task in run.tasks:
+            key: tuple[str, ...] = (run.model, run.mixture, run.method, task)
+            measures[key], values, n = _values(folds[folds["task"] == task])
+            rng = np.random.default_rng(derive(seed, "agreement", task))
+            counts = rng.multinomial(len(n), np.full(len(n), 1 / len(n)), resamples)
+            groups[key].append(_agreements(values, n, counts, fraction))
+    rows: list[dict[str, Any]] = []
+    for key, seeds in groups.items():
+        estimate, bootstrap = (np.stack(values) for values in zip(*seeds, strict=True))
+        interval = _interval(estimate, bootstrap.swapaxes(0, 1), confidence)
+        mean, bounds = estimate.mean(axis=0), np.clip([interval.low, interval.high], -1, 1)
+        for a, b in itertools.combinations(range(len(measures[key])), 2):
+            row: dict[str, Any] = dict(zip((*KEY, "task"), key, strict=True))
+            row |= {"measure_a": measures[key][a], "measure_b": measures[key][b], "n_seeds": len(seeds)}
+            for i, name in enumerate(("spearman", "top_overlap")):
+                low, high = bounds[:, i, a, b]
+                row |= {name: mean[i, a, b], f"{name}_low": low, f"{name}_high": high}
+            rows.append(row | {"ci_over": interval.over})
+    return pd.DataFrame(rows, columns=list(AGREEMENT.columns))
+
+
+def _values(folds: pd.DataFrame) -> tuple[list[str], Floats, Floats]:
+    """Names of the measures; their fold means (folds, measures, heads); examples in each fold."""
+    wide = folds.pivot(index=["fold", "measure"], columns=["layer", "head"], values="value").sort_index()
+    measures = list(wide.index.unique("measure"))
+    values = wide.to_numpy(dtype=float).reshape(-1, len(measures), wide.shape[1])
+    return measures, values, folds.groupby("fold")["n"].first().to_numpy(dtype=float)
+
+
+def _agreements(
+    values: Floats, n: Floats, counts: NDArray[np.int64], fraction: float
+) -> tuple[Floats, Floats]:
+    """Spearman and overlap of all pairs of measures, (2, measures, measures), and of every resample.
+
+    The spread of the bootstrap, (resamples, 2, measures, measures), is that of means over one fold fewer, or
+    it would be too small.
+    """
+    estimate = _pairs(np.average(values, axis=0, weights=n)[None], fraction)[0]
+    weights = counts * n
+    means = np.tensordot(weights, values, axes=1) / weights.sum(axis=1)[:, None, None]
+    bootstrap = _pairs(means, fraction)
+    center = bootstrap.mean(axis=0)
+    return estimate, center + np.sqrt(len(n) / (len(n) - 1)) * (bootstrap - center)
+
+
+def _interval(estimate: Floats, bootstrap: Floats, confidence: float) -> Interval:
+    """Interval of the mean of `estimate` (S, ...) over seeds; bootstrap: (resamples, S, ...)."""
+    if len(estimate) >= FEWEST:
+        return over_seeds_and_examples(estimate, bootstrap, confidence)
+    mean, deviation = estimate.mean(axis=0), bootstrap.mean(axis=1).std(axis=0)
+    reach = stdtrit(FOLDS - 1, (1 + confidence) / 2) * deviation
+    return Interval(mean - reach, mean + reach, "examples")
+
+
+def _pairs(means: Floats, fraction: float) -> Floats:
+    """Spearman and overlap of all pairs of measures.
+
+    Parameters
+    ----------
+    means : (r, measures, heads)
+
+    Returns
+    -------
+    (r, 2, measures, measures)
+    """
+    ranks = rankdata(means, axis=-1)
+    ranks -= ranks.mean(axis=-1, keepdims=True)
+    norms = np.linalg.norm(ranks, axis=-1, keepdims=True)
+    unit = np.divide(ranks, norms, out=np.zeros_like(ranks), where=norms > 0)
+    top = np.zeros(means.shape)
+    size = max(1, int(fraction * means.shape[-1] + 1e-9))
+    np.put_along_axis(top, np.argsort(-means, axis=-1, kind="stable")[..., :size], 1.0, axis=-1)
+    common = top @ top.swapaxes(-1, -2)
+    return np.stack([unit @ unit.swapaxes(-1, -2), common / (2 * size - common)], axis=1)
