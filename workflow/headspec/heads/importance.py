@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 import torch
@@ -33,7 +35,7 @@ def gate_gradients(
 
     One backward pass per batch: the gates have shape (batch, layers, heads) and the loss is
     summed over the batch, so the gates of an example receive the derivative of that example's
-    loss. Weights get no gradients and dropout is off; both are restored on return.
+    loss.
 
     Returns
     -------
@@ -44,40 +46,77 @@ def gate_gradients(
     NumericalError
         A gradient is not finite.
     """
-    gates = model.gates
+
+    def of_batch(batch: Batch) -> torch.Tensor:
+        gates = open_gates(model, len(batch.rows))
+        with device.cast():
+            loss = model.losses(task, model.pool(batch), batch.labels).sum()
+        return torch.autograd.grad(loss, gates)[0]
+
+    return by_batch(of_batch, "gradients of the gates", model, task, examples, rows, device, progress)
+
+
+def open_gates(model: MultiTask, *shape: int) -> torch.Tensor:
+    """Gates of one, (*shape, layers, heads), set on the model, whose derivatives can be taken."""
+    size = (*shape, model.gates.layers, model.gates.heads)
+    gates = torch.ones(size, device=next(model.parameters()).device, requires_grad=True)
+    model.gates.values = gates
+    return gates
+
+
+def by_batch(
+    of_batch: Callable[[Batch], torch.Tensor],
+    what: str,
+    model: MultiTask,
+    task: str,
+    examples: Examples,
+    rows: np.ndarray,
+    device: Device,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """Values of examples that take a backward pass, computed in batches of similar length.
+
+    Weights get no gradients and dropout is off; both are restored on return, and gates removed. Batches
+    get smaller when memory runs out.
+
+    Parameters
+    ----------
+    of_batch : computes the values of a batch, (batch, ...)
+    what : name of the values, for errors
+
+    Returns
+    -------
+    values : (len(rows), ...), in the order of `rows`
+
+    Raises
+    ------
+    NumericalError
+        A value is not finite.
+    """
     training, trainable = model.training, [p.requires_grad for p in model.parameters()]
     model.to(device.name).eval().requires_grad_(False)
     model.attend_for_gradients(device)
     batch_rows: list[np.ndarray] = []
-    batch_gradients: list[torch.Tensor] = []  # kept on the device, to wait for it only once
+    batch_values: list[torch.Tensor] = []  # kept on the device, to wait for it only once
     try:
         for chunk in (batches := examples.in_length_order(rows, device)):
             try:
-                gradient = _batch_gradients(model, task, examples.batch(chunk, device.name), device)
+                values = of_batch(examples.batch(chunk, device.name))
             except RuntimeError as error:
                 batches.halve(error)
                 continue
             batch_rows.append(chunk)
-            batch_gradients.append(gradient)
+            batch_values.append(values)
             if progress:
                 progress.advance(len(chunk), task)
     finally:
-        gates.values = None
+        model.gates.values = None
         model.train(training)
         for parameter, requires_grad in zip(model.parameters(), trainable, strict=True):
             parameter.requires_grad_(requires_grad)
-    gradients = in_order(rows, batch_rows, torch.cat(batch_gradients).cpu().numpy())
-    require(gradients, f"gradients of the gates, task '{task}'", examples.example[rows], device)
-    return gradients
-
-
-def _batch_gradients(model: MultiTask, task: str, batch: Batch, device: Device) -> torch.Tensor:
-    shape = (len(batch.rows), model.gates.layers, model.gates.heads)
-    model.gates.values = torch.ones(shape, device=device.name, requires_grad=True)
-    with device.cast():
-        loss = model.losses(task, model.pool(batch), batch.labels).sum()
-    (gradient,) = torch.autograd.grad(loss, model.gates.values)
-    return gradient
+    ordered = in_order(rows, batch_rows, torch.cat(batch_values).cpu().numpy())
+    require(ordered, f"{what}, task '{task}'", examples.example[rows], device)
+    return ordered
 
 
 def importance(

@@ -29,7 +29,7 @@ class HeadGates:
 
     Attributes
     ----------
-    values : None, or tensor of shape (layers, heads) or (batch, layers, heads)
+    values : None, or tensor of shape ([batch, [tokens,]] layers, heads)
         The gates, 1 is open and 0 closed; with None, the encoder runs without gates.
     layers, heads : int
         Numbers of layers (calls of W_O) and of heads per layer.
@@ -56,7 +56,7 @@ class HeadGates:
         if self.values is None:
             return None
         context = args[0]  # (batch, tokens, heads * size)
-        gate = self.values[..., layer, :, None]  # (heads, 1) or (batch, heads, 1)
+        gate = self.values[..., layer, :, None]  # (heads, 1), (batch, heads, 1), (batch, tokens, heads, 1)
         if gate.dim() == 3:
             gate = gate[:, None]  # (batch, 1, heads, 1)
         if not gate.requires_grad:

@@ -1,0 +1,239 @@
+"""Rules of relevance propagation: closed forms, and conservation in every architecture of the table."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.modules.module import _global_forward_hooks
+from torch.overrides import TorchFunctionMode
+from transformers.activations import ACT2FN
+
+from headspec.models.architectures import ARCHITECTURES
+from headspec.models.multitask import MultiTask
+from headspec.models.propagation import Rules, propagating
+from support.tiny import HEADS, LAYERS, encoder, examples
+
+CLASSES = {"a": ["x", "y", "z"]}
+RULES = get_args(Rules)
+
+
+def multitask(kind: str, pooling: str | None = None, **settings) -> MultiTask:
+    """A random model with random biases, and weights without gradients."""
+    model = MultiTask(encoder(kind, **settings), pooling or ARCHITECTURES[kind].pooling, CLASSES).eval()
+    torch.manual_seed(3)
+    for name, parameter in model.requires_grad_(False).named_parameters():
+        if name.endswith("bias"):
+            nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def model(request) -> MultiTask:
+    return multitask(request.param)
+
+
+def sources(model: MultiTask) -> list[nn.Parameter]:
+    """Where relevance ends: embeddings, and biases."""
+    modules = dict(model.named_modules())
+    owner = {name: modules[name.rpartition(".")[0]] for name, _ in model.named_parameters()}
+    return [
+        parameter
+        for name, parameter in model.named_parameters()
+        if name.endswith("bias") or isinstance(owner[name], nn.Embedding)
+    ]
+
+
+class Offsets(TorchFunctionMode):
+    """Records what the offset of every softmax absorbs: y - J x, times the gradient at y."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        output = func(*args, **(kwargs or {}))
+        if func is F.softmax:
+            self.calls.append((args[0], output))
+            args[0].retain_grad(), output.retain_grad()
+        return output
+
+    def absorbed(self) -> float:
+        return sum(
+            float(((y * y.grad).sum() - (x * x.grad).sum()).detach())
+            for x, y in self.calls
+            if y.grad is not None
+        )
+
+
+def top_logit(model: MultiTask, batch) -> torch.Tensor:
+    return model.logits("a", model.pool(batch)).amax(1).sum()
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_relevance_in_equals_relevance_out(model, rules):
+    check_conservation(model, rules)
+
+
+@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("deberta-v2", {"conv_kernel_size": 3, "conv_act": "gelu"}),  # an activation that is no submodule
+        ("gpt2", {"reorder_and_upcast_attn": True}),  # its own attention
+        ("qwen2", {"hidden_act": "quick_gelu", "use_sliding_window": True, "sliding_window": 4}),
+    ],
+)
+def test_unusual_configs_conserve_relevance(kind, settings, rules):
+    check_conservation(multitask(kind, **settings), rules)
+
+
+def check_conservation(model: MultiTask, rules: Rules) -> None:
+    """The logit is the relevance of embeddings and biases, plus what the softmax absorbs in `attnlrp`."""
+    batch, ends = examples(4).batch(np.arange(4)), sources(model)
+    for parameter in ends:
+        parameter.requires_grad_(True).grad = None
+    with Offsets() as offsets, propagating(model.encoder, rules):
+        logit = top_logit(model, batch)
+    logit.backward()
+    relevance = sum(float((end * end.grad).sum().detach()) for end in ends if end.grad is not None)
+    absorbed = offsets.absorbed()
+    model.requires_grad_(False)
+    assert relevance + absorbed == pytest.approx(float(logit.detach()), rel=1e-3)
+    assert (absorbed == 0) == (rules == "constant_attention") and len(offsets.calls) == LAYERS
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_heads_and_bias_share_the_relevance_of_their_attention(model, rules):
+    batch, outputs = examples(3).batch(np.arange(3)), []
+    keep = [p.register_forward_hook(lambda *call: outputs.append(call[-1])) for p in model.gates.projections]
+    model.gates.values = gates = torch.ones(3, model.gates.layers, HEADS, requires_grad=True)
+    with propagating(model.encoder, rules):
+        logit = top_logit(model, batch)
+    model.gates.values = None
+    for output in outputs:
+        output.retain_grad()
+    logit.backward()
+    for layer, output in enumerate(outputs):
+        bias = model.gates.projections[model.gates.owners[layer]].bias
+        constant = 0 if bias is None else (bias * output.grad).sum((1, 2))
+        torch.testing.assert_close(
+            gates.grad[:, layer].sum(1) + constant, (output * output.grad).sum((1, 2)), rtol=1e-3, atol=1e-5
+        )
+    for hook in keep:
+        hook.remove()
+
+
+@pytest.mark.parametrize("kind", ["llama", "mistral", "qwen3", "modernbert"])
+def test_without_biases_every_layer_has_all_the_relevance(kind):
+    model = multitask(kind)
+    model.classifiers[0].bias.zero_()
+    model.encoder.get_input_embeddings().requires_grad_(True)
+    batch, states = examples(4).batch(np.arange(4)), []
+    layers = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
+    for layer in next(blocks for blocks in layers if len(blocks) == LAYERS):
+        layer.register_forward_pre_hook(lambda _, args: states.append(args[0]))
+    with propagating(model.encoder, "constant_attention"):
+        logits = model.logits("a", model.pool(batch)).amax(1)
+    for state in states:
+        state.retain_grad()
+    logits.sum().backward()
+    assert len(states) == LAYERS
+    for state in states:
+        torch.testing.assert_close((state * state.grad).sum((1, 2)), logits, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "activation", ["relu", "gelu", "gelu_new", "gelu_fast", "quick_gelu", "silu", "tanh"]
+)
+def test_an_activation_passes_output_over_input(activation):
+    x = torch.tensor([-2.0, -0.5, 0.0, 1.0, 3.0], requires_grad=True)
+    with propagating(encoder("bert"), "constant_attention"):
+        y = ACT2FN[activation](x)
+    y.sum().backward()
+    expected = [0 if value == 0 else ACT2FN[activation](torch.tensor(value)) / value for value in x.tolist()]
+    torch.testing.assert_close(x.grad, torch.tensor(expected))
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_the_rules_of_other_operations(rules):
+    torch.manual_seed(0)
+    x, weight, c = torch.randn(5, requires_grad=True), torch.randn(5), torch.randn(5)
+    a, b = torch.randn(5, requires_grad=True), torch.randn(5, requires_grad=True)
+    with propagating(encoder("bert"), rules):
+        normed = F.layer_norm(x, (5,), weight, torch.ones(5), 1e-5)
+        product = (a + 0) * (b + 0)
+        scaled = weight * (a + 0)
+        probabilities = F.softmax(b + 0, dim=-1)
+    (gradient,) = torch.autograd.grad((c * normed).sum(), x)
+    deviation = float((x.detach().var(correction=0) + 1e-5).sqrt())
+    torch.testing.assert_close(gradient, (c * weight - (c * weight).mean()) / deviation)
+    for factor, other in [(a, b), (b, a)]:
+        (gradient,) = torch.autograd.grad(product.sum(), factor, retain_graph=True)
+        torch.testing.assert_close(gradient, other.detach() / 2)
+    torch.testing.assert_close(torch.autograd.grad(scaled.sum(), a)[0], weight)  # a weight is no factor
+    assert probabilities.requires_grad == (rules == "attnlrp")
+
+
+def test_relevance_of_the_heads_of_one_layer_in_closed_form():
+    """Without MLP: the logit of w LN(LN(x + sum of heads)), both denominators constant."""
+    model = multitask("bert", "first", num_hidden_layers=1)
+    model.encoder.pooler = None
+    layer, classifier = model.encoder.encoder.layer[0], model.classifiers[0]
+    for linear in (layer.intermediate.dense, layer.output.dense):
+        linear.weight.zero_(), linear.bias.zero_()
+    seen = {}
+    for name, module in {
+        "context": layer.attention.output.dense, "first": layer.attention.output.LayerNorm,
+        "second": layer.output.LayerNorm,
+    }.items():  # fmt: skip
+        module.register_forward_pre_hook(lambda _, args, name=name: seen.update({name: args[0][0, 0]}))
+    model.gates.values = gates = torch.ones(1, 1, HEADS, requires_grad=True)
+    with propagating(model.encoder, "constant_attention"):
+        logits = model.logits("a", model.pool(examples(1).batch(np.arange(1))))
+    logits.max().backward()
+
+    def normalise(head: torch.Tensor, norm: nn.LayerNorm, states: torch.Tensor) -> torch.Tensor:
+        return (
+            norm.weight * (head - head.mean(-1, keepdim=True)) / (states.var(correction=0) + norm.eps).sqrt()
+        )
+
+    by_head = (layer.attention.output.dense.weight * seen["context"]).unflatten(1, (HEADS, -1)).sum(2).T
+    states = normalise(by_head, layer.attention.output.LayerNorm, seen["first"])
+    states = normalise(states, layer.output.LayerNorm, seen["second"])
+    expected = states @ classifier.weight[logits.argmax()]
+    torch.testing.assert_close(gates.grad[0, 0], expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_outputs_stay_and_gradients_come_back(model, rules):
+    batch = examples(3).batch(np.arange(3))
+
+    def gradient() -> tuple[torch.Tensor, torch.Tensor]:
+        model.gates.values = torch.ones(3, model.gates.layers, HEADS, requires_grad=True)
+        logit = top_logit(model, batch)
+        (gradient,) = torch.autograd.grad(logit, model.gates.values)
+        model.gates.values = None
+        return logit.detach(), gradient
+
+    before = gradient()
+    with propagating(model.encoder, rules):
+        within = gradient()
+    torch.testing.assert_close(within[0], before[0])
+    assert not torch.allclose(within[1], before[1], rtol=0.01)
+    after = gradient()
+    assert torch.equal(after[0], before[0]) and torch.equal(after[1], before[1])
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_an_error_leaves_nothing_behind(rules):
+    bert = encoder("bert")
+    assert bert.config._attn_implementation == "sdpa"
+    with pytest.raises(ZeroDivisionError), propagating(bert, rules):
+        assert bert.config._attn_implementation == "eager" and _global_forward_hooks
+        1 / 0  # noqa: B018
+    assert bert.config._attn_implementation == "sdpa" and not _global_forward_hooks

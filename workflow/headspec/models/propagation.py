@@ -1,0 +1,118 @@
+"""Layer-wise relevance propagation as a modified backward pass of the unmodified model.
+
+Relevance is gradient x input of a network made locally linear: by these rules it keeps its output, but
+its gradients change. A head's relevance is then the gradient at its gate, xi_h * df/dxi_h at xi_h = 1.
+
+============================================  ==========================================================
+operation                                     rule
+============================================  ==========================================================
+activation (GELU, SiLU, tanh of a pooler)     y = x * constant
+layer norm, RMS norm                          the denominator is constant
+product of two states (gated MLP, QK, AV)     half of the relevance to each factor
+softmax of attention, `constant_attention`    constant: relevance passes through the values alone
+softmax of attention, `attnlrp`               its tangent, whose offset absorbs relevance as a bias does
+============================================  ==========================================================
+
+`constant_attention` is Ali et al. 2022, whose models have no gated MLP; `attnlrp` is Achtibat et al. 2024.
+The former is the default: its relevance ends in embeddings and biases alone, and it follows the size of the
+effect of closing single heads as well as the latter's does.
+
+The library of the latter, lxt 2.1, is not used: it cannot be imported with transformers 5, knows only BERT,
+GPT-2, Llama, Qwen2 and Qwen3 of our types, and patches their modules for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.modules.module import register_module_forward_hook
+from torch.overrides import TorchFunctionMode
+from transformers.activations import ACT2CLS
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+Rules = Literal["constant_attention", "attnlrp"]
+
+#: transformers' classes of activations, and torch's that it uses
+ACTIVATIONS = tuple(entry[0] if isinstance(entry, tuple) else entry for entry in ACT2CLS.values())
+SOFTMAX = {F.softmax, torch.softmax, torch.Tensor.softmax}
+ROOTS = {torch.sqrt, torch.rsqrt, torch.Tensor.sqrt, torch.Tensor.rsqrt}
+PRODUCTS = {
+    torch.mul, torch.Tensor.mul, torch.Tensor.__mul__,
+    torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__, torch.bmm, torch.Tensor.bmm,
+    torch.baddbmm,
+}  # fmt: skip
+
+
+@contextmanager
+def propagating(encoder: PreTrainedModel, rules: Rules) -> Iterator[None]:
+    """Gradients of forward passes in this context follow `rules`; outputs stay the same.
+
+    The rules hold for all that is computed in the context, thus also for pooler and classifier. Attention
+    is unfused, so that its softmax can be seen.
+    """
+    attention = encoder.config._attn_implementation
+    encoder.set_attn_implementation("eager")
+    activations = register_module_forward_hook(_scaled)
+    try:
+        with _Propagation(rules):
+            yield
+    finally:
+        activations.remove()
+        encoder.set_attn_implementation(attention)
+
+
+def _scaled(module: nn.Module, args: tuple, output: Any) -> Any:
+    """The output of an activation as its input times a constant."""
+    if not isinstance(module, ACTIVATIONS):
+        return output
+    scale = (output / args[0]).detach()
+    return args[0] * scale.nan_to_num(0, 0, 0)  # f(0) = 0: nothing passes
+
+
+class _Propagation(TorchFunctionMode):
+    def __init__(self, rules: Rules) -> None:
+        super().__init__()
+        self.constant_attention = rules == "constant_attention"
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is F.layer_norm:
+            return _layer_norm(*args, **kwargs)
+        output = func(*args, **kwargs)
+        if func in ROOTS or (func in SOFTMAX and self.constant_attention):
+            return output.detach()
+        factors = args[1:3] if func is torch.baddbmm else args[:2]
+        if func in PRODUCTS and all(map(_is_state, factors)):
+            output.register_hook(lambda gradient: gradient / 2)
+        return output
+
+
+def _layer_norm(
+    x: torch.Tensor,
+    shape: tuple[int, ...],
+    weight: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    eps: float = 1e-5,
+) -> torch.Tensor:
+    """`F.layer_norm` over the last dimension with a constant denominator."""
+    x = x.float()  # as autocast does
+    deviation = x - x.mean(-1, keepdim=True)
+    scaled = deviation * (deviation.square().mean(-1, keepdim=True) + eps).rsqrt().detach()
+    scaled = scaled if weight is None else scaled * weight
+    return scaled if bias is None else scaled + bias
+
+
+def _is_state(factor: Any) -> bool:
+    """Whether a factor is computed from states; weights and gates are leaves, or views of leaves."""
+    if not isinstance(factor, torch.Tensor) or not factor.requires_grad:
+        return False
+    return not (factor if factor._base is None else factor._base).is_leaf

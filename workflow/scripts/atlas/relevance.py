@@ -1,0 +1,19 @@
+"""Importance and relevance of the heads of one run: model and tokens of validation sets -> table of heads."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.atlas.relevance import relevance_measures
+from headspec.atlas.sample import HEADS
+from headspec.models.stage import ModelStage
+from headspec.progress import stage
+
+params = snakemake.params
+with stage(snakemake.log[0], "relevance {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
+    job = ModelStage(snakemake)
+    examples = job.examples(params.tasks, snakemake.input.tokens)
+    frame = relevance_measures(job.trained(), examples, job.device, params.examples, params.rules)
+    tables.write(snakemake.output[0], HEADS, frame, job.footer())
