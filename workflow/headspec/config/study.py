@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from headspec.config.runs import NO_MIXTURE, Run, Variant
+from headspec.config.sections.atlas import Atlas
 from headspec.config.sections.brain import Brain
 from headspec.config.sections.dissociation import Dissociation
 from headspec.config.sections.figures import Figures
@@ -64,6 +65,7 @@ class Study(Section):
     brain: Brain | None = None
     iat: IAT = IAT()
     transfer: Transfer = Transfer()
+    atlas: Atlas = Atlas()
     figures: Figures = Figures()
 
     def in_order(self, tasks: list[str]) -> tuple[str, ...]:
@@ -147,6 +149,13 @@ class Study(Section):
         unchanged: list[tuple[str, tuple[str, ...], str]] = [(NO_MIXTURE, (), "pretrained")]
         trained = [run for run in self.iat_runs if run.method in methods]
         return self._runs(unchanged if "pretrained" in methods else []) + trained
+
+    @property
+    def atlas_runs(self) -> list[Run]:
+        """The runs whose heads the atlas measures."""
+        runs = {run.path: run for run in [*self.runs, *(run for run in self.iat_runs if run.method == "iat")]}
+        wanted = self.atlas.mixtures or [*self.mixture_tasks, *self.tasks]
+        return [run for run in runs.values() if run.method in self.atlas.methods and run.mixture in wanted]
 
     @property
     def runs(self) -> list[Run]:

@@ -1,0 +1,79 @@
+"""The section `atlas`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headspec.config.sections.section import Section
+from headspec.config.value_types import NUMBER, Count, Distinct, Fraction
+
+Ablation = Literal["ablation", "mean_ablation"]
+Measure = Literal[
+    "importance",
+    "token_importance",
+    "gradient_x_activation",
+    "relevance",
+    "confidence",
+    "ablation",
+    "mean_ablation",
+    "rescored",
+]
+
+
+class Treebank(Section):
+    """Sentences with dependency trees."""
+
+    source: str = Field(
+        description="a CoNLL-U file (`*.conllu`), or a table or folder of tables as for tasks "
+        "(`package:`, `hub:`, or a local path)"
+    )
+    subset: str | None = Field(None, description="configuration of a hub treebank, such as `en_ewt`")
+    split: str = Field("validation", description="split of a hub treebank, or file stem in a folder")
+    words: str = Field("words", description="column with the words of a sentence")
+    head: str = Field("head", description="column with the number of each word's head, 0 for the root")
+    relation: str = Field("deprel", description="column with each word's relation to its head")
+    sentences: Count = Field(2000, description="maximum number of sentences")
+
+
+class Atlas(Section):
+    """The head atlas, which `snakemake atlas` makes: measures of every single head."""
+
+    methods: Annotated[Distinct[Literal["tuned", "frozen", "single", "iat"]], Field(min_length=1)] = Field(
+        ["tuned", "frozen"],
+        description="methods whose heads are measured, as far as the study trains them; `frozen` is the "
+        "pretrained encoder",
+    )
+    mixtures: Distinct[str] = Field(
+        [], description="mixtures whose models are measured, by default all; a task stands for itself alone"
+    )
+    examples: Count = Field(1000, description="validation examples per task on which heads are measured")
+    treebank: Treebank | None = Field(
+        None,
+        description="sentences for the roles of heads; by default those of the tasks' validation texts, "
+        "without syntactic roles",
+    )
+    relevance: Literal["constant_attention", "attnlrp"] = Field(
+        "constant_attention",
+        description="rules of relevance propagation: attention weights are constant (Ali et al. 2022), or "
+        "have relevance themselves (Achtibat et al. 2024)",
+    )
+    rankings: Annotated[Distinct[Measure], Field(min_length=1)] = Field(
+        [
+            "importance", "token_importance", "gradient_x_activation", "relevance", "confidence", "ablation",
+            "mean_ablation", "rescored",
+        ],
+        description="measures by which heads are pruned cumulatively; `rescored` is importance, computed "
+        "again after every step; random orders are always pruned",
+    )  # fmt: skip
+    fractions: Annotated[Distinct[Fraction], Field(min_length=1)] = Field(
+        [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9],
+        description="fractions of heads to prune cumulatively, beside none, all and `pruning.fraction`",
+    )
+    draws: Annotated[int, Field(ge=2), NUMBER] = Field(5, description="random orders of pruning")
+
+    @property
+    def ablations(self) -> list[Ablation]:
+        """What replaces a head's output when it is ablated alone: zero, and its mean if heads are ranked by it."""
+        return ["ablation", *(["mean_ablation"] if "mean_ablation" in self.rankings else [])]

@@ -1,0 +1,195 @@
+# The head atlas: what every single head attends to, what it is worth, and which measure to believe.
+
+
+rule treebank:
+    input:
+        INPUTS.treebank_files,
+    output:
+        result("atlas/treebank.parquet"),
+    log:
+        log("atlas/treebank"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        study=STUDY.study,
+        treebank=INPUTS.treebank_settings,
+        version=INPUTS.treebank_version,
+        tasks=[] if STUDY.atlas.treebank else LAYOUT.atlas_tasks,
+        code=code("data/treebank.py"),
+    message:
+        "Sentences for the roles of heads"
+    script:
+        "../scripts/data/treebank.py"
+
+
+rule attention:
+    input:
+        model=rules.train.output.model,
+        classifiers=rules.train.output.classifiers,
+        tokens=INPUTS.tokens("validation"),
+    output:
+        result(RUN, "atlas/attention.parquet"),
+    log:
+        log(RUN, "atlas/attention"),
+    benchmark:
+        result("benchmarks", RUN, "atlas/attention.tsv")
+    priority: by_tasks
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=memory("attention"),
+        microbatches=microbatches,
+        runtime=4 * 60,
+    params:
+        study=STUDY.study,
+        model=INPUTS.model_settings("source", "max_length"),
+        version=tokenizer_version,
+        tasks=INPUTS.tasks,
+        examples=STUDY.atlas.examples,
+        precision=STUDY.precision,
+        code=code("atlas/attention.py"),
+    message:
+        "Attention of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/atlas/attention.py"
+
+
+use rule attention as roles with:
+    input:
+        model=rules.train.output.model,
+        classifiers=rules.train.output.classifiers,
+        treebank=rules.treebank.output[0],
+    output:
+        result(RUN, "atlas/roles.parquet"),
+    log:
+        log(RUN, "atlas/roles"),
+    benchmark:
+        result("benchmarks", RUN, "atlas/roles.tsv")
+    params:
+        study=STUDY.study,
+        model=INPUTS.model_settings("source", "max_length"),
+        version=tokenizer_version,
+        sentences=INPUTS.treebank_sentences,
+        precision=STUDY.precision,
+        code=code("atlas/roles.py"),
+    message:
+        "Roles of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/atlas/roles.py"
+
+
+use rule attention as relevance with:
+    output:
+        result(RUN, "atlas/relevance.parquet"),
+    log:
+        log(RUN, "atlas/relevance"),
+    benchmark:
+        result("benchmarks", RUN, "atlas/relevance.tsv")
+    resources:
+        gpu=GPU,
+        mem_mb=memory("importance"),
+        microbatches=microbatches,
+        runtime=4 * 60,
+    params:
+        study=STUDY.study,
+        tasks=INPUTS.tasks,
+        examples=STUDY.atlas.examples,
+        rules=STUDY.atlas.relevance,
+        precision=STUDY.precision,
+        code=code("atlas/relevance.py"),
+    message:
+        "Relevance of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/atlas/relevance.py"
+
+
+use rule attention as ablation with:
+    output:
+        heads=result(RUN, "atlas/ablation.parquet"),
+        predictions=result(RUN, "atlas/ablated.parquet"),
+    log:
+        log(RUN, "atlas/ablation"),
+    benchmark:
+        result("benchmarks", RUN, "atlas/ablation.tsv")
+    resources:
+        gpu=GPU,
+        mem_mb=memory("prune"),
+        microbatches=microbatches,
+        runtime=8 * 60,
+    params:
+        study=STUDY.study,
+        tasks=INPUTS.tasks,
+        examples=STUDY.atlas.examples,
+        measures=STUDY.atlas.ablations,
+        precision=STUDY.precision,
+        code=code("atlas/ablation.py"),
+    message:
+        "Ablating each head of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/atlas/ablation.py"
+
+
+use rule attention as cumulative with:
+    input:
+        model=rules.train.output.model,
+        classifiers=rules.train.output.classifiers,
+        tokens=INPUTS.tokens("validation"),
+        heads=[rules.attention.output, rules.relevance.output, rules.ablation.output.heads],
+    output:
+        result(RUN, "atlas/cumulative.parquet"),
+    log:
+        log(RUN, "atlas/cumulative"),
+    benchmark:
+        result("benchmarks", RUN, "atlas/cumulative.tsv")
+    resources:
+        gpu=GPU,
+        mem_mb=memory("importance"),
+        microbatches=microbatches,
+        runtime=8 * 60,
+    params:
+        study=STUDY.study,
+        tasks=INPUTS.tasks,
+        examples=STUDY.atlas.examples,
+        fraction=STUDY.pruning.fraction,
+        rankings=STUDY.atlas.rankings,
+        fractions=STUDY.atlas.fractions,
+        draws=STUDY.atlas.draws,
+        precision=STUDY.precision,
+        code=code("atlas/cumulative.py"),
+    message:
+        "Cumulative pruning of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/atlas/cumulative.py"
+
+
+rule heads:
+    input:
+        LAYOUT.of_atlas("attention", "relevance", "ablation"),
+    output:
+        heads=result("tables/heads.parquet"),
+        agreement=result("tables/agreement.parquet"),
+    log:
+        log("atlas/heads"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
+    params:
+        study=STUDY.study,
+        runs=[plain(run) for run in STUDY.atlas_runs],
+        fraction=STUDY.pruning.fraction,
+        dissociation=INPUTS.settings("dissociation", "resamples", "confidence"),
+        seed=STUDY.data_seed,
+        code=code("atlas/heads.py"),
+    message:
+        "Measures of heads, and their agreement"
+    script:
+        "../scripts/atlas/heads.py"
