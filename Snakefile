@@ -20,6 +20,7 @@ if STUDY.brain:
 
 
 include: "workflow/rules/statistics.smk"
+include: "workflow/rules/atlas.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/submission.smk"
 

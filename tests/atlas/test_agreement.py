@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 from scipy.stats import spearmanr
 
-from headspec.atlas.sample import fold_means, sampled
+from headspec.atlas.sample import FOLDS, fold_means, sampled
 from headspec.config.runs import Run
-from headspec.statistics.atlas import AGREEMENT, FOLDS, HEAD_VALUES, agreement, head_values
+from headspec.statistics.atlas import AGREEMENT, HEAD_VALUES, agreement, head_values
 
 HEADS = 72
 

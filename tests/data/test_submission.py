@@ -233,7 +233,7 @@ def test_test_sets_of_the_hub(tmp_path, monkeypatch):
         monkeypatch.setattr(module, "HF_HUB_OFFLINE", True)
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
-    readers._hub_dataset.cache_clear()
+    readers.hub_dataset.cache_clear()
     kinds = {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])}
     features = datasets.Features(kinds | {"idx": datasets.Value("int32")})
     sets = {"main/train": 6, "main/validation": 4, "main/test": 3, "other/test": 2}

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from transformers.masking_utils import AttentionMaskInterface
 
+from headspec.atlas.attention import attention_measures
 from headspec.config.sections.training import Training
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import masks
@@ -63,6 +64,14 @@ def test_importance_and_predictions_agree_with_a_cpu(kind):
     planned = masks({"a": np.abs(gradients[0]).mean(axis=0)}, 0.5, [0.5], draws=2, seed=0)
     predicted = [predictions(net, DATA, planned, device)["a"] for device in (CPU, GPU)]
     assert (predicted[0] == predicted[1]).mean() > 0.99
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_attention_agrees_with_a_cpu(kind):
+    """Also where training is in bf16: attention is measured in float32."""
+    net, gpu = model(kind), Device("cuda", "bfloat16", 32_768, 4096)
+    frames = [attention_measures(net, DATA, 40, {7}, device) for device in (CPU, gpu)]
+    np.testing.assert_allclose(frames[0]["value"], frames[1]["value"], rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", ["bert", "modernbert", "deberta-v2", "llama"])

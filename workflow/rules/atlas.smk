@@ -16,7 +16,7 @@ rule treebank:
         runtime=30,
     params:
         study=STUDY.study,
-        treebank=INPUTS.treebank_settings,
+        treebank=plain(STUDY.atlas.treebank),
         version=INPUTS.treebank_version,
         tasks=[] if STUDY.atlas.treebank else LAYOUT.atlas_tasks,
         code=code("data/treebank.py"),
@@ -48,11 +48,11 @@ rule attention:
         runtime=4 * 60,
     params:
         study=STUDY.study,
-        model=INPUTS.model_settings("source", "max_length"),
+        model=INPUTS.model_settings("source", "sha256"),
         version=tokenizer_version,
         tasks=INPUTS.tasks,
         examples=STUDY.atlas.examples,
-        precision=STUDY.precision,
+        precision="fp32",  # bfloat16 would change where heads attend most
         code=code("atlas/attention.py"),
     message:
         "Attention of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
@@ -60,23 +60,46 @@ rule attention:
         "../scripts/atlas/attention.py"
 
 
-use rule attention as roles with:
+use rule attention as attended with:
     input:
         model=rules.train.output.model,
         classifiers=rules.train.output.classifiers,
         treebank=rules.treebank.output[0],
     output:
+        result(RUN, "atlas/attended.parquet"),
+    log:
+        log(RUN, "atlas/attended"),
+    benchmark:
+        result("benchmarks", RUN, "atlas/attended.tsv")
+    params:
+        study=STUDY.study,
+        model=INPUTS.model_settings("source", "sha256"),
+        version=tokenizer_version,
+        sentences=STUDY.atlas.sentences,
+        precision="fp32",
+        code=code("atlas/attended.py"),
+    message:
+        "Words that heads of {wildcards.model} attend to, {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/atlas/attended.py"
+
+
+rule roles:
+    input:
+        attended=rules.attended.output[0],
+        treebank=rules.treebank.output[0],
+    output:
         result(RUN, "atlas/roles.parquet"),
     log:
         log(RUN, "atlas/roles"),
-    benchmark:
-        result("benchmarks", RUN, "atlas/roles.tsv")
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
     params:
         study=STUDY.study,
-        model=INPUTS.model_settings("source", "max_length"),
-        version=tokenizer_version,
-        sentences=INPUTS.treebank_sentences,
-        precision=STUDY.precision,
         code=code("atlas/roles.py"),
     message:
         "Roles of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
@@ -170,7 +193,9 @@ use rule attention as cumulative with:
 
 rule heads:
     input:
-        LAYOUT.of_atlas("attention", "relevance", "ablation"),
+        attention=LAYOUT.of_atlas("attention"),
+        relevance=LAYOUT.of_atlas("relevance"),
+        ablation=LAYOUT.of_atlas("ablation"),
     output:
         heads=result("tables/heads.parquet"),
         agreement=result("tables/agreement.parquet"),

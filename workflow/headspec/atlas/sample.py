@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 
 from headspec.seeds import derive
-from headspec.statistics.atlas import FOLDS
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 #: a row per task x measure x fold x layer x head; value is the mean over the n examples of the fold
 HEADS = Schema(
     {"task": TEXT, "measure": TEXT, "fold": INT, "layer": INT, "head": INT, "value": FLOAT, "n": INT}, keys=5
 )
+FOLDS = 20
 
 
 def sampled(task: str, available: int, wanted: int) -> np.ndarray:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from headspec.config import iat_consistency, task_consistency
 from headspec.config.runs import POOLED, RESERVED
+from headspec.config.sections.atlas import Atlas
 from headspec.config.sections.iat import IAT
 from headspec.config.sections.model import Model
 from headspec.config.sections.section import Section
@@ -40,6 +41,8 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
         yield from iat_consistency.iat_problems(iat, config.get("methods", ["tuned"]), members, transferred)
     if iat and transfer:
         yield from iat_consistency.transfer_problems(transfer, iat, members, typed_tasks)
+    if atlas := _typed(Atlas, config.get("atlas", {})):
+        yield from _atlas(atlas, [*members, *tasks])
     yield from task_consistency.test_problems(typed_tasks, mixtures, groups)
     for name, model in models.items():
         if typed_model := _typed(Model, model):
@@ -120,6 +123,13 @@ def _similarity(similarity: Similarity | None, mixtures: dict[str, Any], brain: 
         yield f"{key}: 'cnm' needs brain responses; expected a section brain."
     if brain and similarity and "cnm" not in measures:
         yield "brain: not used; expected 'cnm' in similarity.measures."
+
+
+def _atlas(atlas: Atlas, mixtures: list[str]) -> Iterator[str]:
+    for i, name in enumerate(atlas.mixtures):
+        if name not in mixtures:
+            hint = nearest(name, mixtures)
+            yield f"atlas.mixtures.{i}: no mixture '{name}'; expected one of {listing(mixtures)}.{hint}"
 
 
 def _mixture_tasks(

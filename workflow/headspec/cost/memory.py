@@ -32,6 +32,7 @@ SCORING = {"importance": 3, "sensitivity": 5}
 #: without a backward pass: weights are read twice; representations load a model beside the last one
 FORWARD = {
     "prune": 3, "evaluate": 3, "predict": 3, "features": 3, "text_embedding": 3, "representations": 4,
+    "attention": 3,
 }  # fmt: skip
 STAGES = TRAINING | SCORING | FORWARD
 

@@ -38,9 +38,9 @@ BLOCK = 1 << 24  # bytes that pyarrow parses at a time; no row may be longer
 def splits(task: Task, key: str) -> list[str]:
     """Names of the splits in the task's source; a single table is the training split."""
     if _is_hub(task):
-        return list(_hub_dataset(task.source, task.subset, f"{key}.source"))
+        return list(hub_dataset(task.source, task.subset, f"{key}.source"))
     path = locate(str(task.source), f"{key}.source")
-    return list(_tables(path)) or [task.train_split]
+    return list(split_tables(path)) or [task.train_split]
 
 
 def of_subset(task: Task, split: str) -> tuple[Task, str]:
@@ -78,7 +78,7 @@ def read(task: Task, key: str, split: str, labelled: bool = True) -> pd.DataFram
         frame = _read_hub(task, key, split, labelled)
     else:
         path = locate(str(task.source), f"{key}.source")
-        tables = _tables(path)
+        tables = split_tables(path)
         if path.is_dir() and not tables:
             frame = _read_class_folders(path, task, key, labelled)
         else:
@@ -96,7 +96,7 @@ def name_of(task: Task, split: str) -> str:
     if _is_hub(task):
         return f"{task.source} ({split})"
     path = locate(str(task.source), "source")
-    return _tables(path).get(split, path).name
+    return split_tables(path).get(split, path).name
 
 
 def files(task: Task, *more: str) -> list[Path]:
@@ -115,13 +115,12 @@ def local_files(task: Task, *more: str) -> list[Path]:
     if path.is_file():
         return [path]
     names = [task.train_split, task.validation_split, *task.further.values(), *more]
-    tables = [file for split, file in _tables(path).items() if split in names]
+    tables = [file for split, file in split_tables(path).items() if split in names]
     return tables or [file for _, file in _class_files(path)]
 
 
-def version(task: Task) -> str:
+def version(source: str) -> str:
     """Version of a source without local files: ``<distribution> <version>``, or the hub revision."""
-    source = task.source or ""
     if source.startswith("package:"):
         return distribution(source)
     return source.partition("@")[2] if source.startswith("hub:") else ""
@@ -131,7 +130,7 @@ def _is_hub(task: Task) -> bool:
     return str(task.source).startswith("hub:")
 
 
-def _tables(path: Path) -> dict[str, Path]:
+def split_tables(path: Path) -> dict[str, Path]:
     """Split name: its table, if `path` is a folder of tables; else empty."""
     if not path.is_dir():
         return {}
@@ -237,7 +236,7 @@ def _read_class_folders(path: Path, task: Task, key: str, labelled: bool) -> pd.
 
 
 @functools.cache
-def _hub_dataset(source: str, subset: str | None, key: str) -> Any:
+def hub_dataset(source: str, subset: str | None, key: str) -> Any:
     """All splits of a hub data set (or of a local folder with its name), as a ``DatasetDict``."""
     import datasets
 
@@ -250,7 +249,7 @@ def _hub_dataset(source: str, subset: str | None, key: str) -> Any:
 
 
 def _read_hub(task: Task, key: str, split: str, labelled: bool) -> pd.DataFrame:
-    dataset = _hub_dataset(task.source, task.subset, f"{key}.source")[split]
+    dataset = hub_dataset(task.source, task.subset, f"{key}.source")[split]
     names = _columns(task, key, dataset.column_names, name_of(task, split), labelled)
     dataset = dataset.select_columns(names)
     frame = dataset.to_pandas()

@@ -76,7 +76,7 @@ def _determinants(task: Task, seed: int) -> list[Any]:
     return [
         settings,
         seed,
-        readers.version(task),
+        readers.version(task.source or ""),
         code_hash.closure(code_hash.LIBRARY / "data" / "source_records.py"),
     ]
 

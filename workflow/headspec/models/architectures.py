@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -220,14 +221,18 @@ def architecture(path: Path, model: Model, key: str) -> Architecture:
     return ARCHITECTURES[kind]
 
 
+def positions(config: Mapping[str, Any]) -> int | None:
+    """The most tokens that a model with this config.json takes; None if any number."""
+    stored = config.get("max_position_embeddings", config.get("n_positions"))
+    if not stored or not config.get("position_biased_input", True):
+        return None  # DeBERTa's positions are relative
+    return stored - ARCHITECTURES[config["model_type"]].reserved
+
+
 def check_length(path: Path, model: Model, key: str) -> None:
     """EncoderError if `max_length` exceeds the positions of the model at `path`."""
-    config = settings(path, key, model.source)
-    positions = config.get("max_position_embeddings", config.get("n_positions"))
-    if not positions or not config.get("position_biased_input", True):
-        return  # DeBERTa's positions are relative
-    longest = positions - ARCHITECTURES[config["model_type"]].reserved
-    if model.max_length > longest:
+    longest = positions(settings(path, key, model.source))
+    if longest is not None and model.max_length > longest:
         raise EncoderError(
             f"{key}.max_length: got {model.max_length}, but '{model.source}' has positions for "
             f"{longest} tokens; expected at most that"

@@ -23,6 +23,7 @@ GPT-2, Llama, Qwen2 and Qwen3 of our types, and patches their modules for good.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
@@ -32,15 +33,12 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_hook
 from torch.overrides import TorchFunctionMode
-from transformers.activations import ACT2CLS
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Rules = Literal["constant_attention", "attnlrp"]
 
-#: transformers' classes of activations, and torch's that it uses
-ACTIVATIONS = tuple(entry[0] if isinstance(entry, tuple) else entry for entry in ACT2CLS.values())
 SOFTMAX = {F.softmax, torch.softmax, torch.Tensor.softmax}
 ROOTS = {torch.sqrt, torch.rsqrt, torch.Tensor.sqrt, torch.Tensor.rsqrt}
 PRODUCTS = {
@@ -68,9 +66,17 @@ def propagating(encoder: PreTrainedModel, rules: Rules) -> Iterator[None]:
         encoder.set_attn_implementation(attention)
 
 
+@functools.cache
+def _activations() -> tuple[type, ...]:
+    """transformers' classes of activations, and torch's that it uses."""
+    from transformers.activations import ACT2CLS  # slow to import
+
+    return tuple(entry[0] if isinstance(entry, tuple) else entry for entry in ACT2CLS.values())
+
+
 def _scaled(module: nn.Module, args: tuple, output: Any) -> Any:
     """The output of an activation as its input times a constant."""
-    if not isinstance(module, ACTIVATIONS):
+    if not isinstance(module, _activations()):
         return output
     scale = (output / args[0]).detach()
     return args[0] * scale.nan_to_num(0, 0, 0)  # f(0) = 0: nothing passes

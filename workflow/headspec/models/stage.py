@@ -55,6 +55,10 @@ class ModelStage:
         """The trained model in the job's inputs."""
         return MultiTask.load(Path(self.job.input.model).parent)
 
+    def model(self) -> MultiTask:
+        """The trained model, where the job's inputs have one, else the pretrained one without classifiers."""
+        return self.trained() if self.job.input.get("model") else MultiTask(*self.pretrained(), {})
+
     def footer(self, **more: Any) -> dict[str, Any]:
         """The footer of a table (`tables.provenance`), with device, precision and seed."""
         seed = {"seed": self.seed} if self.job.wildcards.get("seed") else {}

@@ -14,7 +14,7 @@ from typing import Any
 
 from headspec.config.sources import locate
 from headspec.config.study import Study, plain
-from headspec.data import planned, readers
+from headspec.data import planned, readers, treebank
 from headspec.data.planned import Planned
 from headspec.models import versions
 from headspec.pipeline.layout import RUN, Layout
@@ -99,7 +99,7 @@ class Inputs:
     def source_version(self, wildcards: Any) -> str:
         """Version of a task's source."""
         task = self.study.tasks[wildcards.task]
-        return readers.version(task) if task.source else ""
+        return readers.version(task.source or "")
 
     def weights_version(self, wildcards: Any) -> str:
         """Version of the config and weights of a pretrained model."""
@@ -142,6 +142,18 @@ class Inputs:
         if self.study.similarity.sentences:
             return [workflow_path(locate(self.study.similarity.sentences, "similarity.sentences"))]
         return [self.layout.result("data", task, "validation.parquet") for task in self.layout.compared]
+
+    # --- treebank
+
+    def treebank_files(self, wildcards: Any) -> list[str]:
+        """The user's treebank, if it is a file; without a treebank, the texts of the atlas's tasks."""
+        if self.study.atlas.treebank:
+            return [workflow_path(path) for path in treebank.files(self.study.atlas.treebank)]
+        return [self.layout.result("data", task, "validation.parquet") for task in self.layout.atlas_tasks]
+
+    @property
+    def treebank_version(self) -> str:
+        return readers.version(self.study.atlas.treebank.source) if self.study.atlas.treebank else ""
 
     # --- data
 

@@ -119,6 +119,22 @@ class Layout:
         """Names of all prediction files to write."""
         return submission.written([file for task in self.study.tasks.values() for file in task.test])
 
+    # --- head atlas
+
+    @cached_property
+    def atlas_tasks(self) -> list[str]:
+        """The tasks of the runs that the atlas measures."""
+        return list(self.study.in_order([task for run in self.study.atlas_runs for task in run.tasks]))
+
+    @cached_property
+    def atlas_mixed(self) -> list[Run]:
+        """Runs of several tasks in the atlas, whose dissociation is measured under every ranking."""
+        return [run for run in self.study.atlas_runs if len(run.tasks) > 1]
+
+    def of_atlas(self, name: str) -> list[str]:
+        """A table of each run in the atlas."""
+        return self.of_runs(self.study.atlas_runs, f"atlas/{name}.parquet")
+
     # --- figures
 
     def figure(self, name: str) -> list[str]:

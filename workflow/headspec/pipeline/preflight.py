@@ -7,7 +7,7 @@ with problems.
 from __future__ import annotations
 
 from headspec.config.study import Study
-from headspec.data import few_shot, planned, sentences
+from headspec.data import few_shot, planned, sentences, treebank
 from headspec.data.planned import Planned
 from headspec.errors import HeadspecError, MissingError
 from headspec.heads import head_count
@@ -46,6 +46,7 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
         read,
         lambda study: few_shot.check(study, plan.prepared),
         sentences.check,
+        treebank.check,
         experiment.check,
     ):
         try:

@@ -20,8 +20,6 @@ from headspec.tables import FLOAT, INT, TEXT, Schema
 
 Floats = NDArray[np.float64]
 
-#: folds of the examples on which heads are measured (see `headspec.atlas.sample`)
-FOLDS = 20
 KEY = ("model", "mixture", "method")
 #: value: mean over the n examples of a task
 HEAD_VALUES = Schema(
@@ -89,17 +87,19 @@ def agreement(
     """
     groups: dict[tuple[str, ...], list[tuple[Floats, Floats]]] = defaultdict(list)
     measures: dict[tuple[str, ...], list[str]] = {}
+    folds_of: dict[tuple[str, ...], int] = {}
     for run, folds in runs:
         for task in run.tasks:
             key: tuple[str, ...] = (run.model, run.mixture, run.method, task)
             measures[key], values, n = _values(folds[folds["task"] == task])
+            folds_of[key] = len(n)
             rng = np.random.default_rng(derive(seed, "agreement", task))
             counts = rng.multinomial(len(n), np.full(len(n), 1 / len(n)), resamples)
             groups[key].append(_agreements(values, n, counts, fraction))
     rows: list[dict[str, Any]] = []
     for key, seeds in groups.items():
         estimate, bootstrap = (np.stack(values) for values in zip(*seeds, strict=True))
-        interval = _interval(estimate, bootstrap.swapaxes(0, 1), confidence)
+        interval = _interval(estimate, bootstrap.swapaxes(0, 1), folds_of[key], confidence)
         mean, bounds = estimate.mean(axis=0), np.clip([interval.low, interval.high], -1, 1)
         for a, b in itertools.combinations(range(len(measures[key])), 2):
             row: dict[str, Any] = dict(zip((*KEY, "task"), key, strict=True))
@@ -135,12 +135,12 @@ def _agreements(
     return estimate, center + np.sqrt(len(n) / (len(n) - 1)) * (bootstrap - center)
 
 
-def _interval(estimate: Floats, bootstrap: Floats, confidence: float) -> Interval:
+def _interval(estimate: Floats, bootstrap: Floats, folds: int, confidence: float) -> Interval:
     """Interval of the mean of `estimate` (S, ...) over seeds; bootstrap: (resamples, S, ...)."""
     if len(estimate) >= FEWEST:
         return over_seeds_and_examples(estimate, bootstrap, confidence)
     mean, deviation = estimate.mean(axis=0), bootstrap.mean(axis=1).std(axis=0)
-    reach = stdtrit(FOLDS - 1, (1 + confidence) / 2) * deviation
+    reach = stdtrit(folds - 1, (1 + confidence) / 2) * deviation
     return Interval(mean - reach, mean + reach, "examples")
 
 

@@ -9,7 +9,6 @@ from pydantic import Field
 from headspec.config.sections.section import Section
 from headspec.config.value_types import NUMBER, Count, Distinct, Fraction
 
-Ablation = Literal["ablation", "mean_ablation"]
 Measure = Literal[
     "importance",
     "token_importance",
@@ -34,7 +33,6 @@ class Treebank(Section):
     words: str = Field("words", description="column with the words of a sentence")
     head: str = Field("head", description="column with the number of each word's head, 0 for the root")
     relation: str = Field("deprel", description="column with each word's relation to its head")
-    sentences: Count = Field(2000, description="maximum number of sentences")
 
 
 class Atlas(Section):
@@ -54,6 +52,7 @@ class Atlas(Section):
         description="sentences for the roles of heads; by default those of the tasks' validation texts, "
         "without syntactic roles",
     )
+    sentences: Count = Field(2000, description="maximum number of sentences for roles")
     relevance: Literal["constant_attention", "attnlrp"] = Field(
         "constant_attention",
         description="rules of relevance propagation: attention weights are constant (Ali et al. 2022), or "
@@ -74,6 +73,6 @@ class Atlas(Section):
     draws: Annotated[int, Field(ge=2), NUMBER] = Field(5, description="random orders of pruning")
 
     @property
-    def ablations(self) -> list[Ablation]:
-        """What replaces a head's output when it is ablated alone: zero, and its mean if heads are ranked by it."""
-        return ["ablation", *(["mean_ablation"] if "mean_ablation" in self.rankings else [])]
+    def ablations(self) -> list[str]:
+        """What single heads are ablated by: zero, and their mean output if heads are ranked by that."""
+        return [measure for measure in ("ablation", "mean_ablation") if measure in ("ablation", *self.rankings)]

@@ -1,0 +1,162 @@
+"""Statistics of attention equal a loop over examples and tokens, in every architecture."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from headspec.atlas.attention import MEASURES, Tokens, attention_measures, statistics
+from headspec.atlas.sample import FOLDS, HEADS, sampled
+from headspec.models.architectures import ARCHITECTURES
+from headspec.models.attention_maps import attention_maps
+from headspec.models.batching import Examples
+from headspec.models.devices import Device
+from headspec.models.multitask import MultiTask
+from headspec.tables import read, write
+from support import tiny
+from support.tiny import CPU, LAYERS, encoder
+
+SEPARATORS = {3, 4}
+
+
+def texts(n: int = 24) -> Examples:
+    """Random texts, most of them with separators between and after, some that start with one."""
+    examples = tiny.examples(n, shortest=2)
+    for i, ids in enumerate(examples.ids):
+        if i % 4:
+            ids[-1] = 3 + i % 2
+        if i % 3 == 0:
+            ids[len(ids) // 2] = 4
+        if i % 5 == 0:
+            ids[0] = 3
+    return examples
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def model(request) -> MultiTask:
+    return MultiTask(encoder(request.param), ARCHITECTURES[request.param].pooling, {"a": ["x", "y"]}).eval()
+
+
+def by_loop(weights: np.ndarray, ids: list[int]) -> dict[str, float]:
+    """The measures of one head on one text, from its weights (tokens, tokens)."""
+    n = len(ids)
+    every = list(range(n))
+    separators = [i for i in every[1:] if ids[i] in SEPARATORS]
+    words = [i for i in every if i not in separators]
+    no_end = [i for i in every if i != n - 1 or i not in separators]
+    logs = [sum(-w * np.log(w) for w in weights[i] if w > 0) for i in every]
+    seen = [(weights[i] > 0).sum() for i in every]
+    return {
+        "confidence": np.mean([max(weights[i, j] for j in no_end) for i in no_end]),
+        "confidence_no_separator": np.mean([max(weights[i, j] for j in words) for i in words]),
+        "confidence_with_separator": np.mean([max(weights[i]) for i in every]),
+        "to_separator": np.mean([sum(weights[i, j] for j in separators) for i in every]),
+        "to_first": np.mean([weights[i, 0] for i in every]),
+        "to_self": np.mean([weights[i, i] for i in every]),
+        "distance": np.mean([sum(abs(i - j) * weights[i, j] for j in every) for i in every]),
+        "entropy": np.mean(logs),
+        "entropy_relative": np.mean([logs[i] / np.log(seen[i]) for i in every if seen[i] > 1]),
+    }
+
+
+@torch.no_grad()
+def test_measures_equal_a_loop_without_batches(model):
+    examples = texts()
+    frame = attention_measures(model, {"a": examples}, 24, SEPARATORS, CPU)
+    rows = sampled("a", 24, 24)
+    for fold in (0, 3, FOLDS - 1):
+        maps = []
+        alone = rows[fold::FOLDS]
+        with attention_maps(model.encoder, lambda layer, weights: maps.append(weights[0].numpy())):  # noqa: B023
+            for row in alone:
+                model.pool(examples.batch(np.array([row])))
+        of_fold = frame[frame["fold"] == fold].set_index(["measure", "layer", "head"])
+        for layer, head in [(0, 0), (1, 3), (LAYERS - 1, 2)]:
+            loops = [
+                by_loop(maps[i * LAYERS + layer][head], examples.ids[row]) for i, row in enumerate(alone)
+            ]
+            for measure in MEASURES:
+                row = of_fold.loc[(measure, layer, head)]
+                expected = np.mean([loop[measure] for loop in loops])
+                assert row["value"] == pytest.approx(expected, rel=1e-3, abs=1e-5), measure
+                assert row["n"] == len(alone)
+
+
+def test_the_table(model, tmp_path):
+    examples = {"a": texts(30), "b": texts(7)}
+    model.train()
+    frame = attention_measures(model, examples, 25, SEPARATORS, CPU)
+    assert model.training and model.encoder.training
+    counts = frame.groupby(["task", "measure"])["n"].sum() / (LAYERS * tiny.HEADS)
+    assert counts.unstack().loc["a"].eq(25).all() and counts.unstack().loc["b"].eq(7).all()
+    assert set(frame["measure"]) == set(MEASURES)
+    write(tmp_path / "attention.parquet", HEADS, frame, {})
+    assert len(read(tmp_path / "attention.parquet")) == len(frame)
+
+
+def test_closed_heads_do_not_change_what_they_attend_to():
+    model = MultiTask(encoder("bert"), "mean", {"a": ["x", "y"]}).eval()
+    plain = attention_measures(model, {"a": texts()}, 24, SEPARATORS, CPU)
+    model.gates.values = torch.ones(LAYERS, tiny.HEADS)
+    model.gates.values[1, 2] = 0
+    closed = attention_measures(model, {"a": texts()}, 24, SEPARATORS, CPU)
+    same = (plain["value"] - closed["value"]).abs() < 1e-7
+    assert same[plain["layer"] <= 1].all() and not same[plain["layer"] == 2].all()
+
+
+def test_the_precision_of_the_device_does_not_matter():
+    model = MultiTask(encoder("bert"), "mean", {}).eval()
+    plain, other = (
+        attention_measures(model, {"a": texts()}, 24, SEPARATORS, device)
+        for device in (CPU, Device("cpu", "bfloat16", tokens=30))
+    )
+    np.testing.assert_allclose(plain["value"], other["value"], rtol=1e-4, atol=1e-6)
+
+
+def of(weights: torch.Tensor, ids: list[list[int]]) -> dict[str, torch.Tensor]:
+    examples = tiny.examples(len(ids))
+    examples.ids, examples.lengths = ids, np.array([len(row) for row in ids])
+    found = statistics(weights, Tokens(examples.batch(np.arange(len(ids))), SEPARATORS))
+    assert tuple(found) == MEASURES
+    return found
+
+
+def test_uniform_attention():
+    """Of 4 tokens, the last a separator: in closed form, for encoders and decoders."""
+    both = torch.full((1, 1, 4, 4), 1 / 4)
+    before = torch.ones(1, 1, 4, 4).tril() / torch.arange(1, 5)[:, None]
+    encoder, decoder = ({k: v.item() for k, v in of(w, [[9, 8, 7, 3]]).items()} for w in (both, before))
+    quarters = dict.fromkeys(
+        ["confidence", "confidence_no_separator", "confidence_with_separator", "to_separator", "to_first",
+         "to_self"], 0.25,
+    )  # fmt: skip
+    assert encoder == pytest.approx(
+        quarters | {"distance": 20 / 16, "entropy": np.log(4), "entropy_relative": 1}
+    )
+    thirds = (1 + 1 / 2 + 1 / 3) / 3  # the end token neither attends nor is attended to
+    fourths = (1 + 1 / 2 + 1 / 3 + 1 / 4) / 4
+    assert decoder == pytest.approx({
+        "confidence": thirds, "confidence_no_separator": thirds, "confidence_with_separator": fourths,
+        "to_separator": 1 / 16, "to_first": fourths, "to_self": fourths,
+        "distance": (0 + 1 / 2 + 1 + 3 / 2) / 4, "entropy": np.log(24) / 4, "entropy_relative": 1,
+    })  # fmt: skip
+
+
+def test_confidence_with_and_without_separators():
+    """All attend to the separator between two texts, but for 0.1 to themselves."""
+    ids = [5, 3, 6, 3]
+    weights = 0.1 * torch.eye(4) + 0.9 * (torch.arange(4) == 1)
+    found = {name: value.item() for name, value in of(weights[None, None], [ids]).items()}
+    assert found["confidence_with_separator"] == pytest.approx((3 * 0.9 + 1) / 4)
+    assert found["confidence"] == pytest.approx((2 * 0.9 + 1) / 3)  # the end token left out
+    assert found["confidence_no_separator"] == pytest.approx(0.1)
+    assert found["to_separator"] == pytest.approx((0.9 + 1 + 0.9 + 1) / 4)
+
+
+def test_texts_without_other_tokens_than_separators():
+    """They count with all their tokens; and a token alone has no relative entropy."""
+    found = of(torch.ones(2, 1, 1, 1), [[3], [9]])
+    for name, value in found.items():
+        expected = {"distance": 0, "entropy": 0, "entropy_relative": 0, "to_separator": 0}.get(name, 1)
+        assert value.tolist() == [[expected], [expected]], name

@@ -1,0 +1,140 @@
+"""Attention weights are captured in every architecture, layer by layer."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from headspec.errors import EncoderError
+from headspec.models.architectures import ARCHITECTURES, Architecture
+from headspec.models.attention_maps import attention_maps
+from headspec.models.gates import HeadGates
+from support.tiny import HEADS, LAYERS, encoder, examples
+
+CAUSAL = ("gpt2", "openai-gpt", "llama", "qwen2", "qwen3", "mistral")
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def model(request):
+    return encoder(request.param, attn_implementation="sdpa" if fused(request.param) else "eager")
+
+
+def fused(kind: str) -> bool:
+    return kind not in ("deberta", "deberta-v2", "mpnet", "openai-gpt")  # which have eager attention only
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    """Texts of 3 to 14 tokens."""
+    batch = examples().batch(np.arange(6))
+    assert len(set(batch.attention_mask.sum(1).tolist())) > 3
+    return {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
+
+
+@torch.no_grad()
+def captured(model, inputs) -> list[torch.Tensor]:
+    maps = []
+    with attention_maps(model, lambda layer, weights: maps.append((layer, weights))):
+        model(**inputs)
+    assert [layer for layer, _ in maps] == list(range(LAYERS))
+    return [weights for _, weights in maps]
+
+
+@torch.no_grad()
+def test_maps_are_those_of_an_eager_model(model, inputs):
+    eager = copy.deepcopy(model)
+    eager.set_attn_implementation("eager")
+    expected = eager(**inputs, output_attentions=True).attentions
+    assert len(expected) == LAYERS
+    for weights, other in zip(captured(model, inputs), expected, strict=True):
+        assert torch.equal(weights, other)
+
+
+def test_rows_sum_to_one_and_padding_gets_nothing(model, inputs):
+    real = inputs["attention_mask"].bool()
+    for weights in captured(model, inputs):
+        assert weights.shape == (6, HEADS, 14, 14)
+        rows = weights.transpose(1, 2)[real]  # (real tokens, heads, tokens)
+        torch.testing.assert_close(rows.sum(-1), torch.ones(rows.shape[:2]))
+        assert not rows[~real.repeat_interleave(real.sum(1), 0)[:, None].expand_as(rows)].any()
+        later = torch.ones(14, 14).triu(1).bool()
+        assert weights[..., later].any() != (model.config.model_type in CAUSAL)
+
+
+def test_maps_do_not_depend_on_padding(model, inputs):
+    batched = captured(model, inputs)
+    for i, length in enumerate(inputs["attention_mask"].sum(1).tolist()):
+        alone = captured(model, {name: tensor[[i], :length] for name, tensor in inputs.items()})
+        for weights, other in zip(batched, alone, strict=True):
+            torch.testing.assert_close(weights[i, :, :length, :length], other[0], rtol=1e-3, atol=1e-5)
+
+
+def test_local_attention_has_its_window():
+    """The tiny ModernBERT attends to 4 tokens on either side in every second layer."""
+    torch.manual_seed(0)
+    ids = torch.randint(5, 90, (2, 20))
+    maps = captured(encoder("modernbert"), {"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+    reach = [(weights > 0).nonzero()[:, 2:].diff(dim=1).abs().max().item() for weights in maps]
+    assert reach == [19, 4, 19]
+
+
+@torch.no_grad()
+def test_the_model_is_as_before(model, inputs):
+    plain = model(**inputs)
+    model.train()
+    hooks = [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()]
+    with pytest.raises(ZeroDivisionError), attention_maps(model, lambda layer, weights: 1 / 0):
+        model(**inputs)
+    maps = captured(model, inputs)
+    assert model.training  # without dropout all the same
+    assert all(map(torch.equal, maps, captured(model.eval(), inputs)))
+    implementation = "sdpa" if fused(model.config.model_type) else "eager"
+    assert model.config._attn_implementation == implementation and not model.training
+    output = model(**inputs)
+    assert torch.equal(output.last_hidden_state, plain.last_hidden_state)
+    assert output.get("attentions") is None and len(maps) == LAYERS
+    after = [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()]
+    added = np.subtract(after, hooks)  # transformers installs its own, once, which do nothing unasked
+    assert ((added == 0) | (added == 1)).all()
+
+
+@torch.no_grad()
+def test_no_map_is_held(model, inputs):
+    """The model's output has none, and each map is freed before the next."""
+    import weakref
+
+    alive, most = [], 0
+
+    def receive(layer, weights):
+        nonlocal most
+        alive.append(weakref.ref(weights))
+        most = max(most, sum(ref() is not None for ref in alive))
+
+    with attention_maps(model, receive):
+        output = model(**inputs)
+    assert most == 1 and not any(output.get("attentions") or ())
+
+
+@torch.no_grad()
+def test_gates_act_on_captured_models(model, inputs):
+    """A closed head of the first layer changes the maps of later layers, not its own; nor do open gates."""
+    gated = copy.deepcopy(model)
+    gates = HeadGates(gated)
+    plain = captured(gated, inputs)
+    gates.values = torch.ones(LAYERS, HEADS)
+    assert all(map(torch.equal, plain, captured(gated, inputs)))
+    gates.values[0, 1] = 0
+    closed = captured(gated, inputs)
+    assert torch.equal(plain[0], closed[0])
+    assert all((a - b).abs().max() > 1e-5 for a, b in zip(plain[1:], closed[1:], strict=True))
+
+
+def test_an_encoder_that_gives_no_weights_is_refused(monkeypatch, inputs):
+    model = encoder("bert")
+    for inside in ("encoder.layer.*.attention.self.query.x", "encoder.layer.*.output.dense", "nothing.x"):
+        monkeypatch.setitem(ARCHITECTURES, "bert", Architecture("", "mean", (inside,)))
+        with pytest.raises(EncoderError, match="attention of this bert cannot be captured"):
+            captured(model, inputs)

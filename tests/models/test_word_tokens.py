@@ -1,0 +1,94 @@
+"""Tokens of words, and separators, of the tokenizer of every architecture."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from transformers import AutoConfig
+
+from headspec.errors import EncoderError
+from headspec.models.tokenization import tokenizer
+from headspec.models.word_tokens import encode_words, separators
+from support.models import MODELS, TEXTS, make
+
+#: model: what separates and ends texts
+SEPARATORS = {
+    "bert": "[SEP]", "tinybert": "[SEP]", "electra": "[SEP]", "deberta": "[SEP]", "deberta-v3": "[SEP]",
+    "albert": "[SEP]", "distilbert": "[SEP]", "modernbert": "[SEP]", "roberta": "</s>", "xlm-roberta": "</s>",
+    "camembert": "</s>", "mpnet": "</s>", "gpt2": "<|endoftext|>", "openai-gpt": "<unk>",
+    "llama": "<s>", "mistral": "<s>", "qwen2": "<|endoftext|>", "qwen3": "<|endoftext|>",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def loaded(request, tmp_path_factory):
+    folder = make(request.param, tmp_path_factory.mktemp("models") / request.param)
+    found = tokenizer(SimpleNamespace(source=str(folder)), "models.tiny")
+    return request.param, found, AutoConfig.from_pretrained(folder).to_dict()
+
+
+def test_separators(loaded):
+    name, found, _ = loaded
+    assert found.convert_ids_to_tokens(list(separators(found))) == [SEPARATORS[name]]
+
+
+def test_every_token_belongs_to_its_word(loaded):
+    """Tokens of a word spell it, and only special tokens belong to none."""
+    _, found, config = loaded
+    sentences = [text.split() for text in TEXTS[:20]]
+    tokens, left_out = encode_words(found, sentences, config)
+    assert list(tokens.examples.example) == list(range(20)) and not any(left_out.values())
+    for words, of_tokens, ids in zip(sentences, tokens.words, tokens.examples.ids, strict=True):
+        real = of_tokens[of_tokens >= 0]
+        assert (np.diff(real) >= 0).all() and len(of_tokens) == len(ids)
+        special = found.get_special_tokens_mask(ids, already_has_special_tokens=True)
+        assert len(ids) - len(real) <= 2 and ((of_tokens < 0) <= np.array(special, dtype=bool)).all()
+        for number, word in enumerate(words):
+            spelled = found.decode([ids[i] for i in np.flatnonzero(of_tokens == number)])
+            assert spelled.strip(" Ġ").replace(" ", "") == word  # Ġ: a space in byte pairs
+
+
+def test_sentences_that_are_left_out(loaded):
+    name, found, config = loaded
+    word = TEXTS[0].split()[0]
+    sentences = [[word, word], [word] * 600, [word, "\u200b", word], [word]]
+    tokens, left_out = encode_words(found, sentences, config)
+    relative = name in ("deberta", "deberta-v3")  # any length
+    assert left_out["too_long"] == (0 if relative else 1)
+    kept = list(tokens.examples.example)
+    assert {0, 3} <= set(kept) and (1 in kept) == relative
+    assert left_out["lost_words"] == (2 not in kept) and len(kept) + sum(left_out.values()) == 4
+    if not relative:
+        with pytest.raises(
+            EncoderError, match=r"none of 1 sentences is left: 1 have more than the model's \d"
+        ):
+            encode_words(found, [[word] * 600], config)
+
+
+def test_as_long_as_the_model(loaded):
+    """A sentence that fills all positions is kept, one more word is too long."""
+    name, found, config = loaded
+    if name in ("deberta", "deberta-v3"):
+        pytest.skip("its positions are relative")
+    word = TEXTS[0].split()[0]
+    longest = {"distilbert": 512, "roberta": 62, "xlm-roberta": 62, "camembert": 62, "mpnet": 62}.get(
+        name, 64
+    )
+    numbers = range(1, longest + 1)
+    fits = max(n for n in numbers if len(found(" ".join([word] * n))["input_ids"]) <= longest)
+    tokens, left_out = encode_words(found, [[word] * fits, [word] * (fits + 1)], config)
+    assert list(tokens.examples.example) == [0] and left_out["too_long"] == 1
+
+
+def test_a_token_that_is_only_a_space_belongs_to_the_word_after_it():
+    """As SentencePiece has them before words that it does not know."""
+
+    def pieces(texts, **_):
+        offsets = [[(0, 0), (0, 2), (2, 3), (3, 5), (5, 6), (0, 0)]]
+        return {"input_ids": [[1, 2, 3, 4, 5, 6]], "offset_mapping": offsets,
+                "special_tokens_mask": [[1, 0, 0, 0, 0, 1]]}  # fmt: skip
+
+    tokens, _ = encode_words(pieces, [["ab", "cde"]], {"model_type": "bert"})
+    assert tokens.words[0].tolist() == [-1, 0, 1, 1, 1, -1]

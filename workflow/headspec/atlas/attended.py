@@ -1,0 +1,117 @@
+"""The token, and the word, that each head attends to most: what its role is found from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import torch
+from torch.nn import functional as F
+
+from headspec.atlas.sample import sampled
+from headspec.models.attention_maps import attention_maps
+from headspec.models.batching import put
+from headspec.models.devices import Device
+from headspec.models.multitask import MultiTask
+from headspec.models.word_tokens import WordTokens, encode_words
+from headspec.progress import Progress
+from headspec.tables import INT, Schema
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+# sentence: as in table 'treebank'; tokens, words: for each token (word), how many tokens (words) after it the
+# one is that it attends to most, in order; 0 is itself
+ATTENDED = Schema(
+    {"sentence": INT, "layer": INT, "head": INT, "tokens": pa.list_(INT), "words": pa.list_(INT)}, keys=3
+)
+
+
+def attended(
+    model: MultiTask, tokenizer: PreTrainedTokenizerBase, sentences: pd.DataFrame, wanted: int, device: Device
+) -> tuple[pd.DataFrame, dict[str, int]]:
+    """`most_attended` of a treebank, of at most `wanted` of its sentences.
+
+    Parameters
+    ----------
+    sentences : table 'treebank'
+
+    Returns
+    -------
+    frame : table of schema `ATTENDED`
+    counts : numbers of sentences used and left out
+
+    Raises
+    ------
+    EncoderError
+        No sentence is left.
+    """
+    drawn = sentences.iloc[np.sort(sampled("treebank", len(sentences), wanted))]
+    encoded, left_out = encode_words(tokenizer, drawn["words"].tolist(), model.encoder.config.to_dict())
+    frame = most_attended(model, encoded, device)
+    frame["sentence"] = drawn["sentence"].to_numpy()[frame["sentence"]]
+    return frame, {"sentences": len(encoded.examples), **left_out}
+
+
+@torch.no_grad()
+def most_attended(model: MultiTask, sentences: WordTokens, device: Device) -> pd.DataFrame:
+    """Where the largest weight of every token, and of every word, falls, in each head.
+
+    Special tokens neither attend nor are attended to (Voita et al. 2019, of the end token). Attention to a
+    word is the sum over its tokens, attention from it the mean (Clark et al. 2019); the sum is largest where
+    the mean is. Computed in float32: many weights of a row are equal in bf16.
+
+    Returns
+    -------
+    frame : table of schema `ATTENDED`; sentence is `example` of `sentences.examples`
+    """
+    model.to(device.name)
+    examples, words = sentences.examples, sentences.words
+    rows, progress = np.arange(len(examples)), Progress(len(examples), "sentences")
+    membership: torch.Tensor  # of one batch, (batch, tokens, words): 1 if the token is part of the word
+    layers: list[tuple[np.ndarray, np.ndarray]] = []  # of one batch, each (batch, heads, places)
+    found = []
+
+    def receive(layer: int, weights: torch.Tensor) -> None:
+        to_words = weights.float() @ membership[:, None]  # (batch, heads, tokens, words)
+        between = membership.transpose(1, 2)[:, None] @ to_words  # (batch, heads, words, words)
+        layers.append((_offsets(weights.float(), membership.any(2)), _offsets(between, membership.any(1))))
+
+    with attention_maps(model.encoder, receive):
+        for chunk in (batches := examples.in_length_order(rows, device)):
+            layers.clear()
+            try:
+                membership = _membership([words[row] for row in chunk], device.name)
+                model.pool(examples.batch(chunk, device.name))
+            except RuntimeError as error:
+                batches.halve(error)
+                continue
+            for i, row in enumerate(chunk):
+                real, number = words[row] >= 0, examples.example[row]
+                for layer, (tokens, between) in enumerate(layers):
+                    for head in range(tokens.shape[1]):
+                        of_tokens = tokens[i, head, : len(real)][real]
+                        of_words = between[i, head, : words[row].max() + 1]
+                        found.append((number, layer, head, of_tokens, of_words))
+            progress.advance(len(chunk))
+    return pd.DataFrame(found, columns=list(ATTENDED.columns))
+
+
+def _membership(words: list[np.ndarray], device: str) -> torch.Tensor:
+    """(batch, tokens, words): 1 where a token is part of a word; padded."""
+    tokens = max(map(len, words))
+    padded = np.stack([np.pad(row, (0, tokens - len(row)), constant_values=-1) for row in words])
+    return F.one_hot(put(padded, device) + 1)[..., 1:].float()  # of -1, none
+
+
+def _offsets(weights: torch.Tensor, chosen: torch.Tensor) -> np.ndarray:
+    """How many places after the attending one its largest weight on a `chosen` (batch, places) one is.
+
+    Returns
+    -------
+    (batch, heads, places)
+    """
+    target = weights.masked_fill(~chosen[:, None, None], -1).argmax(-1)
+    return (target - torch.arange(weights.shape[-1], device=weights.device)).cpu().numpy()

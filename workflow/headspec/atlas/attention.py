@@ -1,0 +1,167 @@
+"""What heads attend to: statistics of their attention weights on the tasks' examples."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import pandas as pd
+import torch
+
+from headspec.atlas.sample import fold_means, sampled
+from headspec.models.attention_maps import attention_maps
+from headspec.models.batching import Batch, Examples, in_order
+from headspec.models.devices import Device
+from headspec.models.finite import require
+from headspec.models.multitask import MultiTask
+from headspec.progress import Progress
+
+
+class Tokens:
+    """Which tokens of a padded batch are special; each attribute is bool of shape (batch, tokens).
+
+    Attributes
+    ----------
+    real : tokens that are not padding
+    separators : special tokens after the first position; also the end token
+    words : real tokens but the separators; all real tokens of a text that has no others
+    but_end : real tokens but the end token, a separator at the end; likewise
+    """
+
+    def __init__(self, batch: Batch, separators: Collection[int]) -> None:
+        self.real = batch.attention_mask.bool()
+        special = torch.isin(batch.input_ids, batch.input_ids.new_tensor(sorted(separators)))
+        place = torch.arange(special.shape[1], device=special.device)
+        last = place == self.real.sum(1, keepdim=True) - 1  # (batch, tokens)
+        self.separators = special & self.real & (place > 0)
+        self.words = self._unless_empty(self.real & ~self.separators)
+        self.but_end = self._unless_empty(self.real & ~(self.separators & last))
+        self.distances = (place[:, None] - place).abs().float()  # (tokens, tokens)
+
+    def _unless_empty(self, tokens: torch.Tensor) -> torch.Tensor:
+        return torch.where(tokens.any(1, keepdim=True), tokens, self.real)
+
+
+def statistics(weights: torch.Tensor, tokens: Tokens) -> dict[str, torch.Tensor]:
+    """Statistics of one layer's attention, each (batch, heads), a mean over the attending tokens of a text.
+
+    =========================  =======================================================================
+    confidence                 largest weight (Voita et al. 2019). The end token neither attends nor is
+                               attended to: her reason is that it is no real token.
+    confidence_no_separator    the same without any separator (Song: attention to [SEP] left out), that
+                               is, also without the one between two texts
+    confidence_with_separator  the same with all tokens
+    to_separator               weight on all separators, the end token included
+    to_first                   weight on the first token, whatever it is: [CLS], the start of the text, or
+                               its first word
+    to_self                    weight of a token on itself
+    distance                   mean distance in tokens, weighted by attention
+    entropy                    in nats
+    entropy_relative           entropy divided by its maximum, the logarithm of the number of tokens that
+                               can be attended to (fewer in decoders, and in windows); tokens that can
+                               attend to one token only are left out
+    =========================  =======================================================================
+
+    Where nothing else is said, all real tokens attend, special ones included, and count equally. Left-out
+    tokens keep their weight: the rest is not normalised again.
+
+    Parameters
+    ----------
+    weights : (batch, heads, tokens, tokens), of the attending tokens in rows
+    """
+    weights = weights.float()
+
+    def mean(values: torch.Tensor, attending: torch.Tensor) -> torch.Tensor:
+        """(batch, heads) of (batch, heads, tokens)."""
+        total = torch.where(attending[:, None], values, 0).sum(-1)
+        return total / attending.sum(1)[:, None].clamp(min=1)
+
+    def largest(chosen: torch.Tensor) -> torch.Tensor:
+        return mean(weights.masked_fill(~chosen[:, None, None], 0).amax(-1), chosen)
+
+    real = tokens.real
+    entropy = torch.special.entr(weights).sum(-1)  # (batch, heads, tokens)
+    # zeros of all heads are those of the mask: that of one may be a weight too small for a float
+    reachable = (weights > 0).any(1).sum(-1)  # (batch, tokens)
+    return {
+        "confidence": largest(tokens.but_end),
+        "confidence_no_separator": largest(tokens.words),
+        "confidence_with_separator": largest(real),
+        "to_separator": mean((weights * tokens.separators[:, None, None]).sum(-1), real),
+        "to_first": mean(weights[..., 0], real),
+        "to_self": mean(weights.diagonal(dim1=-2, dim2=-1), real),
+        "distance": mean((weights * tokens.distances).sum(-1), real),
+        "entropy": mean(entropy, real),
+        "entropy_relative": mean(entropy / reachable.clamp(min=2).log()[:, None], real & (reachable > 1)),
+    }
+
+
+MEASURES = (
+    "confidence", "confidence_no_separator", "confidence_with_separator", "to_separator", "to_first",
+    "to_self", "distance", "entropy", "entropy_relative",
+)  # fmt: skip
+
+
+@torch.no_grad()
+def attention_measures(
+    model: MultiTask,
+    examples: Mapping[str, Examples],
+    wanted: int,
+    separators: Collection[int],
+    device: Device,
+) -> pd.DataFrame:
+    """`statistics` of every head on at most `wanted` examples per task (`headspec.atlas.sample`).
+
+    Computed in float32 whatever the precision of the device: in bf16, weights of a row no longer sum to 1.
+
+    Parameters
+    ----------
+    separators : ids of the tokens that separate and end texts (`headspec.models.word_tokens.separators`)
+
+    Returns
+    -------
+    frame : table of schema `headspec.atlas.sample.HEADS`
+
+    Raises
+    ------
+    NumericalError
+        A weight is not finite.
+    """
+    drawn = {task: sampled(task, len(e), wanted) for task, e in examples.items()}
+    progress = Progress(sum(map(len, drawn.values())), "examples")
+    frames = []
+    for task, rows in drawn.items():
+        values = _of_examples(model, examples[task], rows, separators, device, progress)
+        require(values, f"attention weights, task '{task}'", examples[task].example[rows], device)
+        frames += [fold_means(task, name, values[:, i]) for i, name in enumerate(MEASURES)]
+    return pd.concat(frames, ignore_index=True)
+
+
+def _of_examples(
+    model: MultiTask, examples: Examples, rows: np.ndarray, separators: Collection[int], device: Device,
+    progress: Progress,
+) -> np.ndarray:  # fmt: skip
+    """Statistics of each example, (len(rows), measures, layers, heads), in the order of `rows`."""
+    model.to(device.name)
+    layers: list[torch.Tensor] = []  # of one batch, each (batch, measures, heads)
+    batch_rows: list[np.ndarray] = []
+    batch_values: list[torch.Tensor] = []  # kept on the device, to wait for it only once
+
+    def receive(layer: int, weights: torch.Tensor) -> None:
+        found = statistics(weights, tokens)
+        layers.append(torch.stack([found[name] for name in MEASURES], dim=1))
+
+    with attention_maps(model.encoder, receive):
+        for chunk in (batches := examples.in_length_order(rows, device)):
+            layers.clear()
+            try:
+                batch = examples.batch(chunk, device.name)
+                tokens = Tokens(batch, separators)
+                model.pool(batch)
+            except RuntimeError as error:
+                batches.halve(error)
+                continue
+            batch_rows.append(chunk)
+            batch_values.append(torch.stack(layers, dim=2))
+            progress.advance(len(chunk))
+    return in_order(rows, batch_rows, torch.cat(batch_values).cpu().numpy())

@@ -1,0 +1,280 @@
+"""Sentences with their dependency trees, or without: what the roles of heads are found on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from headspec.config.sources import locate
+from headspec.config.stored_values import as_text
+from headspec.data import readers
+from headspec.errors import DataError, listing, nearest
+from headspec.tables import INT, TEXT, Schema
+
+if TYPE_CHECKING:
+    from headspec.config.study import Study
+
+# words: syntactic words; head: number of each word's head, from 1, and 0 for the root; head and relation
+# are null without trees
+TREEBANK = Schema(
+    {"sentence": INT, "name": TEXT, "words": pa.list_(TEXT), "head": pa.list_(INT),
+     "relation": pa.list_(TEXT)},
+    keys=1,
+)  # fmt: skip
+
+KEY = "atlas.treebank"
+ENDING = ".conllu"
+FEWEST = 50  # sentences, to find roles
+SHOWN = 3  # problems in a message
+MISSING = (None, "", "_", "None", "nan")  # ways in which tables lack a head
+WORD = re.compile(r"\w+|[^\w\s]")
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+
+
+def read(settings: Any, key: str = KEY) -> tuple[pd.DataFrame, dict[str, int]]:
+    """The sentences of a treebank.
+
+    Parameters
+    ----------
+    settings : object with `source` (as for tasks; also a CoNLL-U file, ``*.conllu``), `subset` and `split`
+        (of the hub, or of a folder of tables), and `words`, `head` and `relation`, names of columns
+        One row is a sentence; a column holds lists or, in CSV and TSV files, text split at spaces. CoNLL-U
+        files have their own columns.
+    key : config key of the settings, for errors
+
+    Returns
+    -------
+    frame : table 'treebank'
+    counts : numbers of sentences, words, and, in CoNLL-U, of the multi-word tokens and empty nodes left out
+
+    Raises
+    ------
+    DataError
+        The data cannot be read, have fewer than `FEWEST` sentences, or sentences that are not trees: with a
+        cycle, without a root or with several, with a missing head or one that is no word of the sentence.
+    """
+    source = str(settings.source)
+    path = None if source.startswith("hub:") else _file(settings, key)
+    if path is not None and path.suffix.lower() == ENDING:
+        frame, counts = _conllu(path, key)
+    else:
+        frame, counts = _table(settings, path, key), {}
+    _check_number(frame, f"{key}.source: '{source}' has")
+    _check(frame, f"{key}.source", source)
+    frame["head"] = [[int(head) for head in heads] for heads in frame["head"]]
+    frame.insert(0, "sentence", np.arange(len(frame)))
+    return frame, {"sentences": len(frame), "words": int(frame["words"].str.len().sum()), **counts}
+
+
+def check(study: Study) -> None:
+    """DataError if the treebank of `study` cannot be read; one on the hub is read by its job only."""
+    if study.atlas.treebank and not study.atlas.treebank.source.startswith("hub:"):
+        read(study.atlas.treebank)
+
+
+def files(settings: Any) -> list[Path]:
+    """The file of a treebank at a local path; empty if it is in a package or on the hub."""
+    if settings.source.startswith(("package:", "hub:")):
+        return []
+    return [_file(settings, KEY)]
+
+
+def from_texts(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The distinct sentences of the tasks' texts, as a table 'treebank' without trees.
+
+    Sentences end after a full stop, exclamation or question mark and a space; words are runs of letters and
+    digits, and every other character is a word of its own. Sentences of one word are left out.
+
+    Parameters
+    ----------
+    tables : task: table 'data'
+
+    Raises
+    ------
+    DataError
+        The texts have fewer than `FEWEST` such sentences.
+    """
+    rows: dict[tuple[str, ...], str] = {}
+    for task, table in tables.items():
+        for text in pd.concat([table["text_a"], table["text_b"].dropna()]):
+            for sentence in SENTENCE_END.split(text):
+                if len(words := tuple(WORD.findall(sentence))) > 1:
+                    rows.setdefault(words, task)
+    columns: dict[str, Any] = {"name": list(rows.values()), "words": list(map(list, rows))}
+    frame = pd.DataFrame({"sentence": np.arange(len(rows)), **columns, "head": None, "relation": None})
+    _check_number(frame, "treebank: without one, sentences are those of the validation texts, which have")
+    return frame
+
+
+def _check_number(frame: pd.DataFrame, where: str) -> None:
+    if len(frame) < FEWEST:
+        raise DataError(f"{where} {len(frame)} sentences; expected at least {FEWEST}, to find roles of heads")
+
+
+def _file(settings: Any, key: str) -> Path:
+    """The treebank's file: the source, or the table of the split in a folder."""
+    path = locate(str(settings.source), f"{key}.source")
+    if not path.is_dir():
+        return path
+    tables = readers.split_tables(path) | {file.stem: file for file in sorted(path.glob(f"*{ENDING}"))}
+    if settings.split not in tables:
+        raise _no_split(settings, tables, key)
+    return tables[settings.split]
+
+
+def _no_split(settings: Any, present: Iterable[str], key: str) -> DataError:
+    return DataError(
+        f"{key}.split: '{settings.source}' has no split '{settings.split}'; it has {listing(present)}."
+        f"{nearest(settings.split, present)}"
+    )
+
+
+def _conllu(path: Path, key: str) -> tuple[pd.DataFrame, dict[str, int]]:
+    """Sentences of a CoNLL-U file (universaldependencies.org/format.html).
+
+    Three of its ten columns are needed, so that parsing them here is ten times as fast as a library that
+    parses all. The file is read at every planning.
+    """
+    rows: list[dict[str, Any]] = []
+    counts = {"multiword_tokens": 0, "empty_nodes": 0}
+    for start, name, lines in _blocks(path, key):
+        row: dict[str, Any] = {"name": name or f"line {start}", "words": [], "head": [], "relation": []}
+        for number, line in lines:
+            fields = line.split("\t")
+            if len(fields) != 10:
+                raise DataError(
+                    f"{key}.source: line {number} of {path.name} has {len(fields)} columns; CoNLL-U has ten, "
+                    "separated by tabs"
+                )
+            if "-" in fields[0] or "." in fields[0]:
+                counts["multiword_tokens" if "-" in fields[0] else "empty_nodes"] += 1
+                continue
+            if fields[0] != str(len(row["words"]) + 1):
+                raise DataError(
+                    f"{key}.source: line {number} of {path.name} has word number '{fields[0]}', "
+                    f"expected {len(row['words']) + 1}"
+                )
+            for column, field in zip(("words", "head", "relation"), (1, 6, 7), strict=True):
+                row[column].append(fields[field])
+        rows.append(row)
+    return pd.DataFrame(rows, columns=["name", "words", "head", "relation"]), counts
+
+
+def _blocks(path: Path, key: str) -> Iterator[tuple[int, str | None, list[tuple[int, str]]]]:
+    """(number of its first line, sent_id, numbered lines of words) of every sentence of a CoNLL-U file."""
+    name, lines = None, []
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            for number, line in enumerate([*file, "\n"], 1):
+                line = line.rstrip("\r\n")
+                if line.startswith("#"):
+                    label, _, value = line[1:].partition("=")
+                    name = value.strip() if label.strip() == "sent_id" else name
+                elif line.strip():
+                    lines.append((number, line))
+                elif lines:
+                    yield lines[0][0], name, lines
+                    name, lines = None, []
+    except UnicodeDecodeError as error:
+        raise DataError(f"{key}.source: {path.name} is not UTF-8 text ({error})") from None
+
+
+def _table(settings: Any, path: Path | None, key: str) -> pd.DataFrame:
+    """Sentences of a table with a column of lists each for words, heads and relations."""
+    columns = {"words": settings.words, "head": settings.head, "relation": settings.relation}
+
+    def check(present: list[str]) -> list[str]:
+        missing = [
+            f"{key}.{name}: no column '{column}' in {settings.source}; it has {listing(present)}."
+            f"{nearest(column, present)}"
+            for name, column in columns.items()
+            if column not in present
+        ]
+        if missing:
+            raise DataError("\n".join(missing))
+        names = [name for name in ("sentence_id", "sent_id") if name in present]
+        return list(dict.fromkeys([*columns.values(), *names[:1]]))
+
+    if path is None:
+        dataset = readers.hub_dataset(settings.source, settings.subset, f"{key}.source")
+        if settings.split not in dataset:
+            raise _no_split(settings, dataset, key)
+        dataset = dataset[settings.split]
+        stored = dataset.select_columns(check(dataset.column_names)).to_pandas()
+    else:
+        stored = readers.table(path, f"{key}.source", check, ())
+    named = [column for column in stored if column not in columns.values()]
+    frame = pd.DataFrame({name: stored[column].map(_items) for name, column in columns.items()})
+    rows = [f"row {row}" for row in range(1, len(stored) + 1)]
+    frame.insert(0, "name", stored[named[0]].astype("str") if named else rows)
+    return frame
+
+
+def _items(cell: Any) -> list:
+    """The items of a list, or of text split at spaces."""
+    if isinstance(cell, str):
+        return cell.split()
+    items = [] if cell is None or np.ndim(cell) == 0 else list(cell)
+    return [as_text(item) if isinstance(item, float) else item for item in items]  # missing heads make floats
+
+
+def _check(frame: pd.DataFrame, key: str, source: str) -> None:
+    """DataError if a sentence is not a tree."""
+    rows = zip(frame["name"], frame["words"], frame["head"], frame["relation"], strict=True)
+    wrong = [
+        (number, name, problem)
+        for number, (name, *columns) in enumerate(rows, 1)
+        if (problem := _problem(*columns))
+    ]
+    if wrong:
+        shown = "; ".join(f"sentence {number} ({name}): {problem}" for number, name, problem in wrong[:SHOWN])
+        more = "; ..." if len(wrong) > SHOWN else ""
+        raise DataError(
+            f"{key}: {len(wrong)} of {len(frame)} sentences of '{source}' are not dependency trees: "
+            f"{shown}{more}"
+        )
+
+
+def _problem(words: list, heads: list, relations: list) -> str | None:
+    """Why a sentence is not a tree, else None."""
+    n = len(words)
+    if not n:
+        return "it has no words"
+    if not len(heads) == len(relations) == n:
+        return f"it has {n} words, {len(heads)} heads and {len(relations)} relations"
+    for number, (word, head, relation) in enumerate(zip(words, heads, relations, strict=True), 1):
+        if word in (None, ""):
+            return f"word {number} is empty"
+        if head in MISSING:
+            return f"word {number} ('{word}') has no head"
+        if not str(head).isdecimal() or int(head) > n:
+            return f"word {number} ('{word}') has head {head}, expected 0 (the root) to {n}"
+        if relation in MISSING:
+            return f"word {number} ('{word}') has no relation"
+    above = [0, *map(int, heads)]
+    roots = [number for number in range(1, n + 1) if above[number] == 0]
+    if len(roots) > 1:
+        return f"it has {len(roots)} roots, words {listing(roots)}"
+    return _cycle(above)  # without a root there is one
+
+
+def _cycle(above: list[int]) -> str | None:
+    """The first cycle of heads, `above[i]` being that of word i; None if all words lead to the root."""
+    safe = {0}
+    for number in range(1, len(above)):
+        path = []
+        while number not in safe and number not in path:
+            path.append(number)
+            number = above[number]
+        if number in path:
+            cycle = [*path[path.index(number) :], number]
+            root = "" if 0 in above[1:] else "it has no root; "
+            return f"{root}the heads of words {' -> '.join(map(str, cycle))} form a cycle"
+        safe.update(path)
+    return None

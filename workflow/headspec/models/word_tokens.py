@@ -1,0 +1,92 @@
+"""Tokens of texts whose words are known, and the special tokens that a tokenizer adds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from headspec.errors import EncoderError
+from headspec.models.architectures import positions
+from headspec.models.batching import Examples
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+def separators(tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    """Ids of the special tokens that end texts or stand between the two texts of a pair.
+
+    Empty for a tokenizer that only starts texts with a token and does not mark pairs. In a text, a token
+    of these is a separator if it is not the first one, because some tokenizers start with the same token.
+    """
+    pair = tokenizer("a", "b", return_special_tokens_mask=True)
+    special = zip(pair["input_ids"][1:], pair["special_tokens_mask"][1:], strict=True)
+    return {token for token, is_special in special if is_special}
+
+
+@dataclass
+class WordTokens:
+    """Tokenized sentences.
+
+    Attributes
+    ----------
+    examples : the sentences that fit the model; `example` is the row in the table they come from
+    words : for each, the word that every token belongs to, from 0, or -1 for special tokens
+    """
+
+    examples: Examples
+    words: list[np.ndarray]
+
+
+def encode_words(
+    tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sequence[str]], config: Mapping[str, Any]
+) -> tuple[WordTokens, dict[str, int]]:
+    """Tokenize sentences of words, joined by spaces.
+
+    A token belongs to the word of its last character, because tokens may start with a space.
+
+    Parameters
+    ----------
+    config : the settings of the model's config.json
+
+    Returns
+    -------
+    tokens
+    left_out : numbers of sentences that have more tokens than the model has positions (`too_long`), and
+        that have a word without tokens (`lost_words`), such as one of characters that the tokenizer drops
+
+    Raises
+    ------
+    EncoderError
+        No sentence is left.
+    """
+    longest = positions(config) or np.inf
+    texts = [" ".join(words) for words in sentences]
+    encoded = tokenizer(texts, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
+    left_out = {"too_long": 0, "lost_words": 0}
+    kept, of_tokens = [], []
+    for row, words in enumerate(sentences):
+        ends = np.cumsum([len(word) + 1 for word in words]) - 1  # of words, exclusive: places of spaces
+        last = np.array(encoded["offset_mapping"][row])[:, 1] - 1
+        word = np.searchsorted(ends, last, side="right").astype(np.int64)
+        word[np.array(encoded["special_tokens_mask"][row], dtype=bool)] = -1
+        if len(word) > longest:
+            left_out["too_long"] += 1
+        elif len(np.unique(word[word >= 0])) < len(words):
+            left_out["lost_words"] += 1
+        else:
+            kept.append(row)
+            of_tokens.append(word)
+    if not kept:
+        raise EncoderError(
+            f"none of {len(texts)} sentences is left: {left_out['too_long']} have more than the model's "
+            f"{longest} tokens, {left_out['lost_words']} have words without tokens"
+        )
+    kinds = encoded.get("token_type_ids") or [None] * len(texts)
+    columns = {"input_ids": encoded["input_ids"], "token_type_ids": kinds}
+    frame = pd.DataFrame({name: [values[row] for row in kept] for name, values in columns.items()})
+    return WordTokens(Examples(frame.assign(example=kept, label=np.nan)), of_tokens), left_out

@@ -1,0 +1,46 @@
+"""The places that heads attend to most, as arrays over all places of all sentences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+
+@dataclass
+class Attended:
+    """Where heads attend most, for all places (tokens or words) of all sentences, one after the other.
+
+    Attributes
+    ----------
+    offsets : (places, layers, heads), from the attending place to the one it attends to most; 0 is itself
+    sentence, place : (places,), number of the sentence and of the place in it, from 0
+    length : (places,), number of places in the sentence
+    """
+
+    offsets: NDArray[np.int32]
+    sentence: NDArray[np.int64]
+    place: NDArray[np.int64]
+    length: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, table: pd.DataFrame, unit: str) -> Attended:
+        """From a column, `tokens` or `words`, of the table 'attended', sorted by its keys."""
+        layers, heads = table["layer"].max() + 1, table["head"].max() + 1
+        lengths = table[unit].str.len().to_numpy()[:: layers * heads]
+        ends = np.cumsum(lengths) * layers * heads
+        parts = np.split(np.concatenate(table[unit].tolist()), ends[:-1])
+        offsets = [part.reshape(layers, heads, length) for part, length in zip(parts, lengths, strict=True)]
+        return cls(
+            np.ascontiguousarray(np.concatenate(offsets, axis=-1).transpose(2, 0, 1)),
+            np.repeat(np.arange(len(lengths)), lengths),
+            np.concatenate([np.arange(length) for length in lengths]),
+            np.repeat(lengths, lengths),
+        )
+
+    @property
+    def causal(self) -> bool:
+        """Whether no head ever attends to what follows, as in decoders."""
+        return not (self.offsets > 0).any()

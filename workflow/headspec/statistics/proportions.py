@@ -1,0 +1,80 @@
+"""Proportions of cases that come in clusters: words of a sentence are not independent."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc, betaincinv
+
+Floats = NDArray[np.float64]
+
+
+def effective_cases(
+    sums: ArrayLike, cases: ArrayLike, squares: ArrayLike | None = None
+) -> tuple[Floats, Floats]:
+    """Means of scores, and the numbers of independent cases that would estimate them as precisely.
+
+    The mean is a ratio of sums over clusters. Its variance, from the clusters' residuals, is compared with
+    that of independent cases of the same variance (Korn and Graubard 1998, for proportions); the
+    effective number is at most the number of cases. If all clusters have the same mean, as where every
+    case is a hit, nothing is known of the variance, and only clusters are counted.
+
+    Parameters
+    ----------
+    sums : (clusters, ...), sums of the scores of a cluster
+    cases : (clusters,), numbers of cases of a cluster, at least 1
+    squares : (...), mean squared scores; the means themselves, if missing: scores are 0 or 1
+
+    Returns
+    -------
+    mean, effective : (...)
+    """
+    sums, cases = np.asarray(sums, dtype=float), np.asarray(cases, dtype=float)
+    clusters, n = len(cases), cases.sum()
+    mean = sums.sum(axis=0) / n
+    residuals = sums - np.multiply.outer(cases, mean)
+    variance = np.square(residuals).sum(axis=0) * clusters / max(clusters - 1, 1) / n**2
+    of_cases = (mean if squares is None else np.asarray(squares, dtype=float)) - mean**2
+    effective = np.full_like(variance, clusters)
+    np.divide(of_cases, variance, out=effective, where=variance > 1e-12 / n)
+    return mean, np.clip(effective, 1, n)
+
+
+def exceeding(mean: ArrayLike, effective: ArrayLike, threshold: ArrayLike) -> Floats:
+    """One-sided p-values that a true mean is at most `threshold`: the exact binomial test.
+
+    Its tail is the incomplete beta function, which is defined for effective numbers that are not whole.
+    """
+    mean, effective = np.asarray(mean, dtype=float), np.asarray(effective, dtype=float)
+    hits = mean * effective
+    p = betainc(np.maximum(hits, 1e-9), effective - hits + 1, np.clip(threshold, 0, 1))
+    return np.where(hits > 0, p, 1.0)
+
+
+def exceeding_pairs(mean: ArrayLike, squares: ArrayLike, effective: ArrayLike, margin: float) -> Floats:
+    """One-sided p-values that one method's true rate of hits exceeds another's by at most `margin`.
+
+    A case's score is 1, 0 or -1: the first method's hit (1 or 0) minus the second's. Given which cases the
+    two methods differ in, a share d of all, the first one's hits among them are binomial, with probability
+    1/2 + margin / (2 d) at the margin; with margin 0 this is McNemar's exact test.
+
+    Parameters
+    ----------
+    mean, squares : means of the scores and of their squares; the latter is d
+    effective : effective numbers of cases
+    """
+    mean, differing = np.asarray(mean, dtype=float), np.asarray(squares, dtype=float)
+    possible = differing > margin
+    share = np.where(possible, differing, 1.0)
+    p = exceeding((share + mean) / 2 / share, share * effective, 0.5 + margin / 2 / share)
+    return np.where(possible, p, 1.0)
+
+
+def exact_interval(mean: ArrayLike, effective: ArrayLike, confidence: float) -> tuple[Floats, Floats]:
+    """Clopper and Pearson's interval (1934) of proportions of `effective` cases."""
+    mean, effective = np.asarray(mean, dtype=float), np.asarray(effective, dtype=float)
+    hits, tail = mean * effective, (1 - confidence) / 2
+    misses = effective - hits
+    low = betaincinv(np.maximum(hits, 1e-9), misses + 1, tail)
+    high = betaincinv(hits + 1, np.maximum(misses, 1e-9), 1 - tail)
+    return np.where(hits > 0, low, 0.0), np.where(misses > 0, high, 1.0)

@@ -1,0 +1,244 @@
+"""Roles of heads: positional, syntactic, rare word (Voita et al. 2019).
+
+A head has a role where the place of its largest weight shows it so often that chance and the dependence of
+words in a sentence do not explain it: a one-sided test on effective numbers of cases
+(`headspec.statistics.proportions`), corrected by Holm over all heads of the role, and for syntactic roles
+over heads x relations x directions.
+
+In simulations of 72 or 1,000 heads that are all exactly at their threshold, on 60 to 500 sentences, some
+head is claimed in 0 to 8 % of studies, and in 13 % where half of a sentence's words are hit or missed
+together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from headspec.errors import DataError
+from headspec.statistics.attended import Attended
+from headspec.statistics.proportions import effective_cases, exact_interval, exceeding, exceeding_pairs
+from headspec.statistics.resampling import holm
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+
+# a row per layer x head x role, of syntactic roles x relation x direction; offset: of a positional role, the
+# relative position; of a syntactic one, that of the baseline; p_value: corrected
+ROLES = Schema(
+    {"layer": INT, "head": INT, "role": TEXT, "relation": TEXT, "direction": TEXT, "offset": INT, "hits": INT,
+     "cases": INT, "sentences": INT, "rate": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "baseline": FLOAT,
+     "threshold": FLOAT, "p_value": FLOAT, "claimed": FLAG},
+    keys=5,
+)  # fmt: skip
+
+POSITIONAL, SYNTACTIC, RARE, NONE = "positional", "syntactic", "rare word", "none"
+FROM_DEPENDENT, FROM_HEAD = "dependent to head", "head to dependent"
+
+SAME_POSITION = 0.9  # share of tokens that attend to one relative position
+MARGIN = 0.1  # over the baseline
+REACH = 5  # relative positions that a positional head may have, on either side
+MOSTLY = 0.5  # least share of words that attend to the rarest word
+FEWEST = 50  # sentences with a case
+ALPHA = 0.05  # of a role: the chance that any head is claimed wrongly
+CONFIDENCE = 0.95
+
+
+def roles(attended: pd.DataFrame, sentences: pd.DataFrame) -> pd.DataFrame:
+    """All roles of all heads, claimed or not; syntactic ones only where the sentences have trees.
+
+    The frequency of a word is counted in all `sentences`, those without attention included, without regard
+    to case.
+
+    Parameters
+    ----------
+    attended : table 'attended'
+    sentences : table 'treebank'
+
+    Returns
+    -------
+    table of schema `ROLES`
+
+    Raises
+    ------
+    DataError
+        Fewer than `FEWEST` sentences.
+    """
+    if (left := attended["sentence"].nunique()) < FEWEST:
+        raise DataError(f"treebank: {left} sentences fit the model; expected at least {FEWEST}")
+    tokens, words = Attended.of(attended, "tokens"), Attended.of(attended, "words")
+    used = sentences.set_index("sentence").loc[attended["sentence"].unique()]
+    count = Counter(word.lower() for row in sentences["words"] for word in row)
+    frequency = np.array([count[word.lower()] for row in used["words"] for word in row])
+    frames = [positional(tokens), rare_word(words, frequency)]
+    if used["head"].notna().all():
+        trees = (np.concatenate(used[column].tolist()) for column in ("head", "relation"))
+        frames.append(syntactic(words, *trees))
+    frame = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
+    return frame.astype({"offset": "Int32"})[list(ROLES.columns)]
+
+
+def positional(tokens: Attended) -> pd.DataFrame:
+    """Heads that attend to one relative position, from at least `SAME_POSITION` of the tokens that have it.
+
+    The first token of a sentence has none before it, and is no case for the position -1. A head's position
+    is the most frequent one. At most one can reach the threshold, unless sentences are hardly longer than
+    `REACH`, so this choice needs no correction.
+    """
+    tables = []
+    for offset in range(-REACH, REACH + 1):
+        target = tokens.place + offset
+        rows = np.flatnonzero((target >= 0) & (target < tokens.length))
+        if _sentences(tokens.sentence[rows]) >= FEWEST:
+            hits = tokens.offsets[rows] == offset
+            tables.append(_rates(hits, tokens.sentence[rows], SAME_POSITION) | {"offset": offset})
+    return _tested([_best(tables)] if tables else [], POSITIONAL)
+
+
+def _best(tables: list[dict[str, Any]]) -> dict[str, Any]:
+    """For each head, the values of the table in which its rate is highest."""
+    best = np.argmax([table["rate"] for table in tables], axis=0)
+    return {
+        name: np.choose(best, [np.broadcast_to(table[name], best.shape) for table in tables])
+        for name in tables[0]
+    }
+
+
+def rare_word(words: Attended, frequency: np.ndarray) -> pd.DataFrame:
+    """Heads that attend to the least frequent word of the sentence (in decoders: of it so far).
+
+    Any of several equally rare words is a hit; where all words are equally frequent there is no case. The
+    baseline attends to a word at random. Exceeding it by `MARGIN` is not enough, because every preference
+    for words of content does: at least `MOSTLY` of the words must attend to the rarest one.
+    """
+    least, most, ties, choices = _rarest(frequency, words)
+    rows = np.flatnonzero(least < most)
+    if _sentences(words.sentence[rows]) < FEWEST:
+        return _tested([], RARE)
+    targets = rows[:, None, None] + words.offsets[rows]
+    hits = frequency[targets] == least[rows, None, None]
+    baseline = float((ties[rows] / choices[rows]).mean())
+    threshold = max(baseline + MARGIN, MOSTLY)
+    return _tested([_rates(hits, words.sentence[rows], threshold) | {"baseline": baseline}], RARE)
+
+
+def _rarest(frequency: np.ndarray, words: Attended) -> tuple[np.ndarray, ...]:
+    """Least and greatest frequency of the words that each word sees; how many are least; how many it sees."""
+    parts: list[list[np.ndarray]] = []
+    for of_sentence in np.split(frequency, np.flatnonzero(np.diff(words.sentence)) + 1):
+        n = len(of_sentence)
+        if words.causal:
+            least, most = np.minimum.accumulate(of_sentence), np.maximum.accumulate(of_sentence)
+            ties = (np.tril(of_sentence == least[:, None])).sum(axis=1)
+            parts.append([least, most, ties, np.arange(1, n + 1)])
+        else:
+            low = of_sentence.min()
+            values = low, of_sentence.max(), (of_sentence == low).sum(), n
+            parts.append([np.full(n, value) for value in values])
+    return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+
+def syntactic(words: Attended, heads: np.ndarray, relations: np.ndarray) -> pd.DataFrame:
+    """Heads that attend from words to their dependency partners, by relation and direction.
+
+    From a head, any of its dependents of the relation is a hit. The baseline attends to the place at a fixed
+    offset, which is the best one for the relation and direction on the same cases: that choice favours the
+    baseline, so the test errs to its side. A head's rate must exceed it by `MARGIN`, tested on the
+    differences of hits case by case. In decoders, partners that follow are no cases.
+    """
+    dependents = np.flatnonzero(heads > 0)
+    partners = dependents - words.place[dependents] + heads[dependents] - 1
+    tables = []
+    for relation in np.unique(relations[dependents]):
+        chosen = relations[dependents] == relation
+        for direction in (FROM_DEPENDENT, FROM_HEAD):
+            pairs = dependents[chosen], partners[chosen]
+            query, target = pairs if direction == FROM_DEPENDENT else pairs[::-1]
+            table = _relation(words, query, target)
+            if table is not None:
+                tables.append(table | {"relation": relation, "direction": direction})
+    return _tested(tables, SYNTACTIC)
+
+
+def _relation(words: Attended, query: np.ndarray, target: np.ndarray) -> dict[str, Any] | None:
+    """Rates of hits of a relation and direction, and of the best offset; None if few sentences have it."""
+    order = np.argsort(query, kind="stable")
+    query, offset = query[order], (target - query)[order]
+    if words.causal:
+        query, offset = query[offset < 0], offset[offset < 0]
+    case = np.flatnonzero(np.diff(query, prepend=-1))  # the first pair of each attending word
+    sentence = words.sentence[query[case]]
+    if _sentences(sentence) < FEWEST:
+        return None
+    hits = np.add.reduceat(words.offsets[query] == offset[:, None, None], case, dtype=np.int8)
+    offsets, counts = np.unique(offset, return_counts=True)
+    best = offsets[counts.argmax()]
+    fixed = np.add.reduceat(offset == best, case, dtype=np.int8)
+    baseline = float(fixed.mean())
+    table = _rates(hits, sentence, baseline + MARGIN)
+    excess = hits - fixed[:, None, None]  # -1, 0 or 1
+    differing = np.abs(excess).mean(axis=0)
+    mean, effective = effective_cases(*_by_sentence(excess, sentence), differing)
+    p = exceeding_pairs(mean, differing, effective, MARGIN)
+    return table | {"p_value": p, "baseline": baseline, "offset": best}
+
+
+def _sentences(sentence: np.ndarray) -> int:
+    """How many sentences the cases come from; `sentence` ascends."""
+    return int(np.count_nonzero(np.diff(sentence, prepend=-1)))
+
+
+def _by_sentence(values: np.ndarray, sentence: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of `values` (cases, ...) in each sentence, and numbers of cases; `sentence` ascends."""
+    starts = np.flatnonzero(np.diff(sentence, prepend=-1))
+    return np.add.reduceat(values, starts, dtype=float), np.diff(starts, append=len(sentence))
+
+
+def _rates(hits: np.ndarray, sentence: np.ndarray, threshold: float) -> dict[str, Any]:
+    """Columns of the table for hits (cases, layers, heads) of one role, each (layers, heads) or a scalar."""
+    sums, cases = _by_sentence(hits, sentence)
+    rate, effective = effective_cases(sums, cases)
+    low, high = exact_interval(rate, effective, CONFIDENCE)
+    return {
+        "hits": sums.sum(axis=0).astype(int), "cases": int(cases.sum()), "sentences": len(cases),
+        "rate": rate, "ci_low": low, "ci_high": high, "threshold": threshold,
+        "p_value": exceeding(rate, effective, threshold),
+    }  # fmt: skip
+
+
+def _tested(tables: list[dict[str, Any]], role: str) -> pd.DataFrame:
+    """Rows of a role, with p-values corrected over all of them."""
+    frames = []
+    for table in tables:
+        layer, head = np.indices(table["rate"].shape)
+        values = {name: np.ravel(value) if np.ndim(value) else value for name, value in table.items()}
+        frames.append(pd.DataFrame({"layer": layer.ravel(), "head": head.ravel(), **values}))
+    if not frames:
+        return pd.DataFrame(columns=list(ROLES.columns))
+    frame = pd.concat(frames, ignore_index=True).reindex(columns=list(ROLES.columns))
+    p = holm(frame["p_value"])
+    return frame.assign(role=role, p_value=p, claimed=p < ALPHA)
+
+
+def one_role(frame: pd.DataFrame) -> pd.DataFrame:
+    """One role for each head: positional, else syntactic, else rare word, else none.
+
+    Of several claimed relations, a head has the one by which it exceeds the baseline most.
+
+    Parameters
+    ----------
+    frame : table 'roles'
+
+    Returns
+    -------
+    columns layer, head, role, relation, direction, offset, rate, baseline; a row per head
+    """
+    columns = ["layer", "head", "role", "relation", "direction", "offset", "rate", "baseline"]
+    claimed = frame[frame["claimed"]]
+    rank = claimed["role"].map({POSITIONAL: 0, SYNTACTIC: 1, RARE: 2})
+    ordered = claimed.assign(rank=rank, excess=claimed["baseline"].fillna(0) - claimed["rate"])
+    first = ordered.sort_values(["rank", "excess"], kind="stable").drop_duplicates(["layer", "head"])
+    every = frame[["layer", "head"]].drop_duplicates().sort_values(["layer", "head"])
+    joined = every.merge(first[columns], how="left", on=["layer", "head"])
+    return joined.assign(role=joined["role"].fillna(NONE)).reset_index(drop=True)

@@ -1,0 +1,25 @@
+"""What heads of one model attend to most: model and table treebank -> table attended."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.atlas.attended import ATTENDED, attended
+from headspec.config.settings import section
+from headspec.models.stage import ModelStage
+from headspec.models.tokenization import tokenizer
+from headspec.progress import log, stage
+
+params = snakemake.params
+with stage(snakemake.log[0], f"attended {snakemake.output[0]}"):
+    job = ModelStage(snakemake)
+    sentences = tables.read(snakemake.input.treebank)
+    words = tokenizer(section(params.model), f"models.{snakemake.wildcards.model}")
+    frame, counts = attended(job.model(), words, sentences, params.sentences, job.device)
+    tables.write(snakemake.output[0], ATTENDED, frame, job.footer(**counts))
+    log.info(
+        "%d sentences; left out: %d too long for the model, %d with words that have no tokens",
+        *counts.values(),
+    )

@@ -1,0 +1,23 @@
+"""What heads of one model attend to: model and tokens of validation sets -> statistics of each head."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.atlas.attention import attention_measures
+from headspec.atlas.sample import HEADS
+from headspec.config.settings import section
+from headspec.models.stage import ModelStage
+from headspec.models.tokenization import tokenizer
+from headspec.models.word_tokens import separators
+from headspec.progress import stage
+
+params = snakemake.params
+with stage(snakemake.log[0], f"attention {snakemake.output[0]}"):
+    job = ModelStage(snakemake)
+    examples = job.examples(params.tasks, snakemake.input.tokens)
+    special = separators(tokenizer(section(params.model), f"models.{snakemake.wildcards.model}"))
+    frame = attention_measures(job.model(), examples, params.examples, special, job.device)
+    tables.write(snakemake.output[0], HEADS, frame, job.footer())

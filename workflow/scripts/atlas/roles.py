@@ -1,0 +1,16 @@
+"""Roles of the heads of one model: tables attended and treebank -> table roles."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.progress import log, stage
+from headspec.statistics.roles import ROLES, one_role, roles
+
+with stage(snakemake.log[0], f"roles {snakemake.output[0]}"):
+    frame = roles(tables.read(snakemake.input.attended), tables.read(snakemake.input.treebank))
+    tables.write(snakemake.output[0], ROLES, frame, tables.provenance(snakemake))
+    heads = one_role(frame)["role"].value_counts()
+    log.info("heads by role: %s", ", ".join(f"{role} {count}" for role, count in heads.items()))

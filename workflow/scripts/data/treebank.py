@@ -1,0 +1,22 @@
+"""Sentences for the roles of heads: treebank, or else validation texts -> table treebank."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.config.settings import section
+from headspec.data import treebank
+from headspec.progress import log, stage
+
+params = snakemake.params
+with stage(snakemake.log[0], "treebank"):
+    if params.treebank:
+        frame, counts = treebank.read(section(params.treebank))
+    else:
+        texts = {task: tables.read(path) for task, path in zip(params.tasks, snakemake.input, strict=True)}
+        frame = treebank.from_texts(texts)
+        counts = {"sentences": len(frame)}
+    tables.write(snakemake.output[0], treebank.TREEBANK, frame, tables.provenance(snakemake, **counts))
+    log.info("%s", ", ".join(f"{count} {name}" for name, count in counts.items()))
