@@ -57,6 +57,17 @@ rule iat:
         LAYOUT.figures(LAYOUT.transfer_figures),
 
 
+# all measures of single heads
+rule atlas:
+    input:
+        require_configured(
+            STUDY.atlas_runs, "runs of the methods and mixtures of the section atlas"
+        ),
+        rules.heads.output,
+        rules.single_heads.output,
+        rules.rankings.output,
+
+
 # prediction files for a test server
 rule submission:
     input:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from transformers.masking_utils import AttentionMaskInterface
 
+from headspec.atlas.ablation import ABLATION, MEAN_ABLATION, ablate
 from headspec.atlas.attention import attention_measures
 from headspec.config.sections.training import Training
 from headspec.heads.importance import gate_gradients
@@ -27,6 +28,7 @@ from support.tiny import CPU, encoder, examples
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 GPU = Device("cuda", None, 32_768, 4096)
+MEASURES = (ABLATION, MEAN_ABLATION)
 DATA = {"a": examples(40, 2, 1), "b": examples(30, 3, 2)}
 
 
@@ -72,6 +74,15 @@ def test_attention_agrees_with_a_cpu(kind):
     net, gpu = model(kind), Device("cuda", "bfloat16", 32_768, 4096)
     frames = [attention_measures(net, DATA, 40, {7}, device) for device in (CPU, gpu)]
     np.testing.assert_allclose(frames[0]["value"], frames[1]["value"], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_ablation_agrees_with_a_cpu(kind):
+    net = model(kind)
+    ablated = [ablate(net, "a", DATA["a"], np.arange(40), device, MEASURES) for device in (CPU, GPU)]
+    for measure in MEASURES:
+        increase = [of_device.increase[measure] for of_device in ablated]
+        np.testing.assert_allclose(*increase, rtol=1e-3, atol=1e-3 * np.abs(increase[0]).max())
 
 
 @pytest.mark.parametrize("kind", ["bert", "modernbert", "deberta-v2", "llama"])

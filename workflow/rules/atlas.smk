@@ -47,6 +47,7 @@ rule attention:
         microbatches=microbatches,
         runtime=4 * 60,
     params:
+        script="attention",
         study=STUDY.study,
         model=INPUTS.model_settings("source", "sha256"),
         version=tokenizer_version,
@@ -57,7 +58,7 @@ rule attention:
     message:
         "Attention of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
     script:
-        "../scripts/atlas/attention.py"
+        "../scripts/atlas/{params.script}.py"
 
 
 use rule attention as attended with:
@@ -72,6 +73,7 @@ use rule attention as attended with:
     benchmark:
         result("benchmarks", RUN, "atlas/attended.tsv")
     params:
+        script="attended",
         study=STUDY.study,
         model=INPUTS.model_settings("source", "sha256"),
         version=tokenizer_version,
@@ -80,8 +82,6 @@ use rule attention as attended with:
         code=code("atlas/attended.py"),
     message:
         "Words that heads of {wildcards.model} attend to, {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
-    script:
-        "../scripts/atlas/attended.py"
 
 
 rule roles:
@@ -120,6 +120,7 @@ use rule attention as relevance with:
         microbatches=microbatches,
         runtime=4 * 60,
     params:
+        script="relevance",
         study=STUDY.study,
         tasks=INPUTS.tasks,
         examples=STUDY.atlas.examples,
@@ -128,8 +129,6 @@ use rule attention as relevance with:
         code=code("atlas/relevance.py"),
     message:
         "Relevance of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
-    script:
-        "../scripts/atlas/relevance.py"
 
 
 use rule attention as ablation with:
@@ -146,6 +145,7 @@ use rule attention as ablation with:
         microbatches=microbatches,
         runtime=8 * 60,
     params:
+        script="ablation",
         study=STUDY.study,
         tasks=INPUTS.tasks,
         examples=STUDY.atlas.examples,
@@ -154,8 +154,6 @@ use rule attention as ablation with:
         code=code("atlas/ablation.py"),
     message:
         "Ablating each head of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
-    script:
-        "../scripts/atlas/ablation.py"
 
 
 use rule attention as cumulative with:
@@ -176,6 +174,7 @@ use rule attention as cumulative with:
         microbatches=microbatches,
         runtime=8 * 60,
     params:
+        script="cumulative",
         study=STUDY.study,
         tasks=INPUTS.tasks,
         examples=STUDY.atlas.examples,
@@ -187,8 +186,6 @@ use rule attention as cumulative with:
         code=code("atlas/cumulative.py"),
     message:
         "Cumulative pruning of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
-    script:
-        "../scripts/atlas/cumulative.py"
 
 
 rule heads:
@@ -196,9 +193,11 @@ rule heads:
         attention=LAYOUT.of_atlas("attention"),
         relevance=LAYOUT.of_atlas("relevance"),
         ablation=LAYOUT.of_atlas("ablation"),
+        roles=LAYOUT.of_atlas("roles"),
     output:
         heads=result("tables/heads.parquet"),
         agreement=result("tables/agreement.parquet"),
+        roles=result("tables/head_roles.parquet"),
     log:
         log("atlas/heads"),
     conda:
@@ -208,6 +207,7 @@ rule heads:
         mem_mb=8000,
         runtime=60,
     params:
+        script="heads",
         study=STUDY.study,
         runs=[plain(run) for run in STUDY.atlas_runs],
         fraction=STUDY.pruning.fraction,
@@ -217,4 +217,45 @@ rule heads:
     message:
         "Measures of heads, and their agreement"
     script:
-        "../scripts/atlas/heads.py"
+        "../scripts/atlas/{params.script}.py"
+
+
+use rule heads as single_heads with:
+    input:
+        LAYOUT.of_atlas("ablated"),
+    output:
+        result("tables/single_heads.parquet"),
+    log:
+        log("atlas/single_heads"),
+    params:
+        script="single_heads",
+        study=STUDY.study,
+        runs=[plain(run) for run in STUDY.atlas_runs],
+        metrics=LAYOUT.main_metrics,
+        dissociation=INPUTS.settings("dissociation", "resamples", "confidence"),
+        seed=STUDY.data_seed,
+        code=code("atlas/single_heads.py"),
+    message:
+        "Metric of every task with each head ablated"
+
+
+use rule heads as rankings with:
+    input:
+        LAYOUT.of_atlas("cumulative"),
+    output:
+        pruning_curves=result("tables/pruning_curves.parquet"),
+        pruning_areas=result("tables/pruning_areas.parquet"),
+        ranking_dissociation=result("tables/ranking_dissociation.parquet"),
+    log:
+        log("atlas/rankings"),
+    params:
+        script="rankings",
+        study=STUDY.study,
+        runs=[plain(run) for run in STUDY.atlas_runs],
+        metrics=LAYOUT.main_metrics,
+        fraction=STUDY.pruning.fraction,
+        dissociation=INPUTS.settings("dissociation", "resamples", "confidence", "distinct"),
+        seed=STUDY.data_seed,
+        code=code("atlas/rankings.py"),
+    message:
+        "Rankings of heads by how much pruning them hurts"

@@ -20,6 +20,7 @@ import torch
 from scipy.stats import spearmanr
 from torch import nn
 
+from headspec.atlas.ablation import ABLATION, ablate
 from headspec.config import loading
 from headspec.config.reference import between
 from headspec.config.sections.training import Training
@@ -27,8 +28,8 @@ from headspec.cost.baselines import gradients_one_by_one, predictions_one_by_one
 from headspec.cost.timing import HEADING, Run, machine, measure, products, row
 from headspec.data import prepare
 from headspec.heads.importance import gate_gradients
-from headspec.heads.masks import masks, random_heads
-from headspec.heads.pruning import predictions
+from headspec.heads.masks import Mask, masks, random_heads
+from headspec.heads.pruning import predictions, under_masks
 from headspec.heads.ranking import prune_count
 from headspec.models import devices, encoders, tokenization
 from headspec.models.batching import Examples
@@ -41,6 +42,7 @@ from headspec.training.loop import train, trainer
 CONFIG = Path(__file__).parents[3] / "workflow" / "studies" / "three-tasks.yaml"
 MAX_LENGTH, ROUNDS = 128, 5
 PADDED = 256  # tokens to which the baseline of training pads every example
+ABLATED = 32  # most examples for the ablation of every head
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 
 Build = Callable[[], MultiTask]
@@ -134,6 +136,7 @@ def rows(
 
     yield from importance_rows(work, trained, device, rounds)
     yield from pruning_rows(work, trained, device, rounds)
+    yield ablation_row(work, trained, device, rounds)
 
 
 def training_rows(
@@ -228,6 +231,29 @@ def pruning_rows(work: Workload, build: Build, device: Device, rounds: int) -> I
     total = len(planned) * flops(ours, work.score.lengths, 1)
     peak, reached = multiplied / products_seconds / 1e9, total / our_seconds / 1e9
     yield row(f"GFLOP/s, masked {work.name}, baseline: its matrix products alone", peak, reached)
+
+
+def ablation_row(work: Workload, build: Build, device: Device, rounds: int) -> str:
+    """Ablation of every head against a full pass per head on the same batches."""
+    model = build().to(device.name).eval()
+    grid, rows = (model.gates.layers, model.gates.heads), np.arange(min(ABLATED, len(work.score)))
+    every = np.eye(grid[0] * grid[1], dtype=bool).reshape(-1, *grid)
+    planned = [Mask("none", None, 0.0, None, np.zeros(grid, dtype=bool))]
+    planned += [Mask("one", None, 0.0, None, closed) for closed in every]
+
+    def plain() -> np.ndarray:
+        with device.cast():
+            return under_masks(model, work.task, work.score, rows, planned, device)
+
+    def ours() -> np.ndarray:
+        ablated = ablate(model, work.task, work.score, rows, device)
+        one = ablated.predictions[ABLATION].reshape(len(rows), -1)
+        return np.vstack([ablated.prediction, one.T])
+
+    done = len(planned) * len(rows)
+    plain_seconds, our_seconds = measure([plain, ours], rounds, device)
+    same = f"{(plain() == ours()).mean():.1%} of predictions"
+    return row(f"one head ablated, {work.name}/s", done / plain_seconds, done / our_seconds, same)
 
 
 def workloads(device: Device, key: str = "minilm") -> tuple[list[Workload], Build, Training]:

@@ -30,12 +30,18 @@ def gate_gradients(
     rows: np.ndarray,
     device: Device,
     progress: Progress | None = None,
+    closed: np.ndarray | None = None,
 ) -> np.ndarray:
     """Derivative of each example's loss with respect to the gate of every head, at 1.
 
     One backward pass per batch: the gates have shape (batch, layers, heads) and the loss is
     summed over the batch, so the gates of an example receive the derivative of that example's
     loss.
+
+    Parameters
+    ----------
+    closed : bool (layers, heads), optional
+        Heads already pruned, whose gates are at 0.
 
     Returns
     -------
@@ -49,6 +55,9 @@ def gate_gradients(
 
     def of_batch(batch: Batch) -> torch.Tensor:
         gates = open_gates(model, len(batch.rows))
+        if closed is not None:
+            with torch.no_grad():
+                gates[:, torch.from_numpy(closed).to(gates.device)] = 0
         with device.cast():
             loss = model.losses(task, model.pool(batch), batch.labels).sum()
         return torch.autograd.grad(loss, gates)[0]

@@ -59,8 +59,6 @@ def predictions(
         A prediction is not finite.
     """
     model.to(device.name).eval()
-    closed = np.stack([mask.closed for mask in masks])
-    gates = 1 - torch.from_numpy(closed).float().to(device.name)  # (masks, layers, heads)
     predicted = {
         task: np.ma.masked_all((len(masks), len(e)), dtype=np.float32) for task, e in examples.items()
     }
@@ -75,26 +73,28 @@ def predictions(
     progress = Progress(sum(len(rows) * len(indices) for _, rows, indices in work), "masked examples")
     with device.cast():  # one context, so that weights are cast once
         for task, rows, indices in work:
-            selected = [gates[i] for i in indices]
-            values = _gated_predictions(model, task, examples[task], rows, selected, device, progress)
-            for i, under_mask in zip(indices, values, strict=True):
-                pruned = f" with heads pruned for {masks[i].pruned_for}" if closed[i].any() else ""
-                what = f"predictions of task '{task}'{pruned}"
-                require(under_mask, what, examples[task].example[rows], device)
+            selected = [masks[i] for i in indices]
+            values = under_masks(model, task, examples[task], rows, selected, device, progress)
             predicted[task][np.ix_(np.array(indices), rows)] = values
     return predicted
 
 
-def _gated_predictions(
+@torch.no_grad()
+def under_masks(
     model: MultiTask,
     task: str,
     examples: Examples,
     rows: np.ndarray,
-    gates: list[torch.Tensor],
+    masks: list[Mask],
     device: Device,
-    progress: Progress,
+    progress: Progress | None = None,
 ) -> np.ndarray:
-    """Predictions for `rows` under each of `gates`, (gates, rows)."""
+    """Predictions for `rows` under each of `masks`, (masks, rows); a batch is padded once for all masks.
+
+    The model is on the device, in evaluation; the caller casts. Raises as `predictions`.
+    """
+    closed = np.stack([mask.closed for mask in masks])
+    gates = 1 - torch.from_numpy(closed).float().to(device.name)  # (masks, layers, heads)
     batch_rows: list[np.ndarray] = []
     batch_predictions: list[torch.Tensor] = []  # kept on the device, to wait for it only once
     for chunk in (batches := examples.in_length_order(rows, device)):
@@ -109,9 +109,14 @@ def _gated_predictions(
             continue
         batch_rows.append(chunk)
         batch_predictions.append(torch.stack(by_gates, dim=1))
-        progress.advance(len(chunk) * len(gates), task)
+        if progress:
+            progress.advance(len(chunk) * len(gates), task)
     model.gates.values = None
-    return in_order(rows, batch_rows, torch.cat(batch_predictions).cpu().numpy()).T
+    predicted = in_order(rows, batch_rows, torch.cat(batch_predictions).cpu().numpy()).T
+    for mask, of_mask in zip(masks, predicted, strict=True):
+        pruned = f" with heads pruned for {mask.pruned_for}" if mask.closed.any() else ""
+        require(of_mask, f"predictions of task '{task}'{pruned}", examples.example[rows], device)
+    return predicted
 
 
 def pruning_table(

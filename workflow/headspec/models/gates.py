@@ -64,6 +64,13 @@ class HeadGates:
         by_head = context.unflatten(-1, (self.heads, -1))  # (batch, tokens, heads, size)
         return (by_head * gate).flatten(-2), *args[1:]
 
+    def weights(self, index: int) -> torch.Tensor:
+        """The rows of projection `index` that each head's context meets, a view (heads, size, hidden)."""
+        projection = self.projections[index]
+        # inputs are columns of a Linear (out, in), but rows of GPT's Conv1D (in, out)
+        by_input = projection.weight.T if isinstance(projection, nn.Linear) else projection.weight
+        return by_input.unflatten(0, (self.heads, -1))
+
     @staticmethod
     def _calls(
         encoder: PreTrainedModel, states: Callable[[], torch.Tensor]
@@ -119,10 +126,7 @@ class HeadGates:
         for index in {0, len(self.projections) - 1}:
             gates = ones.clone()
             gates[[owner == index for owner in self.owners], head] = 0
-            weight = self.projections[index].weight
-            # inputs are columns of a Linear (out, in), but rows of GPT's Conv1D (in, out)
-            by_input = weight.T if isinstance(self.projections[index], nn.Linear) else weight
-            head_weight = by_input.unflatten(0, (self.heads, -1))[head]
+            head_weight = self.weights(index)[head]
             original = head_weight.clone()
             closed = states(gates)
             head_weight.zero_()

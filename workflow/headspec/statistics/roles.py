@@ -33,6 +33,13 @@ ROLES = Schema(
     keys=5,
 )  # fmt: skip
 
+# the first role of every head of a run; rate, baseline: null without a role
+HEAD_ROLES = Schema(
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "seed": INT, "layer": INT, "head": INT, "role": TEXT,
+     "relation": TEXT, "direction": TEXT, "offset": INT, "rate": FLOAT, "baseline": FLOAT},
+    keys=6,
+)  # fmt: skip
+
 POSITIONAL, SYNTACTIC, RARE, NONE = "positional", "syntactic", "rare word", "none"
 FROM_DEPENDENT, FROM_HEAD = "dependent to head", "head to dependent"
 

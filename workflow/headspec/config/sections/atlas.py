@@ -75,4 +75,6 @@ class Atlas(Section):
     @property
     def ablations(self) -> list[str]:
         """What single heads are ablated by: zero, and their mean output if heads are ranked by that."""
-        return [measure for measure in ("ablation", "mean_ablation") if measure in ("ablation", *self.rankings)]
+        return [
+            measure for measure in ("ablation", "mean_ablation") if measure in ("ablation", *self.rankings)
+        ]

@@ -1,0 +1,209 @@
+"""Pruning by any ranking: identities at no head and all heads, cross-fitting, and agreement with IAP."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from headspec.atlas.cumulative import (
+    CUMULATIVE,
+    Ranking,
+    by_measures,
+    cumulative,
+    half_maps,
+    levels,
+    random_rankings,
+    rescored,
+)
+from headspec.atlas.sample import fold_means, sampled
+from headspec.errors import DataError
+from headspec.heads.importance import gate_gradients
+from headspec.heads.masks import Mask
+from headspec.heads.pruning import predictions
+from headspec.heads.ranking import prune_count, top_heads
+from headspec.models.architectures import ARCHITECTURES
+from headspec.models.multitask import MultiTask
+from support.tiny import CPU, HEADS, LAYERS, encoder, examples
+
+CLASSES = {"a": ["x", "y"], "r": None}
+SIZES = {"a": 24, "r": 17}
+FRACTIONS = [0.0, 0.25, 0.3, 0.5, 1.0]
+SHAPE = (LAYERS, HEADS)
+
+
+@pytest.fixture(scope="module")
+def model() -> MultiTask:
+    torch.manual_seed(2)
+    return MultiTask(encoder("bert"), "mean", CLASSES).eval()
+
+
+@pytest.fixture(scope="module")
+def data():
+    return {"a": examples(30, 2, 1), "r": examples(17, 5, 3)}
+
+
+@pytest.fixture(scope="module")
+def rows(data):
+    return {task: sampled(task, len(of_task), 24) for task, of_task in data.items()}
+
+
+@pytest.fixture(scope="module")
+def heads():
+    rng = np.random.default_rng(0)
+    frames = [
+        fold_means(task, measure, rng.random((n, *SHAPE)))
+        for task, n in SIZES.items()
+        for measure in ("importance", "confidence")
+    ]
+    return pd.concat(frames)
+
+
+@pytest.fixture(scope="module")
+def rankings(model, data, rows, heads):
+    by_measure = by_measures(heads, ["importance", "confidence"], list(CLASSES))
+    again = rescored(model, data, rows, levels(0.3, FRACTIONS), CPU)
+    return [*by_measure, *random_rankings(SHAPE, 3, seed=1), *again]
+
+
+@pytest.fixture(scope="module")
+def table(model, data, rows, rankings):
+    return cumulative(model, data, rows, rankings, 0.3, FRACTIONS, CPU)
+
+
+def curves(table: pd.DataFrame, fraction: float) -> pd.DataFrame:
+    """A row per example of a task; a column per ranking that is evaluated on it at this fraction."""
+    at = table[table["fraction"] == fraction]
+    return at.pivot(index=["task", "example"], columns=["ranking", "pruned_for", "draw"], values="prediction")
+
+
+def test_half_maps_are_means_over_examples():
+    values = np.random.default_rng(0).random((47, *SHAPE))  # folds of two and of three
+    maps = half_maps(fold_means("a", "m", values), "a", "m")
+    np.testing.assert_allclose(maps, [values[0::2].mean(axis=0), values[1::2].mean(axis=0)])
+
+
+def test_an_unknown_measure_is_refused(heads):
+    with pytest.raises(DataError, match="no measure 'confidense'.*Did you mean 'confidence'"):
+        by_measures(heads, ["confidense"], ["a"])
+
+
+def test_rows(table, rankings, rows):
+    """A task's own rankings and shared ones at every fraction, those of other tasks at the main one and 0."""
+    shared = [r for r in rankings if r.pruned_for is None]
+    assert [r.name for r in shared] == ["importance_all", "random", "random", "random"]
+    for task in CLASSES:
+        own = [r for r in rankings if r.pruned_for == task]
+        assert [r.name for r in own] == ["importance", "confidence", "rescored"]
+        rows_expected = (len(shared) + len(own)) * len(FRACTIONS) + len(own) * 2
+        assert (table["task"] == task).sum() == rows_expected * len(rows[task])
+    assert not table.duplicated(list(CUMULATIVE.columns)[:6]).any()
+
+
+def test_no_head_pruned_is_the_model(model, data, rows, table):
+    none = Mask("none", None, 0.0, None, np.zeros(SHAPE, dtype=bool))
+    plain = predictions(model, data, [none], CPU)
+    for task in CLASSES:
+        of_task = curves(table, 0).loc[task].dropna(axis="columns", how="all")
+        expected = pd.Series(plain[task][0].filled(), data[task].example).loc[of_task.index]
+        for column in of_task:
+            np.testing.assert_allclose(of_task[column], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_rankings_agree_when_all_heads_are_pruned(table):
+    for task in CLASSES:
+        of_task = curves(table, 1).loc[task].dropna(axis="columns", how="all")
+        assert (of_task.nunique(axis="columns") == 1).all()
+
+
+@pytest.mark.parametrize("fraction", [0.25, 0.3, 0.5])
+def test_examples_are_evaluated_under_masks_of_the_other_half(model, data, rows, table, heads, fraction):
+    """The same predictions as by IAP with the masks of the two halves."""
+    maps = half_maps(heads, "r", "confidence")
+    n = prune_count(fraction, LAYERS * HEADS)
+    masks = [Mask("r", "top", fraction, None, top_heads(one, n)) for one in maps]
+    assert (masks[0].closed != masks[1].closed).any()
+    by_half = predictions(model, data, masks, CPU)["r"]
+    chosen = table[(table["ranking"] == "confidence") & (table["pruned_for"] == "r") & (table["task"] == "r")]
+    chosen = chosen[chosen["fraction"] == fraction].set_index("example")
+    for half in (0, 1):
+        of_half = rows["r"][half::2]
+        found = chosen.loc[data["r"].example[of_half]]
+        np.testing.assert_allclose(found["prediction"], by_half[1 - half][of_half], rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(found["label"], data["r"].label[of_half])
+
+
+def test_importance_of_all_tasks_is_a_sum_of_shares():
+    """A task whose losses are a thousand times larger does not rank alone."""
+    a, b = np.zeros((2, 1, 3)), np.zeros((2, 1, 3))
+    a[:] = [[3000, 1000, 2000]]
+    b[:] = [[1, 6, 2]]
+    frame = pd.concat([fold_means("a", "importance", a), fold_means("b", "importance", b)])
+    (everyone,) = (r for r in by_measures(frame, ["importance"], ["a", "b"]) if r.pruned_for is None)
+    expected = np.array([[3 / 2 + 1 / 3, 1 / 2 + 6 / 3, 2 / 2 + 2 / 3]])
+    np.testing.assert_allclose(everyone.maps, [expected, expected])
+
+
+def test_random_orders_are_seeded():
+    one, again, other = (random_rankings(SHAPE, 4, seed) for seed in (1, 1, 2))
+    assert all((a.maps == b.maps).all() for a, b in zip(one, again, strict=True))
+    assert any((a.maps != b.maps).any() for a, b in zip(one, other, strict=True))
+    assert len({r.maps.tobytes() for r in one}) == 4
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_importance_again_in_every_architecture(kind):
+    """The first step is importance; each further one that of the model without the heads before."""
+    model = MultiTask(encoder(kind), ARCHITECTURES[kind].pooling, {"a": ["x", "y"]}).eval()
+    of_task, order = examples(8), sampled("a", 8, 8)
+    (ranking,) = rescored(model, {"a": of_task}, {"a": order}, levels(0.25, [0.5]), CPU)
+    for half in (0, 1):
+        gradients = gate_gradients(model, "a", of_task, order[half::2], CPU)
+        first = top_heads(np.abs(gradients).mean(axis=0), 3)
+        np.testing.assert_array_equal(top_heads(ranking.maps[half], 3), first)
+        model.gates.values = None
+        gradients = gate_gradients(model, "a", of_task, order[half::2], CPU, closed=first)
+        scores = np.where(first, np.inf, np.abs(gradients).mean(axis=0))
+        np.testing.assert_array_equal(top_heads(ranking.maps[half], 6), top_heads(scores, 6))
+
+
+def test_gradients_where_heads_are_closed():
+    """They are finite differences of the loss of the pruned model."""
+    model = MultiTask(encoder("bert"), "mean", {"a": ["x", "y"]}).eval()
+    texts = examples(3)
+    batch, closed = texts.batch(np.arange(3)), np.zeros(SHAPE, dtype=bool)
+    closed[0, 1] = closed[2] = True
+    gradients = gate_gradients(model, "a", texts, np.arange(3), CPU, closed=closed)
+    for head in [(0, 1), (1, 2), (2, 0)]:
+        losses = []
+        for step in (0.01, -0.01):
+            model.gates.values = torch.from_numpy(~closed).float()
+            model.gates.values[head] += step
+            with torch.no_grad():
+                losses.append(model.losses("a", model.pool(batch), batch.labels))
+        model.gates.values = None
+        difference = ((losses[0] - losses[1]) / 0.02).numpy()
+        np.testing.assert_allclose(
+            gradients[:, *head], difference, rtol=0.05, atol=0.02 * np.abs(gradients).max()
+        )
+
+
+def test_a_ranking_of_the_head_that_alone_decides(data, rows):
+    """With all other heads pruned last, the first step already gives what pruning everything gives."""
+    lonely = MultiTask(encoder("bert", seed=3), "mean", {"r": None}).eval()
+    with torch.no_grad():  # only head 1 of layer 2 reaches the output of its attention
+        for index in range(LAYERS):
+            for head in range(HEADS):
+                if (index, head) != (2, 1):
+                    lonely.gates.weights(index)[head].zero_()
+    decides = np.zeros((2, *SHAPE))
+    decides[:, 2, 1] = 1
+    chosen = [Ranking("right", "r", None, decides), Ranking("wrong", "r", None, -decides)]
+    table = cumulative(lonely, {"r": data["r"]}, {"r": rows["r"]}, chosen, 0.25, [0.1, 0.9], CPU)
+    by_fraction = table.pivot(index=["ranking", "example"], columns="fraction", values="prediction")
+    right, wrong = by_fraction.loc["right"], by_fraction.loc["wrong"]
+    assert (right[1.0] - right[0.0]).abs().min() > 1e-3
+    for fraction in (0.1, 0.25, 0.9):
+        pd.testing.assert_series_equal(right[fraction], right[1.0], check_names=False)
+        pd.testing.assert_series_equal(wrong[fraction], wrong[0.0], check_names=False)

@@ -1,0 +1,125 @@
+"""Passes that start at a layer equal full passes with a closed gate, in every architecture of the table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from headspec.errors import EncoderError
+from headspec.models.architectures import ARCHITECTURES
+from headspec.models.multitask import MultiTask
+from headspec.models.resuming import Resuming
+from support.tiny import HEADS, LAYERS, encoder, examples
+
+KINDS = list(ARCHITECTURES)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def model(request) -> MultiTask:
+    torch.manual_seed(1)
+    pooling = ARCHITECTURES[request.param].pooling
+    return MultiTask(encoder(request.param), pooling, {"a": ["x", "y"]}).eval().requires_grad_(False)
+
+
+@pytest.fixture
+def run(model):
+    batch = examples().batch(np.arange(6))
+    return lambda: model.losses("a", model.pool(batch), batch.labels)
+
+
+def forwards(model: MultiTask) -> list:
+    return [module.__dict__.get("forward") for module in model.modules()]
+
+
+@torch.no_grad()
+def test_a_head_left_out_is_a_closed_gate(model, run):
+    plain = run()
+    with Resuming(model.encoder, model.gates) as passes:
+        assert torch.equal(passes.record(run), plain)
+        resumed = [passes.without(*head, run) for head in np.ndindex(LAYERS, HEADS)]
+    for head, losses in zip(np.ndindex(LAYERS, HEADS), resumed, strict=True):
+        model.gates.values = torch.ones(LAYERS, HEADS)
+        model.gates.values[head] = 0
+        closed = run()
+        model.gates.values = None
+        torch.testing.assert_close(losses, closed, rtol=1e-5, atol=1e-6)
+        assert not torch.equal(losses, plain)
+
+
+@torch.no_grad()
+def test_a_head_with_another_context(model, run):
+    """The same as an encoder whose projection is given this context by a hook."""
+    instead = torch.randn(6, model.gates.weights(0).shape[1])
+    with Resuming(model.encoder, model.gates) as passes:
+        passes.record(run)
+        resumed = [passes.without(layer, 2, run, instead) for layer in range(LAYERS)]
+    for layer in range(LAYERS):
+
+        def give(module, args, layer=layer):
+            if len(model.gates.owners) - 1 != layer:  # the gates' own hook has counted this call
+                return None
+            by_head = args[0].unflatten(-1, (HEADS, -1)).clone()
+            by_head[:, :, 2] = instead[:, None]
+            return by_head.flatten(-2), *args[1:]
+
+        hooks = [projection.register_forward_pre_hook(give) for projection in model.gates.projections]
+        torch.testing.assert_close(resumed[layer], run(), rtol=1e-5, atol=1e-6)
+        for hook in hooks:
+            hook.remove()
+
+
+@torch.no_grad()
+def test_the_model_is_as_before(model, run):
+    before, plain = forwards(model), run()
+    with Resuming(model.encoder, model.gates) as passes:
+        passes.record(run)
+        passes.without(1, 0, run)
+        assert model.gates.layers == LAYERS
+    assert forwards(model) == before
+    assert torch.equal(run(), plain) and model.gates.layers == LAYERS
+
+
+@torch.no_grad()
+def test_only_what_follows_is_computed(model, run):
+    """No part of earlier layers, and of this layer no query, key or value."""
+
+    def operations(work) -> int:
+        with FlopCounterMode(display=False) as counter:
+            work()
+        return counter.get_total_flops()
+
+    with Resuming(model.encoder, model.gates) as passes:
+        full = operations(lambda: passes.record(run))
+        counts = [operations(lambda layer=layer: passes.without(layer, 0, run)) for layer in range(LAYERS)]
+    assert full > counts[0] > counts[1] > counts[2] > 0
+    assert counts[0] - counts[1] == counts[1] - counts[2]  # one layer
+    assert counts[2] < counts[1] - counts[2]  # not even one layer
+
+
+def test_an_encoder_that_changes_what_it_returned_is_refused():
+    model = MultiTask(encoder("bert"), "mean", {"a": ["x", "y"]}).eval()
+    layer = model.encoder.encoder.layer[1]
+    layer.register_forward_pre_hook(lambda module, args: (args[0].mul_(1.1), *args[1:]))
+    with (
+        pytest.raises(EncoderError, match="bert cannot start at a layer"),
+        Resuming(model.encoder, model.gates),
+    ):
+        pass
+    assert not any(forwards(model))
+
+
+def test_an_encoder_that_does_not_repeat_its_calls_is_refused():
+    model = MultiTask(encoder("bert"), "mean", {"a": ["x", "y"]}).eval()
+    seen: list[int] = []
+
+    def once(module, args):
+        if not seen:
+            seen.append(1)
+            model.encoder.encoder.layer[2].output.dropout(args[0])
+
+    model.encoder.encoder.layer[1].register_forward_pre_hook(once)
+    with pytest.raises(EncoderError, match="does not repeat"), Resuming(model.encoder, model.gates):
+        pass
+    assert not any(forwards(model))

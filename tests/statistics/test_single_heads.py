@@ -1,0 +1,77 @@
+"""Metric changes of single heads: closed forms, coverage of intervals, level of tests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from headspec.config.runs import Run
+from headspec.errors import DataError
+from headspec.statistics.resampled import Evaluation
+from headspec.statistics.single_heads import SINGLE_HEADS, single_heads
+
+
+def evaluation(plain: np.ndarray, closed: dict, seed: int = 0) -> Evaluation:
+    """Right or wrong predictions; closed: {(measure, layer, head): (n,) bool}."""
+    columns = {(None, None, None): plain} | closed
+    frames = [
+        pd.DataFrame({"task": "a", "measure": measure, "layer": layer, "head": head,
+                      "example": np.arange(len(right)), "label": 1.0, "prediction": right.astype(float)})
+        for (measure, layer, head), right in columns.items()
+    ]  # fmt: skip
+    frame = pd.concat(frames).astype({"layer": "Int32", "head": "Int32"})
+    run = Run(model="m", mixture="a", method="tuned", seed=seed, tasks=("a",))
+    return Evaluation(run, {"a": "accuracy"}, frame)
+
+
+def test_changes_in_closed_form():
+    plain = np.arange(100) < 80
+    closed = {("ablation", 0, 0): plain, ("ablation", 1, 3): np.arange(100) < 50,
+              ("mean_ablation", 1, 3): np.arange(100) < 84}  # fmt: skip
+    table = single_heads([evaluation(plain, closed)], 999, 0.95, 0)
+    assert list(table.columns) == list(SINGLE_HEADS.columns) and len(table) == 3
+    rows = table.set_index(["measure", "layer", "head"])
+    assert rows["change"].tolist() == pytest.approx([0, -0.3, 0.04]) and (rows["base"] == 0.8).all()
+    same = rows.loc[("ablation", 0, 0)]
+    assert same["p_value"] == same["p_holm"] == 1 and same["ci_low"] == same["ci_high"] == 0
+    worse = rows.loc[("ablation", 1, 3)]
+    # 30 of 100 examples change, all in one direction: the bootstrap is binomial
+    low, high = -stats.binom.ppf([0.975, 0.025], 100, 0.3) / 100
+    assert [worse["ci_low"], worse["ci_high"]] == pytest.approx([low, high], abs=0.015)
+    assert worse["p_value"] == 0.001 and worse["p_holm"] == 0.002
+    better = rows.loc[("mean_ablation", 1, 3)]  # four examples change: 2 * 2**-4 by the sign test
+    assert better["p_value"] == better["p_holm"] == pytest.approx(0.125, abs=0.04)
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_coverage_and_level(seeds):
+    """Head 0 lowers accuracy by a known amount, head 1 changes examples in both directions."""
+    rng, runs, n = np.random.default_rng(5), 200, 150
+    covered = rejected = 0
+    for _ in range(runs):
+        shared, evaluations = rng.random(n), []
+        for seed in range(seeds):
+            u = np.where(rng.random(n) < 0.5, shared, rng.random(n))
+            again = np.where(rng.random(n) < 0.7, u, rng.random(n))
+            closed = {("ablation", 0, 0): again < 0.7, ("ablation", 0, 1): again < 0.8}
+            evaluations.append(evaluation(u < 0.8, closed, seed))
+        table = single_heads(evaluations, 199, 0.9, 0)
+        covered += table["ci_low"][0] <= -0.1 <= table["ci_high"][0]
+        rejected += table["p_value"][1] <= 0.1
+    low, high = stats.binom.ppf([0.002, 0.998], runs, [0.88, 0.92])
+    assert low <= covered <= (high if seeds == 1 else runs), covered
+    most, least = stats.binom.ppf([0.998, 0.002], runs, [0.1, 0.07])
+    assert least <= rejected <= most, rejected
+
+
+def test_other_examples_are_refused():
+    plain = np.arange(20) < 15
+    head = ("ablation", 0, 0)
+    with pytest.raises(DataError, match="seed1/ablated.parquet: examples or heads of task 'a' differ"):
+        single_heads(
+            [evaluation(plain, {head: plain}), evaluation(plain[:18], {head: plain[:18]}, 1)], 9, 0.9, 0
+        )
+    with pytest.raises(DataError, match="task 'a' lacks predictions of some examples"):
+        single_heads([evaluation(plain, {head: plain[:18]})], 9, 0.9, 0)

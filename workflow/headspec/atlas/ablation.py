@@ -1,0 +1,177 @@
+"""Every head closed alone: the increase of each example's loss, and its prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import torch
+
+from headspec.atlas.sample import fold_means
+from headspec.models.batching import Batch, Examples, in_order
+from headspec.models.devices import Device
+from headspec.models.finite import require
+from headspec.models.multitask import MultiTask
+from headspec.models.resuming import Resuming
+from headspec.progress import Progress
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+#: what stands in for a head: nothing, or the mean of its context vectors
+ABLATION, MEAN_ABLATION = "ablation", "mean_ablation"
+#: the absolute value of `ablation` by example: how much a head does, for better or worse
+SIZE = "ablation_size"
+
+# measure, layer, head: null without ablation; label, prediction: class index or score
+ABLATED = Schema(
+    {"task": TEXT, "measure": TEXT, "layer": INT, "head": INT, "example": INT, "label": FLOAT,
+     "prediction": FLOAT},
+    keys=5,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ablated:
+    """Losses and predictions of n examples, for each measure with every head ablated alone.
+
+    Attributes
+    ----------
+    loss, prediction : (n,), of the model as it is
+    increase, predictions : measure: (n, layers, heads), of the loss; prediction
+    """
+
+    loss: np.ndarray
+    prediction: np.ndarray
+    increase: dict[str, np.ndarray]
+    predictions: dict[str, np.ndarray]
+
+
+@torch.no_grad()
+def ablate(
+    model: MultiTask,
+    task: str,
+    examples: Examples,
+    rows: np.ndarray,
+    device: Device,
+    measures: tuple[str, ...] = (ABLATION,),
+    progress: Progress | None = None,
+) -> Ablated:
+    """Ablate every head alone; what comes before a head is computed once (`Resuming`).
+
+    `ablation` closes the head's gate. `mean_ablation` gives all tokens the mean of the head's context
+    vectors, so that what the head adds to every token alike stays. The mean is over the tokens, without
+    padding, of the half of `rows` that an example is not in: no example is judged with a mean that it has
+    shaped, and no other texts are needed. The halves are the even and the odd folds.
+
+    Parameters
+    ----------
+    rows : as from `sampled`, at least two for mean_ablation
+
+    Returns
+    -------
+    Ablated, in the order of `rows`
+
+    Raises
+    ------
+    EncoderError
+        The encoder's passes cannot be resumed.
+    NumericalError
+        A loss or prediction is not finite.
+    """
+    model.to(device.name).eval()
+    half = np.zeros(len(examples), dtype=int)
+    half[rows] = np.arange(len(rows)) % 2  # the parity of a row's fold, since FOLDS is even
+    batch_rows: list[np.ndarray] = []
+    results: list[torch.Tensor] = []  # kept on the device, to wait for it only once
+    with Resuming(model.encoder, model.gates) as passes, device.cast():
+        if MEAN_ABLATION in measures:
+            means = _half_means(model, examples, rows, half, passes, device)
+        for chunk in (batches := examples.in_length_order(rows, device)):
+            batch = examples.batch(chunk, device.name)
+            try:
+                instead = {m: means[1 - half[chunk]] if m == MEAN_ABLATION else None for m in measures}
+                results.append(_batch_results(model, task, batch, passes, instead))
+            except RuntimeError as error:
+                batches.halve(error)
+                continue
+            batch_rows.append(chunk)
+            if progress:
+                progress.advance(len(chunk), task)
+    loss, prediction = in_order(rows, batch_rows, torch.cat(results).cpu().numpy()).transpose(2, 0, 1)
+    for what, values in {"losses": loss, "predictions": prediction}.items():
+        require(values, f"{what} of task '{task}' with heads ablated", examples.example[rows], device)
+    shape = (len(rows), len(measures), model.gates.layers, model.gates.heads)
+    increase = (loss[:, 1:] - loss[:, :1]).reshape(shape)
+    predictions = prediction[:, 1:].reshape(shape)
+    return Ablated(
+        loss[:, 0],
+        prediction[:, 0],
+        {measure: increase[:, i] for i, measure in enumerate(measures)},
+        {measure: predictions[:, i] for i, measure in enumerate(measures)},
+    )
+
+
+def _batch_results(
+    model: MultiTask, task: str, batch: Batch, passes: Resuming, instead: dict[str, torch.Tensor | None]
+) -> torch.Tensor:
+    """Losses and predictions without ablation and under each, (batch, 1 + measures * layers * heads, 2).
+
+    Parameters
+    ----------
+    instead : measure: (batch, layers, heads, size), or None for nothing
+    """
+
+    def run() -> torch.Tensor:
+        pooled = model.pool(batch)
+        return torch.stack(
+            [model.losses(task, pooled, batch.labels), model.predictions(task, pooled)], dim=-1
+        )
+
+    results = [passes.record(run)]
+    for vectors in instead.values():
+        for layer in range(model.gates.layers):
+            for head in range(model.gates.heads):
+                of_head = None if vectors is None else vectors[:, layer, head]
+                results.append(passes.without(layer, head, run, of_head))
+    return torch.stack(results, dim=1)
+
+
+def _half_means(
+    model: MultiTask, examples: Examples, rows: np.ndarray, half: np.ndarray, passes: Resuming, device: Device
+) -> torch.Tensor:
+    """Mean context vectors over the tokens of each half, (2, layers, heads, size)."""
+    sums: torch.Tensor | float = 0.0
+    tokens = torch.zeros(2, device=device.name)
+    for chunk in (batches := examples.in_length_order(rows, device)):
+        batch = examples.batch(chunk, device.name)
+        try:
+            passes.record(partial(model.pool, batch))
+        except RuntimeError as error:
+            batches.halve(error)
+            continue
+        # a token's weight in each half, (batch, tokens, 2)
+        member = torch.from_numpy(np.eye(2, dtype=np.float32)[half[chunk]]).to(device.name)
+        weight = member[:, None] * batch.attention_mask[..., None]
+        contexts = torch.stack([point.context.float() for point in passes.points])
+        sums = sums + torch.einsum("lbtd,btk->kld", contexts, weight)
+        tokens += weight.sum((0, 1))
+    return (sums / tokens[:, None, None]).unflatten(-1, (model.gates.heads, -1))
+
+
+def heads_table(task: str, ablated: Ablated) -> pd.DataFrame:
+    """Mean increase of the loss in each fold, and mean size of the change, as rows of the schema `HEADS`."""
+    values = ablated.increase | {SIZE: np.abs(ablated.increase[ABLATION])}
+    return pd.concat([fold_means(task, *of_measure) for of_measure in values.items()], ignore_index=True)
+
+
+def predictions_table(task: str, examples: Examples, rows: np.ndarray, ablated: Ablated) -> pd.DataFrame:
+    """Predictions without ablation and with every head ablated alone, as rows of the schema `ABLATED`."""
+    of_examples = {"task": task, "example": examples.example[rows], "label": examples.label[rows]}
+    none = pd.DataFrame(of_examples | {"prediction": ablated.prediction.astype(float)})
+    frames = [none]  # measure, layer and head are missing
+    for measure, predictions in ablated.predictions.items():
+        for layer, head in np.ndindex(predictions.shape[1:]):
+            column = {"prediction": predictions[:, layer, head].astype(float)}
+            frames.append(pd.DataFrame(of_examples | column).assign(measure=measure, layer=layer, head=head))
+    return pd.concat(frames, ignore_index=True).astype({"layer": "Int32", "head": "Int32"})

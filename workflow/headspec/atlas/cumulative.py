@@ -1,0 +1,208 @@
+"""Pruning from no head to all of them in the order of any measure; rankings are cross-fitted.
+
+The examples of even folds are evaluated under masks that odd folds rank, and the reverse, so that no
+measure is judged on the examples that ranked it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from headspec.errors import DataError, listing, nearest
+from headspec.heads.importance import gate_gradients
+from headspec.heads.masks import Mask
+from headspec.heads.pruning import under_masks
+from headspec.heads.ranking import importance_map, prune_count, top_heads
+from headspec.models.batching import Examples
+from headspec.models.devices import Device
+from headspec.models.multitask import MultiTask
+from headspec.progress import Progress
+from headspec.seeds import derive
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+IMPORTANCE, IMPORTANCE_ALL, RANDOM, RESCORED = "importance", "importance_all", "random", "rescored"
+
+# pruned_for: the task whose ranking prunes, null if all tasks share it; draw: of a random ranking, else null;
+# label, prediction: class index or score
+CUMULATIVE = Schema(
+    {"ranking": TEXT, "pruned_for": TEXT, "fraction": FLOAT, "draw": INT, "task": TEXT, "example": INT,
+     "label": FLOAT, "prediction": FLOAT},
+    keys=6,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """An order in which heads are pruned.
+
+    Attributes
+    ----------
+    pruned_for : the task whose examples rank, or None if all tasks share the ranking
+    maps : (2, layers, heads), by examples of even and of odd folds; the largest value is pruned first
+    """
+
+    name: str
+    pruned_for: str | None
+    draw: int | None
+    maps: np.ndarray
+
+
+def levels(fraction: float, fractions: Sequence[float]) -> list[float]:
+    """The fractions of a curve: these, the main `fraction`, no head and all heads."""
+    return sorted({0.0, *fractions, fraction, 1.0})
+
+
+def half_maps(heads: pd.DataFrame, task: str, measure: str) -> np.ndarray:
+    """Means of a measure over the examples of even and of odd folds, (2, layers, heads).
+
+    Parameters
+    ----------
+    heads : rows of the schema `HEADS`
+
+    Raises
+    ------
+    DataError
+        The measure or the task is not there, or only one half is.
+    """
+    rows = heads[heads["measure"] == measure]
+    if rows.empty:
+        known = heads["measure"].unique()
+        raise DataError(
+            f"no measure '{measure}' of heads; there is {listing(known)}.{nearest(measure, known)}"
+        )
+    parity = rows["fold"] % 2
+    return np.stack([importance_map(rows[parity == half], task, "value") for half in (0, 1)])
+
+
+def by_measures(heads: pd.DataFrame, measures: Sequence[str], tasks: Sequence[str]) -> list[Ranking]:
+    """The ranking of each task by each measure, and the one of all tasks by importance.
+
+    `importance_all` is the sum over tasks, each divided by its mean over heads: the losses of tasks differ
+    in scale, and without that the task with the largest gradients would rank alone.
+
+    Parameters
+    ----------
+    heads : rows of the schema `HEADS`, of any origin
+    measures : of which "larger" means "matters more"
+    """
+    rankings = []
+    for measure in measures:
+        maps = {task: half_maps(heads, task, measure) for task in tasks}
+        rankings += [Ranking(measure, task, None, of_task) for task, of_task in maps.items()]
+        if measure == IMPORTANCE:
+            shares = [of_task / of_task.mean(axis=(1, 2), keepdims=True) for of_task in maps.values()]
+            rankings.append(Ranking(IMPORTANCE_ALL, None, None, np.sum(shares, axis=0)))
+    return rankings
+
+
+def random_rankings(shape: tuple[int, int], draws: int, seed: int) -> list[Ranking]:
+    """`draws` random orders of the heads of a (layers, heads) grid, the same for every task."""
+    rankings = []
+    for draw in range(draws):
+        rng = np.random.default_rng(derive(seed, "cumulative random", draw))
+        order = rng.permutation(shape[0] * shape[1]).reshape(shape).astype(float)
+        rankings.append(Ranking(RANDOM, None, draw, np.stack([order, order])))
+    return rankings
+
+
+def rescored(
+    model: MultiTask,
+    examples: dict[str, Examples],
+    rows: dict[str, np.ndarray],
+    fractions: Sequence[float],
+    device: Device,
+) -> list[Ranking]:
+    """Rankings by importance (Eq. 4) that is computed again after every step of pruning.
+
+    A step goes from one of `fractions` to the next; the heads of the steps before are closed.
+
+    Parameters
+    ----------
+    rows : task: rows of its examples, in folds
+    fractions : as from `levels`
+    """
+    shape = (model.gates.layers, model.gates.heads)
+    counts = [prune_count(fraction, shape[0] * shape[1]) for fraction in fractions]
+    steps = [count for count in counts[1:] if count < shape[0] * shape[1]]
+    progress = Progress(len(steps) * sum(map(len, rows.values())), "examples, importance again")
+    rankings = []
+    for task, of_task in rows.items():
+        maps = np.zeros((2, *shape))
+        for half, ranked in enumerate(maps):
+            closed = np.zeros(shape, dtype=bool)
+            for count in steps:
+                gradients = gate_gradients(
+                    model, task, examples[task], of_task[half::2], device, progress, closed
+                )
+                scores = np.abs(gradients).mean(axis=0, dtype=float)
+                closed |= top_heads(np.where(closed, np.inf, scores), count)
+                ranked += closed  # a head of an earlier step is counted more often
+        rankings.append(Ranking(RESCORED, task, None, maps))
+    return rankings
+
+
+def cumulative(
+    model: MultiTask,
+    examples: dict[str, Examples],
+    rows: dict[str, np.ndarray],
+    rankings: Sequence[Ranking],
+    fraction: float,
+    fractions: Sequence[float],
+    device: Device,
+) -> pd.DataFrame:
+    """Predictions with the first heads of each ranking pruned, as rows of the schema `CUMULATIVE`.
+
+    A task is evaluated at all fractions under its own rankings and those that all tasks share, and at the
+    main `fraction` (and without pruning) under the rankings of other tasks. Equal masks are evaluated once.
+
+    Parameters
+    ----------
+    rows : task: rows of its examples, in folds
+    fraction, fractions : of heads to prune; see `levels`
+    """
+    model.to(device.name).eval()
+    planned = {
+        (task, half): _plan(rankings, task, half, fraction, fractions) for task in rows for half in (0, 1)
+    }
+    masked = sum(len(_distinct(plan)) * len(rows[task][half::2]) for (task, half), plan in planned.items())
+    progress = Progress(masked, "masked examples")
+    frames = []
+    with device.cast():  # one context, so that weights are cast once
+        for (task, half), plan in planned.items():
+            of_half, masks = rows[task][half::2], _distinct(plan)
+            predicted = under_masks(
+                model, task, examples[task], of_half, list(masks.values()), device, progress
+            )
+            by_mask = dict(zip(masks, predicted.astype(float), strict=True))
+            for ranking, mask in plan:
+                frame = pd.DataFrame(
+                    {"example": examples[task].example[of_half], "label": examples[task].label[of_half]}
+                )
+                names = {"ranking": ranking.name, "pruned_for": ranking.pruned_for, "draw": mask.draw}
+                values = {"fraction": mask.fraction, "prediction": by_mask[mask.closed.tobytes()]}
+                frames.append(frame.assign(task=task, **names, **values))
+    return pd.concat(frames, ignore_index=True).astype({"draw": "Int32"})[list(CUMULATIVE.columns)]
+
+
+def _plan(
+    rankings: Sequence[Ranking], task: str, half: int, fraction: float, fractions: Sequence[float]
+) -> list[tuple[Ranking, Mask]]:
+    """The masks under which a half of a task's examples is evaluated, ranked by the other half."""
+    plan = []
+    for ranking in rankings:
+        scores = ranking.maps[1 - half]
+        own = ranking.pruned_for in (None, task)
+        for level in levels(fraction, fractions) if own else (0.0, fraction):
+            closed = top_heads(scores, prune_count(level, scores.size))
+            mask = Mask(ranking.pruned_for or ranking.name, "top", level, ranking.draw, closed)
+            plan.append((ranking, mask))
+    return plan
+
+
+def _distinct(plan: list[tuple[Ranking, Mask]]) -> dict[bytes, Mask]:
+    """The different masks of a plan, by their content."""
+    return {mask.closed.tobytes(): mask for _, mask in reversed(plan)}

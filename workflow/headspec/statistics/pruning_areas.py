@@ -1,0 +1,211 @@
+"""Tables of cumulative pruning: curves, areas and their differences, dissociation by ranking."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from headspec.errors import DataError
+from headspec.statistics.dissociation_tables import INTERVAL, KEY, MEAN, analyse
+from headspec.statistics.dissociation_tables import SCHEMAS as DISSOCIATION
+from headspec.statistics.intervals import over_seeds_and_examples
+from headspec.statistics.pruning_curves import IMPORTANCE, RANDOM, Curve, Sampled, area_weights, sample
+from headspec.statistics.resampled import Evaluation
+from headspec.statistics.resampling import holm, interval, p_value
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+Floats = NDArray[np.float64]
+
+ROW = dict.fromkeys(KEY, TEXT) | {"task": TEXT, "ranking": TEXT}
+SCHEMAS = {
+    # draws_low, draws_high: range of the random orders at the level of the intervals, else null
+    "pruning_curves": Schema(
+        ROW | {"fraction": FLOAT, "n_seeds": INT, "metric": TEXT, "value": FLOAT} | INTERVAL
+        | {"draws_low": FLOAT, "draws_high": FLOAT},
+        keys=6,
+    ),
+    # against: null for the area itself, else the ranking whose area is subtracted; small areas mean that
+    # pruning in this order hurts soon; task and metric "mean": the mean over tasks
+    "pruning_areas": Schema(
+        ROW | {"against": TEXT, "n_seeds": INT, "metric": TEXT, "value": FLOAT} | INTERVAL
+        | {"p_value": FLOAT, "p_holm": FLOAT},
+        keys=6,
+    ),
+    # the table 'combined' of dissociation, when the heads to prune are those of a ranking
+    "ranking_dissociation": Schema({"ranking": TEXT} | DISSOCIATION["combined"].columns, keys=5),
+}  # fmt: skip
+
+
+def _with_mean(values: Floats) -> Floats:
+    """(..., k) with the mean over tasks as a further task."""
+    return np.concatenate([values, values.mean(axis=-1, keepdims=True)], axis=-1)
+
+
+def _interval_rows(
+    tasks: dict[str, str], values: Floats, bootstrap: Floats, confidence: float
+) -> list[dict[str, Any]]:
+    """A row per task, from values (S, k) and bootstrap (resamples, S, k); `tasks`: task: its metric."""
+    low, high, over = over_seeds_and_examples(values, bootstrap, confidence)
+    columns = zip(tasks.items(), values.mean(axis=0), low, high, strict=True)
+    return [
+        {"task": task, "metric": metric, "value": value, "ci_low": a, "ci_high": b, "ci_over": over}
+        for (task, metric), value, a, b in columns
+    ]
+
+
+def _curve_rows(
+    seeds: list[Curve], fractions: list[float], tasks: dict[str, str], confidence: float
+) -> list[dict[str, Any]]:
+    rows = []
+    for i, fraction in enumerate(fractions):
+        values = np.stack([curve.values[:, i].mean(axis=0) for curve in seeds])
+        bootstrap = np.stack([curve.bootstrap[:, i] for curve in seeds], axis=1)
+        of_fraction = _interval_rows(tasks, values, bootstrap, confidence)
+        draws = np.concatenate([curve.values[:, i] for curve in seeds])
+        if len(draws) > len(seeds):
+            for row, low, high in zip(of_fraction, *interval(draws, confidence), strict=True):
+                row |= {"draws_low": low, "draws_high": high}
+        rows += [row | {"fraction": fraction} for row in of_fraction]
+    return rows
+
+
+def _area_rows(
+    name: str,
+    by_ranking: dict[str, list[Curve]],
+    fractions: list[float],
+    tasks: dict[str, str],
+    confidence: float,
+) -> list[dict[str, Any]]:
+    """The area of a ranking, and its differences to the baselines."""
+    weights, curves, tasks = area_weights(fractions), by_ranking[name], tasks | {MEAN: MEAN}
+
+    def areas(seeds: list[Curve]) -> tuple[Floats, Floats]:
+        values = np.stack([weights @ curve.values.mean(axis=0) for curve in seeds])
+        bootstrap = np.stack([weights @ curve.bootstrap for curve in seeds], axis=1)
+        return _with_mean(values), _with_mean(bootstrap)
+
+    values, bootstrap = areas(curves)
+    rows = _interval_rows(tasks, values, bootstrap, confidence)
+    for other in (RANDOM, IMPORTANCE):
+        if other not in by_ranking or name in (RANDOM, other):
+            continue
+        base, base_bootstrap = areas(by_ranking[other])
+        difference, resampled = values - base, bootstrap - base_bootstrap
+        compared = _interval_rows(tasks, difference, resampled, confidence)
+        mean = difference.mean(axis=0)
+        if other == IMPORTANCE:
+            null = _with_mean(np.mean([curve.null for curve in curves], axis=0))
+        else:
+            null = resampled.mean(axis=1) - mean
+        for row, p in zip(compared, p_value(mean, null), strict=True):
+            rows.append(row | {"against": other, "p_value": float(p)})
+    return rows
+
+
+def pruning_curves(
+    evaluations: Iterable[Evaluation], resamples: int, confidence: float, seed: int
+) -> dict[str, pd.DataFrame]:
+    """The tables `pruning_curves` and `pruning_areas`, combined over seeds.
+
+    The area under a curve of the metric against the fraction of pruned heads is by the trapezoid rule over
+    the fractions, divided by their range: a mean of the metric. Small areas mean that the ranking finds
+    heads that matter. Intervals are over examples, and with three or more seeds over seeds
+    (see `intervals`); those of `random` also over orders. Differences are paired.
+
+    p-values against `importance` are by permutation (see `sample`), for these masks. Those against
+    `random` are for the expected area of random orders: the bootstrap of examples and orders, shifted to
+    0, is the null distribution. p_holm corrects over the rows of means with the same `against`, and
+    separately over all other rows with it.
+
+    Parameters
+    ----------
+    evaluations : runs, with their tables `cumulative` as predictions
+        May be a generator; only one run's predictions are in memory at a time.
+
+    Raises
+    ------
+    DataError
+        The rankings, fractions or examples of a task are incomplete, or differ between seeds.
+    """
+    groups: dict[tuple[str, ...], list[Sampled]] = defaultdict(list)
+    metrics: dict[tuple[str, ...], dict[str, str]] = {}
+    for evaluation in evaluations:
+        run = evaluation.run
+        key: tuple[str, ...] = (run.model, run.mixture, run.method)
+        metrics[key] = {task: evaluation.metrics[task] for task in run.tasks}
+        groups[key].append(sample(evaluation, resamples, seed))
+    rows: dict[str, list[dict[str, Any]]] = {"pruning_curves": [], "pruning_areas": []}
+    for key, seeds in groups.items():
+        by_ranking = _aligned(seeds)
+        for ranking, curves in by_ranking.items():
+            fields = dict(zip(KEY, key, strict=True)) | {"ranking": ranking, "n_seeds": len(seeds)}
+            of_ranking = {
+                "pruning_curves": _curve_rows(curves, seeds[0].fractions, metrics[key], confidence),
+                "pruning_areas": _area_rows(
+                    ranking, by_ranking, seeds[0].fractions, metrics[key], confidence
+                ),
+            }
+            for name, found in of_ranking.items():
+                rows[name] += [fields | row for row in found]
+    result = {name: pd.DataFrame(rows[name], columns=list(SCHEMAS[name].columns)) for name in rows}
+    areas = result["pruning_areas"]
+    family = [areas["against"], areas["task"] == MEAN]
+    areas["p_holm"] = areas.groupby(family)["p_value"].transform(holm)
+    return result
+
+
+def _aligned(seeds: list[Sampled]) -> dict[str, list[Curve]]:
+    """Ranking: its curves of all seeds; DataError if these differ in more than predictions."""
+    first = seeds[0]
+    for other in seeds[1:]:
+        pairs = {
+            "examples": (other.examples, first.examples),
+            "fractions": (other.fractions, first.fractions),
+            "rankings": (set(other.curves), set(first.curves)),
+        }
+        for what, (here, there) in pairs.items():
+            if here != there:
+                raise DataError(
+                    f"{other.run.path}/cumulative.parquet: {what} differ from those of {first.run.path}"
+                )
+    return {ranking: [one.curves[ranking] for one in seeds] for ranking in first.curves}
+
+
+def ranking_dissociation(
+    evaluations: Sequence[Evaluation],
+    fraction: float,
+    resamples: int,
+    confidence: float,
+    distinct: float,
+    seed: int,
+) -> pd.DataFrame:
+    """The table `ranking_dissociation`: D when the heads pruned for a task are those of another ranking.
+
+    Only rankings that differ between tasks have one. Parameters are those of `pruning_curves` and of
+    `dissociation_tables.analyse`; runs have at least two tasks.
+    """
+    frames = []
+    names = {
+        name for e in evaluations for name in e.predictions.dropna(subset="pruned_for")["ranking"].unique()
+    }
+    for ranking in sorted(names):
+        pruned = (
+            Evaluation(e.run, e.metrics, _as_predictions(e.predictions, ranking, fraction))
+            for e in evaluations
+        )
+        tables = analyse(pruned, resamples, confidence, distinct, fraction, [], seed)
+        frames.append(tables["combined"].assign(ranking=ranking))
+    columns = list(SCHEMAS["ranking_dissociation"].columns)
+    return pd.concat(frames)[columns] if frames else pd.DataFrame(columns=columns)
+
+
+def _as_predictions(frame: pd.DataFrame, ranking: str, fraction: float) -> pd.DataFrame:
+    """The table `predictions` of dissociation, from the rows of one ranking."""
+    of_ranking = frame[frame["ranking"] == ranking]
+    plain = of_ranking[(of_ranking["fraction"] == 0) & (of_ranking["pruned_for"] == of_ranking["task"])]
+    return pd.concat([plain.assign(pruned_for="none"), of_ranking[of_ranking["fraction"] == fraction]])

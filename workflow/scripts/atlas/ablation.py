@@ -1,0 +1,30 @@
+"""Ablation of every head of one run: model and tokens of validation sets -> loss increases, predictions."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+import pandas as pd
+
+from headspec import tables
+from headspec.atlas.ablation import ABLATED, ablate, heads_table, predictions_table
+from headspec.atlas.sample import HEADS, sampled
+from headspec.models.stage import ModelStage
+from headspec.progress import Progress, stage
+
+params = snakemake.params
+with stage(snakemake.log[0], "ablation {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
+    job = ModelStage(snakemake)
+    examples = job.examples(params.tasks, snakemake.input.tokens)
+    rows = {task: sampled(task, len(of_task), params.examples) for task, of_task in examples.items()}
+    model, measures = job.trained(), tuple(params.measures)
+    progress = Progress(sum(map(len, rows.values())), "examples with every head ablated")
+    heads, predictions = [], []
+    for task, of_task in examples.items():
+        ablated = ablate(model, task, of_task, rows[task], job.device, measures, progress)
+        heads.append(heads_table(task, ablated))
+        predictions.append(predictions_table(task, of_task, rows[task], ablated))
+    footer = job.footer()
+    tables.write(snakemake.output.heads, HEADS, pd.concat(heads), footer)
+    tables.write(snakemake.output.predictions, ABLATED, pd.concat(predictions), footer)

@@ -1,0 +1,39 @@
+"""Cumulative pruning of one run: model, tables of heads and tokens of validation sets -> predictions."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+import pandas as pd
+
+from headspec import tables
+from headspec.atlas.cumulative import (
+    CUMULATIVE,
+    RESCORED,
+    by_measures,
+    cumulative,
+    levels,
+    random_rankings,
+    rescored,
+)
+from headspec.atlas.sample import sampled
+from headspec.models.stage import ModelStage
+from headspec.progress import stage
+
+params = snakemake.params
+with stage(
+    snakemake.log[0], "cumulative {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)
+):
+    job = ModelStage(snakemake)
+    examples = job.examples(params.tasks, snakemake.input.tokens)
+    rows = {task: sampled(task, len(of_task), params.examples) for task, of_task in examples.items()}
+    model, fractions = job.trained(), levels(params.fraction, params.fractions)
+    heads = pd.concat([tables.read(path) for path in snakemake.input.heads])
+    measures = [measure for measure in params.rankings if measure != RESCORED]
+    rankings = by_measures(heads, measures, list(examples))
+    rankings += random_rankings((model.gates.layers, model.gates.heads), params.draws, job.seed)
+    if RESCORED in params.rankings:
+        rankings += rescored(model, examples, rows, fractions, job.device)
+    frame = cumulative(model, examples, rows, rankings, params.fraction, params.fractions, job.device)
+    tables.write(snakemake.output[0], CUMULATIVE, frame, job.footer())

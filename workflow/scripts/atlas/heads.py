@@ -1,0 +1,34 @@
+"""Measures of all heads: fold tables and roles of every run -> tables heads, agreement and head_roles."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+import pandas as pd
+
+from headspec import tables
+from headspec.config.runs import Run
+from headspec.progress import stage
+from headspec.statistics.atlas import AGREEMENT, COMPARED, HEAD_VALUES, agreement, head_values
+from headspec.statistics.roles import HEAD_ROLES, one_role
+
+params, files = snakemake.params, snakemake.input
+with stage(snakemake.log[0], "heads"):
+    runs = [Run(**run) for run in params.runs]
+    values, compared, roles = [], [], []
+    for run, *of_run, of_roles in zip(
+        runs, files.attention, files.relevance, files.ablation, files.roles, strict=True
+    ):
+        folds = pd.concat([tables.read(path) for path in of_run], ignore_index=True)
+        values.append(head_values(run, folds, params.dissociation["confidence"]))
+        compared.append((run, folds[folds["measure"].isin(COMPARED)]))
+        columns = pd.DataFrame(
+            [{name: getattr(run, name) for name in ("model", "mixture", "method", "seed")}]
+        )
+        roles.append(columns.merge(one_role(tables.read(of_roles)), how="cross"))
+    footer = tables.provenance(snakemake)
+    tables.write(snakemake.output.heads, HEAD_VALUES, pd.concat(values), footer)
+    tables.write(snakemake.output.roles, HEAD_ROLES, pd.concat(roles), footer)
+    frame = agreement(compared, params.fraction, **params.dissociation, seed=params.seed)
+    tables.write(snakemake.output.agreement, AGREEMENT, frame, footer)

@@ -1,0 +1,28 @@
+"""Which ranking finds the heads that matter: table cumulative of every run -> curves, areas, dissociation."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.config.runs import Run
+from headspec.progress import stage
+from headspec.statistics.pruning_areas import SCHEMAS, pruning_curves, ranking_dissociation
+from headspec.statistics.resampled import Evaluation
+
+params, dissociation = snakemake.params, dict(snakemake.params.dissociation)
+with stage(snakemake.log[0], "rankings"):
+    evaluations = [
+        Evaluation(Run(**run), params.metrics, tables.read(path))
+        for run, path in zip(params.runs, snakemake.input, strict=True)
+    ]
+    mixed = [each for each in evaluations if len(each.run.tasks) > 1]
+    frames = {
+        "ranking_dissociation": ranking_dissociation(mixed, params.fraction, **dissociation, seed=params.seed)
+    }
+    del dissociation["distinct"]
+    frames |= pruning_curves(evaluations, **dissociation, seed=params.seed)
+    footer = tables.provenance(snakemake)
+    for name, frame in frames.items():
+        tables.write(snakemake.output[name], SCHEMAS[name], frame, footer)
