@@ -1,0 +1,439 @@
+"""Figures of the head atlas: what they show equals what the tables hold, and can be read."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from functools import cache
+from typing import get_args
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_rgb
+
+from headspec.atlas import attention
+from headspec.config.sections.atlas import Atlas, Measure
+from headspec.plots.atlas import ablation, agreement, believe, change, confidence, heads, ranked
+from headspec.plots.atlas.measures import NAMES
+from headspec.plots.drawing.style import number, save
+from headspec.statistics.atlas import HEAD_VALUES
+from support.figures import LARGE, LONG, SMALL, frame, labelled, texts
+from support.paths import ROOT
+
+RUN = {"model": "minilm", "mixture": "all", "method": "tuned"}
+MEASURES = [measure for measure in NAMES if measure not in ("random", "rescored", "importance_all")]
+RANKINGS = [name for name in NAMES if name in {*get_args(Measure), "importance_all", "random"}]
+RELATIONS = ["nsubj", "obj", "amod", "advmod", "det", "compound", "nmod:poss", "acl:relcl", "mark"]
+
+
+# --- made-up tables -----------------------------------------------------------------------------
+
+
+def heads_table(tasks: list[str], layers: int, in_layer: int, seeds: int, shift: int = 0) -> pd.DataFrame:
+    """A few heads matter much, most hardly; ablating some of them helps."""
+    frames = []
+    seed, layer, head = (index.ravel() for index in np.indices((seeds, layers, in_layer)))
+    for (i, task), (j, measure) in itertools.product(enumerate(tasks), enumerate(MEASURES)):
+        rng = np.random.default_rng([i, j, shift])
+        pattern = rng.lognormal(-4.5, 1, (layers, in_layer))
+        if "confidence" in measure:
+            pattern = rng.beta(2, 5, (layers, in_layer)) * (0.6 if measure.endswith("no_separator") else 0.9)
+        if "ablation" in measure:
+            pattern -= 0.006
+        value = (pattern * rng.normal(1, 0.1, (seeds, layers, in_layer))).ravel()
+        half = 0.003 + 0.15 * abs(value)
+        rows = dict(seed=seed, task=task, layer=layer, head=head, measure=measure, value=value)
+        frames.append(pd.DataFrame(RUN | rows | dict(ci_low=value - half, ci_high=value + half, n=1000)))
+    return pd.concat(frames, ignore_index=True)[list(HEAD_VALUES.columns)]
+
+
+def roles_table(layers: int, in_layer: int, seeds: int) -> pd.DataFrame:
+    """A tenth of the heads are positional, an eighth syntactic, a few are for rare words."""
+    rows = []
+    kinds = np.random.default_rng(1).choice(4, (layers, in_layer), p=[0.1, 0.12, 0.04, 0.74])
+    relations = np.random.default_rng(2).choice(RELATIONS, (layers, in_layer))
+    rng = np.random.default_rng(3)
+    for seed, (layer, head) in itertools.product(range(seeds), np.ndindex(layers, in_layer)):
+        role = list(heads.ROLES)[kinds[layer, head] if rng.random() < 0.95 else 3]
+        relation = relations[layer, head] if role == "syntactic" else None
+        row = dict(seed=seed, layer=layer, head=head, role=role, relation=relation, rate=rng.random())
+        rows.append(RUN | row)
+    return frame("head_roles", rows)
+
+
+def curves_table(tasks: list[str], seeds: int) -> pd.DataFrame:
+    rows = []
+    rng = np.random.default_rng(0)
+    for task, (place, ranking) in itertools.product(tasks, enumerate(RANKINGS)):
+        metric = "spearman" if task == "imdb" else "accuracy"
+        for fraction in np.linspace(0, 1, 11):
+            speed = 4 - 0.3 * place
+            value = 0.5 + 0.4 / (1 + np.exp(12 * (fraction - 1 / speed))) + rng.normal(0, 0.006)
+            value = {0: 0.9, 1: 0.5}.get(fraction, value)
+            row = RUN | dict(task=task, ranking=ranking, fraction=fraction, n_seeds=seeds, metric=metric)
+            row |= dict(value=value, ci_low=value - 0.02, ci_high=value + 0.02, ci_over="examples")
+            spread = 0.3 * fraction * (1 - fraction) if ranking == "random" else np.nan
+            rows.append(row | dict(draws_low=value - spread, draws_high=value + spread))
+    return frame("pruning_curves", rows)
+
+
+def agreement_table(tasks: list[str], measures: list[str] = MEASURES, seeds: int = 1) -> pd.DataFrame:
+    rng, rows = np.random.default_rng(3), []
+    for task, (a, b) in itertools.product(tasks, itertools.combinations(sorted(measures), 2)):
+        row = RUN | dict(task=task, measure_a=a, measure_b=b, n_seeds=seeds, ci_over="examples")
+        for name, value in {
+            "spearman": rng.uniform(-0.6, 0.95),
+            "top_overlap": rng.uniform(0.1, 0.8),
+        }.items():
+            row |= {name: value, f"{name}_low": value - 0.05, f"{name}_high": value + 0.05}
+        rows.append(row)
+    return frame("agreement", rows)
+
+
+def belief_tables(
+    blocks: list[tuple[str, str]], methods: tuple[str, ...] = ("tuned", "frozen")
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Tables 'pruning_areas' and 'ranking_dissociation', with rows of a task that are not shown."""
+    rng, areas, found = np.random.default_rng(4), [], []
+    for (model, mixture), method, ranking in itertools.product(blocks, methods, RANKINGS):
+        row = dict(model=model, mixture=mixture, method=method, ranking=ranking, ci_over="examples")
+        for task in ("mean", "sst2"):
+            value = rng.uniform(0.55, 0.75)
+            ends = dict(ci_low=value - 0.02, ci_high=value + 0.02)
+            areas.append(row | ends | dict(task=task, value=value))
+            if ranking != "random":
+                compared = dict(task=task, against="random", value=value - 0.7, ci_low=-0.3, ci_high=0.1)
+                areas.append(row | compared | dict(p_holm=rng.choice([0.01, 0.3])))
+            if ranking not in ("random", "importance_all"):
+                d = rng.normal(0.05, 0.05)
+                ends = dict(ci_low=d - 0.02, ci_high=d + 0.03, at_chance=rng.random() < 0.2)
+                found.append(row | ends | dict(task=task, dissociation=d, p_holm=rng.choice([0.01, 0.3])))
+    return frame("pruning_areas", areas), frame("ranking_dissociation", found)
+
+
+@cache
+def every_figure(names: tuple[str, ...] = tuple(SMALL), layers=6, in_layer=12, seeds=2) -> dict[str, tuple]:
+    """Name: module and arguments."""
+    tasks = list(names)
+    table = heads_table(tasks, layers, in_layer, seeds)
+    other = heads_table(tasks, layers, in_layer, seeds, shift=1)
+    roles = roles_table(layers, in_layer, seeds)
+    mixtures = dict.fromkeys(["+".join(tasks), tasks[0]])
+    blocks = list(itertools.product(("minilm", "another-long-model-name"), mixtures))
+    return {
+        "heads": (heads, (table, roles, tasks)),
+        "ablation": (ablation, (table, tasks)),
+        "ranked": (ranked, (curves_table(tasks, seeds), tasks, dict.fromkeys(tasks) | {tasks[0]: 0.5})),
+        "agreement": (agreement, (agreement_table(tasks),)),
+        "confidence": (confidence, (table, tasks)),
+        "change": (change, (other, table, tasks)),
+        "believe": (believe, belief_tables(blocks)),
+    }
+
+
+CASES = {
+    "tiny": (tuple(LONG), 2, 2, 10),
+    "minilm": (tuple(SMALL), 6, 12, 2),
+    "one": (tuple(LONG[:1]), 6, 12, 1),
+    "base": (tuple(LONG), 12, 12, 10),
+    "large": (tuple(LARGE), 24, 16, 1),
+}
+FIGURES = ("heads", "ablation", "ranked", "agreement", "confidence", "change", "believe")
+
+
+# --- what the figures show ----------------------------------------------------------------------
+
+
+def mean_map(table: pd.DataFrame, task: str, measure: str) -> np.ndarray:
+    """(layers, heads), independent of the code under test."""
+    rows = table[(table["task"] == task) & (table["measure"] == measure)]
+    layers, in_layer = rows["layer"].max() + 1, rows["head"].max() + 1
+    return rows.sort_values(["layer", "head"])["value"].to_numpy().reshape(layers, in_layer, -1).mean(axis=-1)
+
+
+def test_heads_have_the_area_of_their_importance_and_the_shape_of_their_role():
+    table, roles = heads_table(SMALL, 6, 12, 3), roles_table(6, 12, 3)
+    figure = heads.draw(table, roles, SMALL)
+    shown = heads.majority(roles)["role"]
+    for axes, task in zip(figure.axes, SMALL, strict=True):
+        assert axes.get_title() == task
+        share = mean_map(table, task, "importance")
+        share /= share.max()
+        drawn, areas, expected = 0, [], []
+        for scatter in axes.collections:
+            places = scatter.get_offsets().astype(int)
+            if not len(places):  # of the legend
+                continue
+            role = label_of(figure, scatter)
+            for (head, layer), area in zip(places, scatter.get_sizes(), strict=True):
+                assert shown[layer, head] == role
+                areas.append(area / heads.ROLES[role]["area"])
+                expected.append(share[layer, head])
+                drawn += 1
+        assert drawn == 72
+        areas, expected = np.array(areas), np.array(expected)
+        largest, smallest = areas.max(), heads.SMALLEST**2
+        np.testing.assert_allclose(areas, np.maximum(expected * largest, smallest))
+        assert largest > 10 * smallest
+
+
+def label_of(figure, scatter) -> str:
+    """Legend entry of the same colour, as the name of a role."""
+    entries = zip(*figure.axes[0].get_legend_handles_labels(), strict=True)
+    same = [
+        label for handle, label in entries if np.array_equal(handle.get_facecolor(), scatter.get_facecolor())
+    ]
+    return "none" if same[0] == "no role" else same[0]
+
+
+def test_role_of_most_seeds():
+    def role(*of_seeds: tuple[str, str | None, float]) -> tuple:
+        columns = ["seed", "layer", "head", "role", "relation", "rate"]
+        rows = [dict(zip(columns, (i, 0, 0, *row), strict=True)) for i, row in enumerate(of_seeds)]
+        return tuple(heads.majority(frame("head_roles", rows)).loc[(0, 0)])
+
+    positional, none = ("positional", None, 0.95), ("none", None, np.nan)
+    nsubj, obj = ("syntactic", "nsubj", 0.6), ("syntactic", "obj", 0.8)
+    assert role(positional, positional, none)[0] == "positional"
+    assert role(positional, none)[0] == "none"  # half is not most
+    assert role(positional, nsubj, none)[0] == "none"
+    assert role(nsubj, nsubj, obj) == ("syntactic", "nsubj")
+    assert role(nsubj, obj) == ("syntactic", "obj")  # the higher rate, if equally frequent
+    assert pd.isna(role(nsubj, obj, positional, positional, positional)[1])
+
+
+def test_names_of_relations_stand_below_their_heads():
+    roles = roles_table(6, 12, 1)
+    axes = heads.draw(heads_table(SMALL[:1], 6, 12, 1), roles, SMALL[:1]).axes[0]
+    relations = roles.dropna(subset="relation").set_index(["head", "layer"])["relation"]
+    assert {text.xy: text.get_text() for text in axes.texts} == relations.to_dict()  # room for all
+
+
+def test_ablation_is_sorted_and_marks_intervals_without_zero():
+    table = heads_table(SMALL, 6, 12, 2)
+    figure = ablation.draw(table, SMALL)
+    panels = itertools.product(SMALL, ["ablation", "mean_ablation"])
+    for axes, (task, measure) in zip(figure.axes, panels, strict=True):
+        assert (axes.get_title("left"), axes.get_title("right")) == (task, ablation.KINDS[measure])
+        rows = table[(table["task"] == task) & (table["measure"] == measure)]
+        means = rows.groupby(["layer", "head"])[["value", "ci_low", "ci_high"]].mean()
+        means = means.sort_values("value", ascending=False)
+        dots = {
+            line.get_markerfacecolor(): line.get_xydata() for line in axes.lines if line.get_xydata().size > 4
+        }
+        assert set(dots) == {"black", "white"}
+        every = np.concatenate(list(dots.values()))
+        np.testing.assert_allclose(every[every[:, 0].argsort(), 1], means["value"])
+        differs = (means["ci_low"] > 0) | (means["ci_high"] < 0)
+        np.testing.assert_array_equal(np.sort(dots["black"][:, 0]), np.flatnonzero(differs))
+        lines = np.concatenate([one.get_segments() for one in axes.collections])
+        lines = lines[lines[:, 0, 0].argsort()]
+        np.testing.assert_allclose(lines[:, :, 1], means[["ci_low", "ci_high"]])
+        strongest = means[means["ci_low"] > 0].head(5)
+        assert [text.get_text() for text in axes.texts] == [
+            f"{layer}.{head}" for layer, head in strongest.index
+        ]
+        starts = [line.get_xydata()[0] for line in axes.lines if line.get_linewidth() == 0.4]
+        np.testing.assert_allclose(starts, list(enumerate(strongest["value"])))
+    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
+
+
+def test_one_kind_of_ablation_and_no_strong_head():
+    table = heads_table(SMALL, 2, 2, 1)
+    table = table[table["measure"] == "ablation"].assign(value=0.0, ci_low=-0.1, ci_high=0.1)
+    figure = ablation.draw(table, SMALL)
+    assert len(figure.axes) == 2
+    assert not any(axes.texts for axes in figure.axes)
+
+
+def test_lines_are_the_curves_of_the_rankings():
+    table = curves_table(SMALL, 2)
+    figure = ranked.draw(table, SMALL, dict.fromkeys(SMALL, 0.5))
+    for axes, task in zip(figure.axes, SMALL, strict=True):
+        for ranking in RANKINGS:
+            rows = table[(table["task"] == task) & (table["ranking"] == ranking)]
+            label = "random order, mean" if ranking == "random" else NAMES[ranking]
+            (line,) = labelled(axes, label)
+            np.testing.assert_allclose(line.get_xydata(), 100 * rows[["fraction", "value"]])
+        (band,) = labelled(axes, "range of random orders")
+        spread = table[(table["task"] == task) & (table["ranking"] == "random")]
+        ys = band.get_paths()[0].vertices[:, 1]
+        assert (ys.min(), ys.max()) == pytest.approx(
+            (100 * spread["draws_low"].min(), 100 * spread["draws_high"].max())
+        )
+        assert labelled(axes, "chance")[0].get_ydata()[0] == pytest.approx(50)
+        assert axes.get_ylabel() == "accuracy (%)"
+
+
+def test_rankings_are_told_apart_without_colour():
+    looks = [ranked.look(ranking) for ranking in RANKINGS if ranking != "random"]
+    assert len({look["marker"] for look in looks}) == len(looks)
+    assert all(a["linestyle"] != b["linestyle"] for a, b in itertools.pairwise(looks))
+
+
+def cell_texts(figure) -> dict[tuple[int, int], list[str]]:
+    """(row, column): what is written there, from above."""
+    found: dict[tuple[int, int], list[str]] = {}
+    for text in figure.axes[0].texts:
+        x, y = text.get_position()
+        found.setdefault((int(y), int(x)), []).append(text.get_text())
+    return found
+
+
+def test_agreement_has_correlation_below_and_overlap_above_the_diagonal():
+    measures = ["confidence", "ablation", "importance"]  # shown in the order of NAMES
+    table = agreement_table(SMALL, measures)
+    figure = agreement.draw(table)
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels == ["importance", "ablation", "confidence"]
+    shown, image = cell_texts(figure), figure.axes[0].images[0].get_array()
+    assert len(shown) == 6 and np.ma.getmaskarray(image).sum() == 3
+    rows = table[(table["measure_a"] == "ablation") & (table["measure_b"] == "importance")]
+    for cell, column in (((1, 0), "spearman"), ((0, 1), "top_overlap")):
+        low, high = (number(value).replace("0.", ".") for value in (rows[column].min(), rows[column].max()))
+        assert shown[cell] == [number(rows[column].mean()), f"{low}, {high}"]  # the range over tasks
+        assert image[cell] == pytest.approx(rows[column].mean())
+    one = table[table["task"] == SMALL[0]]
+    shown = cell_texts(agreement.draw(one))
+    (row,) = one[(one["measure_a"] == "ablation") & (one["measure_b"] == "confidence")].to_dict("records")
+    low, high = (number(row[f"spearman_{end}"]).replace("0.", ".") for end in ("low", "high"))
+    assert shown[2, 1] == [number(row["spearman"]), f"{low}, {high}"]  # the interval
+
+
+def test_many_measures_leave_no_room_for_small_print(monkeypatch):
+    monkeypatch.setattr(agreement, "PAGE", 5)
+    shown = cell_texts(agreement.draw(agreement_table(SMALL)))
+    assert {len(written) for written in shown.values()} == {1}
+
+
+def test_confidence_maps_share_a_scale():
+    table = heads_table(SMALL, 6, 12, 2)
+    figure = confidence.draw(table, SMALL)
+    maps = [axes for axes in figure.axes if axes.images]
+    columns = ("confidence_with_separator", "confidence", "confidence_no_separator")
+    for axes, (task, measure) in zip(maps, itertools.product(SMALL, columns), strict=True):
+        np.testing.assert_allclose(axes.images[0].get_array(), mean_map(table, task, measure))
+    assert len({axes.images[0].get_clim() for axes in maps}) == 1
+    assert [axes.get_title() for axes in maps[:3]] == list(confidence.TOKENS.values())
+
+
+def test_change_is_after_minus_before_with_marked_decreases():
+    before, after = heads_table(SMALL, 6, 12, 2), heads_table(SMALL, 6, 12, 2, shift=1)
+    figure = change.draw(before, after, SMALL)
+    maps = [axes for axes in figure.axes if axes.images and axes.get_xlabel() != "decrease"][:6]
+    scales = {}
+    for axes, (task, measure) in zip(maps, itertools.product(SMALL, change.UNITS), strict=True):
+        old, new = (mean_map(table, task, measure) for table in (before, after))
+        if measure == "importance":
+            old, new = 100 * old / old.sum(), 100 * new / new.sum()
+        (image,) = axes.images
+        np.testing.assert_allclose(image.get_array(), new - old)
+        low, high = image.get_clim()
+        assert low == -high
+        assert scales.setdefault(measure, high) == high >= np.abs(new - old).max()
+        layers, in_layer = np.nonzero(new - old < -0.1 * high)
+        np.testing.assert_array_equal(axes.collections[0].get_offsets(), np.column_stack([in_layer, layers]))
+        assert len(layers) > 3
+
+
+def test_change_of_nothing_is_white():
+    table = heads_table(SMALL, 2, 2, 1)
+    figure = change.draw(table, table, SMALL)
+    assert all((axes.images[0].get_array() == 0).all() for axes in figure.axes[:6])
+
+
+def test_belief_shows_areas_and_dissociation_sorted_by_area():
+    areas, found = belief_tables([("minilm", "a+b"), ("minilm", "c")])
+    figure = believe.draw(areas, found)
+    left, right = figure.axes
+    own = areas[areas["against"].isna() & (areas["task"] == "mean")]
+    expected = []
+    for mixture in ("a+b", "c"):
+        block = own[(own["mixture"] == mixture) & (own["method"] == "tuned")].sort_values("value")
+        expected += [NAMES[ranking] for ranking in block["ranking"]]
+    assert [label.get_text() for label in left.get_yticklabels()] == expected
+    assert [text.get_text() for text in figure.texts] == ["minilm, a+b", "minilm, c"]
+    tests = areas[(areas["against"] == "random") & (areas["task"] == "mean")]
+    means = found[found["task"] == "mean"]
+    for axes, table, column, tested in ((left, own, "value", tests), (right, means, "dissociation", means)):
+        dots = [line for line in axes.lines if line.get_markersize() == 4 and line.get_xdata().size]
+        hollow = [x for line in dots if line.get_markerfacecolor() == "white" for x in line.get_xdata()]
+        filled = [x for line in dots if line.get_markerfacecolor() != "white" for x in line.get_xdata()]
+        np.testing.assert_allclose(np.sort(hollow + filled), np.sort(100 * table[column]))
+        assert len(filled) == (tested["p_holm"] < 0.05).sum() > 0
+        lines = np.concatenate([one.get_segments() for one in labelled(axes, "interval over examples")])
+        np.testing.assert_allclose(np.sort(lines[:, 0, 0]), np.sort(100 * table["ci_low"]))
+        np.testing.assert_allclose(np.sort(lines[:, 1, 0]), np.sort(100 * table["ci_high"]))
+    daggers = [x for line in labelled(right, "at chance: D means little") for x in line.get_xdata()]
+    assert len(daggers) == means["at_chance"].sum() > 0
+    random = own[(own["ranking"] == "random") & (own["method"] == "tuned")]["value"]
+    lines = [one.get_segments()[0][0, 0] for one in labelled(left, "random")]
+    np.testing.assert_allclose(lines, 100 * random)
+
+
+def test_belief_without_any_dissociation():
+    areas, found = belief_tables([("minilm", "sst2")], ("single",))
+    left, right = believe.draw(areas, found[:0]).axes
+    assert len(left.get_yticklabels()) == len(RANKINGS)
+    assert not labelled(right, "interval over examples")
+
+
+# --- how all of them are drawn ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", FIGURES)
+def test_texts_neither_overlap_nor_leave_the_figure(name, case):
+    module, arguments = every_figure(*CASES[case])[name]
+    figure = module.draw(*arguments)
+    width, height = figure.get_size_inches()
+    assert width < 7.2 and height < 10
+    drawn = texts(figure)
+    assert len(drawn) > 5
+    for words, box in drawn:
+        inside = figure.bbox.padded(1)
+        assert inside.x0 <= box.x0 <= box.x1 <= inside.x1, words
+        assert inside.y0 <= box.y0 <= box.y1 <= inside.y1, words
+    for (one, a), (other, b) in itertools.combinations(drawn, 2):
+        assert not a.padded(-1).overlaps(b.padded(-1)), f"{one!r} on {other!r}"
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_same_tables_same_bytes(name, tmp_path):
+    module, arguments = every_figure()[name]
+    for folder in ("a", "b"):
+        save(module.draw(*arguments), [tmp_path / folder / f"f.{kind}" for kind in ("svg", "png")], 80)
+    for kind in ("svg", "png"):
+        assert (tmp_path / "a" / f"f.{kind}").read_bytes() == (tmp_path / "b" / f"f.{kind}").read_bytes()
+
+
+def lightness(colour) -> float:
+    return float(np.dot(to_rgb(colour), (0.2126, 0.7152, 0.0722)))
+
+
+def test_roles_are_told_apart_without_colour():
+    looks = list(heads.ROLES.values())
+    assert len({look["marker"] for look in looks}) == len(looks)
+    values = sorted(lightness(look["facecolor"]) for look in looks)
+    assert min(np.diff(values)) > 0.1
+
+
+def test_methods_are_told_apart_without_colour():
+    assert len({look["marker"] for look in believe.METHODS.values()}) == len(believe.METHODS)
+
+
+def test_every_measure_ranking_and_method_has_a_look():
+    others = {"random", "importance_all", "ablation_size"}
+    assert set(get_args(Measure)) | set(attention.MEASURES) | others == set(NAMES)
+    methods = Atlas.model_json_schema()["properties"]["methods"]["items"]["enum"]
+    assert set(methods) == set(believe.METHODS)
+
+
+def test_figures_load_neither_torch_nor_pyplot():
+    unwanted = "{'torch', 'matplotlib.pyplot'} & set(sys.modules)"
+    code = f"import sys; from headspec.plots.atlas import {', '.join(FIGURES)}; print({unwanted})"
+    path = {"PYTHONPATH": str(ROOT / "workflow")}
+    done = subprocess.run([sys.executable, "-c", code], env=path, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

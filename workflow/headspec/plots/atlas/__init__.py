@@ -1,0 +1,1 @@
+"""Figures of the head atlas: one module each, whose function `draw` returns a matplotlib Figure."""

@@ -1,0 +1,128 @@
+"""Every head by its role and its importance for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
+
+from headspec.plots.atlas.measures import Floats, head_map, number_heads, panels, rows_of
+from headspec.plots.drawing.style import PAGE, legend, styled
+
+#: role: look; `area` makes markers of different shapes equally large
+ROLES: dict[str, dict[str, Any]] = {
+    "positional": {"marker": "s", "facecolor": "#332288", "edgecolor": "black", "area": 0.79},
+    "syntactic": {"marker": "^", "facecolor": "#ddaa33", "edgecolor": "black", "area": 1.3},
+    "rare word": {"marker": "D", "facecolor": "#cc6677", "edgecolor": "black", "area": 0.7},
+    "none": {"marker": "o", "facecolor": "0.93", "edgecolor": "0.45", "area": 1.0},
+}
+#: shares of the largest importance in the legend
+SHARES = (1.0, 0.5, 0.1)
+#: widest name of a relation, in squares
+WIDEST = 2.3
+#: diameters of markers, font of a relation's name and space for it, in points
+SMALLEST, LARGEST, FONT, ROOM = 2.6, 11, 4.5, 6.0
+#: side of the square of a head, at least and at most, and height of all panels together, in inches
+LEAST, MOST, TALLEST = 0.17, 0.36, 8.2
+#: width of numbers and title of an axis, in inches
+BESIDE = 0.3
+
+
+@styled
+def draw(heads: pd.DataFrame, roles: pd.DataFrame, tasks: Sequence[str]) -> Figure:
+    """A panel per task with a marker per head; its area is the share of the largest importance.
+
+    Parameters
+    ----------
+    heads : rows of the table 'heads' of one model, mixture and method
+    roles : rows of the table 'head_roles' of the same
+        A role is shown if a head has it in more than half of the seeds.
+    tasks : in the order of the panels
+    """
+    shares = {}
+    for task in tasks:
+        importance = head_map(heads, task, "importance")
+        shares[task] = importance / (importance.max() or 1)
+    layers, in_layer = shares[tasks[0]].shape
+    rows, columns = rows_of(len(tasks))
+    width = min(PAGE / columns - BESIDE, max(MOST * in_layer, 0.06 * max(map(len, tasks)), 1.0))
+    side = min(MOST, width / in_layer)
+    height = max(min(max(side, LEAST), TALLEST / (rows * layers)) * layers, 0.6)
+    figure, grid = panels((rows, columns), len(tasks), width + BESIDE, height + 0.4, 0.5)
+    diameter = min(0.85 * 72 * side, 72 * height / layers - ROOM, LARGEST)
+    shown = majority(roles)
+    for axes, task in zip(grid, tasks, strict=True):
+        _draw_heads(axes, shares[task], shown, diameter)
+        axes.set_title(task)
+        axes.set_xlabel("head")
+        axes.set_ylabel("layer")
+        number_heads(axes)
+    for share in SHARES:
+        label = f"{100 * share:.0f} %" + (" of the largest importance" if share == 1 else "")
+        grid[0].scatter(
+            [], [], (share**0.5 * diameter) ** 2, facecolor="white", edgecolor="black", label=label
+        )
+    legend(figure)
+    figure.draw_without_rendering()  # gives the axes their final places
+    for axes, task in zip(grid, tasks, strict=True):
+        _name_relations(axes, shares[task], shown, diameter)
+    return figure
+
+
+def majority(roles: pd.DataFrame) -> pd.DataFrame:
+    """Role of each head in more than half of the seeds, else none, and its most frequent relation.
+
+    Returns
+    -------
+    index (layer, head); columns role, relation (missing if the role has none)
+    """
+    rows = []
+    for head, of_head in roles.groupby(["layer", "head"]):
+        counts = of_head["role"].value_counts()
+        role = counts.index[0] if 2 * counts.iloc[0] > len(of_head) else "none"
+        relations = of_head[of_head["role"] == role].dropna(subset="relation")
+        best = relations.groupby("relation")["rate"].agg(["size", "mean"]).sort_values(["size", "mean"])
+        rows.append((*head, role, best.index[-1] if len(best) else None))
+    return pd.DataFrame(rows, columns=["layer", "head", "role", "relation"]).set_index(["layer", "head"])
+
+
+def _draw_heads(axes: Axes, share: Floats, roles: pd.DataFrame, diameter: float) -> None:
+    """Draw a marker per head, those of each role together; `diameter` of share 1 is in points."""
+    for role, look in ROLES.items():
+        chosen = roles.index[roles["role"] == role]
+        layer, head = (chosen.get_level_values(name).to_numpy(dtype=int) for name in ("layer", "head"))
+        area = np.maximum(share[layer, head] * diameter**2, SMALLEST**2) * look["area"]
+        style = {key: value for key, value in look.items() if key != "area"}
+        axes.scatter(head, layer, area, linewidth=0.4, **style)
+        axes.scatter(
+            [], [], 30 * look["area"], linewidth=0.4, label=role if role != "none" else "no role", **style
+        )
+    layers, in_layer = share.shape
+    axes.set_xlim(-0.6, in_layer - 0.4)
+    axes.set_ylim(-0.7, layers - 0.4)
+
+
+def _name_relations(axes: Axes, share: Floats, roles: pd.DataFrame, diameter: float) -> None:
+    """Write the relation below each syntactic head, the most important first, where there is room."""
+    named = roles.dropna(subset="relation")
+    frame = axes.get_window_extent()
+    placed: list[Bbox] = []
+    widest = WIDEST * np.diff(axes.transData.transform([(0, 0), (1, 0)])[:, 0])
+    for layer, head in sorted(named.index, key=lambda place: -share[place]):
+        below = max(share[layer, head] ** 0.5 * diameter, SMALLEST) * 0.58 + 0.7
+        text = axes.annotate(
+            named.loc[(layer, head), "relation"], (head, layer), (0, -below), textcoords="offset points",
+            fontsize=FONT, ha="center", va="top",
+        )  # fmt: skip
+        text.set_in_layout(False)
+        box = text.get_window_extent()
+        inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0
+        if inside and box.width <= widest and not any(box.overlaps(other) for other in placed):
+            placed.append(box)
+        else:
+            text.remove()

@@ -1,0 +1,111 @@
+"""What figures of single heads share: names of measures, heat maps of heads, and a grid of panels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from headspec.plots.drawing.style import PAGE
+
+Floats = NDArray[np.float64]
+Panels = tuple[Figure, list[Axes]]
+
+#: measure of heads, or order in which they are pruned: name in a figure; in the order of legends and rows.
+#: Rankings come first, because their place gives their look.
+NAMES = {
+    "importance": "importance",
+    "importance_all": "importance, all tasks",
+    "rescored": "importance, rescored",
+    "token_importance": "importance by token",
+    "gradient_x_activation": "gradient × activation",
+    "relevance": "relevance (LRP)",
+    "ablation": "ablation",
+    "mean_ablation": "mean-ablation",
+    "confidence": "confidence",
+    "ablation_size": "ablation, either sign",
+    "confidence_no_separator": "confidence, no separator",
+    "confidence_with_separator": "confidence, all tokens",
+    "to_separator": "attention to separators",
+    "to_first": "attention to first token",
+    "to_self": "attention to itself",
+    "distance": "distance of attention",
+    "entropy": "entropy",
+    "entropy_relative": "entropy / maximum",
+    "random": "random",
+}
+#: below zero orange, above it blue; lightness alone does not tell the two apart, so that signs are marked too
+SIGNED = LinearSegmentedColormap.from_list(
+    "headspec signed", ["#e08214", "#fdd0a2", "#ffffff", "#9ecae1", "#4292c6"]
+)
+#: height of all heat maps of a figure together, in inches
+TALLEST = 8.4
+
+
+def ordered(measures: Iterable[str]) -> list[str]:
+    """The distinct `measures`, in the order of `NAMES`."""
+    return sorted(set(measures), key=list(NAMES).index)
+
+
+def head_map(heads: pd.DataFrame, task: str, measure: str) -> Floats:
+    """Values (layers, heads) of a measure on a task, mean over seeds.
+
+    Parameters
+    ----------
+    heads : rows of the table 'heads' of one model, mixture and method
+    """
+    rows = heads[(heads["task"] == task) & (heads["measure"] == measure)]
+    means = rows.pivot_table(index="layer", columns="head", values="value", dropna=False)
+    return means.to_numpy(dtype=float)
+
+
+def rows_of(n: int, most: int = 3) -> tuple[int, int]:
+    """Rows and columns of `n` panels, as few rows as `most` columns allow, and then as few columns."""
+    rows = math.ceil(n / most)
+    return rows, math.ceil(n / rows)
+
+
+def panels(shape: tuple[int, int], n: int, width: float, height: float, below: float) -> Panels:
+    """A figure with the first `n` panels of (rows, columns); sizes of a panel and of the legend in inches."""
+    size = (width * shape[1], below + height * shape[0])
+    figure = Figure(figsize=size, layout="constrained")
+    grid = list(figure.subplots(*shape, squeeze=False).ravel())
+    for axes in grid[n:]:
+        axes.remove()
+    return figure, grid[:n]
+
+
+def number_heads(axes: Axes) -> None:
+    """Whole numbers of layers and heads at the sides of a heat map."""
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+
+
+def panel_size(shape: tuple[int, ...], rows: Sequence[str]) -> Floats:
+    """Width and height in inches of each of the heat maps (rows, columns, layers, heads)."""
+    _, columns, layers, in_layer = shape
+    width = min(2.2, (PAGE - 1.1) / columns - 0.1)
+    written = 0.055 * max(map(len, rows)) + 0.1  # the names of the rows, upright
+    return np.array([width, min(max(width * layers / in_layer, written, 0.7), TALLEST / len(rows))])
+
+
+def heat_maps(shape: tuple[int, ...], rows: Sequence[str]) -> tuple[Figure, NDArray[np.object_]]:
+    """A figure of heat maps (rows, columns, layers, heads) with shared axes; `rows` are their names."""
+    width, height = panel_size(shape, rows)
+    size = (shape[1] * (width + 0.1) + 1.1, len(rows) * (height + 0.1) + 0.7)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(*shape[:2], sharex=True, sharey=True, squeeze=False)
+    for axes, name in zip(grid[:, 0], rows, strict=True):
+        axes.set_ylabel(f"{name}\nlayer")
+    for axes in grid[-1]:
+        axes.set_xlabel("head")
+    for axes in grid.flat:
+        number_heads(axes)
+    return figure, grid

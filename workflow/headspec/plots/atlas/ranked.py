@@ -1,0 +1,71 @@
+"""Metric against the fraction of heads pruned in the order of every measure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from headspec.plots.atlas.measures import NAMES, ordered, panels, rows_of
+from headspec.plots.drawing.style import COLOURS, MARKERS, METRICS, PAGE, legend, styled
+
+RANDOM = "random"
+LINES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
+#: look of the mean over random orders
+RANDOM_LINE: dict[str, Any] = {"color": "0.35", "linewidth": 1.6, "zorder": 1.8}
+
+
+@styled
+def draw(curves: pd.DataFrame, tasks: Sequence[str], chance: Mapping[str, float | None]) -> Figure:
+    """A panel per task: its metric (mean over seeds), from no head pruned to all; a line per ranking.
+
+    Parameters
+    ----------
+    curves : rows of the table 'pruning_curves' of one model, mixture and method
+    tasks : in the order of the panels
+    chance : task: metric of the best constant prediction (fraction), None if unknown
+    """
+    shape = rows_of(len(tasks))
+    figure, grid = panels(shape, len(tasks), min(4.8, PAGE / shape[1]), 2.05, 0.6)
+    for axes, task in zip(grid, tasks, strict=True):
+        panel = curves[curves["task"] == task].sort_values("fraction")
+        _lines(axes, panel)
+        level = chance[task]
+        if level is not None:
+            axes.axhline(100 * level, color="black", linestyle=":", linewidth=0.8, label="chance")
+        axes.set_title(task)
+        axes.set_xlabel("heads pruned (%)")
+        axes.set_ylabel(f"{METRICS[panel['metric'].iloc[0]]} (%)")
+        axes.set_xlim(-2, 102)
+        axes.grid(axis="y")
+    legend(figure)
+    return figure
+
+
+def look(ranking: str) -> dict[str, Any]:
+    """Colour, marker and line style of a ranking, the same in every figure."""
+    place = list(NAMES).index(ranking)
+    return {
+        "color": COLOURS[place % len(COLOURS)],
+        "marker": MARKERS[place % len(MARKERS)],
+        "linestyle": LINES[place % len(LINES)],
+    }
+
+
+def _lines(axes: Axes, panel: pd.DataFrame) -> None:
+    """Draw the curve of every ranking, and the range of the random orders."""
+    for place, ranking in enumerate(ordered(panel["ranking"])):
+        rows = panel[panel["ranking"] == ranking]
+        x, y = 100 * rows["fraction"], 100 * rows["value"]
+        if ranking == RANDOM:
+            axes.plot(x, y, label="random order, mean", **RANDOM_LINE)
+            low, high = 100 * rows["draws_low"], 100 * rows["draws_high"]
+            axes.fill_between(
+                x, low, high, color="0.85", linewidth=0, zorder=1, label="range of random orders"
+            )
+        else:
+            # markers of neighbours in turn, so that they do not hide one another
+            axes.plot(x, y, label=NAMES[ranking], markevery=(place % 2, 2), **look(ranking))
