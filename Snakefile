@@ -22,6 +22,7 @@ if STUDY.brain:
 include: "workflow/rules/statistics.smk"
 include: "workflow/rules/atlas.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/atlas_figures.smk"
 include: "workflow/rules/submission.smk"
 
 
@@ -66,6 +67,7 @@ rule atlas:
         rules.heads.output,
         rules.single_heads.output,
         rules.rankings.output,
+        LAYOUT.figures(LAYOUT.atlas_figures),
 
 
 # prediction files for a test server
@@ -84,3 +86,4 @@ rule all:
         LAYOUT.of_runs(STUDY.runs, "importance.parquet"),
         rules.correlation.output if STUDY.similarity.measures else [],
         rules.iat.input if "iat" in STUDY.methods else [],
+        rules.atlas.input if "atlas" in STUDY.methods else [],

@@ -72,6 +72,11 @@ use rule attention as attended with:
         log(RUN, "atlas/attended"),
     benchmark:
         result("benchmarks", RUN, "atlas/attended.tsv")
+    resources:
+        gpu=GPU,
+        mem_mb=memory("attended"),
+        microbatches=microbatches,
+        runtime=4 * 60,
     params:
         script="attended",
         study=STUDY.study,
@@ -116,7 +121,7 @@ use rule attention as relevance with:
         result("benchmarks", RUN, "atlas/relevance.tsv")
     resources:
         gpu=GPU,
-        mem_mb=memory("importance"),
+        mem_mb=memory("relevance"),
         microbatches=microbatches,
         runtime=4 * 60,
     params:
@@ -141,7 +146,7 @@ use rule attention as ablation with:
         result("benchmarks", RUN, "atlas/ablation.tsv")
     resources:
         gpu=GPU,
-        mem_mb=memory("prune"),
+        mem_mb=memory("ablation"),
         microbatches=microbatches,
         runtime=8 * 60,
     params:
@@ -170,7 +175,7 @@ use rule attention as cumulative with:
         result("benchmarks", RUN, "atlas/cumulative.tsv")
     resources:
         gpu=GPU,
-        mem_mb=memory("importance"),
+        mem_mb=memory("cumulative"),
         microbatches=microbatches,
         runtime=8 * 60,
     params:

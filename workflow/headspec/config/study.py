@@ -52,10 +52,11 @@ class Study(Section):
         description="name: a labelled data set; names of mixtures keep this order"
     )
     mixtures: Mixtures
-    methods: Annotated[Distinct[Literal["tuned", "frozen", "iat"]], Field(min_length=1)] = Field(
+    methods: Annotated[Distinct[Literal["tuned", "frozen", "iat", "atlas"]], Field(min_length=1)] = Field(
         ["tuned"],
         description="`tuned`: all weights are trained; `frozen`: only the classifiers, as a control; `iat`: "
-        "the sections `iat` and `transfer`, which `snakemake iat` runs in any case",
+        "the sections `iat` and `transfer`, which `snakemake iat` runs in any case; `atlas`: the section "
+        "`atlas`, which `snakemake atlas` runs in any case",
     )
     training: Training = Training()
     importance: Importance = Importance()
@@ -164,7 +165,7 @@ class Study(Section):
             (mixture, tasks, method)
             for mixture, tasks in self.mixture_tasks.items()
             for method in self.methods
-            if method != "iat"
+            if method not in ("iat", "atlas")
         ]
         return self._runs([*mixed, *((task, (task,), "single") for task in self.alone)])
 

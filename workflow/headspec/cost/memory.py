@@ -28,11 +28,11 @@ EXAMPLES = 100_000  # training examples of a task for which the config gives no 
 #: words in use; a state to continue from, or the encoder to start again from, comes on top
 TRAINING = {"train": 5, "branch": 7, "retrain": 7, "transfer": 6}
 #: without training, but with a backward pass; sensitivity also keeps one for each task
-SCORING = {"importance": 3, "sensitivity": 5}
+SCORING = {"importance": 3, "sensitivity": 5, "relevance": 3, "cumulative": 3}
 #: without a backward pass: weights are read twice; representations load a model beside the last one
 FORWARD = {
     "prune": 3, "evaluate": 3, "predict": 3, "features": 3, "text_embedding": 3, "representations": 4,
-    "attention": 3,
+    "attention": 3, "attended": 3, "ablation": 3,
 }  # fmt: skip
 STAGES = TRAINING | SCORING | FORWARD
 
@@ -67,6 +67,11 @@ class Sizes:
         words = config.get("vocab_size", 0) + config.get("max_position_embeddings", 0)
         parameters = hidden * (layers * (attention * hidden + feed_forward * inner) + words)
         return cls(layers, heads, hidden, inner, parameters)
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Layers, and heads in each."""
+        return self.layers, self.heads
 
     def activations(self, examples: int, tokens: int, layers: int) -> float:
         """Bytes in a batch of padded examples while `layers` layers keep what their backward pass reads.

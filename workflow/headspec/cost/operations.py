@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import math
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,6 +22,7 @@ from headspec.config.runs import Run
 from headspec.config.study import Study
 from headspec.cost import throughput, workload
 from headspec.cost.job_counts import frozen_features, of_stage
+from headspec.cost.memory import Sizes
 from headspec.cost.throughput import PASSES
 from headspec.cost.workload import Extent
 from headspec.heads.masks import masks
@@ -42,7 +44,18 @@ REDUCED_BY = {
     ("evaluate", "prune"): OF_VALIDATION,
     ("transfer", "train"): "transfer.steps",
     ("transfer", "prune"): OF_VALIDATION,
+    ("attention", "prune"): "atlas.examples",
+    ("attended", "prune"): "atlas.sentences",
+    ("relevance", "importance"): "atlas.examples",
+    ("ablation", "prune"): "atlas.examples, or leave mean_ablation out of atlas.rankings",
+    ("cumulative", "prune"): "atlas.fractions, atlas.rankings or atlas.examples",
+    ("cumulative", "importance"): "atlas.fractions",
 }
+#: passes of an example with every head ablated, relative to a whole pass for each head: what comes
+#: before a head is computed once
+RESUMED = 0.53
+#: stages of the head atlas that run a model
+OF_ATLAS = ("attention", "attended", "relevance", "ablation", "cumulative")
 #: stage: an output of its job of each run
 OUTPUTS = {"train": "training.parquet", "importance": "importance.parquet", "prune": "pruning.parquet"}
 
@@ -119,7 +132,10 @@ def _costs(extent: Extent) -> Iterator[tuple[Load, float]]:
     size, layout = extent.study.training.batch_size, Layout(extent.study)
     of_length = functools.cache(lambda model, tokens: throughput.forward(extent.configs[model], tokens, size))
     for load in itertools.chain(
-        _of_runs(extent, layout), _of_similarity(extent, layout), _of_iat_and_transfer(extent, layout)
+        _of_runs(extent, layout),
+        _of_similarity(extent, layout),
+        _of_iat_and_transfer(extent, layout),
+        _of_atlas(extent, layout),
     ):
         length = extent.tokens[load.model, load.task]
         yield load, PASSES[load.kind] * load.examples * of_length(load.model, length)
@@ -204,6 +220,34 @@ def _of_iat_and_transfer(extent: Extent, layout: Layout) -> Iterator[Load]:
             if full:
                 trained = sum(transfer.steps * min(transfer.batch_size, n) for n in transfer.samples)
                 yield Load(output, run.model, "transfer", "train", task, transfer.draws * trained)
+
+
+def _of_atlas(extent: Extent, layout: Layout) -> Iterator[Load]:
+    """The loads of the section `atlas`, if `methods` includes `atlas`.
+
+    Sentences for roles count as examples of the run's first task.
+    """
+    study, atlas = extent.study, extent.study.atlas
+    if "atlas" not in study.methods:
+        return
+    levels = len({*atlas.fractions, study.pruning.fraction} - {1.0})
+    rescored = levels * ("rescored" in atlas.rankings)
+    for run in study.atlas_runs:
+        if run.model not in extent.configs or not {*run.tasks} <= {*extent.sizes}:
+            continue
+        heads = math.prod(Sizes.of(extent.configs[run.model].to_dict()).grid)
+        ablated = 1 + len(atlas.ablations) * heads * RESUMED
+        others = len(atlas.rankings) * (len(run.tasks) - 1)
+        pruned = 2 + levels * (len(atlas.rankings) + atlas.draws) + others
+        outputs = {stage: layout.of_runs([run], f"atlas/{stage}.parquet")[0] for stage in OF_ATLAS}
+        yield Load(outputs["attended"], run.model, "attended", "prune", run.tasks[0], atlas.sentences)
+        for task in run.tasks:
+            n = min(atlas.examples, extent.sizes[task].validation)
+            for stage, kind, passes in (
+                ("attention", "prune", 1), ("relevance", "importance", 2), ("ablation", "prune", ablated),
+                ("cumulative", "prune", pruned), ("cumulative", "importance", rescored),
+            ):  # fmt: skip
+                yield Load(outputs[stage], run.model, stage, kind, task, passes * n)
 
 
 def main() -> None:

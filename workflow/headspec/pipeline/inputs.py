@@ -251,6 +251,10 @@ class Inputs:
             self.of_run(name, **{**wildcards, "seed": seed}) for seed in self.study.seeds
         ]
 
+    def of_first_seed(self, name: str) -> Function:
+        """Function for a table of the run of the first seed."""
+        return lambda wildcards: self.of_run(name, **{**wildcards, "seed": self.study.seeds[0]})
+
     def of_singles(self, name: str) -> Function:
         """Function for a file of the single-task run of each compared task."""
         return lambda wildcards: [

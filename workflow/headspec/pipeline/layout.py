@@ -15,6 +15,8 @@ from headspec.data.planned import mates, readable
 RUN = "runs/{model}/{mixture}/{method}/seed{seed}"
 #: folder of the prediction files that a run fills, with wildcards
 SUBMISSION = "submission/{model}/{mixture}/{method}/seed{seed}"
+#: figures of the head atlas, likewise
+OF_ATLAS = ("heads", "ablation", "ranked", "agreement", "confidence")
 #: figures of each model, mixture and method
 OF_RUNS = ("importance", "matrix", "curves")
 
@@ -131,6 +133,13 @@ class Layout:
         """Runs of several tasks in the atlas, whose dissociation is measured under every ranking."""
         return [run for run in self.study.atlas_runs if len(run.tasks) > 1]
 
+    @cached_property
+    def before(self) -> dict[str, str]:
+        """Method: the one before it, if the atlas measures both: `frozen` is the pretrained encoder."""
+        methods = {run.method for run in self.study.atlas_runs}
+        pairs = {"tuned": "frozen", "iat": "tuned"}
+        return {after: before for after, before in pairs.items() if {after, before} <= methods}
+
     def of_atlas(self, name: str) -> list[str]:
         """A table of each run in the atlas."""
         return self.of_runs(self.study.atlas_runs, f"atlas/{name}.parquet")
@@ -172,6 +181,18 @@ class Layout:
         transferred = itertools.product(self.study.models, self.study.transfer.tasks)
         return [f"transfer.{model}.{task}" for model, task in transferred]
 
+    @cached_property
+    def atlas_figures(self) -> list[str]:
+        """Names of the figures of the head atlas."""
+        combinations = dict.fromkeys((run.model, run.mixture, run.method) for run in self.study.atlas_runs)
+        names = [f"atlas/{'.'.join([kind, *each])}" for kind in OF_ATLAS for each in combinations]
+        names += [
+            f"atlas/change.{model}.{mixture}.{method}"
+            for model, mixture, method in combinations
+            if (model, mixture, self.before.get(method)) in combinations
+        ]
+        return [*names, "atlas/believe"]
+
     # --- jobs
 
     def jobs(self) -> dict[str, list[str]]:
@@ -189,7 +210,9 @@ class Layout:
         learnt = dict.fromkeys([task for run in trained for task in run.tasks] + list(transferred))
         evaluated = dict.fromkeys(task for run in compared for task in run.tasks)
         frozen = [(run.model, task) for run in runs if run.method == "frozen" for task in run.tasks]
+        atlas = "atlas" in study.methods
         figures = [*self.main_figures, *(self.iat_figures + self.transfer_figures if iat else [])]
+        figures += self.atlas_figures if atlas else []
         jobs = self._data_jobs([*learnt], [*evaluated]) | {
             "tokenize": [
                 self.result("tokens", model, task, "train.parquet")
@@ -210,6 +233,7 @@ class Layout:
             "reliability": [self.result("tables/reliability.parquet")],
             **(self._similarity_jobs() if study.similarity.measures else {}),
             **(self._iat_jobs() if iat else {}),
+            **(self._atlas_jobs() if atlas else {}),
             "figures": [self.figure(name)[0] for name in figures],
         }
         return {rule: outputs for rule, outputs in jobs.items() if outputs}
@@ -316,6 +340,16 @@ class Layout:
             ],
             "transfer_scores": [self.result("tables/transfer.parquet")]
             * bool(transferred and study.transfer_runs),
+        }
+
+    def _atlas_jobs(self) -> dict[str, list[str]]:
+        """Jobs of the head atlas."""
+        stages = ("attention", "attended", "roles", "relevance", "ablation", "cumulative")
+        tables = {"heads": "heads", "single_heads": "single_heads", "rankings": "pruning_areas"}
+        return {
+            "treebank": [self.result("atlas/treebank.parquet")],
+            **{stage: self.of_atlas(stage) for stage in stages},
+            **{rule: [self.result(f"tables/{table}.parquet")] for rule, table in tables.items()},
         }
 
     @property

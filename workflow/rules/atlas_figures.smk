@@ -1,0 +1,174 @@
+# Figures of the head atlas, from tables only.
+
+
+use rule figure_reliability as figure_atlas_heads with:
+    input:
+        heads=rules.heads.output.heads,
+        roles=rules.heads.output.roles,
+    output:
+        report(
+            figure("atlas/heads.{model}.{mixture}.{method}"),
+            caption="../report/atlas_heads.rst",
+            category="Head atlas",
+            labels={
+                "figure": "roles and importance",
+                "model": "{model}",
+                "mixture": "{mixture}",
+                "method": "{method}",
+            },
+        ),
+    log:
+        log("figures/atlas/heads.{model}.{mixture}.{method}"),
+    params:
+        figure="atlas/heads",
+        tasks=INPUTS.tasks,
+        code=code("plots/atlas/heads.py"),
+    message:
+        "Figure atlas/heads.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
+
+
+use rule figure_reliability as figure_atlas_ablation with:
+    input:
+        heads=rules.heads.output.heads,
+    output:
+        report(
+            figure("atlas/ablation.{model}.{mixture}.{method}"),
+            caption="../report/atlas_ablation.rst",
+            category="Head atlas",
+            labels={
+                "figure": "single-head ablation",
+                "model": "{model}",
+                "mixture": "{mixture}",
+                "method": "{method}",
+            },
+        ),
+    log:
+        log("figures/atlas/ablation.{model}.{mixture}.{method}"),
+    params:
+        figure="atlas/ablation",
+        tasks=INPUTS.tasks,
+        code=code("plots/atlas/ablation.py"),
+    message:
+        "Figure atlas/ablation.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
+
+
+use rule figure_reliability as figure_atlas_ranked with:
+    input:
+        curves=rules.rankings.output.pruning_curves,
+        cumulative=INPUTS.of_first_seed("atlas/cumulative.parquet"),
+    output:
+        report(
+            figure("atlas/ranked.{model}.{mixture}.{method}"),
+            caption="../report/atlas_ranked.rst",
+            category="Head atlas",
+            labels={
+                "figure": "cumulative pruning",
+                "model": "{model}",
+                "mixture": "{mixture}",
+                "method": "{method}",
+            },
+        ),
+    log:
+        log("figures/atlas/ranked.{model}.{mixture}.{method}"),
+    params:
+        figure="atlas/ranked",
+        tasks=INPUTS.tasks,
+        metrics=INPUTS.main_metrics,
+        code=code("plots/atlas/ranked.py"),
+    message:
+        "Figure atlas/ranked.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
+
+
+use rule figure_reliability as figure_atlas_agreement with:
+    input:
+        agreement=rules.heads.output.agreement,
+    output:
+        report(
+            figure("atlas/agreement.{model}.{mixture}.{method}"),
+            caption="../report/atlas_agreement.rst",
+            category="Head atlas",
+            labels={
+                "figure": "agreement of measures",
+                "model": "{model}",
+                "mixture": "{mixture}",
+                "method": "{method}",
+            },
+        ),
+    log:
+        log("figures/atlas/agreement.{model}.{mixture}.{method}"),
+    params:
+        figure="atlas/agreement",
+        code=code("plots/atlas/agreement.py"),
+    message:
+        "Figure atlas/agreement.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
+
+
+use rule figure_reliability as figure_atlas_confidence with:
+    input:
+        heads=rules.heads.output.heads,
+    output:
+        report(
+            figure("atlas/confidence.{model}.{mixture}.{method}"),
+            caption="../report/atlas_confidence.rst",
+            category="Head atlas",
+            labels={
+                "figure": "confidence",
+                "model": "{model}",
+                "mixture": "{mixture}",
+                "method": "{method}",
+            },
+        ),
+    log:
+        log("figures/atlas/confidence.{model}.{mixture}.{method}"),
+    params:
+        figure="atlas/confidence",
+        tasks=INPUTS.tasks,
+        code=code("plots/atlas/confidence.py"),
+    message:
+        "Figure atlas/confidence.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
+
+
+use rule figure_reliability as figure_atlas_change with:
+    input:
+        heads=rules.heads.output.heads,
+    output:
+        report(
+            figure("atlas/change.{model}.{mixture}.{method}"),
+            caption="../report/atlas_change.rst",
+            category="Head atlas",
+            labels={
+                "figure": "before and after",
+                "model": "{model}",
+                "mixture": "{mixture}",
+                "method": "{method}",
+            },
+        ),
+    log:
+        log("figures/atlas/change.{model}.{mixture}.{method}"),
+    params:
+        figure="atlas/change",
+        tasks=INPUTS.tasks,
+        before=lambda wildcards: LAYOUT.before[wildcards.method],
+        code=code("plots/atlas/change.py"),
+    message:
+        "Figure atlas/change.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
+
+
+use rule figure_reliability as figure_atlas_believe with:
+    input:
+        areas=rules.rankings.output.pruning_areas,
+        dissociation=rules.rankings.output.ranking_dissociation,
+    output:
+        report(
+            figure("atlas/believe"),
+            caption="../report/atlas_believe.rst",
+            category="Head atlas",
+            labels={"figure": "which measure to believe"},
+        ),
+    log:
+        log("figures/atlas/believe"),
+    params:
+        figure="atlas/believe",
+        code=code("plots/atlas/believe.py"),
+    message:
+        "Figure atlas/believe"
