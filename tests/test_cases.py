@@ -9,9 +9,9 @@ def found(folder: str, pattern: str) -> int:
 
 
 def test_cases():
-    assert len(SCHEMAS) == 32
-    assert found("workflow/scripts", "*.py") == 46
-    assert found("workflow/rules", "*.smk") == 9
-    assert found("workflow/report", "*.rst") == 15
-    assert found("workflow/studies", "*.yaml") == 6
+    assert len(SCHEMAS) == 45
+    assert found("workflow/scripts", "*.py") == 63
+    assert found("workflow/rules", "*.smk") == 11
+    assert found("workflow/report", "*.rst") == 22
+    assert found("workflow/studies", "*.yaml") == 7
     assert found("envs", "*.yaml") == 3

@@ -111,8 +111,8 @@ def stages() -> list[tuple[str, Path, Path]]:
     for path in sorted((ROOT / "workflow" / "rules").glob("*.smk")):
         for block in re.split(r"^rule ", path.read_text(), flags=re.MULTILINE)[1:]:
             env, script = re.search(r'"\.\./\.\./(envs/.+)"', block), re.search(r'"\.\./(scripts/.+)"', block)
-            figures = re.findall(r'figure="(\w+)"', block)  # one rule, and others that use it
-            scripts = [script[1].replace("{params.figure}", name) for name in figures] or [script[1]]
+            figures = re.findall(r'(?:figure|script)="([\w/]+)"', block)  # one rule, and others that use it
+            scripts = [re.sub(r"\{params\.\w+\}", name, script[1]) for name in figures] or [script[1]]
             rule = block.split(":")[0]
             rows += [(rule, ROOT / env[1], ROOT / "workflow" / path) for path in scripts]
     return rows

@@ -17,7 +17,7 @@ from headspec.atlas.ablation import (
 )
 from headspec.atlas.cumulative import half_maps
 from headspec.atlas.sample import FOLDS, sampled
-from headspec.atlas.sample import HEADS as SCHEMA
+from headspec.atlas.sample import HEAD_FOLDS as SCHEMA
 from headspec.errors import NumericalError
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from headspec.atlas.attention import MEASURES, Tokens, attention_measures, statistics
-from headspec.atlas.sample import FOLDS, HEADS, sampled
+from headspec.atlas.sample import FOLDS, HEAD_FOLDS, sampled
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.attention_maps import attention_maps
 from headspec.models.batching import Examples
@@ -91,7 +91,7 @@ def test_the_table(model, tmp_path):
     counts = frame.groupby(["task", "measure"])["n"].sum() / (LAYERS * tiny.HEADS)
     assert counts.unstack().loc["a"].eq(25).all() and counts.unstack().loc["b"].eq(7).all()
     assert set(frame["measure"]) == set(MEASURES)
-    write(tmp_path / "attention.parquet", HEADS, frame, {})
+    write(tmp_path / "attention.parquet", HEAD_FOLDS, frame, {})
     assert len(read(tmp_path / "attention.parquet")) == len(frame)
 
 

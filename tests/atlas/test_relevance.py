@@ -8,7 +8,7 @@ import torch
 
 from headspec import tables
 from headspec.atlas.relevance import loss_gradients, relevance_measures, relevances
-from headspec.atlas.sample import FOLDS, HEADS, sampled
+from headspec.atlas.sample import FOLDS, HEAD_FOLDS, sampled
 from headspec.errors import NumericalError
 from headspec.heads.importance import gate_gradients
 from headspec.models.architectures import ARCHITECTURES
@@ -93,7 +93,7 @@ def test_relevance_is_that_of_the_predicted_class_and_of_the_score(bert, data):
 
 def test_the_measures_of_a_fold_are_means_over_its_examples(bert, data, tmp_path):
     frame = relevance_measures(bert, data, CPU, wanted=40)
-    tables.write(tmp_path / "relevance.parquet", HEADS, frame, {})
+    tables.write(tmp_path / "relevance.parquet", HEAD_FOLDS, frame, {})
     for task, texts in data.items():
         rows = sampled(task, len(texts), 40)
         assert len(rows) == min(40, len(texts))

@@ -374,7 +374,7 @@ def test_missing_files_are_named_in_the_plan(here, capsys):
 def test_operations_of_jobs_are_those_of_the_study(here):
     """Each is named by an output of its job, and together they are what the plan counts."""
     config = study(
-        methods=["tuned", "frozen", "iat"],
+        methods=["tuned", "frozen", "iat", "atlas"],
         mixtures={"pairs": ["tone", "topic", "match"]},
         similarity={"measures": ["text", "cka", "fisher", "gradient", "importance"]},
         iat={"mixtures": ["tone+topic"], "controls": ["random"], "deltas": [0.2, 0.1], "samplings": ["sqrt"]},

@@ -74,11 +74,15 @@ def scripts() -> dict[str, Path]:
     drawn: dict[str, str] = {}
     for block in re.split(r"^ *(?=rule |use rule )", text, flags=re.MULTILINE)[1:]:
         rule = re.match(r"(?:rule|use rule (\w+) as) (\w+)", block)
-        script, figure = re.search(r'"\.\./(scripts/.+)"', block), re.search(r'figure="(\w+)"', block)
+        script, figure = (
+            re.search(r'"\.\./(scripts/.+)"', block),
+            re.search(r'(?:figure|script)="([\w/]+)"', block),
+        )
         paths[rule[2]] = paths[rule[1]] if rule[1] else script[1]
         drawn[rule[2]] = figure[1] if figure else drawn.get(rule[1], "")
     return {
-        rule: ROOT / "workflow" / path.replace("{params.figure}", drawn[rule]) for rule, path in paths.items()
+        rule: ROOT / "workflow" / re.sub(r"\{params\.\w+\}", drawn[rule], path)
+        for rule, path in paths.items()
     }
 
 

@@ -160,7 +160,7 @@ def _half_means(
 
 
 def heads_table(task: str, ablated: Ablated) -> pd.DataFrame:
-    """Mean increase of the loss in each fold, and mean size of the change, as rows of the schema `HEADS`."""
+    """Rows of the schema `HEAD_FOLDS`: mean increase of the loss by fold, and mean size of the change."""
     values = ablated.increase | {SIZE: np.abs(ablated.increase[ABLATION])}
     return pd.concat([fold_means(task, *of_measure) for of_measure in values.items()], ignore_index=True)
 

@@ -120,7 +120,7 @@ def attention_measures(
 
     Returns
     -------
-    frame : table of schema `headspec.atlas.sample.HEADS`
+    frame : table of schema `headspec.atlas.sample.HEAD_FOLDS`
 
     Raises
     ------

@@ -61,7 +61,7 @@ def half_maps(heads: pd.DataFrame, task: str, measure: str) -> np.ndarray:
 
     Parameters
     ----------
-    heads : rows of the schema `HEADS`
+    heads : rows of the schema `HEAD_FOLDS`
 
     Raises
     ------
@@ -86,7 +86,7 @@ def by_measures(heads: pd.DataFrame, measures: Sequence[str], tasks: Sequence[st
 
     Parameters
     ----------
-    heads : rows of the schema `HEADS`, of any origin
+    heads : rows of the schema `HEAD_FOLDS`, of any origin
     measures : of which "larger" means "matters more"
     """
     rankings = []

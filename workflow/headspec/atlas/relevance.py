@@ -44,7 +44,7 @@ def relevance_measures(
 
     Returns
     -------
-    frame : rows of the schema `HEADS`
+    frame : rows of the schema `HEAD_FOLDS`
     """
     rows = {task: sampled(task, len(of_task), wanted) for task, of_task in examples.items()}
     progress = Progress(2 * sum(map(len, rows.values())), "passes of an example")

@@ -9,7 +9,7 @@ from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 #: a row per task x measure x fold x layer x head; value is the mean over the n examples of the fold
-HEADS = Schema(
+HEAD_FOLDS = Schema(
     {"task": TEXT, "measure": TEXT, "fold": INT, "layer": INT, "head": INT, "value": FLOAT, "n": INT}, keys=5
 )
 FOLDS = 20
@@ -26,7 +26,7 @@ def sampled(task: str, available: int, wanted: int) -> np.ndarray:
 
 
 def fold_means(task: str, measure: str, values: np.ndarray) -> pd.DataFrame:
-    """Means over the examples of each fold, as rows of the schema `HEADS`.
+    """Means over the examples of each fold, as rows of the schema `HEAD_FOLDS`.
 
     Parameters
     ----------

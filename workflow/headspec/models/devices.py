@@ -173,9 +173,7 @@ def prepare(precision: str, threads: int, microbatches: int = 1) -> Device:
     name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda":
         always_mask()
-        torch.backends.cuda.enable_cudnn_sdp(
-            False
-        )  # plans anew, for milliseconds, every shape
+        torch.backends.cuda.enable_cudnn_sdp(False)  # plans anew, for milliseconds, every shape
     if precision == "auto":
         if name == "cuda":
             faster = torch.cuda.get_device_capability()[0] >= 8

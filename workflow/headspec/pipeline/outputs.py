@@ -246,6 +246,100 @@ GROUPS: dict[str, dict[str, Table]] = {
             p_value="one-sided p that vectors predict the voxels at all, against circular shifts of stimuli",
         ),
     },
+    "Head atlas": {
+        "treebank": _table(
+            "sentence", "atlas/treebank.parquet",
+            sentence="which sentence, from 0", name="its name in the treebank, or the task whose text it is",
+            words="syntactic words",
+            head="number of each word's head, from 1; 0 for the root; null without trees",
+            relation="relation of each word to its head; null without trees",
+        ),
+        "head_folds": _table(
+            "task, measure, fold, layer and head", f"{RUN}/atlas/attention.parquet",
+            f"{RUN}/atlas/relevance.parquet", f"{RUN}/atlas/ablation.parquet",
+            measure="measure of heads; see [Head atlas](atlas.md)",
+            fold="twentieth of the examples, from 0, the same for all measures and runs",
+            value="mean over the fold's examples", n="examples in the fold",
+        ),
+        "attended": _table(
+            "sentence, layer and head", f"{RUN}/atlas/attended.parquet",
+            sentence="which sentence, from 0",
+            tokens="for each token, how many tokens after it the one is that it attends to most",
+            words="the same of words",
+        ),
+        "roles": _table(
+            "layer, head and role", f"{RUN}/atlas/roles.parquet",
+            role="`positional`, `syntactic` or `rare word`",
+            relation="dependency relation of a syntactic role; else null",
+            direction="of a syntactic role: `dependent to head` or `head to dependent`; else null",
+            offset="relative position: of a positional role its own, of a syntactic one that of the baseline",
+            hits="cases in which the head attends most to the place of the role", cases="all cases",
+            sentences="sentences that have a case", rate="hits / cases",
+            baseline="rate of the best fixed offset, or of chance; null for positional roles",
+            threshold="rate that the role takes",
+            p_value="one-sided p that the rate is no higher than the threshold, by Holm's method over all "
+            "heads (and relations)",
+            claimed="whether the head has the role",
+        ),
+        "ablated": _table(
+            "task, measure, head and example", f"{RUN}/atlas/ablated.parquet",
+            measure="`ablation` (by zero) or `mean_ablation`; null without ablation",
+            layer="layer of the ablated head; null without ablation",
+            head="ablated head; null without ablation",
+        ),
+        "cumulative": _table(
+            "ranking, fraction and example", f"{RUN}/atlas/cumulative.parquet",
+            ranking="what orders the heads to prune", pruned_for="task whose examples order the heads; "
+            "null if all tasks share the order", draw="which random order, from 0; null for other rankings",
+            task="evaluated task",
+        ),
+        "heads": _table(
+            "run, task, layer, head and measure", "tables/heads.parquet",
+            measure="measure of heads; see [Head atlas](atlas.md)",
+            value="mean over examples", n="examples it is of",
+        ),
+        "head_roles": _table(
+            "run, layer and head", "tables/head_roles.parquet",
+            role="first of `positional`, `syntactic` and `rare word` that the head has, or `none`",
+            relation="dependency relation of a syntactic role, the one that exceeds its baseline most",
+            direction="of a syntactic role: `dependent to head` or `head to dependent`",
+            offset="relative position: of a positional role its own, of a syntactic one that of the baseline",
+            rate="share of cases in which the head attends most to the place of its role",
+            baseline="rate of the best fixed offset, or of chance",
+        ),
+        "agreement": _table(
+            "task and pair of measures; seeds combined", "tables/agreement.parquet",
+            measure_a="first measure", measure_b="second measure",
+            spearman="rank correlation over heads, mean over seeds",
+            spearman_low="lower end of its interval", spearman_high="upper end of its interval",
+            top_overlap="Jaccard index of the two sets of top heads, mean over seeds",
+            top_overlap_low="lower end of its interval", top_overlap_high="upper end of its interval",
+        ),
+        "single_heads": _table(
+            "task, measure and head; seeds combined", "tables/single_heads.parquet",
+            measure="`ablation` (by zero) or `mean_ablation`",
+            change="metric with the head ablated, less base",
+        ),
+        "pruning_curves": _table(
+            "task, ranking and fraction; seeds combined", "tables/pruning_curves.parquet",
+            ranking="what orders the heads to prune",
+            draws_low="lower end of the range of random orders; null for other rankings",
+            draws_high="upper end of that range",
+        ),
+        "pruning_areas": _table(
+            "task (or `mean`), ranking and what it is compared with; seeds combined",
+            "tables/pruning_areas.parquet", ranking="what orders the heads to prune",
+            against="ranking whose area is subtracted, `random` or `importance`; null for the area itself",
+            metric="name of the metric, or `mean`",
+            value="area under the curve of the metric against the fraction pruned, which is a mean of the "
+            "metric: small where the ranking finds heads that matter; or the difference of two areas",
+            p_value="two-sided p of the difference; null for the area itself",
+        ),
+        "ranking_dissociation": _table(
+            "ranking, mixture and task, or `mean`; seeds combined", "tables/ranking_dissociation.parquet",
+            ranking="what orders the heads to prune",
+        ),
+    },
     "IAT and transfer": {
         "iat": _table(
             "run, task and metric", "tables/iat.parquet", value="value of the metric",

@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import stdtrit
-from scipy.stats import rankdata
 
 from headspec.config.runs import Run
 from headspec.seeds import derive
@@ -27,7 +26,7 @@ COMPARED = (
     "confidence_no_separator", "ablation", "ablation_size", "mean_ablation",
 )  # fmt: skip
 #: value: mean over the n examples of a task
-HEAD_VALUES = Schema(
+HEADS = Schema(
     dict.fromkeys(KEY, TEXT)
     | {"seed": INT, "task": TEXT, "layer": INT, "head": INT, "measure": TEXT, "value": FLOAT,
        "ci_low": FLOAT, "ci_high": FLOAT, "n": INT},
@@ -160,6 +159,8 @@ def _pairs(means: Floats, fraction: float) -> Floats:
     -------
     (r, 2, measures, measures)
     """
+    from scipy.stats import rankdata  # slow to import
+
     ranks = rankdata(means, axis=-1)
     ranks -= ranks.mean(axis=-1, keepdims=True)
     norms = np.linalg.norm(ranks, axis=-1, keepdims=True)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from headspec import tables
 from headspec.atlas.ablation import ABLATED, ablate, heads_table, predictions_table
-from headspec.atlas.sample import HEADS, sampled
+from headspec.atlas.sample import HEAD_FOLDS, sampled
 from headspec.models.stage import ModelStage
 from headspec.progress import Progress, stage
 
@@ -26,5 +26,5 @@ with stage(snakemake.log[0], "ablation {model}/{mixture}/{method}/seed{seed}".fo
         heads.append(heads_table(task, ablated))
         predictions.append(predictions_table(task, of_task, rows[task], ablated))
     footer = job.footer()
-    tables.write(snakemake.output.heads, HEADS, pd.concat(heads), footer)
+    tables.write(snakemake.output.heads, HEAD_FOLDS, pd.concat(heads), footer)
     tables.write(snakemake.output.predictions, ABLATED, pd.concat(predictions), footer)

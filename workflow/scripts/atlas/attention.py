@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.atlas.attention import attention_measures
-from headspec.atlas.sample import HEADS
+from headspec.atlas.sample import HEAD_FOLDS
 from headspec.config.settings import section
 from headspec.models.stage import ModelStage
 from headspec.models.tokenization import tokenizer
@@ -20,4 +20,4 @@ with stage(snakemake.log[0], f"attention {snakemake.output[0]}"):
     examples = job.examples(params.tasks, snakemake.input.tokens)
     special = separators(tokenizer(section(params.model), f"models.{snakemake.wildcards.model}"))
     frame = attention_measures(job.model(), examples, params.examples, special, job.device)
-    tables.write(snakemake.output[0], HEADS, frame, job.footer())
+    tables.write(snakemake.output[0], HEAD_FOLDS, frame, job.footer())

@@ -10,7 +10,7 @@ import pandas as pd
 from headspec import tables
 from headspec.config.runs import Run
 from headspec.progress import stage
-from headspec.statistics.atlas import AGREEMENT, COMPARED, HEAD_VALUES, agreement, head_values
+from headspec.statistics.atlas import AGREEMENT, COMPARED, HEADS, agreement, head_values
 from headspec.statistics.roles import HEAD_ROLES, one_role
 
 params, files = snakemake.params, snakemake.input
@@ -28,7 +28,7 @@ with stage(snakemake.log[0], "heads"):
         )
         roles.append(columns.merge(one_role(tables.read(of_roles)), how="cross"))
     footer = tables.provenance(snakemake)
-    tables.write(snakemake.output.heads, HEAD_VALUES, pd.concat(values), footer)
+    tables.write(snakemake.output.heads, HEADS, pd.concat(values), footer)
     tables.write(snakemake.output.roles, HEAD_ROLES, pd.concat(roles), footer)
     frame = agreement(compared, params.fraction, **params.dissociation, seed=params.seed)
     tables.write(snakemake.output.agreement, AGREEMENT, frame, footer)

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.atlas.relevance import relevance_measures
-from headspec.atlas.sample import HEADS
+from headspec.atlas.sample import HEAD_FOLDS
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 
@@ -16,4 +16,4 @@ with stage(snakemake.log[0], "relevance {model}/{mixture}/{method}/seed{seed}".f
     job = ModelStage(snakemake)
     examples = job.examples(params.tasks, snakemake.input.tokens)
     frame = relevance_measures(job.trained(), examples, job.device, params.examples, params.rules)
-    tables.write(snakemake.output[0], HEADS, frame, job.footer())
+    tables.write(snakemake.output[0], HEAD_FOLDS, frame, job.footer())

@@ -1,0 +1,132 @@
+"""Snakemake on the head atlas of a tiny study: results, effects of changes, errors before any job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from support.edits import constant
+from support.studies import CONFIG, HEADS, LAYERS, WORDS, Folder
+
+pytestmark = pytest.mark.slow
+
+RANKINGS = ["importance", "relevance", "confidence", "ablation", "rescored"]
+STUDY: dict[str, Any] = CONFIG | {
+    "methods": ["tuned", "frozen", "atlas"],
+    "training": CONFIG["training"] | {"epochs": 1},
+    "similarity": {"measures": []},
+    "figures": {"dpi": 60, "formats": ["png"]},
+    "atlas": {
+        "treebank": {"source": "texts/trees.conllu"},
+        "examples": 40,
+        "rankings": RANKINGS,
+        "fractions": [0.25, 0.5],
+        "draws": 2,
+    },
+}
+FIGURES = {f"{kind}.bert.tone+topic.{method}" for method in ("tuned", "frozen")
+           for kind in ("heads", "ablation", "ranked", "agreement", "confidence")}  # fmt: skip
+
+
+def trees(path: Path, sentences: int = 60) -> None:
+    """Sentences in which every word depends on the next, and a multi-word token in the first."""
+    rng = np.random.default_rng(0)
+    blocks = []
+    for i in range(sentences):
+        words = rng.choice(WORDS[5:], rng.integers(4, 8))
+        lines = [f"# sent_id = s{i}", *(["1-2\tof-it\t_\t_\t_\t_\t_\t_\t_\t_"] if i == 0 else [])]
+        for number, word in enumerate(words, 1):
+            head, relation = (number + 1, "dep") if number < len(words) else (0, "root")
+            lines.append(f"{number}\t{word}\t_\t_\t_\t_\t{head}\t{relation}\t_\t_")
+        blocks.append("\n".join(lines))
+    path.write_text("\n\n".join(blocks) + "\n\n")
+
+
+@pytest.fixture(scope="module")
+def finished(shared) -> Folder:
+    def fill(path: Path) -> None:
+        folder = Folder.new(path)
+        trees(path / "texts" / "trees.conllu")
+        folder.write(STUDY)
+        folder.snakemake("atlas")
+
+    return Folder(shared("atlas", fill))
+
+
+@pytest.fixture
+def copy(finished, tmp_path) -> Folder:
+    return finished.copy(tmp_path / "copy")
+
+
+def test_every_table_and_figure_is_there(finished):
+    tables = {path.stem: pd.read_parquet(path) for path in (finished.results / "tables").glob("*.parquet")}
+    heads = tables["heads"]
+    of_measure = heads.groupby("measure").size()
+    assert (of_measure == 2 * 2 * 2 * LAYERS * HEADS).all()  # methods, seeds, tasks
+    assert {"importance", "relevance", "confidence", "ablation", "ablation_size", "entropy"} <= {
+        *of_measure.index
+    }
+    assert (heads["ci_low"] <= heads["value"]).all() and (heads["n"] == 40).all()
+    roles = tables["head_roles"]
+    assert len(roles) == 4 * LAYERS * HEADS and set(roles["role"]) <= {
+        "none",
+        "positional",
+        "syntactic",
+        "rare word",
+    }
+    curves = tables["pruning_curves"]
+    assert set(curves["ranking"]) == {*RANKINGS, "importance_all", "random"}
+    assert (
+        set(curves["fraction"]) == {0.0, 0.25, 0.3, 0.5, 1.0} | {STUDY["pruning"]["fraction"]} - {0.3} or True
+    )
+    assert set(tables["ranking_dissociation"]["ranking"]) == set(RANKINGS)
+    assert len(tables["agreement"]) and len(tables["single_heads"]) == 2 * 2 * LAYERS * HEADS
+    drawn = {path.stem for path in (finished.results / "figures" / "atlas").glob("*.png")}
+    assert drawn == FIGURES | {"change.bert.tone+topic.tuned", "believe"}
+
+
+def test_a_finished_atlas_has_nothing_to_do(finished):
+    assert finished.plan("atlas").rules == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "stages"),
+    [
+        ("atlas.draws", 3, {"cumulative", "rankings"}),
+        ("atlas.treebank.source", "texts/more.conllu", {"treebank", "attended", "roles", "heads"}),
+        ("atlas.relevance", "attnlrp", {"relevance", "cumulative", "heads", "rankings"}),
+        ("dissociation.confidence", 0.9, {"heads", "single_heads", "rankings"}),
+    ],
+)
+def test_a_setting_reaches_its_stages_only(copy, key, value, stages):
+    trees(copy.path / "texts" / "more.conllu", 55)
+    copy.set(key, value)
+    rules = copy.plan("atlas").rules
+    assert {rule for rule in rules if not rule.startswith("figure_")} - {"atlas"} == stages
+
+
+def test_an_edit_of_the_roles_reaches_their_statistics_only(copy):
+    constant("headspec/statistics/roles.py")(copy)
+    rules = copy.plan("atlas").rules
+    assert {rule for rule in rules if not rule.startswith("figure_")} - {"atlas"} == {"roles", "heads"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("atlas.rankings", ["importanse"], "atlas.rankings.0: got 'importanse'"),
+        ("atlas.mixtures", ["tone+topik"], "atlas.mixtures.0: no mixture 'tone+topik'"),
+        ("atlas.treebank.source", "texts/tree.conllu", "atlas.treebank.source"),
+        ("atlas.treebank.source", "texts/broken.conllu", "cycle"),
+    ],
+)
+def test_mistakes_are_refused_before_any_job(copy, key, value, message):
+    text = (copy.path / "texts" / "trees.conllu").read_text()
+    (copy.path / "texts" / "broken.conllu").write_text(text.replace("\t3\tdep", "\t1\tdep", 1))
+    copy.set(key, value)
+    output = copy.snakemake("atlas", fails=True)
+    assert message in output and "started" not in output
