@@ -106,15 +106,23 @@ def imported(script: Path) -> set[str]:
 
 
 def stages() -> list[tuple[str, Path, Path]]:
-    """(rule, environment, script) of every rule."""
+    """(rule, environment, script) of every rule; one that uses another has what it does not override."""
+    text = "\n".join(path.read_text() for path in sorted((ROOT / "workflow" / "rules").glob("*.smk")))
+    blocks: dict[str, tuple[str | None, str]] = {}
+    for block in re.split(r"^ *(?=rule |use rule )", text, flags=re.MULTILINE)[1:]:
+        base, rule = re.match(r"(?:rule|use rule (\w+) as) (\w+)", block).groups()
+        blocks[rule] = base, block
+
+    def of(rule: str, pattern: str) -> str:
+        base, block = blocks[rule]
+        found = re.search(pattern, block)
+        return found[1] if found else of(base, pattern) if base else ""
+
     rows = []
-    for path in sorted((ROOT / "workflow" / "rules").glob("*.smk")):
-        for block in re.split(r"^rule ", path.read_text(), flags=re.MULTILINE)[1:]:
-            env, script = re.search(r'"\.\./\.\./(envs/.+)"', block), re.search(r'"\.\./(scripts/.+)"', block)
-            figures = re.findall(r'(?:figure|script)="([\w/]+)"', block)  # one rule, and others that use it
-            scripts = [re.sub(r"\{params\.\w+\}", name, script[1]) for name in figures] or [script[1]]
-            rule = block.split(":")[0]
-            rows += [(rule, ROOT / env[1], ROOT / "workflow" / path) for path in scripts]
+    for rule in blocks:
+        env, script = of(rule, r'"\.\./\.\./(envs/.+)"'), of(rule, r'"\.\./(scripts/.+)"')
+        script = re.sub(r"\{params\.\w+\}", of(rule, r'(?:figure|script)="([\w/]+)"'), script)
+        rows.append((rule, ROOT / env, ROOT / "workflow" / script))
     return rows
 
 
