@@ -166,7 +166,7 @@ use rule attention as cumulative with:
         model=rules.train.output.model,
         classifiers=rules.train.output.classifiers,
         tokens=INPUTS.tokens("validation"),
-        heads=[rules.attention.output, rules.relevance.output, rules.ablation.output.heads],
+        heads=INPUTS.ranking_tables,
     output:
         result(RUN, "atlas/cumulative.parquet"),
     log:

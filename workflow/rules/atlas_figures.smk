@@ -1,4 +1,4 @@
-# Figures of the head atlas, from tables only.
+# Figures of the head atlas.
 
 
 use rule figure_reliability as figure_atlas_heads with:

@@ -51,8 +51,7 @@ REDUCED_BY = {
     ("cumulative", "prune"): "atlas.fractions, atlas.rankings or atlas.examples",
     ("cumulative", "importance"): "atlas.fractions",
 }
-#: passes of an example with every head ablated, relative to a whole pass for each head: what comes
-#: before a head is computed once
+#: cost of ablating every head alone, relative to a whole pass for each: what comes before is computed once
 RESUMED = 0.53
 #: stages of the head atlas that run a model
 OF_ATLAS = ("attention", "attended", "relevance", "ablation", "cumulative")

@@ -19,6 +19,14 @@ from headspec.data.planned import Planned
 from headspec.models import versions
 from headspec.pipeline.layout import RUN, Layout
 
+#: ranking: the table of a run that has its measure; `rescored` needs none
+MEASURED_IN = {
+    "confidence": "attention",
+    "ablation": "ablation",
+    "mean_ablation": "ablation",
+    **dict.fromkeys(["importance", "token_importance", "gradient_x_activation", "relevance"], "relevance"),
+}
+
 Settings = dict[str, Any]
 Function = Callable[[Any], Any]  # called by Snakemake with the wildcards of a job
 
@@ -150,6 +158,11 @@ class Inputs:
         if self.study.atlas.treebank:
             return [workflow_path(path) for path in treebank.files(self.study.atlas.treebank)]
         return [self.layout.result("data", task, "validation.parquet") for task in self.layout.atlas_tasks]
+
+    def ranking_tables(self, wildcards: Any) -> list[str]:
+        """The tables of a run that have the measures by which heads are ranked."""
+        tables = dict.fromkeys(MEASURED_IN[r] for r in self.study.atlas.rankings if r in MEASURED_IN)
+        return [self.of_run(f"atlas/{name}.parquet", **wildcards) for name in tables]
 
     @property
     def treebank_version(self) -> str:

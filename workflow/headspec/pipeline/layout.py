@@ -129,11 +129,6 @@ class Layout:
         return list(self.study.in_order([task for run in self.study.atlas_runs for task in run.tasks]))
 
     @cached_property
-    def atlas_mixed(self) -> list[Run]:
-        """Runs of several tasks in the atlas, whose dissociation is measured under every ranking."""
-        return [run for run in self.study.atlas_runs if len(run.tasks) > 1]
-
-    @cached_property
     def before(self) -> dict[str, str]:
         """Method: the one before it, if the atlas measures both: `frozen` is the pretrained encoder."""
         methods = {run.method for run in self.study.atlas_runs}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from headspec.config.study import Study
 from headspec.data import few_shot, planned, sentences, treebank
 from headspec.data.planned import Planned
-from headspec.errors import HeadspecError, MissingError
+from headspec.errors import HeadspecError, MissingError, listing
 from headspec.heads import head_count
 from headspec.models import architectures
 from headspec.similarity.brain import experiment
@@ -21,6 +21,18 @@ def check(study: Study) -> Planned:
     if errors:
         raise HeadspecError.of(errors)
     return plan
+
+
+def _atlas(study: Study) -> None:
+    """HeadspecError if the section `atlas` is wanted, but no run has its methods and mixtures."""
+    wanted = study.atlas != type(study.atlas)() or "atlas" in study.methods
+    if wanted and not study.atlas_runs:
+        trained = dict.fromkeys(f"{run.method} {run.mixture}" for run in study.runs)
+        raise HeadspecError(
+            f"atlas.methods: no run has method {listing(study.atlas.methods)}"
+            + (f" and mixture {listing(study.atlas.mixtures)}" if study.atlas.mixtures else "")
+            + f"; the study trains {listing(trained)}"
+        )
 
 
 def missing(study: Study) -> list[HeadspecError]:
@@ -47,6 +59,7 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
         lambda study: few_shot.check(study, plan.prepared),
         sentences.check,
         treebank.check,
+        _atlas,
         experiment.check,
     ):
         try:

@@ -119,8 +119,8 @@ def pruning_curves(
 
     p-values against `importance` are by permutation (see `sample`), for these masks. Those against
     `random` are for the expected area of random orders: the bootstrap of examples and orders, shifted to
-    0, is the null distribution. p_holm corrects over the rows of means with the same `against`, and
-    separately over all other rows with it.
+    0, is the null distribution. p_holm corrects over the rankings of a model, mixture and method that are
+    compared with the same one: over those of the mean, and separately over those of all tasks.
 
     Parameters
     ----------
@@ -154,9 +154,13 @@ def pruning_curves(
                 rows[name] += [fields | row for row in found]
     result = {name: pd.DataFrame(rows[name], columns=list(SCHEMAS[name].columns)) for name in rows}
     areas = result["pruning_areas"]
-    family = [areas["against"], areas["task"] == MEAN]
-    areas["p_holm"] = areas.groupby(family)["p_value"].transform(holm)
+    areas["p_holm"] = areas.groupby(_family(areas, "against"))["p_value"].transform(holm)
     return result
+
+
+def _family(table: pd.DataFrame, *more: str) -> list[pd.Series]:
+    """What rows whose p-values are corrected together have in common: they differ in their rankings."""
+    return [*(table[column] for column in (*KEY, *more)), table["task"] == MEAN]
 
 
 def _aligned(seeds: list[Sampled]) -> dict[str, list[Curve]]:
@@ -186,8 +190,9 @@ def ranking_dissociation(
 ) -> pd.DataFrame:
     """The table `ranking_dissociation`: D when the heads pruned for a task are those of another ranking.
 
-    Only rankings that differ between tasks have one. Parameters are those of `pruning_curves` and of
-    `dissociation_tables.analyse`; runs have at least two tasks.
+    Only rankings that differ between tasks have one. p_holm corrects over rankings, as in `pruning_curves`.
+    Parameters are those of `pruning_curves` and of `dissociation_tables.analyse`; runs have at least two
+    tasks.
     """
     frames = []
     names = {
@@ -201,7 +206,10 @@ def ranking_dissociation(
         tables = analyse(pruned, resamples, confidence, distinct, fraction, [], seed)
         frames.append(tables["combined"].assign(ranking=ranking))
     columns = list(SCHEMAS["ranking_dissociation"].columns)
-    return pd.concat(frames)[columns] if frames else pd.DataFrame(columns=columns)
+    if not frames:
+        return pd.DataFrame(columns=columns)
+    table = pd.concat(frames, ignore_index=True)[columns]
+    return table.assign(p_holm=table.groupby(_family(table))["p_value"].transform(holm))
 
 
 def _as_predictions(frame: pd.DataFrame, ranking: str, fraction: float) -> pd.DataFrame:

@@ -23,6 +23,8 @@ SINGLE_HEADS = Schema(
      "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT},
     keys=7,
 )  # fmt: skip
+#: resamples per ablation, at least: with fewer, no p could be small enough after correction over heads
+FINEST = 40
 #: columns of a single ablation, empty without ablation
 ABLATION = ["measure", "layer", "head"]
 
@@ -76,12 +78,13 @@ def single_heads(
         values = np.array([[score(metric, label, one) for one in of_seed] for of_seed in predicted])
         columns: list[tuple[str, int, int]] = [*wide.columns.to_flat_index()]
         plain = columns.index(("", -1, -1))
+        repeats = max(resamples, FINEST * len(columns))
         for i, column in enumerate(columns):
             if i == plain:
                 continue
             rng = np.random.default_rng(derive(seed, "single heads", *key))
             bootstrap, null = paired_differences(
-                metric, label, predicted[:, i], predicted[:, plain], resamples, rng
+                metric, label, predicted[:, i], predicted[:, plain], repeats, rng
             )
             change = values[:, i] - values[:, plain]
             low, high, over = over_seeds_and_examples(change, bootstrap, confidence)

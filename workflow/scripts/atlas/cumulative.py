@@ -17,7 +17,7 @@ from headspec.atlas.cumulative import (
     random_rankings,
     rescored,
 )
-from headspec.atlas.sample import sampled
+from headspec.atlas.sample import HEAD_FOLDS, sampled
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 
@@ -29,7 +29,8 @@ with stage(
     examples = job.examples(params.tasks, snakemake.input.tokens)
     rows = {task: sampled(task, len(of_task), params.examples) for task, of_task in examples.items()}
     model, fractions = job.trained(), levels(params.fraction, params.fractions)
-    heads = pd.concat([tables.read(path) for path in snakemake.input.heads])
+    measured = [tables.read(path) for path in snakemake.input.heads]  # none if only `rescored` ranks
+    heads = pd.concat(measured) if measured else pd.DataFrame(columns=list(HEAD_FOLDS.columns))
     measures = [measure for measure in params.rankings if measure != RESCORED]
     rankings = by_measures(heads, measures, list(examples))
     rankings += random_rankings((model.gates.layers, model.gates.heads), params.draws, job.seed)

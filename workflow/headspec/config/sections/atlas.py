@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headspec.config.sections.section import Section
-from headspec.config.value_types import NUMBER, Count, Distinct, Fraction
+from headspec.config.value_types import NUMBER, Distinct, Fraction
 
 Measure = Literal[
     "importance",
@@ -46,13 +46,15 @@ class Atlas(Section):
     mixtures: Distinct[str] = Field(
         [], description="mixtures whose models are measured, by default all; a task stands for itself alone"
     )
-    examples: Count = Field(1000, description="validation examples per task on which heads are measured")
+    examples: Annotated[int, Field(ge=40), NUMBER] = Field(
+        1000, description="validation examples per task on which heads are measured, at most"
+    )
     treebank: Treebank | None = Field(
         None,
         description="sentences for the roles of heads; by default those of the tasks' validation texts, "
         "without syntactic roles",
     )
-    sentences: Count = Field(2000, description="maximum number of sentences for roles")
+    sentences: Annotated[int, Field(ge=50), NUMBER] = Field(2000, description="sentences for roles, at most")
     relevance: Literal["constant_attention", "attnlrp"] = Field(
         "constant_attention",
         description="rules of relevance propagation: attention weights are constant (Ali et al. 2022), or "

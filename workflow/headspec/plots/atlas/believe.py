@@ -128,7 +128,8 @@ def _draw_results(
     if "at_chance" in results and results["at_chance"].any():
         beside = offset_copy(axes.transData, figure, x=5, units="points")
         at_chance = results["at_chance"].to_numpy(dtype=bool)
-        axes.plot(100 * results["ci_high"][at_chance], ys[at_chance], transform=beside, **DAGGER)
+        ends = results["ci_high"].fillna(results[column])
+        axes.plot(100 * ends[at_chance], ys[at_chance], transform=beside, **DAGGER)
 
 
 def _mark_random(
