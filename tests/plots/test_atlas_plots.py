@@ -18,7 +18,7 @@ from headspec.config.sections.atlas import Atlas, Measure
 from headspec.plots.atlas import ablation, agreement, believe, change, confidence, heads, ranked
 from headspec.plots.atlas.measures import NAMES
 from headspec.plots.drawing.style import number, save
-from headspec.statistics.atlas import HEAD_VALUES
+from headspec.statistics.atlas import HEADS
 from support.figures import LARGE, LONG, SMALL, frame, labelled, texts
 from support.paths import ROOT
 
@@ -46,7 +46,7 @@ def heads_table(tasks: list[str], layers: int, in_layer: int, seeds: int, shift:
         half = 0.003 + 0.15 * abs(value)
         rows = dict(seed=seed, task=task, layer=layer, head=head, measure=measure, value=value)
         frames.append(pd.DataFrame(RUN | rows | dict(ci_low=value - half, ci_high=value + half, n=1000)))
-    return pd.concat(frames, ignore_index=True)[list(HEAD_VALUES.columns)]
+    return pd.concat(frames, ignore_index=True)[list(HEADS.columns)]
 
 
 def roles_table(layers: int, in_layer: int, seeds: int) -> pd.DataFrame:

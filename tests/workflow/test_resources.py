@@ -28,12 +28,12 @@ TONE: dict[str, Any] = TASKS["tone"] | {
 WHOLE: dict[str, Any] = CONFIG | {
     "tasks": TASKS | {"tone": TONE},
     "mixtures": {"pairs": ["tone", "topic", "match"]},
-    "methods": ["tuned", "frozen", "iat"],
+    "methods": ["tuned", "frozen", "iat", "atlas"],
     "similarity": {"measures": ["text", "cka", "fisher", "importance", "cnm"], "max_sentences": 60},
     "iat": {"mixtures": ["tone+topic"], "controls": ["random"], "deltas": [0.2]},
     "transfer": {"tasks": ["match"], "samples": [4, 16]},
 }
-TARGETS = "all", "iat", "submission", "preview"
+TARGETS = "all", "iat", "atlas", "submission", "preview"
 
 
 @pytest.fixture(scope="module")
