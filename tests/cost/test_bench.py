@@ -143,13 +143,14 @@ def test_every_row_of_the_table(work):
     lines = list(bench.rows(work, build, SETTINGS, CPU, rounds=1, tokens=TOKENS))
     columns = bench.HEADING.splitlines()[0].count("|")
     assert all(line.count("|") == columns for line in lines)
-    training, peak, iat, importance, _, pruning, _, ablation = lines
+    training, peak, iat, importance, _, pruning, _, ablation, atlas = lines
     assert float(training.split("within ")[1].strip(" |")) < 1e-4
     assert "matrix products alone" in peak
     assert "IAT" in iat
     assert "Spearman 1.00000" in importance
     assert "100.0% of predictions" in pruning
     assert "one head ablated" in ablation and "100.0% of predictions" in ablation
+    assert "all measures of heads" in atlas
 
 
 def test_the_table_goes_between_its_markers():

@@ -21,6 +21,9 @@ from scipy.stats import spearmanr
 from torch import nn
 
 from headspec.atlas.ablation import ABLATION, ablate
+from headspec.atlas.attention import attention_measures
+from headspec.atlas.relevance import relevance_measures
+from headspec.atlas.sample import sampled
 from headspec.config import loading
 from headspec.config.reference import between
 from headspec.config.sections.training import Training
@@ -137,6 +140,7 @@ def rows(
     yield from importance_rows(work, trained, device, rounds)
     yield from pruning_rows(work, trained, device, rounds)
     yield ablation_row(work, trained, device, rounds)
+    yield atlas_row(work, trained, settings, device, rounds)
 
 
 def training_rows(
@@ -254,6 +258,27 @@ def ablation_row(work: Workload, build: Build, device: Device, rounds: int) -> s
     plain_seconds, our_seconds = measure([plain, ours], rounds, device)
     same = f"{(plain() == ours()).mean():.1%} of predictions"
     return row(f"one head ablated, {work.name}/s", done / plain_seconds, done / our_seconds, same)
+
+
+def atlas_row(work: Workload, build: Build, settings: Training, device: Device, rounds: int) -> str:
+    """All measures of every head for an example, but cumulative pruning, against a pass of training over it."""
+    model, plain = build().to(device.name).eval(), build()
+    examples, n = {work.task: work.score}, min(ABLATED, len(work.score))
+    rows = sampled(work.task, len(work.score), n)
+
+    def measures() -> None:
+        attention_measures(model, examples, n, set(), device)
+        relevance_measures(model, examples, device, n)
+        ablate(model, work.task, work.score, rows, device)
+
+    contenders: list[Run] = [
+        lambda: train_bucketed(plain, work.task, work.train, settings, device), measures,
+    ]  # fmt: skip
+    training, measuring = measure(contenders, rounds, device)
+    return row(
+        f"all measures of heads, {work.name}/s, baseline: a pass of training",
+        len(work.train) / training, n / measuring,
+    )  # fmt: skip
 
 
 def workloads(device: Device, key: str = "minilm") -> tuple[list[Workload], Build, Training]:
