@@ -120,6 +120,7 @@ def rows(
     device: Device,
     rounds: int = ROUNDS,
     tokens: int = PADDED,
+    of_heads: bool = True,
 ) -> Iterator[str]:
     """Yield the lines of the table for `work`, each as soon as it is measured.
 
@@ -127,6 +128,7 @@ def rows(
     ----------
     build : builds a new model, the same every time
     tokens : length to which the baseline of training pads
+    of_heads : whether to measure single heads as well
     """
     ours = build()
     yield from training_rows(work, build, ours, settings, device, rounds, tokens)
@@ -139,8 +141,9 @@ def rows(
 
     yield from importance_rows(work, trained, device, rounds)
     yield from pruning_rows(work, trained, device, rounds)
-    yield ablation_row(work, trained, device, rounds)
-    yield atlas_row(work, trained, settings, device, rounds)
+    if of_heads:
+        yield ablation_row(work, trained, device, rounds)
+        yield atlas_row(work, trained, settings, device, rounds)
 
 
 def training_rows(
@@ -261,7 +264,7 @@ def ablation_row(work: Workload, build: Build, device: Device, rounds: int) -> s
 
 
 def atlas_row(work: Workload, build: Build, settings: Training, device: Device, rounds: int) -> str:
-    """All measures of every head for an example, but cumulative pruning, against a pass of training over it."""
+    """All measures of every head, but cumulative pruning, against a pass of training."""
     model, plain = build().to(device.name).eval(), build()
     examples, n = {work.task: work.score}, min(ABLATED, len(work.score))
     rows = sampled(work.task, len(work.score), n)
@@ -316,7 +319,8 @@ def report(file: Path | None = None) -> None:
     lines = [HEADING]
     print(HEADING, flush=True)
     for work in works:
-        for line in rows(work, build, settings, device):
+        of_heads = work is works[0]  # takes long, and texts do not matter
+        for line in rows(work, build, settings, device, of_heads=of_heads):
             print(line, flush=True)
             lines.append(line)
     lines += ["", machine(device)]
