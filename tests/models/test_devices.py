@@ -17,7 +17,8 @@ import torch
 from headspec.models import devices
 from support.paths import ROOT
 
-#: a job: leases a GPU, logs it, holds it for the given time (if negative, until killed), and logs the end
+#: a job: leases a GPU, logs it, holds it for the given time (if negative, until killed), and logs the end;
+#: on as many GPUs as a third argument says
 JOB = """
 import os, sys, time
 from headspec.models import devices
@@ -27,7 +28,7 @@ def say(what):
     os.write(log, line.encode())
 
 log = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)
-devices.lease()
+devices.lease(*map(int, sys.argv[3:]))
 devices.lease()  # has no effect the second time
 say("begin")
 time.sleep(float(sys.argv[2]) if float(sys.argv[2]) >= 0 else 3600)
@@ -46,8 +47,8 @@ class Machine:
         self.jobs: list[subprocess.Popen] = []
         self.killed: dict[int, int] = {}  # process: time
 
-    def start(self, seconds: float) -> subprocess.Popen:
-        command = [sys.executable, "-c", JOB, str(self.log), str(seconds)]
+    def start(self, seconds: float, gpus: int = 1) -> subprocess.Popen:
+        command = [sys.executable, "-c", JOB, str(self.log), str(seconds), str(gpus)]
         self.jobs.append(subprocess.Popen(command, env=self.environment))
         return self.jobs[-1]
 
@@ -73,7 +74,7 @@ class Machine:
         ends = {pid: when for pid, (when, _) in self.logged("end").items()} | self.killed
         changes = []
         for pid, (when, holder_gpu) in self.logged("begin").items():
-            if holder_gpu == gpu:
+            if gpu in holder_gpu.split(","):
                 changes += [(when, 1), (ends[pid], -1)]
         return int(np.cumsum([change for _, change in sorted(changes)]).max(initial=0))
 
@@ -114,6 +115,17 @@ def test_no_gpu_is_overused_or_lost(machine, share, seed):
     host.until(lambda: {job.pid for job in last} <= set(host.logged("begin")))
     taken = [gpu for pid, (_, gpu) in host.logged("begin").items() if pid in {job.pid for job in last}]
     assert sorted(taken) == ["0"] * share + ["1"] * share
+
+
+def test_jobs_on_two_gpus_have_both_or_wait(machine):
+    """Beside jobs on one; none waits for ever for a GPU that another holds while it waits."""
+    host = machine("0,1")
+    jobs = [host.start(0.2, gpus) for gpus in (2, 1, 2, 1, 2, 3)]
+    host.until(lambda: all(job.poll() is not None for job in jobs))
+    taken = [host.logged("begin")[job.pid][1] for job in jobs]
+    assert [gpus.count(",") + 1 for gpus in taken] == [2, 1, 2, 1, 2, 2]
+    assert set(taken[0].split(",")) == {"0", "1"}
+    assert host.most_holders("0") == host.most_holders("1") == 1
 
 
 def test_gpus_are_filled_evenly(machine):

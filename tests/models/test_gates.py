@@ -160,6 +160,6 @@ def test_another_layer_than_the_output_projection_is_refused(monkeypatch, kind, 
 
 def test_an_encoder_that_ignores_its_gates_is_refused(monkeypatch):
     """For example one that is gated after W_O, where heads are mixed."""
-    monkeypatch.setattr(HeadGates, "_gate", lambda self, index, args: self.owners.append(index))
+    monkeypatch.setattr(HeadGates, "_gate", lambda self, index, projection, args: self.owners.append(index))
     with pytest.raises(EncoderError, match="cannot be gated"):
         HeadGates(encoder("bert"))

@@ -17,7 +17,7 @@ from headspec.errors import DataError
 from headspec.statistics.dissociation import case, is_distinct, relative, scores
 from headspec.statistics.dissociation_tables import analyse
 from headspec.statistics.metrics import score
-from headspec.statistics.resampled import Evaluation, combine, sample
+from headspec.statistics.resampled import Evaluation, combine, sample, samples
 from headspec.statistics.resampling import bootstrap_counts, holm, interval, p_value, permuted_scores
 from support.schemas import SCHEMAS
 
@@ -283,6 +283,7 @@ def test_swapped_importance_is_inverted():
     assert (result["dissociation"]["p_value"] == 1 / 301).all()
 
 
+@pytest.mark.slow
 def test_intervals_cover_at_their_level():
     """True D is (0.8 - 0.6) / 0.9; 90 % intervals of 150 runs of two tasks."""
     rng = np.random.default_rng(3)
@@ -293,6 +294,7 @@ def test_intervals_cover_at_their_level():
     assert 0.85 < np.mean(covered) < 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 3])
 def test_p_values_are_uniform_if_no_pruning_differs(k):
     rng = np.random.default_rng(4)
@@ -307,6 +309,7 @@ def test_p_values_are_uniform_if_no_pruning_differs(k):
     assert stats.kstest(p, "uniform").pvalue > 0.01
 
 
+@pytest.mark.slow
 def test_ties_of_few_examples_do_not_make_p_too_small():
     rng = np.random.default_rng(5)
     masks = {"none": 0.9, "a": 0.7, "b": 0.7, "c": 0.7}
@@ -401,6 +404,7 @@ def seeds_of_a_null(rng, correlation, tasks="ab", n_seeds=3, n=100):
         yield Evaluation(run, dict.fromkeys(tasks, "accuracy"), table(np.zeros(n), predictions))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correlation", [0, 0.5, 0.9])
 def test_p_values_of_combined_seeds_hold_their_level(correlation):
     rng = np.random.default_rng(18)
@@ -413,6 +417,7 @@ def test_p_values_of_combined_seeds_hold_their_level(correlation):
     assert (p <= 0.5).mean() == pytest.approx(0.5, abs=0.07)
 
 
+@pytest.mark.slow
 def test_five_tasks_without_effect_rarely_dissociate():
     rng = np.random.default_rng(19)
     kinds = []
@@ -423,6 +428,7 @@ def test_five_tasks_without_effect_rarely_dissociate():
     assert kinds.count("none") / len(kinds) > 0.93
 
 
+@pytest.mark.slow
 def test_intervals_of_combined_seeds_cover_at_their_level():
     """Accuracy with a task's heads pruned varies between seeds, by about half of the variance of D.
 
@@ -557,3 +563,31 @@ def test_no_runs_give_empty_tables(tmp_path):
     for name, frame in study().items():
         tables.write(tmp_path / name, SCHEMAS[name], frame, {})
         assert tables.read(tmp_path / name).empty
+
+
+def test_processes_and_other_runs_change_nothing(tmp_path):
+    """Mixtures shared by two processes, one of them read from files, give the tables of one process."""
+    rng = np.random.default_rng(0)
+    seeds = [pair(rng=rng, n=60, seed=s, mixture=m) for m in ("x", "y") for s in range(3)]
+    for i, one in enumerate(seeds):
+        tables.write(tmp_path / f"{i}.parquet", SCHEMAS["predictions"], one.predictions, {})
+    stored = [Evaluation(one.run, one.metrics, str(tmp_path / f"{i}.parquet")) for i, one in enumerate(seeds)]
+    settings = (100, 0.95, 0.1, FRACTION, [], 7)
+    one, two = analyse(seeds, *settings), analyse(stored, *settings, processes=2)
+    for name, frame in one.items():
+        pd.testing.assert_frame_equal(frame, two[name])
+    alone = analyse(seeds[:1], *settings)["dissociation"].drop(columns="p_holm")
+    pd.testing.assert_frame_equal(alone, one["dissociation"].head(len(alone)).drop(columns="p_holm"))
+    with pytest.raises(ValueError, match="apart"):
+        analyse([seeds[0], seeds[3], seeds[1]], *settings)
+
+
+def test_runs_on_other_examples_are_drawn_by_themselves():
+    """Methods of a mixture need not be evaluated on the same examples; only their seeds must be."""
+    rng = np.random.default_rng(0)
+    one, other = (pair(rng=rng, n=n) for n in (60, 80))
+    both = samples([one, other], [FRACTION], 50, 0.95, 7)
+    for together, run in zip(both, (one, other), strict=True):
+        alone = sample(run, [FRACTION], 50, 0.95, 7)
+        np.testing.assert_array_equal(together.bootstrap, alone.bootstrap)
+        np.testing.assert_array_equal(together.null, alone.null)

@@ -102,6 +102,7 @@ def test_seeds_that_predict_the_same_add_no_information():
         np.testing.assert_array_equal(np.repeat(one, 3, axis=1), three)
 
 
+@pytest.mark.slow
 def test_p_holds_its_level_over_examples():
     """Two equally good methods, two tasks, three seeds that err on the same examples."""
     rng, p, covered = np.random.default_rng(6), [], []
@@ -262,6 +263,7 @@ def test_sources_of_variation_that_the_interval_covers(seeds, over):
     assert (table["ci_low"] < table["ci_high"]).all()
 
 
+@pytest.mark.slow
 def test_intervals_over_seeds_cover_differences_at_their_level():
     """The difference varies between seeds about as much as with the examples."""
     few, rng, covered = study(controls=[]), np.random.default_rng(8), []

@@ -12,10 +12,11 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from headspec.config.sources import locate
-from headspec.errors import EncoderError, HeadspecError, listing
+from headspec.errors import EncoderError, HeadspecError, listing, shown
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model, Pooling
@@ -105,6 +106,11 @@ ARCHITECTURES: dict[str, Architecture] = {
     "mistral": LLAMA,
 }
 
+#: sizes in configs, under the names of different architectures
+SIZES = (
+    "max_position_embeddings", "n_positions", "num_hidden_layers", "n_layer", "n_layers",
+    "num_attention_heads", "n_head", "n_heads",
+)  # fmt: skip
 FETCHED = ["*.json", "*.txt", "*.model", "model*.safetensors"]
 
 
@@ -131,6 +137,8 @@ def folder(model: Model, key: str) -> Path:
         return Path(snapshot_download(name, revision=revision, allow_patterns=FETCHED))
     except errors.RepositoryNotFoundError:
         reason = "the hub has no such model, or requires a login"
+    except errors.HFValidationError:
+        reason = "models of the hub have no such names"
     except errors.RevisionNotFoundError:
         reason = "the model has no such revision"
     except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, OSError) as error:
@@ -149,7 +157,7 @@ def cached(model: Model) -> Path | None:
     name, revision = hub_name(model)
     try:
         path = Path(snapshot_download(name, revision=revision, local_files_only=True))
-    except errors.LocalEntryNotFoundError:
+    except (errors.LocalEntryNotFoundError, errors.HFValidationError):
         return None
     return path if (path / "config.json").exists() and _has_weights(path) else None
 
@@ -166,9 +174,10 @@ def _has_weights(path: Path) -> bool:
         return True
     try:
         index = json.loads((path / "model.safetensors.index.json").read_text())
-    except FileNotFoundError:
+        names = set(index["weight_map"].values())
+        return all(name.endswith(".safetensors") and (path / name).exists() for name in names)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # none, or no index
         return False
-    return all((path / name).exists() for name in set(index["weight_map"].values()))
 
 
 def settings(path: Path, key: str, source: str) -> dict[str, Any]:
@@ -178,12 +187,22 @@ def settings(path: Path, key: str, source: str) -> dict[str, Any]:
     try:
         if path.is_file():
             return {"model_type": _gguf_type(path)}
-        return json.loads((path / "config.json").read_text())
-    except (OSError, ValueError, struct.error) as error:
+        return _checked(json.loads((path / "config.json").read_text()))
+    except (OSError, ValueError, RecursionError, struct.error) as error:
         problem = "is not a GGUF file" if path.is_file() else "has no readable config.json"
         files = [] if path.is_file() else sorted(file.name for file in path.glob("*.gguf"))
         hint = f". Did you mean '{source}/{files[0]}'?" if files else ""
         raise EncoderError(f"{key}.source: '{source}' {problem} ({error}){hint}") from None
+
+
+def _checked(config: Any) -> dict[str, Any]:
+    """A config.json; ValueError where it is no mapping, or a size in it no number."""
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), (str, NoneType)):
+        raise ValueError("it names no model type")
+    for name in SIZES:
+        if not isinstance(config.get(name), (int, NoneType)):
+            raise ValueError(f"{name} is {shown(config[name])}, expected a whole number")
+    return config
 
 
 def _gguf_type(path: Path) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import random
 import re
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,35 +61,44 @@ def threads_per_job(jobs: int, cores: int) -> int:
     return min(range(1, min(cores, MOST_THREADS) + 1), key=time)
 
 
-def lease() -> None:
-    """Reserve one of the visible GPUs, or a share of one, for this process; call before CUDA starts.
+def lease(wanted: int = 1) -> None:
+    """Reserve visible GPUs, or a share of each, for this process; call before CUDA starts.
 
-    Snakemake counts GPUs but does not assign them to jobs. Each job therefore locks a GPU, or one of the
-    slots of a GPU, and hides the others from itself. If all are taken, it waits. The operating system
-    releases the lock when the process ends, even if it is killed. GPUs fill evenly. If jobs differ in
-    JOBS_PER_GPU, the largest value holds.
+    Snakemake counts GPUs but does not assign them to jobs. Each job therefore locks GPUs, or one of the
+    slots of each, and hides the others from itself. If too few are free, it waits and holds none. The
+    operating system releases the locks when the process ends, even if it is killed. GPUs fill evenly. If
+    jobs differ in JOBS_PER_GPU, the largest value holds.
+
+    Parameters
+    ----------
+    wanted : number of GPUs; all that are visible, if they are fewer
     """
     gpus = visible()
     if not gpus or _leases:
         return
+    wanted = min(max(wanted, 1), len(gpus))
     folder = Path(tempfile.gettempdir()) / f"headspec-gpus-{os.getuid()}"
     folder.mkdir(exist_ok=True)
     slots = range(int(os.environ.get(JOBS_PER_GPU, "1")))
     locks = [(gpu, FileLock(folder / f"{_device(gpu)}.{slot}")) for slot in slots for gpu in gpus]
     announced = False
-    while not _leases:
+    while True:
+        taken: dict[str, FileLock] = {}
         for gpu, lock in locks:
-            try:
-                lock.acquire(blocking=False)
-            except Timeout:
-                continue
-            _leases.append(lock)
-            os.environ["CUDA_VISIBLE_DEVICES"] = gpu
+            if gpu not in taken and len(taken) < wanted:
+                with suppress(Timeout):
+                    lock.acquire(blocking=False)
+                    taken[gpu] = lock
+        if len(taken) == wanted:
+            _leases.extend(taken.values())
+            os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(taken)
             return
+        for lock in taken.values():
+            lock.release()
         if not announced:
-            log.info("waiting for a GPU: other jobs use all of %s", ", ".join(gpus))
+            log.info("waiting for a GPU: other jobs use %s", ", ".join(gpus))
             announced = True
-        time.sleep(0.2)
+        time.sleep(random.uniform(0.1, 0.3))  # or two jobs could take a GPU from each other for ever
 
 
 def _nodes() -> list[Path]:
@@ -157,7 +168,17 @@ def bf16_is_faster(processor: Mapping[str, Any]) -> bool:
     return bool(processor.get("amx_bf16", False) or avx512)
 
 
-def prepare(precision: str, threads: int, microbatches: int = 1) -> Device:
+def configure(threads: int) -> None:
+    """Settings of torch and transformers for this process and its device."""
+    import torch
+
+    torch.set_num_threads(threads)
+    if torch.cuda.is_available():
+        always_mask()
+        torch.backends.cuda.enable_cudnn_sdp(False)  # plans anew, for milliseconds, every shape
+
+
+def prepare(precision: str, threads: int, microbatches: int = 1, gpus: int = 1) -> Device:
     """Choose the device of this process and set `threads` CPU threads.
 
     Parameters
@@ -165,15 +186,13 @@ def prepare(precision: str, threads: int, microbatches: int = 1) -> Device:
     precision : {"auto", "fp32", "bf16"}
         `auto` is bf16 where the hardware multiplies faster in it than in fp32, else fp32.
     microbatches : divides the batch size, after attempts that ran out of memory
+    gpus : GPUs to lease, if there are any
     """
-    lease()
+    lease(gpus)
+    configure(threads)
     import torch
 
-    torch.set_num_threads(threads)
     name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda":
-        always_mask()
-        torch.backends.cuda.enable_cudnn_sdp(False)  # plans anew, for milliseconds, every shape
     if precision == "auto":
         if name == "cuda":
             faster = torch.cuda.get_device_capability()[0] >= 8

@@ -26,9 +26,9 @@ from transformers.pytorch_utils import Conv1D
 from headspec.config.sections.model import Model
 from headspec.config.sources import locate
 from headspec.errors import EncoderError, listing
+from headspec.files import atomic
 from headspec.models.architectures import ARCHITECTURES, folder
 from headspec.models.from_pretrained import silence
-from headspec.tables import atomic
 
 TOLERANCE = 1e-4  # of hidden states
 TOKENIZER = (

@@ -7,6 +7,7 @@ projection W_O. The output of W_O mixes heads, so that they can no longer be gat
 from __future__ import annotations
 
 import fnmatch
+import functools
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -45,12 +46,15 @@ class HeadGates:
         self.values: torch.Tensor | None = None
         self.layers = 0
         self.owners: list[int] = []  # for each layer called so far, the index of its projection
-        encoder.register_forward_pre_hook(lambda module, args: self.owners.clear())
+        encoder.register_forward_pre_hook(self._begin)
         for index, projection in enumerate(self.projections):
-            projection.register_forward_pre_hook(lambda module, args, index=index: self._gate(index, args))
+            projection.register_forward_pre_hook(functools.partial(self._gate, index))
         self._check(encoder)
 
-    def _gate(self, index: int, args: tuple) -> tuple | None:
+    def _begin(self, encoder: nn.Module, args: tuple) -> None:
+        self.owners.clear()
+
+    def _gate(self, index: int, projection: nn.Module, args: tuple) -> tuple | None:
         layer = len(self.owners)
         self.owners.append(index)
         if self.values is None:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import nn
 from torch.nn import functional as F
 
-from headspec.errors import EncoderError
+from headspec import files
+from headspec.errors import DamageError, EncoderError
 from headspec.models.batching import Batch
 from headspec.models.devices import Device
 from headspec.models.encoders import pretrained
 from headspec.models.gates import HeadGates
-from headspec.tables import atomic
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -35,18 +36,26 @@ def classifier_dropout(config: PreTrainedConfig) -> float:
 
 
 def saved_encoder(folder: Path) -> tuple[PreTrainedModel, str]:
-    """Encoder and pooling of a model saved by `MultiTask.save`, without its classifiers."""
-    return pretrained(folder), _description(folder)["pooling"]
+    """Encoder and pooling of a model saved by `MultiTask.save`, without its classifiers; errors as `load`."""
+    pooling = _description(folder)["pooling"]
+    return pretrained(folder), pooling
 
 
 def _description(folder: Path) -> dict:
-    """The pooling and classes of a saved model."""
+    """The pooling and classes of a saved model, whose files are as they were written."""
     path = folder / "classifiers.json"
     if not path.exists() and (folder / "heads.json").exists():
         raise EncoderError(
             f"{folder}: saved by a headspec before 0.2, which wrote no classifiers.json; train the run again"
         )
-    return json.loads(path.read_text())
+    again = f"Delete the folder {folder} and start snakemake again, which trains the run again"
+    files.check(path, again)
+    description = json.loads(path.read_text())
+    files.belong(folder, [description["folder"]], again)
+    for name, digest in description["sha256"].items():
+        if files.digest(folder / name) != digest:
+            raise DamageError(f"{folder / name}: damaged, its content is not what was written. {again}")
+    return description
 
 
 class MultiTask(nn.Module):
@@ -117,25 +126,42 @@ class MultiTask(nn.Module):
         return predicted.masked_fill(~logits.isfinite().all(1), torch.nan)
 
     def save(self, folder: str | Path) -> None:
-        """Write model.safetensors (encoder, and ``classifiers.<n>``), config.json and classifiers.json."""
+        """Write model.safetensors (encoder, and ``classifiers.<n>``), config.json and classifiers.json.
+
+        The last of them, classifiers.json, has the digests of all.
+        """
         folder = Path(folder)
         state = dict(self.encoder.state_dict())
         state |= {f"classifiers.{name}": value for name, value in self.classifiers.state_dict().items()}
         state = {name: value.detach().cpu().contiguous() for name, value in state.items()}
-        with atomic(folder / "model.safetensors") as path:
-            save_file(state, path, metadata={"format": "pt"})
-        with atomic(folder / "config.json") as path:
-            path.write_text(self.encoder.config.to_json_string())
-        with atomic(folder / "classifiers.json") as path:
-            path.write_text(json.dumps({"pooling": self.pooling, "classes": self.classes}, indent=2) + "\n")
+        contents = {
+            "model.safetensors": save(state, metadata={"format": "pt"}),
+            "config.json": self.encoder.config.to_json_string().encode(),
+        }
+        description = {"pooling": self.pooling, "classes": self.classes, "folder": str(folder)}
+        description["sha256"] = {name: sha256(data).hexdigest() for name, data in contents.items()}
+        text = json.dumps(description | {"seal": files.OPEN}, indent=2) + "\n"
+        for name, data in (contents | {"classifiers.json": text.encode()}).items():
+            with files.atomic(folder / name) as path:
+                path.write_bytes(data)
+                if name == "classifiers.json":
+                    files.seal(path)
 
     @classmethod
     def load(cls, folder: str | Path) -> MultiTask:
-        """Load a model written by `save`; EncoderError if it has no classifiers.json."""
+        """Load a model written by `save`.
+
+        Raises
+        ------
+        EncoderError
+            It has no classifiers.json.
+        DamageError
+            A file is not as `save` left it, or the model was saved in another folder.
+        """
         folder = Path(folder)
-        classes = _description(folder)["classes"]
+        description = _description(folder)
         state = load_file(folder / "model.safetensors")
-        model = cls(*saved_encoder(folder), classes)
+        model = cls(pretrained(folder), description["pooling"], description["classes"])
         model.classifiers.load_state_dict(
             {
                 name.removeprefix("classifiers."): value

@@ -25,13 +25,15 @@ class ModelStage:
 
     Attributes
     ----------
-    device : leases a GPU, if one is visible
+    device : leases the GPUs that the job requests, if any are visible
+    gpus : number of GPUs that it leased
     microbatches : number of microbatches per batch, to save memory
     """
 
     def __init__(self, job: Any) -> None:
         self.job, self.microbatches = job, job.resources.microbatches
-        self.device = devices.prepare(job.params.precision, job.threads, self.microbatches)
+        self.device = devices.prepare(job.params.precision, job.threads, self.microbatches, job.resources.gpu)
+        self.gpus = devices.gpu_count()
 
     @property
     def seed(self) -> int:

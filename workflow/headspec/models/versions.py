@@ -13,11 +13,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from headspec import files
 from headspec.config.sections.model import Model
 from headspec.config.sources import distribution
-from headspec.errors import EncoderError
+from headspec.errors import DataError, EncoderError, StorageError
 from headspec.models.architectures import cached, folder, hub_name
-from headspec.tables import atomic
 
 #: folder of stored hashes, in Snakemake's folder because every study has one
 SEEN = Path(".snakemake/headspec")
@@ -104,19 +104,21 @@ def _content(path: Path, size: int, mtime: int) -> str:
     seen = SEEN / hashlib.sha256(f"{path} {size} {mtime}".encode()).hexdigest()
     if stored := _read(seen):
         return stored
-    with open(path, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = files.digest(path)
     _remember(seen, digest)
     return digest
 
 
 def _read(seen: Path) -> str:
     try:
-        return seen.read_text()
-    except OSError:
+        files.check(seen)
+        return seen.read_text().split()[0]
+    except (DataError, OSError):
         return ""
 
 
 def _remember(seen: Path, value: str) -> None:
-    with contextlib.suppress(OSError), atomic(seen) as temporary:  # without it, the value is looked up again
-        temporary.write_text(value)
+    # without it, the value is looked up again
+    with contextlib.suppress(OSError, StorageError), files.atomic(seen) as temporary:
+        temporary.write_text(f"{value}\n{files.OPEN}\n")
+        files.seal(temporary)

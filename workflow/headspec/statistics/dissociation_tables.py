@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from headspec.statistics.dissociation import case, is_distinct
-from headspec.statistics.resampled import Evaluation, Sampled, combine, sample
+from headspec.statistics.resampled import Evaluation, Sampled, combine, samples
 from headspec.statistics.resampling import holm
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
@@ -78,13 +81,15 @@ def analyse(
     fraction: float,
     fractions: Sequence[float],
     seed: int,
+    processes: int = 1,
 ) -> dict[str, pd.DataFrame]:
     """Dissociation of every run of a study, and combined over seeds.
 
     Parameters
     ----------
     evaluations : runs of at least two tasks each
-        May be a generator; only one run's predictions are in memory at a time.
+        May be a generator. Runs of one model and mixture come one after the other, and their seeds too;
+        only their predictions are in memory at a time, those of `processes` of them.
     resamples : int
         Number of bootstrap samples, and of permutations.
     confidence : float
@@ -98,6 +103,13 @@ def analyse(
     seed : int
         Random draws depend on it and on the names of model, mixture and task. Results of a run
         therefore do not depend on the other runs, except for p_holm.
+    processes : int
+        Processes that share the models and mixtures; results are the same with any number.
+
+    Raises
+    ------
+    ValueError
+        Runs of a model and mixture, or their seeds, are apart.
 
     Returns
     -------
@@ -113,42 +125,83 @@ def analyse(
         - 'areas': combined over seeds, mean over fractions (see `Sampled.area`); empty if there is only
           one fraction; p_holm as in 'combined'
     """
-    every = sorted({fraction, *fractions})
-    main = every.index(fraction)
-    table_rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
-    groups: dict[tuple[str, ...], list[Sampled]] = defaultdict(list)
-    tasks: dict[tuple[str, ...], tuple[str, ...]] = {}
-    for evaluation in evaluations:
-        run = evaluation.run
-        key: tuple[str, ...] = (run.model, run.mixture, run.method)
-        sampled = sample(evaluation, every, resamples, confidence, seed)
-        groups[key].append(sampled)
-        tasks[key] = (*run.tasks, MEAN)
-        fields = dict(zip(KEY, key, strict=True)) | {"seed": run.seed}
-        for i, level in enumerate(every):
-            for row in _rows(sampled.at(i), run.tasks, confidence):
-                columns = {"fraction": level, "metric": evaluation.metrics[row["task"]]}
-                table_rows["dissociation"].append(fields | columns | row)
-        (mean,) = _rows(sampled.at(main).with_mean(), tasks[key], confidence)[-1:]
-        kind = _case_columns(sampled.at(main), confidence, distinct)
-        table_rows["mixtures"].append(fields | mean | kind | {"mean_dissociation": mean["dissociation"]})
-    for key, seeds in groups.items():
-        combined = combine(seeds)
-        fields = dict(zip(KEY, key, strict=True)) | {"n_seeds": len(seeds)}
-        for i, level in enumerate(every):
-            rows = _rows(combined.at(i).with_mean(), tasks[key], confidence)
-            table_rows["fractions"] += [fields | {"fraction": level} | row for row in rows]
-        rows = _rows(combined.at(main).with_mean(), tasks[key], confidence)
-        rows[-1] |= _case_columns(combined.at(main), confidence, distinct)
-        table_rows["combined"] += [fields | {"fraction": fraction} | row for row in rows]
-        if len(every) > 1:
-            rows = _rows(combined.area(every).with_mean(), tasks[key], confidence)
-            table_rows["areas"] += [fields | row | {"area": row["dissociation"]} for row in rows]
+    settings: dict[str, Any] = {
+        "resamples": resamples, "confidence": confidence, "distinct": distinct, "fraction": fraction,
+        "fractions": fractions, "seed": seed,
+    }  # fmt: skip
+    groups = (list(group) for _, group in itertools.groupby(evaluations, _model_and_mixture))
+    parts = list(_mapped(functools.partial(_of_group, **settings), groups, processes))
     result = {
-        name: pd.DataFrame(rows, columns=list(SCHEMAS[name].columns)) for name, rows in table_rows.items()
+        name: pd.concat([part[name] for part in parts], ignore_index=True)
+        if parts
+        else pd.DataFrame(columns=list(SCHEMAS[name].columns))
+        for name in SCHEMAS
     }
+    combined = result["combined"]
+    if combined.duplicated([*KEY, "task"]).any():
+        raise ValueError("runs of a model and mixture, or their seeds, are apart")
     families = {"dissociation": "fraction", "combined": "task", "areas": "task"}
     for name, column in families.items():
         family = result[name][column] if column == "fraction" else result[name][column] == MEAN
         result[name]["p_holm"] = result[name].groupby(family)["p_value"].transform(holm)
     return result
+
+
+def _model_and_mixture(evaluation: Evaluation) -> tuple[str, str]:
+    return evaluation.run.model, evaluation.run.mixture
+
+
+def _mapped(
+    function: Callable[[list[Evaluation]], dict[str, pd.DataFrame]],
+    groups: Iterable[list[Evaluation]],
+    processes: int,
+) -> Iterator[dict[str, pd.DataFrame]]:
+    """`function` of each of `groups`, in order, computed by `processes`."""
+    if processes == 1:
+        yield from map(function, groups)
+        return
+    with ProcessPoolExecutor(processes, initializer=threadpool_limits, initargs=(1,)) as pool:
+        yield from pool.map(function, groups)
+
+
+def _of_group(
+    evaluations: list[Evaluation],
+    resamples: int,
+    confidence: float,
+    distinct: float,
+    fraction: float,
+    fractions: Sequence[float],
+    seed: int,
+) -> dict[str, pd.DataFrame]:
+    """The tables of the runs of one model and mixture, without p_holm; see `analyse`."""
+    every = sorted({fraction, *fractions})
+    main = every.index(fraction)
+    table_rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
+    of_runs = samples(evaluations, every, resamples, confidence, seed)
+    run, metrics = evaluations[0].run, evaluations[0].metrics
+    tasks = (*run.tasks, MEAN)
+    for sampled in of_runs:
+        fields = {name: getattr(sampled.run, name) for name in (*KEY, "seed")}
+        for i, level in enumerate(every):
+            for row in _rows(sampled.at(i), run.tasks, confidence):
+                columns = {"fraction": level, "metric": metrics[row["task"]]}
+                table_rows["dissociation"].append(fields | columns | row)
+        (mean,) = _rows(sampled.at(main).with_mean(), tasks, confidence)[-1:]
+        kind = _case_columns(sampled.at(main), confidence, distinct)
+        table_rows["mixtures"].append(fields | mean | kind | {"mean_dissociation": mean["dissociation"]})
+    for _, of_method in itertools.groupby(of_runs, lambda sampled: sampled.run.method):
+        seeds = list(of_method)
+        combined = combine(seeds)
+        fields = {name: getattr(seeds[0].run, name) for name in KEY} | {"n_seeds": len(seeds)}
+        for i, level in enumerate(every):
+            rows = _rows(combined.at(i).with_mean(), tasks, confidence)
+            table_rows["fractions"] += [fields | {"fraction": level} | row for row in rows]
+        rows = _rows(combined.at(main).with_mean(), tasks, confidence)
+        rows[-1] |= _case_columns(combined.at(main), confidence, distinct)
+        table_rows["combined"] += [fields | {"fraction": fraction} | row for row in rows]
+        if len(every) > 1:
+            rows = _rows(combined.area(every).with_mean(), tasks, confidence)
+            table_rows["areas"] += [fields | row | {"area": row["dissociation"]} for row in rows]
+    return {
+        name: pd.DataFrame(rows, columns=list(SCHEMAS[name].columns)) for name, rows in table_rows.items()
+    }

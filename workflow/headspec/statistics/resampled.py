@@ -6,18 +6,20 @@ import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from headspec import tables
 from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.dissociation import scores
 from headspec.statistics.intervals import Interval, over_seeds_and_examples
 from headspec.statistics.metrics import chance, score
-from headspec.statistics.resampling import bootstrap_counts, p_value, permuted_scores
+from headspec.statistics.resampling import bootstrap_counts, p_value, permuted_scores, resampled_scores
 
 Floats = NDArray[np.float64]
 
@@ -29,14 +31,19 @@ class Evaluation:
     Attributes
     ----------
     metrics : task: its main metric
-    predictions : table 'predictions'
+    stored : table 'predictions', or its path
         Every task of the run is evaluated on the same examples without pruning, and with the heads of
         every task pruned, at every fraction.
     """
 
     run: Run
     metrics: Mapping[str, str]
-    predictions: pd.DataFrame
+    stored: pd.DataFrame | str
+
+    @property
+    def predictions(self) -> pd.DataFrame:
+        """The table; a path is read every time, so that nothing is kept."""
+        return tables.read(self.stored) if isinstance(self.stored, str) else self.stored
 
 
 @dataclass(frozen=True)
@@ -98,10 +105,12 @@ class Sampled:
         )
 
 
-def _aligned(evaluation: Evaluation, task: str, fractions: Sequence[float]) -> pd.DataFrame:
+def _aligned(
+    evaluation: Evaluation, predictions: pd.DataFrame, task: str, fractions: Sequence[float]
+) -> pd.DataFrame:
     """Predictions of `task`: rows are (example, label), columns are (pruned_for, fraction)."""
     masks = [("none", 0.0), *itertools.product(evaluation.run.tasks, fractions)]
-    rows = evaluation.predictions[evaluation.predictions["task"] == task]
+    rows = predictions[predictions["task"] == task]
     wide = rows.pivot(index=["example", "label"], columns=["pruned_for", "fraction"], values="prediction")
     wide = wide.sort_index().reindex(columns=pd.MultiIndex.from_tuples(masks))
     for mask, incomplete in zip(masks, wide.isna().any() if len(wide) else [True] * len(masks), strict=True):
@@ -121,11 +130,24 @@ def sample(
     seed: int,
     permutations: int | None = None,
 ) -> Sampled:
-    """Dissociation of one run at F fractions of pruned heads, with bootstrap and permutations.
+    """Dissociation of one run at F fractions of pruned heads; see `samples`."""
+    return samples([evaluation], fractions, resamples, confidence, seed, permutations)[0]
+
+
+def samples(
+    evaluations: Sequence[Evaluation],
+    fractions: Sequence[float],
+    resamples: int,
+    confidence: float,
+    seed: int,
+    permutations: int | None = None,
+) -> list[Sampled]:
+    """Dissociation of runs of one model and mixture at F fractions of pruned heads, resampled.
 
     All methods and seeds of a model and mixture, and all fractions, use the same resamples and
     permutations of the same examples. Because they err on the same examples, `combine`, differences
-    between methods and means over fractions pair them.
+    between methods and means over fractions pair them. The draws are made once for all `evaluations`, which
+    takes most of the time.
 
     Bootstrap: the validation examples of each evaluated task are resampled, the same ones for the base
     and every pruning (paired), independently for each task.
@@ -143,26 +165,86 @@ def sample(
     fractions : (F,), increasing
     permutations : number of permutations; `resamples` by default
     """
-    run, k = evaluation.run, len(evaluation.run.tasks)
     permutations = resamples if permutations is None else permutations
-    examples, point, bootstrap, null, at_chance = hashlib.sha256(), [], [], [], []
-    for task in run.tasks:
-        metric = evaluation.metrics[task]
-        wide = _aligned(evaluation, task, fractions)
-        examples.update(np.array(wide.index.to_frame(), dtype=float).tobytes())
-        label = wide.index.get_level_values("label").to_numpy(dtype=float)
-        predictions = wide.to_numpy(dtype=float)  # (n, 1 + k * F)
-        names = ("dissociation", run.model, run.mixture, task)
-        rng = np.random.default_rng(derive(seed, *names, "bootstrap"))
-        weights = bootstrap_counts(len(label), resamples, rng)
-        point.append(np.array([score(metric, label, p) for p in predictions.T]))
-        bootstrap.append(np.stack([score(metric, label, p, weights) for p in predictions.T], axis=-1))
-        above = bootstrap[-1][:, 1:] - chance(metric, label, weights)[:, None]
-        low = np.quantile(above, 1 - confidence, axis=0) <= 0
-        at_chance.append(low.reshape(k, -1).any(axis=0))
-        rng = np.random.default_rng(derive(seed, *names, "permutation"))
-        pruned = np.moveaxis(predictions[:, 1:].reshape(len(label), k, -1), -1, 0)  # (F, n, k)
-        null.append(permuted_scores(metric, label, pruned, permutations, rng))
+    of_examples: dict[str, list[tuple[Run, list[_TaskPredictions]]]] = {}
+    metrics, order = evaluations[0].metrics, []
+    for evaluation in evaluations:
+        table = evaluation.predictions
+        tasks = [
+            _task_predictions(_aligned(evaluation, table, task, fractions)) for task in evaluation.run.tasks
+        ]
+        examples = hashlib.sha256(b"".join(task.examples for task in tasks)).hexdigest()
+        of_examples.setdefault(examples, []).append((evaluation.run, tasks))
+        order.append((examples, len(of_examples[examples]) - 1))
+    sampled = {}
+    for examples, runs in of_examples.items():
+        run, first = runs[0]
+        drawn = []
+        for i, task in enumerate(run.tasks):
+            predictions = np.stack([tasks[i].predictions for _, tasks in runs])  # (runs, n, 1 + k * F)
+            rngs = [
+                np.random.default_rng(derive(seed, "dissociation", run.model, run.mixture, task, purpose))
+                for purpose in ("bootstrap", "permutation")
+            ]
+            counts = (resamples, permutations, confidence)
+            drawn.append(_drawn(metrics[task], first[i].label, predictions, len(run.tasks), *counts, *rngs))
+        sampled[examples] = [
+            _sampled(of_run, examples, [[values[r] for values in task] for task in drawn])
+            for r, (of_run, _) in enumerate(runs)
+        ]
+    return [sampled[examples][place] for examples, place in order]
+
+
+class _TaskPredictions(NamedTuple):
+    """Predictions of a task under every mask."""
+
+    examples: bytes  # examples and labels
+    label: Floats  # (n,)
+    predictions: Floats  # (n, 1 + k * F)
+
+
+def _task_predictions(wide: pd.DataFrame) -> _TaskPredictions:
+    examples = np.array(wide.index.to_frame(), dtype=float).tobytes()
+    label = wide.index.get_level_values("label").to_numpy(dtype=float)
+    return _TaskPredictions(examples, label, wide.to_numpy(dtype=float))
+
+
+def _drawn(
+    metric: str,
+    label: Floats,
+    predictions: Floats,
+    k: int,
+    resamples: int,
+    permutations: int,
+    confidence: float,
+    bootstrap_rng: np.random.Generator,
+    permutation_rng: np.random.Generator,
+) -> tuple[Any, ...]:
+    """Scores of one task by each run: of `predictions` (runs, n, 1 + k * F), resampled and permuted.
+
+    Returns
+    -------
+    point (runs, 1 + k * F), bootstrap (runs, resamples, 1 + k * F), null (runs, permutations, F, k) and
+    at_chance (runs, F)
+    """
+    runs, n, masks = predictions.shape
+    by_mask = np.moveaxis(predictions, 1, 2)  # (runs, masks, n)
+    weights = bootstrap_counts(n, resamples, bootstrap_rng)
+    point = np.array([[score(metric, label, p) for p in of_run] for of_run in by_mask])
+    bootstrap = np.stack([resampled_scores(metric, label, of_run, weights) for of_run in by_mask])
+    above = bootstrap[..., 1:] - chance(metric, label, weights)[:, None]
+    low = np.quantile(above, 1 - confidence, axis=1) <= 0
+    at_chance = low.reshape(runs, k, -1).any(axis=1)
+    pruned = by_mask[:, 1:].reshape(runs, k, -1, n).transpose(0, 2, 3, 1)  # (runs, F, n, k)
+    null = permuted_scores(metric, label, pruned.reshape(-1, n, k), permutations, permutation_rng)
+    null = np.moveaxis(null.reshape(permutations, runs, at_chance.shape[1], k), 1, 0)
+    return point, bootstrap, null, at_chance
+
+
+def _sampled(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -> Sampled:
+    """Dissociation of one run, from the scores of each of its k tasks; see `_drawn`."""
+    k = len(tasks)
+    point, bootstrap, null, at_chance = zip(*tasks, strict=True)
 
     def by_fraction(of_tasks: list[Floats]) -> Floats:
         """Stack the (..., k * F) of each task to (..., F, k, tasks)."""
@@ -173,7 +255,7 @@ def sample(
     resampled = np.stack([metrics[:, 0] for metrics in bootstrap], axis=-1)  # (resamples, k)
     return Sampled(
         run=run,
-        examples=examples.hexdigest(),
+        examples=examples,
         base=base,
         d=scores(by_fraction([metrics[1:] for metrics in point]), base)[None],
         bootstrap=scores(by_fraction([metrics[:, 1:] for metrics in bootstrap]), resampled[:, None])[:, None],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from headspec.statistics import counted
 from headspec.statistics.metrics import score
 
 Floats = NDArray[np.float64]
@@ -46,9 +47,19 @@ def permuted_scores(
     for start in range(0, resamples, rows := max(1, CHUNK // (n * k))):
         # the alternative that each slot takes
         source = rng.permuted(np.broadcast_to(identity, (min(rows, resamples - start), n, k)), axis=-1)
-        scores = [_shuffled_scores(metric, label, alternatives, source) for alternatives in predictions]
-        chunks.append(np.stack(scores, axis=1))
+        if metric in counted.METRICS:
+            chunks.append(counted.shuffled(metric, label, predictions, source))
+        else:
+            scores = [_shuffled_scores(metric, label, alternatives, source) for alternatives in predictions]
+            chunks.append(np.stack(scores, axis=1))
     return np.concatenate(chunks)
+
+
+def resampled_scores(metric: str, label: Floats, predictions: Floats, weights: NDArray[np.integer]) -> Floats:
+    """Metrics (resamples, sets) of `predictions` (sets, n) in samples with `weights` (resamples, n)."""
+    if metric in counted.METRICS:
+        return counted.scores(metric, label, predictions, weights)
+    return np.stack([score(metric, label, each, weights) for each in predictions], axis=-1)
 
 
 def _shuffled_scores(metric: str, label: Floats, alternatives: Floats, source: NDArray[np.uint8]) -> Floats:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from headspec.errors import DataError
-from headspec.statistics.roles import (
+from headspec.statistics.atlas.roles import (
     FROM_DEPENDENT,
     FROM_HEAD,
     NONE,
@@ -165,6 +165,7 @@ def test_random_attention_has_no_roles():
         assert not bank.roles(bank.random())["claimed"].any()
 
 
+@pytest.mark.slow
 def test_heads_at_the_threshold_are_claimed_at_the_nominal_rate():
     """12 heads that are right 10 points more often than the best offset: some is claimed in 5 % of studies.
 

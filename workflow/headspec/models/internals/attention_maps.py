@@ -40,6 +40,7 @@ def attention_maps(encoder: PreTrainedModel, receive: Receiver) -> Iterator[None
     config = encoder.config
     modules = _attentions(encoder)
     fused, training = config._attn_implementation, encoder.training
+    layers = config.num_hidden_layers * getattr(config, "inner_group_num", 1)  # ALBERT's groups of layers
     layer = 0
 
     def begin(module: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
@@ -57,10 +58,10 @@ def attention_maps(encoder: PreTrainedModel, receive: Receiver) -> Iterator[None
         return type(output)([output[0], None, *output[2:]])
 
     def end(module: Any, args: tuple, output: Any) -> None:
-        if layer != config.num_hidden_layers:
+        if layer != layers:
             raise EncoderError(
                 f"the attention of this {config.model_type} cannot be captured: {layer} of "
-                f"{config.num_hidden_layers} layers give weights"
+                f"{layers} layers give weights"
             )
 
     # before other hooks: transformers has its own to collect the weights of all layers

@@ -14,8 +14,8 @@ from torch.overrides import TorchFunctionMode
 from transformers.activations import ACT2FN
 
 from headspec.models.architectures import ARCHITECTURES
+from headspec.models.internals.propagation import Rules, propagating
 from headspec.models.multitask import MultiTask
-from headspec.models.propagation import Rules, propagating
 from support.tiny import HEADS, LAYERS, encoder, examples
 
 CLASSES = {"a": ["x", "y", "z"]}

@@ -95,15 +95,14 @@ def agreement(
     for run, folds in runs:
         for task in run.tasks:
             key: tuple[str, ...] = (run.model, run.mixture, run.method, task)
-            measures[key], values, n = _values(folds[folds["task"] == task])
+            measures[key], values, n = fold_values(folds[folds["task"] == task])
             folds_of[key] = len(n)
-            rng = np.random.default_rng(derive(seed, "agreement", task))
-            counts = rng.multinomial(len(n), np.full(len(n), 1 / len(n)), resamples)
-            groups[key].append(_agreements(values, n, counts, fraction))
+            means = resampled_means(values, n, resamples, derive(seed, "agreement", task))
+            groups[key].append(_agreements(values, n, means, fraction))
     rows: list[dict[str, Any]] = []
     for key, seeds in groups.items():
         estimate, bootstrap = (np.stack(values) for values in zip(*seeds, strict=True))
-        interval = _interval(estimate, bootstrap.swapaxes(0, 1), folds_of[key], confidence)
+        interval = fold_interval(estimate, bootstrap.swapaxes(0, 1), folds_of[key], confidence)
         mean, bounds = estimate.mean(axis=0), np.clip([interval.low, interval.high], -1, 1)
         for a, b in itertools.combinations(range(len(measures[key])), 2):
             row: dict[str, Any] = dict(zip((*KEY, "task"), key, strict=True))
@@ -115,7 +114,7 @@ def agreement(
     return pd.DataFrame(rows, columns=list(AGREEMENT.columns))
 
 
-def _values(folds: pd.DataFrame) -> tuple[list[str], Floats, Floats]:
+def fold_values(folds: pd.DataFrame) -> tuple[list[str], Floats, Floats]:
     """Names of the measures; their fold means (folds, measures, heads); examples in each fold."""
     wide = folds.pivot(index=["fold", "measure"], columns=["layer", "head"], values="value").sort_index()
     measures = list(wide.index.unique("measure"))
@@ -123,23 +122,31 @@ def _values(folds: pd.DataFrame) -> tuple[list[str], Floats, Floats]:
     return measures, values, folds.groupby("fold")["n"].first().to_numpy(dtype=float)
 
 
-def _agreements(
-    values: Floats, n: Floats, counts: NDArray[np.int64], fraction: float
-) -> tuple[Floats, Floats]:
+def resampled_means(values: Floats, n: Floats, resamples: int, seed: int) -> Floats:
+    """Means (resamples, ...) over folds drawn again, from fold means (folds, ...) of n (folds,) examples."""
+    counts = np.random.default_rng(seed).multinomial(len(n), np.full(len(n), 1 / len(n)), resamples)
+    weights = counts * n
+    return np.tensordot(weights, values, axes=1) / weights.sum(axis=1).reshape(-1, *[1] * (values.ndim - 1))
+
+
+def unbiased(bootstrap: Floats, folds: int) -> Floats:
+    """A bootstrap of folds (resamples, ...) with the spread of means over one fewer: its own is too small."""
+    center = bootstrap.mean(axis=0)
+    return center + np.sqrt(folds / (folds - 1)) * (bootstrap - center)
+
+
+def _agreements(values: Floats, n: Floats, means: Floats, fraction: float) -> tuple[Floats, Floats]:
     """Spearman and overlap of all pairs of measures, (2, measures, measures), and of every resample.
 
-    The spread of the bootstrap, (resamples, 2, measures, measures), is that of means over one fold fewer, or
-    it would be too small.
+    Parameters
+    ----------
+    means : (resamples, measures, heads), see `resampled_means`
     """
     estimate = _pairs(np.average(values, axis=0, weights=n)[None], fraction)[0]
-    weights = counts * n
-    means = np.tensordot(weights, values, axes=1) / weights.sum(axis=1)[:, None, None]
-    bootstrap = _pairs(means, fraction)
-    center = bootstrap.mean(axis=0)
-    return estimate, center + np.sqrt(len(n) / (len(n) - 1)) * (bootstrap - center)
+    return estimate, unbiased(_pairs(means, fraction), len(n))
 
 
-def _interval(estimate: Floats, bootstrap: Floats, folds: int, confidence: float) -> Interval:
+def fold_interval(estimate: Floats, bootstrap: Floats, folds: int, confidence: float) -> Interval:
     """Interval of the mean of `estimate` (S, ...) over seeds; bootstrap: (resamples, S, ...)."""
     if len(estimate) >= FEWEST:
         return over_seeds_and_examples(estimate, bootstrap, confidence)

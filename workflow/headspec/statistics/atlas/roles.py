@@ -2,8 +2,8 @@
 
 A head has a role where the place of its largest weight shows it so often that chance and the dependence of
 words in a sentence do not explain it: a one-sided test on effective numbers of cases
-(`headspec.statistics.proportions`), corrected by Holm over all heads of the role, and for syntactic roles
-over heads x relations x directions.
+(`headspec.statistics.atlas.proportions`), corrected by Holm over all heads of the role, and for syntactic
+roles over heads x relations x directions.
 
 In simulations of 72 or 1,000 heads that are all exactly at their threshold, on 60 to 500 sentences, some
 head is claimed in 0 to 8 % of studies, and in 13 % where half of a sentence's words are hit or missed
@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 
 from headspec.errors import DataError
-from headspec.statistics.attended import Attended
-from headspec.statistics.proportions import effective_cases, exact_interval, exceeding, exceeding_pairs
+from headspec.statistics.atlas.attended import Attended
+from headspec.statistics.atlas.proportions import effective_cases, exact_interval, exceeding, exceeding_pairs
 from headspec.statistics.resampling import holm
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,32 +12,34 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.errors import DataError
+from headspec.statistics.atlas.pruning_curves import Curve, Sampled, area_weights, sample
+from headspec.statistics.atlas.rankings import BOTTOM, IMPORTANCE, RANDOM, TOP
 from headspec.statistics.dissociation_tables import INTERVAL, KEY, MEAN, analyse
 from headspec.statistics.dissociation_tables import SCHEMAS as DISSOCIATION
 from headspec.statistics.intervals import over_seeds_and_examples
-from headspec.statistics.pruning_curves import IMPORTANCE, RANDOM, Curve, Sampled, area_weights, sample
 from headspec.statistics.resampled import Evaluation
 from headspec.statistics.resampling import holm, interval, p_value
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 Floats = NDArray[np.float64]
 
-ROW = dict.fromkeys(KEY, TEXT) | {"task": TEXT, "ranking": TEXT}
+#: order: top or bottom heads of the ranking first; random orders stand beside both
+ROW = dict.fromkeys(KEY, TEXT) | {"task": TEXT, "ranking": TEXT, "order": TEXT}
 SCHEMAS = {
     # draws_low, draws_high: range of the random orders at the level of the intervals, else null
     "pruning_curves": Schema(
         ROW | {"fraction": FLOAT, "n_seeds": INT, "metric": TEXT, "value": FLOAT} | INTERVAL
         | {"draws_low": FLOAT, "draws_high": FLOAT},
-        keys=6,
+        keys=7,
     ),
     # against: null for the area itself, else the ranking whose area is subtracted; small areas mean that
     # pruning in this order hurts soon; task and metric "mean": the mean over tasks
     "pruning_areas": Schema(
         ROW | {"against": TEXT, "n_seeds": INT, "metric": TEXT, "value": FLOAT} | INTERVAL
         | {"p_value": FLOAT, "p_holm": FLOAT},
-        keys=6,
+        keys=7,
     ),
-    # the table 'combined' of dissociation, when the heads to prune are those of a ranking
+    # the table 'combined' of dissociation, when the heads to prune are the top ones of a ranking
     "ranking_dissociation": Schema({"ranking": TEXT} | DISSOCIATION["combined"].columns, keys=5),
 }  # fmt: skip
 
@@ -114,13 +117,14 @@ def pruning_curves(
 
     The area under a curve of the metric against the fraction of pruned heads is by the trapezoid rule over
     the fractions, divided by their range: a mean of the metric. Small areas mean that the ranking finds
-    heads that matter. Intervals are over examples, and with three or more seeds over seeds
-    (see `intervals`); those of `random` also over orders. Differences are paired.
+    heads that matter; with bottom heads first, large ones mean that it finds heads that do not. Intervals
+    are over examples, and with three or more seeds over seeds (see `intervals`); those of `random` also
+    over orders. Differences are paired, and of the same order of pruning.
 
     p-values against `importance` are by permutation (see `sample`), for these masks. Those against
     `random` are for the expected area of random orders: the bootstrap of examples and orders, shifted to
-    0, is the null distribution. p_holm corrects over the rankings of a model, mixture and method that are
-    compared with the same one: over those of the mean, and separately over those of all tasks.
+    0, is the null distribution. p_holm corrects over the rankings of a model, mixture, method and order that
+    are compared with the same one: over those of the mean, and separately over those of all tasks.
 
     Parameters
     ----------
@@ -132,30 +136,38 @@ def pruning_curves(
     DataError
         The rankings, fractions or examples of a task are incomplete, or differ between seeds.
     """
-    groups: dict[tuple[str, ...], list[Sampled]] = defaultdict(list)
+    groups: dict[tuple[tuple[str, ...], str], list[Sampled]] = defaultdict(list)
     metrics: dict[tuple[str, ...], dict[str, str]] = {}
     for evaluation in evaluations:
         run = evaluation.run
         key: tuple[str, ...] = (run.model, run.mixture, run.method)
         metrics[key] = {task: evaluation.metrics[task] for task in run.tasks}
-        groups[key].append(sample(evaluation, resamples, seed))
+        for order, of_order in _by_order(evaluation):
+            groups[key, order].append(sample(of_order, resamples, seed))
     rows: dict[str, list[dict[str, Any]]] = {"pruning_curves": [], "pruning_areas": []}
-    for key, seeds in groups.items():
-        by_ranking = _aligned(seeds)
+    for (key, order), seeds in groups.items():
+        by_ranking, tasks = _aligned(seeds), metrics[key]
         for ranking, curves in by_ranking.items():
-            fields = dict(zip(KEY, key, strict=True)) | {"ranking": ranking, "n_seeds": len(seeds)}
+            names = dict(zip(KEY, key, strict=True)) | {"ranking": ranking, "order": order}
             of_ranking = {
-                "pruning_curves": _curve_rows(curves, seeds[0].fractions, metrics[key], confidence),
-                "pruning_areas": _area_rows(
-                    ranking, by_ranking, seeds[0].fractions, metrics[key], confidence
-                ),
+                "pruning_curves": _curve_rows(curves, seeds[0].fractions, tasks, confidence),
+                "pruning_areas": _area_rows(ranking, by_ranking, seeds[0].fractions, tasks, confidence),
             }
             for name, found in of_ranking.items():
-                rows[name] += [fields | row for row in found]
+                rows[name] += [names | {"n_seeds": len(seeds)} | row for row in found]
     result = {name: pd.DataFrame(rows[name], columns=list(SCHEMAS[name].columns)) for name in rows}
     areas = result["pruning_areas"]
-    areas["p_holm"] = areas.groupby(_family(areas, "against"))["p_value"].transform(holm)
+    areas["p_holm"] = areas.groupby(_family(areas, "against", "order"))["p_value"].transform(holm)
     return result
+
+
+def _by_order(evaluation: Evaluation) -> Iterator[tuple[str, Evaluation]]:
+    """The predictions with top heads pruned first, and with bottom heads, each with random orders."""
+    frame = evaluation.predictions
+    for name in (TOP, BOTTOM):
+        of_order = frame["order"] == name
+        if of_order.any():
+            yield name, replace(evaluation, stored=frame[of_order | frame["order"].isna()])
 
 
 def _family(table: pd.DataFrame, *more: str) -> list[pd.Series]:
@@ -188,7 +200,7 @@ def ranking_dissociation(
     distinct: float,
     seed: int,
 ) -> pd.DataFrame:
-    """The table `ranking_dissociation`: D when the heads pruned for a task are those of another ranking.
+    """The table `ranking_dissociation`: D when the heads pruned for a task are the top ones of a ranking.
 
     Only rankings that differ between tasks have one. p_holm corrects over rankings, as in `pruning_curves`.
     Parameters are those of `pruning_curves` and of `dissociation_tables.analyse`; runs have at least two
@@ -214,6 +226,6 @@ def ranking_dissociation(
 
 def _as_predictions(frame: pd.DataFrame, ranking: str, fraction: float) -> pd.DataFrame:
     """The table `predictions` of dissociation, from the rows of one ranking."""
-    of_ranking = frame[frame["ranking"] == ranking]
+    of_ranking = frame[(frame["ranking"] == ranking) & (frame["order"] == TOP)]
     plain = of_ranking[(of_ranking["fraction"] == 0) & (of_ranking["pruned_for"] == of_ranking["task"])]
     return pd.concat([plain.assign(pruned_for="none"), of_ranking[of_ranking["fraction"] == fraction]])

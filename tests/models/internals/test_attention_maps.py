@@ -10,8 +10,8 @@ import torch
 
 from headspec.errors import EncoderError
 from headspec.models.architectures import ARCHITECTURES, Architecture
-from headspec.models.attention_maps import attention_maps
 from headspec.models.gates import HeadGates
+from headspec.models.internals.attention_maps import attention_maps
 from support.tiny import HEADS, LAYERS, encoder, examples
 
 CAUSAL = ("gpt2", "openai-gpt", "llama", "qwen2", "qwen3", "mistral")
@@ -138,3 +138,12 @@ def test_an_encoder_that_gives_no_weights_is_refused(monkeypatch, inputs):
         monkeypatch.setitem(ARCHITECTURES, "bert", Architecture("", "mean", (inside,)))
         with pytest.raises(EncoderError, match="attention of this bert cannot be captured"):
             captured(model, inputs)
+
+
+@torch.no_grad()
+def test_layers_within_a_group_of_albert_are_counted(inputs):
+    maps = []
+    model = encoder("albert", inner_group_num=2)
+    with attention_maps(model, lambda layer, weights: maps.append(layer)):
+        model(**inputs)
+    assert maps == list(range(2 * LAYERS))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,10 +13,10 @@ from scipy import stats
 
 from headspec.config.runs import Run
 from headspec.errors import DataError
+from headspec.statistics.atlas.pruning_areas import SCHEMAS, pruning_curves, ranking_dissociation
+from headspec.statistics.atlas.pruning_curves import area_weights
 from headspec.statistics.dissociation import scores
 from headspec.statistics.metrics import score
-from headspec.statistics.pruning_areas import SCHEMAS, pruning_curves, ranking_dissociation
-from headspec.statistics.pruning_curves import area_weights
 from headspec.statistics.resampled import Evaluation
 
 FRACTIONS = (0.0, 0.3, 1.0)
@@ -23,14 +25,13 @@ WEIGHTS = np.array([0.15, 0.5, 0.35])
 
 def evaluation(right: dict[tuple, np.ndarray], tasks=("a",), seed: int = 0) -> Evaluation:
     """Predictions that are right or wrong; (ranking, pruned_for, draw, task, fraction): (n,) bool."""
-    frames = [
-        pd.DataFrame(
-            {"ranking": ranking, "pruned_for": pruned_for, "fraction": fraction, "draw": draw, "task": task,
-             "example": np.arange(len(correct)), "label": 1.0, "prediction": correct.astype(float)}
-        )
-        for (ranking, pruned_for, draw, task, fraction), correct in right.items()
-    ]  # fmt: skip
-    frame = pd.concat(frames).astype({"draw": "Int32", "pruned_for": "str"})
+    keys = pd.DataFrame([*right], columns=["ranking", "pruned_for", "draw", "task", "fraction"])
+    keys["order"] = np.where(keys["draw"].isna(), "top", None)
+    frame = keys.astype({"draw": "Int32", "pruned_for": "str", "order": "str"}).loc[
+        np.repeat(np.arange(len(right)), [len(correct) for correct in right.values()])
+    ]
+    frame["example"] = np.concatenate([np.arange(len(correct)) for correct in right.values()])
+    frame["label"], frame["prediction"] = 1.0, np.concatenate([*right.values()]).astype(float)
     run = Run(model="m", mixture="+".join(tasks), method="tuned", seed=seed, tasks=tasks)
     return Evaluation(run, dict.fromkeys(tasks, "accuracy"), frame)
 
@@ -107,7 +108,7 @@ def test_the_metric_is_that_of_the_task():
     label, noise = rng.normal(size=60), rng.normal(size=60)
     frames = [
         pd.DataFrame({"ranking": "importance", "pruned_for": "a", "fraction": fraction, "draw": None,
-                      "task": "a", "example": np.arange(60), "label": label,
+                      "order": "top", "task": "a", "example": np.arange(60), "label": label,
                       "prediction": label * (1 - fraction) + noise})
         for fraction in FRACTIONS
     ]  # fmt: skip
@@ -140,6 +141,7 @@ def simulated(rng: np.random.Generator, levels: dict, seeds: int = 1, n: int = 1
     return evaluations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_intervals_cover_the_true_areas_and_differences(seeds):
     rng, runs = np.random.default_rng(7), 150 if seeds == 1 else 80
@@ -155,6 +157,7 @@ def test_intervals_cover_the_true_areas_and_differences(seeds):
     assert all(low <= count <= (high if seeds == 1 else runs) for count in covered.values()), covered
 
 
+@pytest.mark.slow
 def test_tests_keep_their_level_under_the_null():
     """Against random orders too, although these differ from each other more than examples would."""
     rng, runs, null = np.random.default_rng(3), 250, dict.fromkeys(LEVELS, (0.85, 0.7, 0.5))
@@ -187,6 +190,22 @@ def test_the_mean_over_tasks_and_no_baselines():
     by_task = [one(table, "gradient", task=task)["value"] for task in "ab"]
     assert one(table, "gradient", task="mean")["value"] == pytest.approx(np.mean(by_task))
     assert len(table) == 3 and table["p_holm"].isna().all()
+
+
+def test_each_order_is_analysed_as_if_it_were_alone():
+    """Bottom heads are compared with random orders and with importance from the bottom; top heads as ever."""
+    of_top = simulated(np.random.default_rng(2), LEVELS, seeds=2)
+    of_bottom, both = [], []
+    for run, other in zip(of_top, simulated(np.random.default_rng(5), LEVELS, seeds=2), strict=True):
+        ranked = other.predictions[other.predictions["order"] == "top"]
+        orders = run.predictions[run.predictions["order"].isna()]
+        of_bottom.append(replace(run, stored=pd.concat([ranked, orders])))
+        both.append(replace(run, stored=pd.concat([ranked.assign(order="bottom"), run.predictions])))
+    table = areas(both)
+    top, bottom = (table[table["order"] == order].reset_index(drop=True) for order in ("top", "bottom"))
+    pd.testing.assert_frame_equal(top, areas(of_top))
+    pd.testing.assert_frame_equal(bottom.assign(order="top"), areas(of_bottom))
+    assert one(top, "importance", "random")["value"] != one(bottom, "importance", "random")["value"]
 
 
 def test_what_is_incomplete_is_refused():

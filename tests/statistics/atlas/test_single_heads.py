@@ -9,8 +9,8 @@ from scipy import stats
 
 from headspec.config.runs import Run
 from headspec.errors import DataError
+from headspec.statistics.atlas.single_heads import SINGLE_HEADS, single_heads
 from headspec.statistics.resampled import Evaluation
-from headspec.statistics.single_heads import SINGLE_HEADS, single_heads
 
 
 def evaluation(plain: np.ndarray, closed: dict, seed: int = 0) -> Evaluation:

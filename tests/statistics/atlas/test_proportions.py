@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 
-from headspec.statistics.proportions import (
+from headspec.statistics.atlas.proportions import (
     effective_cases,
     exact_interval,
     exceeding,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.seeds import derive
+from headspec.statistics.atlas.rankings import IMPORTANCE, RANDOM
 from headspec.statistics.metrics import score
 from headspec.statistics.resampled import Evaluation
 from headspec.statistics.resampling import bootstrap_counts, permuted_scores
@@ -21,7 +22,7 @@ from headspec.statistics.resampling import bootstrap_counts, permuted_scores
 Floats = NDArray[np.float64]
 
 #: rankings that the others are compared with
-BASELINES = RANDOM, IMPORTANCE = "random", "importance"
+BASELINES = (RANDOM, IMPORTANCE)
 
 
 @dataclass(frozen=True)

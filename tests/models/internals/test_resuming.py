@@ -9,8 +9,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from headspec.errors import EncoderError
 from headspec.models.architectures import ARCHITECTURES
+from headspec.models.internals.resuming import Resuming
 from headspec.models.multitask import MultiTask
-from headspec.models.resuming import Resuming
 from support.tiny import HEADS, LAYERS, encoder, examples
 
 KINDS = list(ARCHITECTURES)

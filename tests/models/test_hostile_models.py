@@ -1,0 +1,113 @@
+"""Folders of models that nobody would publish: an EncoderError, and no code."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headspec.config.sections.model import Model
+from headspec.errors import EncoderError
+from headspec.heads import head_count
+from headspec.models import architectures, encoders
+from headspec.models.tokenization import tokenizer
+from support.studies import local_model
+
+CODE = type("Code", (), {"__reduce__": lambda self: (os.mkdir, ("trace",))})()
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["bert", "gpt2", "x"]),
+    lambda v: st.lists(v, max_size=2) | st.dictionaries(st.text(max_size=3), v, max_size=2),
+    max_leaves=4,
+)
+KEYS = st.sampled_from(["model_type", *architectures.SIZES, "position_biased_input", "auto_map"])
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return local_model(tmp_path / "m")
+
+
+def planned(source: str = "m") -> None:
+    model = Model(source=source, max_length=16)
+    architectures.check_model(architectures.folder(model, "models.m"), model, "models.m")
+    head_count.size(model, "models.m")
+
+
+@settings(max_examples=300)
+@given(st.dictionaries(KEYS, VALUES, max_size=3) | VALUES)
+def test_any_config_is_a_model_or_an_error(tmp_path_factory, config):
+    folder = tmp_path_factory.getbasetemp() / "any-model"
+    folder.mkdir(exist_ok=True)
+    (folder / "model.safetensors").touch()
+    if isinstance(config, dict):
+        config = {"model_type": "bert"} | config
+    (folder / "config.json").write_text(json.dumps(config))
+    try:
+        planned(str(folder))
+    except EncoderError as error:
+        assert str(error).startswith("models.m.")
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "{", "", "\0", '{"model_type": ["bert"]}', '{"n_head": "12"}'])
+def test_a_broken_config(model, text):
+    (model / "config.json").write_text(text)
+    with pytest.raises(EncoderError, match="models.m.source: 'm' has no readable config.json"):
+        planned()
+
+
+@pytest.mark.parametrize(
+    "index",
+    ["{", "[]", "{}", '{"weight_map": 1}', '{"weight_map": {"a": 1}}', '{"weight_map": {"a": "part.bin"}}'],
+)
+def test_an_index_that_names_no_safetensors(model, index):
+    (model / "model.safetensors").rename(model / "part.bin")
+    (model / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(EncoderError, match="no complete safetensors weights"):
+        planned()
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "weights.pkl"])
+def test_pickles_are_not_loaded(model, name):
+    (model / "model.safetensors").unlink()
+    (model / name).write_bytes(pickle.dumps(CODE))
+    with pytest.raises(EncoderError, match="no complete safetensors weights"):
+        planned()
+    with pytest.raises(EncoderError):
+        encoders.load(Model(source="m"), "models.m")
+    assert not Path("trace").exists()
+
+
+def test_a_pickle_in_place_of_safetensors(model):
+    (model / "model.safetensors").write_bytes(pickle.dumps(CODE))
+    with pytest.raises(EncoderError, match="models.m.source: 'm' cannot be loaded"):
+        encoders.load(Model(source="m"), "models.m")
+    assert not Path("trace").exists()
+
+
+def test_code_that_a_model_brings_is_not_run(model):
+    (model / "code.py").write_text("import os\nos.mkdir('trace')\nclass Own: pass\n")
+    for name, classes in {
+        "config.json": ["AutoConfig", "AutoModel"],
+        "tokenizer_config.json": ["AutoTokenizer"],
+    }.items():
+        settings = json.loads((model / name).read_text())
+        own = {each: ["code.Own", "code.Own"] if each == "AutoTokenizer" else "code.Own" for each in classes}
+        (model / name).write_text(json.dumps(settings | {"auto_map": own}))
+    for load in (encoders.load, tokenizer):
+        try:
+            load(Model(source="m"), "models.m")
+        except EncoderError as error:
+            assert "trust_remote_code" in str(error)
+    assert not Path("trace").exists()
+
+
+@pytest.mark.parametrize("source", ["hub:../x", "hub:a..b/c", "hub:a--b/c@1", "hub:" + "a" * 200 + "/b"])
+def test_names_that_the_hub_has_not(source):
+    with pytest.raises(EncoderError, match="models of the hub have no such names"):
+        architectures.folder(Model(source=source), "models.m")

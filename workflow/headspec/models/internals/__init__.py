@@ -1,0 +1,1 @@
+"""What passes inside an unmodified encoder: attention, relevance, states and vectors."""

@@ -1,0 +1,1 @@
+"""Tests, intervals and tables of the head atlas."""

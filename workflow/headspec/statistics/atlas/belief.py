@@ -1,0 +1,69 @@
+"""Which ranking of heads to believe: agreement with ablation, area and dissociation in one table."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from headspec.statistics.atlas.rankings import RANDOM, TOP
+from headspec.statistics.dissociation_tables import KEY, MEAN
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+
+#: measures of what happens without a head, which the others are held against
+TRUTHS = ("ablation", "ablation_size")
+AGREEMENT = [
+    f"{statistic}{end}" for statistic in ("spearman", "top_overlap") for end in ("", "_low", "_high")
+]
+AREA = {"value": "area", "ci_low": "area_low", "ci_high": "area_high"}
+DIFFERENCE = {"value": "difference", "ci_low": "difference_low", "ci_high": "difference_high",
+              "p_holm": "difference_p_holm"}  # fmt: skip
+DISSOCIATION = {"dissociation": "dissociation", "ci_low": "dissociation_low",
+                "ci_high": "dissociation_high", "p_holm": "dissociation_p_holm",
+                "at_chance": "at_chance"}  # fmt: skip
+ROW = [*KEY, "task", "ranking"]
+
+# difference: of the area to that of random orders
+BELIEF = Schema(
+    dict.fromkeys(ROW, TEXT) | {"n_seeds": INT}
+    | {f"{truth}_{column}": FLOAT for truth in TRUTHS for column in AGREEMENT}
+    | dict.fromkeys([*AREA.values(), *DIFFERENCE.values(), *DISSOCIATION.values()], FLOAT)
+    | {"at_chance": FLAG, "ci_over": TEXT},
+    keys=5,
+)  # fmt: skip
+
+
+def belief(agreement: pd.DataFrame, areas: pd.DataFrame, dissociation: pd.DataFrame) -> pd.DataFrame:
+    """The table `belief`: what is known of every ranking, gathered from three tables.
+
+    Nothing is estimated anew. Values of agreement of the task `mean` are means over tasks, and so are the
+    ends of its intervals: these are no narrower than intervals of the mean, however tasks are correlated.
+    Areas are those of pruning the top heads first.
+
+    Parameters
+    ----------
+    agreement, areas, dissociation : tables 'agreement', 'pruning_areas' and 'ranking_dissociation'
+    """
+    areas = areas[areas["order"] == TOP]
+    own = areas[areas["against"].isna()].rename(columns=AREA)
+    against = areas[areas["against"] == RANDOM].rename(columns=DIFFERENCE)
+    parts = [
+        against[[*ROW, *DIFFERENCE.values()]],
+        dissociation.rename(columns=DISSOCIATION)[[*ROW, *DISSOCIATION.values()]],
+        *(_with_truth(agreement, truth) for truth in TRUTHS),
+    ]
+    table = own[[*ROW, "n_seeds", *AREA.values(), "ci_over"]]
+    for part in parts:
+        table = table.merge(part, how="left", on=ROW)
+    return table[list(BELIEF.columns)]
+
+
+def _with_truth(agreement: pd.DataFrame, truth: str) -> pd.DataFrame:
+    """Agreement of every other measure with `truth`, by task and for the mean over tasks."""
+    columns = [*KEY, "task", *AGREEMENT]
+    sides = [
+        agreement.loc[agreement[of] == truth, [*columns, other]].rename(columns={other: "ranking"})
+        for of, other in (("measure_a", "measure_b"), ("measure_b", "measure_a"))
+    ]
+    by_task = pd.concat(sides, ignore_index=True)
+    means = by_task.groupby([*KEY, "ranking"], as_index=False)[AGREEMENT].mean().assign(task=MEAN)
+    names = {column: f"{truth}_{column}" for column in AGREEMENT}
+    return pd.concat([by_task, means], ignore_index=True)[[*ROW, *AGREEMENT]].rename(columns=names)
