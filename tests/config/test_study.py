@@ -136,8 +136,8 @@ WRONG: list[tuple[str, Any, list[str]]] = [
     ("tasks/sst2", None, ["tasks.sst2: got nothing, expected section."]),
     ("tasks/agnews", {"source": ""}, ["tasks.agnews.source: got '', expected package:"]),
     # names
-    ("study", "a/b", ["study: got 'a/b', expected name (letters, digits, '.', '_', '-')."]),
-    ("tasks/a+b", {"source": "x"}, ["tasks.a+b: got 'a+b' as a name, expected name (letters"]),
+    ("study", "a/b", ["study: got 'a/b', expected name (at most 64 letters, digits, '.', '_', '-')."]),
+    ("tasks/a+b", {"source": "x"}, ["tasks.a+b: got 'a+b' as a name, expected name (at most 64"]),
     (
         "mixtures/groups/sst2+qnli",
         ["sst2", "agnews"],
@@ -371,7 +371,7 @@ def test_a_key_that_is_not_text() -> None:
 def test_a_name_that_yaml_reads_as_a_truth_value() -> None:
     config = changed()
     config["tasks"] |= yaml.safe_load("{on: {source: x}}")
-    assert message(config).startswith("tasks.True: got True as a name, expected name (letters,")
+    assert message(config).startswith("tasks.True: got True as a name, expected name (at most 64")
 
 
 def test_a_long_value_is_shortened() -> None:

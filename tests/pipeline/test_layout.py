@@ -8,6 +8,7 @@ import pytest
 from snakemake.iocontainers import Wildcards
 
 from headspec.config.loading import load
+from headspec.errors import ConfigError
 from headspec.pipeline.inputs import Inputs, workflow_path
 from headspec.pipeline.layout import RUN, Layout
 from support.studies import CONFIG
@@ -35,6 +36,23 @@ def test_runs_and_their_files():
         f"{PAIR}/{method}/seed{seed}/pruning.parquet" for method in ("tuned", "frozen") for seed in (0, 1)
     ]
     assert study.log(RUN, "train").startswith("results/tiny/logs/runs/{model}/")
+
+
+def test_a_mixture_that_the_study_lacks_is_named():
+    with pytest.raises(ConfigError, match=r"no mixture 'tone\+topics' in tiny. Did you mean 'tone\+topic'?"):
+        Inputs(layout(), None).tasks(of_run(mixture="tone+topics"))
+
+
+def test_figures_of_single_mixtures_are_left_out_where_there_are_many(monkeypatch):
+    similarity = {
+        "similarity": {"measures": ["text"]},
+        "mixtures": {"pairs": ["tone", "topic", "match"]},
+    }
+    every = set(layout(**similarity).main_figures)
+    assert {"dissociation", "matrix.bert.tone+topic.tuned", "scatter.text", "correlation"} <= every
+    monkeypatch.setattr("headspec.pipeline.layout.DRAWN", 0)
+    few = set(layout(**similarity).main_figures)
+    assert few == {"scatter.text", "correlation", "similarity.bert"} and few < every
 
 
 def test_figures_in_every_format():
@@ -96,3 +114,19 @@ def test_files_of_a_run_are_in_the_order_of_its_tasks():
 def test_files_below_the_folder_are_named_from_there(tmp_path, monkeypatch, path, named):
     monkeypatch.chdir(tmp_path)
     assert workflow_path(path) == named and workflow_path(tmp_path / "x" / "c") == "x/c"
+
+
+def test_a_page_has_the_figures_of_its_model_only():
+    atlas = layout(methods=["tuned", "frozen", "atlas"])
+    (groups,) = atlas.atlas_groups.values()
+    assert ("tone+topic", "change", ["tuned"]) in groups
+    assert ("tone+topic", "differences", ["tuned", "frozen"]) in groups
+    assert not [kind for mixture, kind, _ in groups if mixture == "match" and kind == "differences"]
+    assert atlas.pages == ["results/tiny/figures/atlas/bert.html"]
+    shown = {path.removesuffix(".svg") for path in atlas.page_figures("bert")}
+    assert shown == {f"results/tiny/figures/{name}" for name in atlas.atlas_figures}
+
+
+def test_pages_need_a_format_that_browsers_show():
+    assert layout(figures={"formats": ["pdf", "png"]}).page_format == "png"
+    assert layout(methods=["tuned", "atlas"], figures={"formats": ["pdf"]}).pages == []

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import signal
 from pathlib import Path
 
 import pandas as pd
 import psutil
 
 from headspec import tables
-from support.studies import Folder
 
 #: a module for the path of a job; stops or kills the job just before a file gets its final name
 FAULT = """
@@ -23,9 +21,7 @@ def fault(event, arguments):
     if event == "os.rename" and str(arguments[1]).endswith(name):
         seen += 1
         if seen == int(times):
-            group, whole = {"kill": (os.getpgid(0), True)}.get(what, (os.getpid(), False))
-            number = signal.SIGSTOP if what == "stop" else signal.SIGKILL
-            os.killpg(group, number) if whole else os.kill(group, number)
+            os.kill(os.getpid(), signal.SIGSTOP if what == "stop" else signal.SIGKILL)
 sys.addaudithook(fault)
 """
 
@@ -60,12 +56,3 @@ def at_work(folder: Path, status: str | None = None) -> list[psutil.Process]:
         except psutil.Error:  # it ended meanwhile
             continue
     return processes
-
-
-def killed(study: Folder, moment: str, *arguments: str) -> None:
-    """Run Snakemake until its process group is killed at `moment`."""
-    path = str(study.path.parent / "fault")
-    process = study.start(*arguments, FAULT=f"{moment}:kill", PYTHONPATH=path)
-    output, _ = process.communicate()
-    assert process.returncode == -signal.SIGKILL, output
-    assert at_work(study.path) == []

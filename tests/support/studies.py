@@ -184,9 +184,10 @@ class Folder:
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen[str]:
         """Start `snakemake` in a new session, with all output in one pipe.
 
-        With variables that are read as Python or a package starts, all its processes start anew.
+        With variables that a package reads as it is imported, or FAULT, all its processes start anew.
         """
-        python = warm.python() if set(environment) <= {"CUDA_VISIBLE_DEVICES"} else sys.executable
+        passed_on = {"CUDA_VISIBLE_DEVICES", "HF_TOKEN", "PYTHONPATH"}
+        python = warm.python() if set(environment) <= passed_on else sys.executable
         command = [python, "-m", "snakemake", "--cores", "2", *arguments]
         inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CUDA_VISIBLE_DEVICES")}
         return subprocess.Popen(

@@ -21,8 +21,8 @@ from headspec.models import devices
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
+from headspec.models.internals.representations import REPRESENTATIONS, features, vectors
 from headspec.models.multitask import MultiTask
-from headspec.models.representations import REPRESENTATIONS, features, vectors
 from headspec.training import loop
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train, trainer

@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from headspec.config import consistency
+from headspec.config import consistency, raw_values
 from headspec.config.reference import allowed, child, schema, sections
 from headspec.config.study import Study
 from headspec.errors import ConfigError, listing, nearest, shown
@@ -21,6 +21,8 @@ RENAMED = {
     "similarity.probe": "similarity.sentences",
     "similarity.probe_sentences": "similarity.max_sentences",
 }
+#: errors of PyYAML's constructors for values such as 2024-13-45, !!int x, !!bool x and !!timestamp x
+MALFORMED = (ValueError, KeyError, AttributeError)
 
 
 def load(config: dict[str, Any]) -> Study:
@@ -38,7 +40,8 @@ def load(config: dict[str, Any]) -> Study:
         One line for each problem: dotted key, value, what was expected, nearest valid name.
     """
     config = config or {}
-    problems: list[str] = []
+    if problems := raw_values.problems(config):
+        raise ConfigError("\n".join(problems))
     try:
         study = Study.model_validate(config)
     except ValidationError as error:
@@ -65,12 +68,16 @@ def strict_yaml(path: str | Path) -> dict[str, Any]:
         config = yaml.safe_load(content)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, *MALFORMED) as error:
         raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: nested too deeply, or holds itself") from None
     if repeated:
         raise ConfigError("\n".join(f"{path}, line {line}: {problem}" for line, problem in repeated))
     if not isinstance(config, dict):
         raise ConfigError(f"{path}: got {shown(config)}, expected keys and values such as 'study: demo'")
+    if raw_values.PROGRAM in config:  # Snakemake has removed it from the config that it passes on
+        raise ConfigError(f"{path}: {'; '.join(raw_values.problems(config))}")
     return config
 
 

@@ -9,7 +9,7 @@ import re
 from importlib import metadata
 from pathlib import Path
 
-from headspec.errors import DataError, MissingError, nearest
+from headspec.errors import DataError, MissingError, nearest, shown
 
 
 def locate(source: str, key: str) -> Path:
@@ -28,7 +28,20 @@ def locate(source: str, key: str) -> Path:
     ------
     MissingError
         The package is not installed, or there is no such file or folder.
+    DataError
+        `source` cannot be a path, or is a device or pipe.
     """
+    try:
+        path = _located(source, key)
+        if path.is_file() or path.is_dir():
+            return path
+        problem = "neither a file nor a folder"
+    except (OSError, RuntimeError, ValueError) as error:  # too long, a NUL, no such home, no access
+        problem = f"cannot be opened ({error})"
+    raise DataError(f"{key}: got {shown(source)}, {problem}; expected a file or folder that can be read")
+
+
+def _located(source: str, key: str) -> Path:
     if source.startswith("package:"):
         name, _, inside = source.removeprefix("package:").partition("/")
         package, *inner = name.split(".")

@@ -19,7 +19,7 @@ PAIR_TASK_SETTINGS = {"pairs_of", "metrics", "train_examples", "validation_examp
 #: scheme of a source: pattern of the rest, how to write it
 SOURCES = {
     "package": (r"[A-Za-z_]\w*(\.\w+)*(/.+)?", "package:<import name>/<path>"),
-    "hub": (r"[\w.-]+/[\w.-]+(@[\w./-]+)?", "hub:<owner>/<name>@<revision>"),
+    "hub": (r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*(@[\w./-]+)?", "hub:<owner>/<name>@<revision>"),
 }
 
 

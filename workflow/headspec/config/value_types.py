@@ -35,10 +35,18 @@ def _labels(value: Any) -> Any:
     return {str(label): str(name) if isinstance(name, bool) else name for label, name in value.items()}
 
 
+def _seed(value: int) -> int:
+    if value > LARGEST_SEED:
+        raise ValueError(f"got {value}, expected at most {LARGEST_SEED}")
+    return value
+
+
 T = TypeVar("T")
+LARGEST_SEED = 2**31 - 1  # tables store seeds in 32 bits
+LONGEST_NAME = 64  # characters; names of files join up to three names, and have at most 255
 #: accepts a number that YAML reads as text
 NUMBER = BeforeValidator(_number)
-Seed = Annotated[int, Field(ge=0), NUMBER]
+Seed = Annotated[int, Field(ge=0), NUMBER, AfterValidator(_seed)]
 Count = Annotated[int, Field(ge=1), NUMBER]
 Positive = Annotated[float, Field(gt=0), NUMBER]
 NotNegative = Annotated[float, Field(ge=0), NUMBER]
@@ -49,7 +57,8 @@ Name = Annotated[
     str,
     Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
-        json_schema_extra={"format": "name (letters, digits, '.', '_', '-')"},
+        max_length=LONGEST_NAME,
+        json_schema_extra={"format": f"name (at most {LONGEST_NAME} letters, digits, '.', '_', '-')"},
     ),
 ]
 Checksum = Annotated[

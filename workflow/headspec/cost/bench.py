@@ -8,15 +8,15 @@ compares two times of the same round.
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 from scipy.stats import spearmanr
 from torch import nn
 
@@ -24,17 +24,16 @@ from headspec.atlas.ablation import ABLATION, ablate
 from headspec.atlas.attention import attention_measures
 from headspec.atlas.relevance import relevance_measures
 from headspec.atlas.sample import sampled
-from headspec.config import loading
 from headspec.config.reference import between
 from headspec.config.sections.training import Training
 from headspec.cost.baselines import gradients_one_by_one, predictions_one_by_one, train_padded
+from headspec.cost.bench_texts import Build, Workload, workloads
 from headspec.cost.timing import HEADING, Run, machine, measure, products, row
-from headspec.data import prepare
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask, masks, random_heads
 from headspec.heads.pruning import predictions, under_masks
 from headspec.heads.ranking import prune_count
-from headspec.models import devices, encoders, tokenization
+from headspec.models import devices
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
@@ -42,31 +41,10 @@ from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import Own
 from headspec.training.loop import train, trainer
 
-CONFIG = Path(__file__).parents[3] / "workflow" / "studies" / "three-tasks.yaml"
-MAX_LENGTH, ROUNDS = 128, 5
+ROUNDS = 5
 PADDED = 256  # tokens to which the baseline of training pads every example
-ABLATED = 32  # most examples for the ablation of every head
+MEASURED = 32  # most examples for all measures of heads
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
-
-Build = Callable[[], MultiTask]
-
-#: device: task of the study: number of examples for training, for padded training, and for the rest
-SIZES = {
-    "cpu": {"sentiment": (320, 32, 96), "topic-pair": (96, 32, 32)},
-    "cuda": {"sentiment": (3200, 320, 960), "topic-pair": (960, 320, 320)},
-}
-
-
-@dataclass(frozen=True)
-class Workload:
-    """Examples of one task; `name` describes them in the table."""
-
-    name: str
-    task: str
-    train: Examples
-    padded: Examples  # for padded training, whose time does not depend on the texts
-    score: Examples  # for importance, and for evaluation under every mask
-    check: Examples  # for comparing losses
 
 
 def train_bucketed(
@@ -142,7 +120,7 @@ def rows(
     yield from importance_rows(work, trained, device, rounds)
     yield from pruning_rows(work, trained, device, rounds)
     if of_heads:
-        yield ablation_row(work, trained, device, rounds)
+        yield from ablation_rows(work, trained, device, rounds)
         yield atlas_row(work, trained, settings, device, rounds)
 
 
@@ -240,33 +218,44 @@ def pruning_rows(work: Workload, build: Build, device: Device, rounds: int) -> I
     yield row(f"GFLOP/s, masked {work.name}, baseline: its matrix products alone", peak, reached)
 
 
-def ablation_row(work: Workload, build: Build, device: Device, rounds: int) -> str:
-    """Ablation of every head against a full pass per head on the same batches."""
-    model = build().to(device.name).eval()
-    grid, rows = (model.gates.layers, model.gates.heads), np.arange(min(ABLATED, len(work.score)))
-    every = np.eye(grid[0] * grid[1], dtype=bool).reshape(-1, *grid)
-    planned = [Mask("none", None, 0.0, None, np.zeros(grid, dtype=bool))]
-    planned += [Mask("one", None, 0.0, None, closed) for closed in every]
+def ablation_rows(work: Workload, build: Build, device: Device, rounds: int) -> Iterator[str]:
+    """Ablation of every head against full passes: over unsorted batches, and over the same ones.
 
-    def plain() -> np.ndarray:
+    Full passes take the same time whatever head is closed; they are timed with one head of each layer.
+    """
+    model, rows = build().to(device.name).eval(), np.arange(len(work.score))
+    grid = (model.gates.layers, model.gates.heads)
+    chosen = np.arange(grid[0]), np.arange(grid[0]) % grid[1]
+    planned = []
+    for layer, head in zip(*chosen, strict=True):
+        closed = np.zeros(grid, dtype=bool)
+        closed[layer, head] = True
+        planned.append(Mask("one", None, 0.0, None, closed))
+
+    def same_batches() -> np.ndarray:
         with device.cast():
             return under_masks(model, work.task, work.score, rows, planned, device)
 
     def ours() -> np.ndarray:
         ablated = ablate(model, work.task, work.score, rows, device)
-        one = ablated.predictions[ABLATION].reshape(len(rows), -1)
-        return np.vstack([ablated.prediction, one.T])
+        return ablated.predictions[ABLATION][:, *chosen].T
 
-    done = len(planned) * len(rows)
-    plain_seconds, our_seconds = measure([plain, ours], rounds, device)
-    same = f"{(plain() == ours()).mean():.1%} of predictions"
-    return row(f"one head ablated, {work.name}/s", done / plain_seconds, done / our_seconds, same)
+    contenders: dict[str, Callable[[], np.ndarray]] = {
+        "unsorted": lambda: predictions_one_by_one(model, work.task, work.score, planned, device),
+        "the same batches": same_batches,
+    }
+    *seconds, our_seconds = measure([*contenders.values(), ours], rounds, device) / len(rows)
+    predicted = ours()
+    for (name, run), of_baseline in zip(contenders.items(), seconds, strict=True):
+        rates = len(planned) / of_baseline, math.prod(grid) / our_seconds
+        same = f"{(run() == predicted).mean():.1%} of predictions"
+        yield row(f"one head ablated, {work.name}/s, baseline: full passes, {name}", *rates, same)
 
 
 def atlas_row(work: Workload, build: Build, settings: Training, device: Device, rounds: int) -> str:
     """All measures of every head, but cumulative pruning, against a pass of training."""
     model, plain = build().to(device.name).eval(), build()
-    examples, n = {work.task: work.score}, min(ABLATED, len(work.score))
+    examples, n = {work.task: work.score}, min(MEASURED, len(work.score))
     rows = sampled(work.task, len(work.score), n)
 
     def measures() -> None:
@@ -282,32 +271,6 @@ def atlas_row(work: Workload, build: Build, settings: Training, device: Device, 
         f"all measures of heads, {work.name}/s, baseline: a pass of training",
         len(work.train) / training, n / measuring,
     )  # fmt: skip
-
-
-def workloads(device: Device, key: str = "minilm") -> tuple[list[Workload], Build, Training]:
-    """Sentences and pairs of long texts, the model, and training for one epoch, of three-tasks.yaml."""
-    study = loading.load(loading.strict_yaml(CONFIG))
-    model = study.models[key].model_copy(update={"max_length": MAX_LENGTH})
-    tasks = {name: task.model_copy(update={"train_examples": None}) for name, task in study.tasks.items()}
-    topic = prepare.prepare("topic", tasks["topic"], study.data_seed)
-    prepared = {
-        "sentiment": prepare.prepare("sentiment", tasks["sentiment"], study.data_seed),
-        "topic-pair": prepare.prepare("topic-pair", tasks["topic-pair"], study.data_seed, topic),
-    }
-    tokenizer = tokenization.tokenizer(model, f"models.{key}")
-    works = []
-    for task, name in {"sentiment": "sentences", "topic-pair": "pairs of news"}.items():
-        texts = prepared[task]
-        sizes = (*SIZES[device.name][task], 8)
-        frame, _ = tokenization.encode(tokenizer, texts.train.head(max(sizes)), MAX_LENGTH, texts.classes)
-        works.append(Workload(name, task, *(Examples(frame.head(n)) for n in sizes)))
-    classes = {task: texts.classes for task, texts in prepared.items()}
-
-    def build() -> MultiTask:
-        torch.manual_seed(0)
-        return MultiTask(*encoders.load(model, f"models.{key}"), classes)
-
-    return works, build, study.training.model_copy(update={"epochs": 1})
 
 
 def report(file: Path | None = None) -> None:

@@ -27,6 +27,8 @@ EXAMPLES = 100_000  # training examples of a task for which the config gives no 
 #: stage: copies of the weights. Four are trained ones (weights, gradients, two moments), the fifth is the
 #: words in use; a state to continue from, or the encoder to start again from, comes on top
 TRAINING = {"train": 5, "branch": 7, "retrain": 7, "transfer": 6}
+#: stages whose jobs take all GPUs of their model, with a process for each
+ON_ALL_GPUS = ("train", "branch", "retrain")
 #: without training, but with a backward pass; sensitivity also keeps one for each task
 SCORING = {"importance": 3, "sensitivity": 5, "relevance": 3, "cumulative": 3}
 #: without a backward pass: weights are read twice; representations load a model beside the last one
@@ -96,7 +98,7 @@ def sizes(source: str) -> Sizes:
 
 
 def megabytes(study: Study, model: str, stage: str, gpu: bool) -> int:
-    """Memory of the machine that a job requests, in MB.
+    """Memory of the machine that a process of a job requests, in MB.
 
     Parameters
     ----------
@@ -115,6 +117,11 @@ def megabytes(study: Study, model: str, stage: str, gpu: bool) -> int:
     activations = 0 if gpu else of_model.activations(examples, length, layers)
     needed = PROCESS + weights + activations + vectors(study, stage, of_model)
     return max(math.ceil(MARGIN * needed / 1e6), ON_GPU if gpu else 0)
+
+
+def gpus(study: Study, model: str, stage: str) -> int:
+    """GPUs of a job, where there are any; runs of the method frozen take one."""
+    return study.models[model].gpus if stage in ON_ALL_GPUS else 1
 
 
 def vectors(study: Study, stage: str, of_model: Sizes) -> float:

@@ -230,14 +230,15 @@ def _of_atlas(extent: Extent, layout: Layout) -> Iterator[Load]:
     if "atlas" not in study.methods:
         return
     levels = len({*atlas.fractions, study.pruning.fraction} - {1.0})
-    rescored = levels * ("rescored" in atlas.rankings)
+    ends = 1 + atlas.bottom
+    rescored = ends * levels * ("rescored" in atlas.rankings)
     for run in study.atlas_runs:
         if run.model not in extent.configs or not {*run.tasks} <= {*extent.sizes}:
             continue
         heads = math.prod(Sizes.of(extent.configs[run.model].to_dict()).grid)
         ablated = 1 + len(atlas.ablations) * heads * RESUMED
         others = len(atlas.rankings) * (len(run.tasks) - 1)
-        pruned = 2 + levels * (len(atlas.rankings) + atlas.draws) + others
+        pruned = 2 + levels * (ends * len(atlas.rankings) + atlas.draws) + others
         outputs = {stage: layout.of_runs([run], f"atlas/{stage}.parquet")[0] for stage in OF_ATLAS}
         yield Load(outputs["attended"], run.model, "attended", "prune", run.tasks[0], atlas.sentences)
         for task in run.tasks:

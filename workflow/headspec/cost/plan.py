@@ -61,7 +61,7 @@ def stages(
     extent: Extent, work: Work, seconds: Work, measured: Speed, unit: str, cores: int, gpus: int
 ) -> Iterator[str]:
     """One line per stage and one for all: jobs, operations, hours of computing, wall time."""
-    yield f"{'stage':<15} {'jobs':>6} {'PFLOP':>12} {unit:>12}   wall time"
+    yield f"{'stage':<17} {'jobs':>6} {'PFLOP':>12} {unit:>12}   wall time"
     total = [0.0, 0.0, 0.0]
     count = jobs(extent.study)
     share = extent.study.jobs_per_gpu if gpus else 1
@@ -71,14 +71,20 @@ def stages(
         start = measured.model_start if runs_model or stage == "tokenize" else measured.light_start
         unknown = len(of_stage(extent.study.runs, stage)) - len(of_stage(extent.runs, stage))
         planned = n - unknown if stage in PASSES else n
-        per_gpu = share if runs_model else 1
+        per_gpu = share / gpus_of_a_job(extent, stage, gpus > 0) if runs_model else 1
         busy = computing + planned * start / per_gpu
         wall = busy / min((gpus or cores) if runs_model else cores, max(planned, 1) / per_gpu)
         numbers = f"{flops / 1e15:12,.3f} {busy / 3600:12,.2f}" if runs_model else f"{'':>25}"
-        yield f"{stage:<15} {n:6,} {numbers}   {duration(wall)}"
+        yield f"{stage:<17} {n:6,} {numbers}   {duration(wall)}"
         total = [total[0] + flops, total[1] + busy * runs_model, total[2] + wall]
     numbers = f"{total[0] / 1e15:12,.3f} {total[1] / 3600:12,.2f}"
-    yield f"{'all':<15} {sum(count.values()):6,} {numbers}   {duration(total[2])}"
+    yield f"{'all':<17} {sum(count.values()):6,} {numbers}   {duration(total[2])}"
+
+
+def gpus_of_a_job(extent: Extent, stage: str, gpu: bool) -> float:
+    """GPUs that a job of `stage` takes, the mean over models."""
+    each = [memory.gpus(extent.study, name, stage) for name in extent.configs if gpu]
+    return sum(each) / len(each) if each else 1.0
 
 
 def dearest(seconds: Work, unit: str) -> Iterator[str]:
@@ -147,6 +153,7 @@ def largest_request(extent: Extent, gpu: bool) -> Iterator[str]:
     stages = [stage for stage in jobs(extent.study) if stage in memory.STAGES]
     requested = {
         (stage, name): memory.megabytes(extent.study, name, stage, gpu)
+        * (memory.gpus(extent.study, name, stage) if gpu else 1)
         for stage in stages
         for name in extent.configs
     }
@@ -177,6 +184,9 @@ def assumptions(extent: Extent, measured: Speed, source: str) -> Iterator[str]:
     for numbers, names in speeds.items():
         yield f"{listing(names)}: {numbers} GFLOP/s, {source}"
     yield "a backward pass costs two forward passes in training, and one for importance"
+    for name in extent.configs:
+        if (several_gpus := extent.study.models[name].gpus) > 1:
+            yield f"{name}: training on {several_gpus} GPUs is {several_gpus} times as fast as on one"
     yield "features of a frozen encoder: one pass over a task's training examples, at the speed of pruning"
     yield f"start of a job: {measured.model_start:.1f} s with a model, {measured.light_start:.1f} s without"
     yield "data, tokens, statistics and figures take no time beyond the start of their jobs"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from headspec.config import loading
 from headspec.cost.forecast import STARTS
+from headspec.data import quality
 from headspec.errors import HeadspecError
 from headspec.models import devices
 from headspec.pipeline import preflight
@@ -35,10 +36,12 @@ def report(
         printed, some of its runs could not be counted.
     """
     study = loading.load(loading.strict_yaml(file))
-    missing = preflight.missing(study)
+    planned, missing = preflight.missing(study)
     here = len(os.sched_getaffinity(0))
     cores = here if cores is None else cores
     gpus = devices.gpu_count() if gpus is None else gpus
+    if gpus:
+        preflight.check_gpus(study, gpus)
     if not rate and gpus > devices.gpu_count():
         known = "1 GPU" if devices.gpu_count() == 1 else f"{devices.gpu_count()} GPUs"
         raise HeadspecError(f"--gpus: got {gpus}, but {known} can be measured here; give --rate")
@@ -56,6 +59,8 @@ def report(
         measured = plan.find_speed(extent, at_once, gpus > 0)
         source = f"measured here with {plan.several(at_once, 'job')} at once (load before that: {load:.1f})"
     print(plan.text(extent, measured, source, cores, gpus))
+    for line in quality.warnings(study, planned):
+        print(f"  {line}")
     for problem in missing:
         if not any(str(problem) in said for said in extent.problems):
             print(f"  not here, so not checked: {problem}")

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from headspec.config.stored_values import as_text, kept_by
-from headspec.errors import DataError, listing, nearest
+from headspec.errors import DataError, listing, nearest, shown
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -21,10 +21,24 @@ def plainly(column: pd.Series) -> pd.Series:
     return text[text != ""].astype(object).reindex(column.index)
 
 
+def check_plain(stored: pd.Series, key: str, where: str) -> None:
+    """DataError if a value of a column is neither text nor a number, but bytes, a list or a mapping."""
+    if stored.dtype != object:
+        return
+    nested = stored.map(lambda value: isinstance(value, (bytes, list, tuple, dict, np.ndarray)))
+    if nested.any():
+        row: Any = nested.idxmax()
+        raise DataError(
+            f"{key}: row {row + 1} of {where} has {shown(stored[row])} in column '{stored.name}', "
+            "expected text or a number"
+        )
+
+
 def filtered(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
     """The rows of `frame` that `task.filter` keeps."""
     for column, value in task.filter.items():
         values = kept_by(value)
+        check_plain(frame[column], f"{key}.filter.{column}", where)
         stored = plainly(frame[column])
         kept = frame[stored.isin(values)]
         if kept.empty:

@@ -63,9 +63,10 @@ def read(study: Study, folder: Path = FOLDER) -> Planned:
             plan.evaluated[name] = pd.concat([validation[name][0], *_further(study, name, plan)])
         except DataError as error:
             problems.append(error)
+    together = mates(study)
     for name in validation:
         try:
-            if (prepared := _train(study, name, plan, validation[name])) is not None:
+            if (prepared := _train(study, name, plan, validation[name], together[name])) is not None:
                 plan.prepared[name] = prepared
         except DataError as error:
             problems.append(error)
@@ -86,9 +87,13 @@ def _further(study: Study, name: str, plan: Planned) -> Iterator[pd.DataFrame]:
 
 
 def _train(
-    study: Study, name: str, plan: Planned, validation: tuple[pd.DataFrame, dict[str, int]]
+    study: Study,
+    name: str,
+    plan: Planned,
+    validation: tuple[pd.DataFrame, dict[str, int]],
+    together: list[str],
 ) -> Prepared | None:
-    """A task's tables; None if the task that its pairs are made of has a problem."""
+    """A task's tables, given its `mates`; None if the task that its pairs are made of has a problem."""
     task, source = study.tasks[name], plan.sources.get(name)
     if source is not None:
         split, classes = source.train, source.classes
@@ -97,7 +102,7 @@ def _train(
         classes = PAIR_CLASSES
     else:
         return None
-    others = [other for other in mates(study)[name] if other in plan.evaluated]
+    others = [other for other in together if other in plan.evaluated]
     seen = {other: overlap.occurs(split.rows, plan.evaluated[other]) for other in others}
     if source is not None:
         keys = overlap.rows(split.rows)

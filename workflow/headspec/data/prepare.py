@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from headspec.data import columns, overlap, splits
+from headspec.data import columns, overlap, quality, splits
 from headspec.data.pairs import pair
 from headspec.data.stratify import interleaved, stratified_order
 from headspec.errors import DataError
@@ -38,6 +38,7 @@ class Split:
 
     rows: pd.DataFrame
     counts: dict[str, int]
+    doubts: dict[str, Any] = field(default_factory=dict)  #: by `headspec.data.quality`, of stored splits
 
 
 @dataclass(frozen=True)
@@ -141,12 +142,12 @@ def source(name: str, task: Task, seed: int) -> Source:
     further = {}
     for other in task.further:
         frame = overlap.keyed(splits.further(name, task, other, classes), seed)
-        further[other] = Split(frame, _distinct(frame)[1])
+        further[other] = _stored(frame)
         seen = splits.normal(train).isin(splits.normal(frame))
         train = train[~seen]
         counts["in_further"] = counts.get("in_further", 0) + int(seen.sum())
     if "validation" in read:
-        validation = Split(read["validation"], _distinct(read["validation"])[1])
+        validation = _stored(read["validation"])
         seen = splits.normal(train).isin(splits.normal(validation.rows))
         train = train[~seen]
         counts["in_validation"] = int(seen.sum())
@@ -156,7 +157,12 @@ def source(name: str, task: Task, seed: int) -> Source:
         validation = Split(train.iloc[order[:n]], {"rows": 0, "held_out": n})
         train = train.iloc[np.sort(order[n:])]
         counts["held_out"] = n
-    return Source(Split(train, counts), validation, further, classes)
+    return Source(Split(train, counts, quality.doubts(read["train"])), validation, further, classes)
+
+
+def _stored(frame: pd.DataFrame) -> Split:
+    """A split with all of its rows."""
+    return Split(frame, _distinct(frame)[1], quality.doubts(frame))
 
 
 def pairs(name: str, split: str, parent: pd.DataFrame, seed: int) -> Split:

@@ -178,19 +178,35 @@ def table(
     ending = path.suffix.lower()
     if ending not in FORMATS:
         raise DataError(f"{key}: '{path.name}' is not a table; expected the ending {' or '.join(FORMATS)}")
+
+    def chosen(present: list[str]) -> list[str]:
+        names = columns(present)
+        if repeated := [name for name in names if present.count(name) > 1]:
+            raise DataError(f"{key}: {path.name} has several columns {listing(repeated)}; expected one each")
+        return names
+
     try:
         if ending == ".parquet":
             with pq.ParquetFile(path) as file:
-                data = file.read(columns=columns(file.schema_arrow.names))
+                data = file.read(columns=chosen(file.schema_arrow.names))
         elif ending in (".csv", ".tsv"):
-            data = _read_csv(path, columns, inferred)
+            data = _read_csv(path, chosen, inferred)
         else:
             data = pa_json.read_json(path, read_options=pa_json.ReadOptions(block_size=BLOCK))
-            data = data.select(columns(data.column_names))
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            data = data.select(chosen(data.column_names))
+        data.validate(full=True)  # text in Parquet need not be UTF-8
+        data = data.cast(pa.schema([(field.name, _plain(field.type)) for field in data.schema]))
+        # pandas would make an index of columns, and number rows from elsewhere than 1
+        return data.to_pandas(ignore_metadata=True)
+    except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
         reason = str(error).split("\n")[0][:200]
         raise DataError(f"{key}: {path.name} cannot be read as {FORMATS[ending]} ({reason})") from None
-    return data.to_pandas()
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type to read a column as: that of its values for categories, and of half precision a full one."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.float32() if pa.types.is_float16(kind) else kind
 
 
 def _read_csv(path: Path, columns: Callable[[list[str]], list[str]], inferred: Collection[str]) -> pa.Table:

@@ -14,7 +14,6 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from headspec import code_hash, tables
 from headspec.config.sections.task import Task
@@ -22,7 +21,7 @@ from headspec.config.sources import locate
 from headspec.config.study import plain
 from headspec.data import overlap, prepare, readers, splits
 from headspec.data.prepare import Source, Split
-from headspec.errors import DataError
+from headspec.errors import DataError, StorageError
 
 FOLDER = Path(".snakemake/headspec")
 #: settings of a task that do not affect the splits of its source
@@ -48,15 +47,17 @@ def source(study: str, name: str, task: Task, seed: int, folder: Path = FOLDER) 
         As `headspec.data.prepare.source` and `headspec.data.splits.unlabelled`.
     """
     root = locate(str(task.source), f"tasks.{name}.source")
-    files = readers.local_files(task, *task.test.values())
     path = folder / study / f"{name}.parquet"
     footer = _footer(path)
     try:
+        files = readers.local_files(task, *task.test.values())
         stamp = _digest([[str(f.resolve()), (s := f.stat()).st_size, s.st_mtime_ns] for f in files])
         same_files = footer.get("stamp") == stamp
         content = footer["content"] if same_files else _content(root, files)
     except OSError as error:
-        raise DataError(f"tasks.{name}.source: {error.filename} cannot be read ({error.strerror})") from None
+        raise DataError(
+            f"tasks.{name}.source: {error.filename or root} cannot be read ({error.strerror})"
+        ) from None
     key = _digest([content, _determinants(task, seed)])
     recorded = _read(path, footer) if footer.get("key") == key else None
     if recorded and same_files:
@@ -65,7 +66,9 @@ def source(study: str, name: str, task: Task, seed: int, folder: Path = FOLDER) 
     if not recorded:
         for file in task.test:
             splits.unlabelled(name, task, file, current.train.rows)
-    with contextlib.suppress(OSError):  # without a record, the next planning reads the source again
+    with contextlib.suppress(
+        OSError, StorageError
+    ):  # without a record, the next planning reads the source again
         _write(path, current, {"stamp": stamp, "content": content, "key": key})
     return current
 
@@ -101,12 +104,10 @@ def _write(path: Path, source: Source, footer: dict[str, str]) -> None:
     by_name |= {f"further/{name}": split for name, split in source.further.items()}
     frame = pd.concat(split.rows[COLUMNS].assign(split=name) for name, split in by_name.items())
     more = {"classes": source.classes, "counts": {name: split.counts for name, split in by_name.items()}}
+    more |= {"doubts": {name: split.doubts for name, split in by_name.items()}}
     schema = SCHEMA.with_metadata({"headspec": json.dumps(footer | more)})
-    with tables.atomic(path) as temporary:
-        table = pa.Table.from_pandas(frame, schema, preserve_index=False).replace_schema_metadata(
-            schema.metadata
-        )
-        pq.write_table(table, temporary, write_page_checksum=True)
+    table = pa.Table.from_pandas(frame, schema, preserve_index=False)
+    tables.save(path, table.replace_schema_metadata(schema.metadata))
 
 
 def _footer(path: Path) -> dict[str, Any]:
@@ -114,21 +115,25 @@ def _footer(path: Path) -> dict[str, Any]:
     try:
         footer = tables.footer(path)
         return footer if isinstance(footer, dict) and {"stamp", "content", "key"} <= set(footer) else {}
-    except (OSError, ValueError, KeyError, TypeError):  # Arrow's file errors are subclasses of these
+    except (DataError, OSError, ValueError, KeyError, TypeError):  # Arrow's errors are among these
         return {}
 
 
 def _read(path: Path, footer: dict[str, Any]) -> Source | None:
     """The source in a record; None if the record is damaged."""
     try:
-        frame = pq.read_table(path, page_checksum_verification=True).to_pandas()
+        frame = tables.read(path)
         by_name = {
-            name: Split(frame.loc[frame["split"] == name, COLUMNS].reset_index(drop=True), counts)
+            name: Split(
+                frame.loc[frame["split"] == name, COLUMNS].reset_index(drop=True),
+                counts,
+                footer["doubts"][name],
+            )
             for name, counts in footer["counts"].items()
         }
         further = {
             name.removeprefix("further/"): s for name, s in by_name.items() if name.startswith("further/")
         }
         return Source(by_name["train"], by_name["validation"], further, footer["classes"])
-    except (pa.ArrowException, OSError, KeyError, AttributeError):
+    except (DataError, pa.ArrowException, OSError, KeyError, AttributeError):
         return None

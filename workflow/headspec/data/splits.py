@@ -116,6 +116,7 @@ def _rows(task: Task, key: str, stored: str) -> pd.DataFrame:
     text_a = columns.texts(frame, task.text_a, f"{key}.text_a", where)
     text_b = None if task.text_b is None else columns.texts(frame, task.text_b, f"{key}.text_b", where)
     labels = columns.scores if task.type == "regression" else columns.class_names
+    columns.check_plain(frame[task.label], f"{key}.label", where)
     label = labels(frame[task.label], task, key, where)
     columns.check_varied(label, task, key, where)
     return pd.DataFrame({"text_a": text_a, "text_b": text_b, "label": label})

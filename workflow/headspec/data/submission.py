@@ -21,7 +21,8 @@ import pandas as pd
 
 from headspec.config.glue import FILES
 from headspec.errors import DataError, listing
-from headspec.tables import FLOAT, INT, TEXT, Schema, atomic, inscription
+from headspec.files import atomic
+from headspec.tables import FLOAT, INT, TEXT, Schema, inscription
 
 # prediction: class index or score; file: the prediction file that the row belongs to
 SUBMISSION = Schema({"file": TEXT, "example": INT, "index": INT, "prediction": FLOAT}, keys=2)

@@ -32,6 +32,7 @@ KEY = "atlas.treebank"
 ENDING = ".conllu"
 FEWEST = 50  # sentences, to find roles
 SHOWN = 3  # problems in a message
+DIGITS = 9  # of the number of a word
 MISSING = (None, "", "_", "None", "nan")  # ways in which tables lack a head
 WORD = re.compile(r"\w+|[^\w\s]")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -181,8 +182,8 @@ def _blocks(path: Path, key: str) -> Iterator[tuple[int, str | None, list[tuple[
                 elif lines:
                     yield lines[0][0], name, lines
                     name, lines = None, []
-    except UnicodeDecodeError as error:
-        raise DataError(f"{key}.source: {path.name} is not UTF-8 text ({error})") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{key}.source: {path.name} cannot be read as UTF-8 text ({error})") from None
 
 
 def _table(settings: Any, path: Path | None, key: str) -> pd.DataFrame:
@@ -220,7 +221,8 @@ def _items(cell: Any) -> list:
     """The items of a list, or of text split at spaces."""
     if isinstance(cell, str):
         return cell.split()
-    items = [] if cell is None or np.ndim(cell) == 0 else list(cell)
+    items = list(cell) if isinstance(cell, (list, tuple, np.ndarray)) and np.ndim(cell) == 1 else []
+    items = [str(item) if isinstance(item, (np.ndarray, list, dict)) else item for item in items]
     return [as_text(item) if isinstance(item, float) else item for item in items]  # missing heads make floats
 
 
@@ -251,12 +253,16 @@ def _problem(words: list, heads: list, relations: list) -> str | None:
     for number, (word, head, relation) in enumerate(zip(words, heads, relations, strict=True), 1):
         if word in (None, ""):
             return f"word {number} is empty"
+        if not isinstance(word, str):
+            return f"word {number} ({word}) is not text"
         if head in MISSING:
             return f"word {number} ('{word}') has no head"
-        if not str(head).isdecimal() or int(head) > n:
+        if not str(head).isdecimal() or len(str(head)) > DIGITS or int(head) > n:
             return f"word {number} ('{word}') has head {head}, expected 0 (the root) to {n}"
         if relation in MISSING:
             return f"word {number} ('{word}') has no relation"
+        if not isinstance(relation, str):
+            return f"word {number} ('{word}') has a relation that is not text: {relation}"
     above = [0, *map(int, heads)]
     roots = [number for number in range(1, n + 1) if above[number] == 0]
     if len(roots) > 1:

@@ -1,9 +1,8 @@
-"""Checkpoints of unfinished runs."""
+"""States of training: checkpoints of unfinished runs, and states from which other runs branch off."""
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -12,8 +11,10 @@ from typing import Any
 
 import torch
 
+from headspec import files
+from headspec.errors import DamageError
 from headspec.progress import log
-from headspec.tables import atomic
+from headspec.training import parallel
 
 
 @contextmanager
@@ -31,11 +32,21 @@ def exclusive(path: Path) -> Iterator[None]:
 
 def fingerprint(settings: Any, paths: Iterable[str]) -> str:
     """What a run depends on: its settings, and its input files by content."""
-    hashes = []
-    for path in paths:
-        with open(path, "rb") as file:
-            hashes.append(hashlib.file_digest(file, "sha256").hexdigest())
-    return repr([settings, hashes])
+    return repr([settings, [files.digest(path) for path in paths]])
+
+
+def read(path: str | Path) -> dict:
+    """The state in a file written by `Checkpoint.save`, on the CPU.
+
+    Raises
+    ------
+    DamageError
+        It is not as `save` left it, or belongs to a run in another folder.
+    """
+    files.check(path)
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    files.belong(path, [str(Path(state["folder"]) / Path(path).name)])
+    return state
 
 
 class Checkpoint:
@@ -52,10 +63,13 @@ class Checkpoint:
         self.saved = time.monotonic()
 
     def load(self, device: str) -> dict | None:
-        """The saved state on the CPU; None if there is none of this run."""
+        """The saved state on the CPU; None if there is none of this run, or it is damaged."""
+        if not self.path.exists():
+            return None
         try:
-            state = torch.load(self.path, map_location="cpu", weights_only=True)
-        except FileNotFoundError:
+            state = read(self.path)
+        except DamageError as error:
+            log.warning("training from the start, because the state is lost: %s", error)
             return None
         return state if state["fingerprint"] == self.fingerprint else None
 
@@ -63,8 +77,14 @@ class Checkpoint:
         return time.monotonic() - self.saved >= self.seconds
 
     def save(self, state: dict) -> None:
-        with atomic(self.path) as temporary:
-            torch.save(state | {"fingerprint": self.fingerprint}, temporary)
+        """Save `state`; of several processes that train together, the first does."""
+        if parallel.is_first():
+            state = state | {"fingerprint": self.fingerprint, "folder": str(self.path.parent)}
+            with files.atomic(self.path) as temporary:
+                with open(temporary, "wb") as file:
+                    torch.save(state, file)
+                    file.write(files.OPEN.encode())  # readers of archives ignore what comes after their end
+                files.seal(temporary)
         self.saved = time.monotonic()
 
     def remove(self) -> None:

@@ -1,4 +1,4 @@
-"""Gradient accumulation for batches that do not fit into memory, with the same result."""
+"""Gradients of batches that do not fit into memory, or are shared by several GPUs, with the same result."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch.overrides import TorchFunctionMode
 from headspec.models.batching import Batch
 from headspec.models.devices import Device, out_of_memory
 from headspec.progress import log
+from headspec.training import parallel
 
 
 class DropoutOfTheWhole(TorchFunctionMode):
@@ -53,6 +54,8 @@ def backward(
 ) -> tuple[torch.Tensor, int]:
     """Gradients of a batch's mean loss, computed in `microbatches`, or in more if memory runs out.
 
+    Of several processes that train together, each computes those of its share of the batch.
+
     Parameters
     ----------
     losses : returns the loss of each example, (examples,), for a batch or part of one
@@ -66,11 +69,15 @@ def backward(
     microbatches : the number of microbatches used
     """
     before = random_state()
+    size = len(batch.rows)
+    rows = parallel.share(size)
     while True:
         try:
-            return _in_microbatches(losses, batch, microbatches, device), microbatches
+            loss = _in_microbatches(losses, batch, rows, microbatches, device)
+            parallel.add_up([loss, *(p.grad for p in parameters if p.grad is not None)], size)
+            return loss, microbatches
         except RuntimeError as error:
-            if microbatches >= len(batch.rows) // 2 or not out_of_memory(error):
+            if microbatches >= (rows.stop - rows.start) // 2 or not out_of_memory(error):
                 raise
         microbatches *= 2
         log.info("out of memory: batches in %d microbatches from here", microbatches)
@@ -81,30 +88,32 @@ def backward(
 
 
 def _in_microbatches(
-    losses: Callable[[Batch], torch.Tensor], batch: Batch, microbatches: int, device: Device
+    losses: Callable[[Batch], torch.Tensor], batch: Batch, rows: slice, microbatches: int, device: Device
 ) -> torch.Tensor:
-    size = len(batch.rows)
-    microbatches = max(1, min(microbatches, size // 2))
-    if microbatches == 1:
+    """The sum of the losses of `rows`, divided by the size of the whole batch; leaves its gradients."""
+    size, n = len(batch.rows), rows.stop - rows.start
+    microbatches = max(1, min(microbatches, n // 2))
+    if n == size and microbatches == 1:
         with device.cast():
             loss = losses(batch).mean()
         loss.backward()
         return loss.detach()
     total = torch.zeros((), device=device.name)
     before = random_state()
-    for rows in slices(size, microbatches):
+    for part in slices(rows, microbatches):
         set_random_state(before)
-        with device.cast(), DropoutOfTheWhole(rows, size):
-            loss = losses(batch.part(rows)).sum() / size
+        with device.cast(), DropoutOfTheWhole(part, size):
+            loss = losses(batch.part(part)).sum() / size
         loss.backward()
         total += loss.detach()
     return total
 
 
-def slices(size: int, microbatches: int) -> Iterator[slice]:
-    """`microbatches` slices of range(size), whose sizes differ by at most one."""
+def slices(rows: slice, microbatches: int) -> Iterator[slice]:
+    """`rows` in `microbatches` slices, whose sizes differ by at most one."""
+    n = rows.stop - rows.start
     for i in range(microbatches):
-        yield slice(size * i // microbatches, size * (i + 1) // microbatches)
+        yield slice(rows.start + n * i // microbatches, rows.start + n * (i + 1) // microbatches)
 
 
 def random_state() -> dict[str, torch.Tensor]:

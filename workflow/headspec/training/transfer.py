@@ -15,8 +15,8 @@ import torch
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import diverged, divergence, require
+from headspec.models.internals.representations import vectors
 from headspec.models.multitask import MultiTask
-from headspec.models.representations import vectors
 from headspec.progress import Progress
 from headspec.seeds import derive
 from headspec.statistics.metrics import chance, score

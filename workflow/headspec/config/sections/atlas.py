@@ -68,6 +68,10 @@ class Atlas(Section):
         description="measures by which heads are pruned cumulatively; `rescored` is importance, computed "
         "again after every step; random orders are always pruned",
     )  # fmt: skip
+    bottom: bool = Field(
+        False,
+        description="also prune from the other end of each ranking, the heads with the smallest values first",
+    )
     fractions: Annotated[Distinct[Fraction], Field(min_length=1)] = Field(
         [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9],
         description="fractions of heads to prune cumulatively, beside none, all and `pruning.fraction`",

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headspec.config.sections.section import Section
-from headspec.config.value_types import NUMBER, Checksum
+from headspec.config.value_types import NUMBER, Checksum, Count
 
 Pooling = Literal["auto", "first", "mean", "last"]
 
@@ -29,4 +29,9 @@ class Model(Section):
     )
     max_length: Annotated[int, Field(ge=8), NUMBER] = Field(
         128, description="maximum number of tokens per example; longer examples are truncated and counted"
+    )
+    gpus: Count = Field(
+        1,
+        description="GPUs that a training shares, each of which computes a part of every batch; results are "
+        "the same up to rounding. Without a GPU it has no effect",
     )

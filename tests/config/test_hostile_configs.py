@@ -1,0 +1,204 @@
+"""Configs that nobody would write: each gives a study or a ConfigError, and runs no code."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headspec.config.loading import load, strict_yaml
+from headspec.config.study import Study
+from headspec.errors import ConfigError
+from headspec.pipeline.layout import Layout
+from support.paths import ROOT
+from support.studies import CONFIG
+
+STUDIES = [strict_yaml(path) for path in sorted((ROOT / "workflow" / "studies").glob("*.yaml"))]
+NAMES = [
+    "..",
+    "../x",
+    "a/../../x",
+    "/etc/x",
+    "a\0b",
+    "a" * 300,
+    "ａ",
+    "а",
+    "\u202ex",
+    "con ",
+    "a:b",
+    "a*",
+    "~",
+    "-x",
+    "",
+]
+TEXTS = st.text(st.characters(), max_size=12) | st.sampled_from(NAMES)
+SCALARS = st.none() | st.booleans() | st.integers() | st.integers(10**20, 10**40) | st.floats() | TEXTS
+VALUES = st.recursive(
+    SCALARS, lambda v: st.lists(v, max_size=3) | st.dictionaries(SCALARS, v, max_size=3), max_leaves=6
+)
+EDITS = st.lists(
+    st.tuples(st.sampled_from(["value", "key", "copy", "drop"]), st.integers(0, 10**6), VALUES),
+    min_size=1,
+    max_size=3,
+)
+
+
+def places(node: Any) -> list[tuple[Any, Any]]:
+    """Every (container, key) of a nested config."""
+    if not isinstance(node, (dict, list)):
+        return []
+    keys = list(node) if isinstance(node, dict) else range(len(node))
+    return [place for key in keys for place in [(node, key), *places(node[key])]]
+
+
+def mutated(config: dict[str, Any], edits: list[tuple[str, int, Any]]) -> dict[str, Any]:
+    config = copy.deepcopy(config)
+    for kind, where, value in edits:
+        if not (found := places(config)):
+            break
+        node, key = found[where % len(found)]
+        if kind == "drop":
+            del node[key]
+        elif kind == "key" and isinstance(node, dict) and not isinstance(value, (dict, list)):
+            node[value] = node.pop(key)
+        elif kind == "copy":
+            other, place = found[(where // 7) % len(found)]
+            node[key] = copy.deepcopy(other[place])
+        else:
+            node[key] = value
+    return config
+
+
+@settings(max_examples=600)
+@given(st.sampled_from([CONFIG, *STUDIES]), EDITS)
+def test_a_mutated_study_is_a_study_inside_its_folder_or_a_config_error(config, edits):
+    try:
+        study = load(mutated(config, edits))
+    except ConfigError as error:
+        assert all(": " in line for line in str(error).split("\n")), str(error)
+        return
+    assert_inside(study)
+
+
+def assert_inside(study: Study) -> None:
+    """Every path is one that a file system takes, in the folder of results."""
+    layout = Layout(study)
+    figures = [*layout.main_figures, *layout.iat_figures, *layout.transfer_figures, *layout.atlas_figures]
+    outputs = [path for paths in layout.jobs().values() for path in paths] + layout.figures(figures)
+    runs = layout.of_runs([*study.runs, *study.iat_runs], "training.parquet")
+    for path in [*outputs, *runs, layout.log("train")]:
+        assert path.startswith("results/") and ".." not in Path(path).parts and "\0" not in path
+        # while it is written, a file has a longer name
+        assert max(len(part.encode()) for part in Path(path).parts) <= 255 - len("..1234567.tmp")
+
+
+def renamed(place: str, name: Any) -> dict[str, Any]:
+    """The tiny study with a name in place of one of its own, wherever it occurs."""
+    if place == "study":
+        return CONFIG | {"study": name}
+    if place == "group":
+        return CONFIG | {"mixtures": CONFIG["mixtures"] | {"groups": {name: ["tone", "topic", "match"]}}}
+    if place == "model":
+        return CONFIG | {"models": {name: CONFIG["models"]["bert"]}}
+    tasks = {name: CONFIG["tasks"]["tone"]} | {key: CONFIG["tasks"][key] for key in ("topic", "match")}
+    if place == "further":
+        tasks = CONFIG["tasks"] | {"tone": CONFIG["tasks"]["tone"] | {"further": {name: "test"}}}
+        return CONFIG | {"tasks": tasks}
+    return CONFIG | {"tasks": tasks, "mixtures": {"pairs": [name, "topic"], "single": ["match"]}}
+
+
+@pytest.mark.parametrize("place", ["study", "model", "task", "group", "further"])
+def test_names_that_leave_the_folder_are_refused(place):
+    for name in NAMES:
+        with pytest.raises(ConfigError):
+            load(renamed(place, name))
+
+
+def test_the_longest_names_make_files_that_can_be_written():
+    a, b = "a" * 64, "b" * 64
+    tasks = {a: CONFIG["tasks"]["tone"], b: CONFIG["tasks"]["topic"]}
+    iat = {
+        "mixtures": [f"{a}+{b}"],
+        "alphas": [0.123456],
+        "deltas": [0.0123456],
+        "controls": ["random", "lora"],
+    }
+    assert_inside(
+        load(
+            CONFIG
+            | {"study": "s" * 64, "models": {"m" * 64: CONFIG["models"]["bert"]}, "tasks": tasks}
+            | {"mixtures": {"pairs": [a, b]}, "methods": ["tuned", "frozen", "iat", "atlas"], "iat": iat}
+        )
+    )
+
+
+def holds_itself() -> dict[str, Any]:
+    config = copy.deepcopy(CONFIG)
+    config["tasks"]["tone"]["filter"] = {"x": config}
+    return config
+
+
+def repeats_itself() -> dict[str, Any]:
+    value: Any = "x"
+    for _ in range(20):
+        value = [value] * 9
+    return CONFIG | {"seeds": value}
+
+
+@pytest.mark.parametrize(
+    ("config", "fragment"),
+    [
+        (holds_itself(), "tasks.tone.filter: holds itself or too much; expected at most 50 levels."),
+        (repeats_itself(), "holds itself or too much; expected at most 10000 values."),
+        (CONFIG | {"study": 0xF << 20_000}, "study: got a number of more than 18 digits"),
+        (CONFIG | {0xF << 20_000: 1}, "?: got a number of more than 18 digits"),
+        (CONFIG | {"seeds": [2**31]}, "seeds.0: got 2147483648, expected at most 2147483647."),
+        (CONFIG | {"study": "\ud800"}, "study: has characters that cannot be written"),
+        (CONFIG | {"__use_yte__": True}, "__use_yte__: runs the Python code in a config"),
+    ],
+    ids=["itself", "repeated", "digits", "digits of a key", "seed", "surrogate", "program"],
+)
+def test_values_that_no_key_may_have(config, fragment):
+    with pytest.raises(ConfigError) as caught:
+        load(config)
+    assert fragment in str(caught.value)
+
+
+YAML = [
+    "study: 2024-13-45", "study: !!int x", "study: !!float x", "study: !!bool x", "study: !!timestamp x",
+    "a: &a [*a]", "a: &a {b: *a}", "[" * 3000, "? [1]\n: 2", "study: !!binary '%'", "!!set {a}", "a: \0",
+    "study: 1" + "0" * 5000, "study: 0x" + "f" * 6000, "a: 1\n---\nb: 2", "<<: 5", "%YAML 9.9\n---\na: 1",
+    "study: !!omap [1]", "? &k a\n: *k", "study: !!python/name:os.system", "study: !!python/tuple [1]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", YAML, ids=range(len(YAML)))
+def test_yaml_that_is_no_study(tmp_path, text):
+    path = tmp_path / "study.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError):
+        load(strict_yaml(path))
+
+
+def test_yaml_runs_no_code(tmp_path):
+    path, trace = tmp_path / "study.yaml", tmp_path / "trace"
+    for tag in ("python/object/apply:os.mkdir", "python/object/new:os.mkdir", "python/object:os.mkdir"):
+        path.write_text(f"study: !!{tag} ['{trace}']")
+        with pytest.raises(ConfigError, match="not YAML: could not determine a constructor"):
+            strict_yaml(path)
+    assert not trace.exists()
+
+
+@settings(max_examples=300)
+@given(st.text(st.sampled_from(list("ab:-[]{}&*!?|>'\"\n #%@,.0\t")), max_size=40))
+def test_any_text_is_a_mapping_or_a_config_error(tmp_path_factory, text):
+    path = tmp_path_factory.getbasetemp() / "any.yaml"
+    path.write_text(text)
+    try:
+        assert isinstance(strict_yaml(path), dict)
+    except ConfigError as error:
+        assert str(path) in str(error)

@@ -1,0 +1,177 @@
+"""Studies that are killed at random moments, again and again, and disks that fill up or become read-only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from support.faults import at_work
+from support.studies import Folder
+
+VICTIMS = ["scheduler", "job", "both"]
+
+
+class Run:
+    """A running `snakemake`, its output and its processes, which are forks (`support.warm`)."""
+
+    def __init__(self, study: Folder, *targets: str) -> None:
+        self.study, self.lines = study, []
+        self.process = study.start(*targets)
+        self.begun = psutil.Process(self.process.pid).create_time()
+        # its pipe stays open for the jobs that it leaves behind
+        self.reader = threading.Thread(target=lambda: self.lines.extend(self.process.stdout), daemon=True)
+        self.reader.start()
+
+    @property
+    def output(self) -> str:
+        return "".join(self.lines)
+
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
+    def wait(self) -> int:
+        """The exit status, once no process of the study is left."""
+        status = self.process.wait()
+        while at_work(self.study.path):
+            time.sleep(0.05)
+        self.reader.join()
+        return status
+
+    def until(self, changes: int, seconds: float) -> bool:
+        """Wait for `changes` changed files, and `seconds` more; False if the run ends before."""
+        before = files(self.study)
+        while not self.ended() and len(files(self.study) - before) < changes:
+            time.sleep(0.05)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+        return not self.ended()
+
+    def kill(self, victim: str, rng: np.random.Generator) -> str:
+        """Kill the scheduler, a job (the scheduler if none runs), or all of them; returns who was killed."""
+        while victim == "job" and len([*forks_of(self.study)]) < 2 and not self.ended():
+            time.sleep(0.01)
+        forks = sorted(forks_of(self.study), key=lambda process: process.create_time())
+        scheduler = next((fork for fork in forks if fork.create_time() >= self.begun), None)
+        jobs = [fork for fork in forks if fork != scheduler]
+        if victim == "job" and jobs:
+            killed = [jobs[rng.integers(len(jobs))]]
+        else:
+            victim = "scheduler" if victim == "job" else victim
+            killed = [psutil.Process(self.process.pid), *([scheduler] if scheduler else [])]
+            killed += at_work(self.study.path) if victim == "both" else []
+        for process in killed:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        if victim != "job":
+            self.process.wait()
+        return victim
+
+
+def forks_of(study: Folder) -> Iterator[psutil.Process]:
+    """The processes that run Snakemake or a job, without those that wait for them."""
+    for process in at_work(study.path):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            if "serve" in process.cmdline():
+                yield process
+
+
+def files(study: Folder) -> set[tuple[str, int]]:
+    """Files of the results, each with its time."""
+    found = set()
+    for folder, _, names in os.walk(study.results):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                found.add((name, os.stat(os.path.join(folder, name)).st_mtime_ns))
+    return found
+
+
+def storm(
+    study: Folder, targets: tuple[str, ...], kills: int, changes: int, rng: np.random.Generator
+) -> dict[str, int]:
+    """Kill `kills` times, on average after `changes` changed files; then let the study end.
+
+    A study that ends before loses its runs.
+
+    Returns
+    -------
+    counts : number of kills by victim
+    """
+    counts = dict.fromkeys(VICTIMS, 0)
+    run = Run(study, *targets)
+    while (killed := sum(counts.values())) < kills:
+        victim = VICTIMS[killed % len(VICTIMS)]
+        # a fifth of the moments are while Snakemake starts, where there is no job yet
+        starts = victim != "job" and rng.random() < 0.2
+        moment = 0 if starts else 1 + int(rng.exponential(changes))
+        if not run.until(moment, rng.uniform(0, 3 if moment == 0 else 0.5)):
+            if run.process.returncode == 0:
+                shutil.rmtree(study.results / "runs")
+            run = Run(study, *targets)
+            continue
+        victim = run.kill(victim, rng)
+        counts[victim] += 1
+        print(f"{killed + 1}: {victim} after {moment} files", flush=True)
+        if victim != "job":
+            run = Run(study, *targets)
+    run.wait()
+    study.snakemake(*targets)
+    return counts
+
+
+def mounts() -> bool:
+    """Whether this machine lets tests mount file systems."""
+    tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True)
+    return os.geteuid() == 0 and tried.returncode == 0
+
+
+@contextlib.contextmanager
+def own_disk(folder: Path, megabytes: int) -> Iterator[None]:
+    """A small disk of its own at `folder`, with what was there."""
+    kept = folder.with_name(f"{folder.name}.kept")
+    folder.rename(kept)
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "none", folder], check=True)
+    try:
+        subprocess.run(["cp", "-a", f"{kept}/.", folder], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@contextlib.contextmanager
+def full(folder: Path) -> Iterator[None]:
+    """The disk of `folder` is full."""
+    filler = folder / "filler"
+    with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+    try:
+        yield
+    finally:
+        filler.unlink()
+
+
+@contextlib.contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """`folder` is read-only, also for files that are being written."""
+    subprocess.run(["mount", "--bind", folder, folder], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+DISKS: dict[str, tuple[Callable[[Path], contextlib.AbstractContextManager[None]], str]] = {
+    "full": (full, "No space left on device"),
+    "read-only": (read_only, "Read-only file system"),
+}

@@ -1,0 +1,61 @@
+"""Every way of training a tiny model, in a module that processes which train together can import."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+import torch.distributed as dist
+
+from headspec.config.sections.training import Training
+from headspec.models.internals.representations import features
+from headspec.models.multitask import MultiTask
+from headspec.training.checkpoint import Checkpoint
+from headspec.training.iat import Own, branch, retrain
+from headspec.training.loop import train, trainer
+from headspec.training.lora import LoRA
+from support.tiny import CPU, encoder, examples
+
+CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"]}
+#: the last batch of task a has three examples, too few to share; that of b has five, in unequal shares
+DATA = {"a": examples(19, 2, 1), "b": examples(13, 3, 2)}
+SETTINGS = Training(batch_size=8, epochs=1, learning_rate=1e-3)
+HEADS = {"a": np.eye(3, 4, dtype=bool), "b": np.eye(3, 4, k=1, dtype=bool)}
+FIXED = {task: of_task.vectors(features(MultiTask(encoder("bert"), "mean", {}), task, of_task, CPU))
+         for task, of_task in DATA.items()}  # fmt: skip
+
+
+def model() -> MultiTask:
+    built = encoder("bert")
+    torch.manual_seed(3)
+    return MultiTask(built, "mean", CLASSES)
+
+
+def every_way(net: MultiTask, folder: Path) -> dict[str, tuple[pd.DataFrame, dict[str, torch.Tensor]]]:
+    """Method: history and weights of training from the weights of `net`; IAT and LoRA from one branch."""
+    start = deepcopy(net.state_dict())
+    done: dict[str, tuple[pd.DataFrame, dict[str, torch.Tensor]]] = {}
+
+    def keep(method: str, history: pd.DataFrame) -> None:
+        done[method] = history, deepcopy(net.state_dict())
+        net.load_state_dict(start)
+
+    never, kept, third = (Checkpoint(folder / f"{name}.pt", "f", 1e9) for name in ("never", "kept", "third"))
+    with trainer(net, DATA, SETTINGS, None, 7, CPU) as run:
+        run.run(3, never)
+        third.save(run.state())
+    net.load_state_dict(start)
+    keep("tuned", train(net, DATA, SETTINGS, None, 7, CPU, never, 1, kept, 0.5))
+    keep("microbatches", train(net, DATA, SETTINGS, None, 7, CPU, never, 2))
+    keep("single", train(net, {"a": DATA["a"]}, SETTINGS, None, 7, CPU, never))
+    keep("frozen", train(net, DATA, SETTINGS, FIXED, 7, CPU, never))
+    if dist.is_initialized():
+        dist.barrier()  # the first process has written
+    keep("resumed", train(net, DATA, SETTINGS, None, 7, CPU, third))
+    state = branch(net, DATA, SETTINGS, 0.4, 7, CPU, kept.load("cpu"), never)
+    for method, restriction in {"iat": Own(HEADS, "qkv"), "lora": LoRA(HEADS, "qkv", 7)}.items():
+        keep(method, retrain(net, DATA, SETTINGS, restriction, 7, CPU, deepcopy(state), never))
+    return done

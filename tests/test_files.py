@@ -1,0 +1,185 @@
+"""Damage to every kind of file that the workflow reads back: always noticed, never used."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from headspec import files, tables
+from headspec.errors import DamageError, StorageError
+from headspec.models import versions
+from headspec.models.multitask import MultiTask
+from headspec.training import checkpoint
+from headspec.training.checkpoint import Checkpoint
+from support import tiny
+from support.schemas import SCHEMAS
+
+TRIES = 60  # of each kind of file
+Damage = Callable[[bytes, np.random.Generator], bytes]
+
+
+def table(path: Path, seed: int) -> Callable[[], object]:
+    rows = np.random.default_rng(seed).normal(size=300)
+    frame = pd.DataFrame({"task": "a", "fold": 0, "layer": 0, "head": range(300), "importance": rows,
+                          "n": 5, "fisher": rows**2})  # fmt: skip
+    job = {"output": [str(path)]}
+    tables.write(path, SCHEMAS["importance"], frame, {"seed": seed, "classes": ["a", "b"], "job": job})
+    return partial(tables.read, path)
+
+
+def footer(path: Path, seed: int) -> Callable[[], object]:
+    table(path, seed)
+    return partial(tables.footer, path)
+
+
+def model_file(path: Path, seed: int) -> Callable[[], object]:
+    encoder = tiny.encoder("bert", seed, hidden_dropout_prob=0.1 * (1 + seed))
+    MultiTask(encoder, "first", {"a": ["x", "y"], "b": None}).save(path.parent)
+    return partial(MultiTask.load, path.parent)
+
+
+def state(path: Path, seed: int) -> Callable[[], object]:
+    weights = tiny.encoder("bert", seed).state_dict()
+    Checkpoint(path, "of a run", 0).save({"model": weights, "history": [seed]})
+    return partial(checkpoint.read, path)
+
+
+KINDS: dict[str, Callable[[Path, int], Callable[[], object]]] = {
+    "t.parquet": table,
+    "footer.parquet": footer,
+    "model.safetensors": model_file,
+    "config.json": model_file,
+    "classifiers.json": model_file,
+    "state.pt": state,
+}
+
+
+def flipped(data: bytes, rng: np.random.Generator) -> bytes:
+    changed = bytearray(data)
+    changed[rng.integers(len(data))] ^= 1 << rng.integers(8)
+    return bytes(changed)
+
+
+def cut(data: bytes, rng: np.random.Generator) -> bytes:
+    return data[: rng.integers(len(data))]
+
+
+def overwritten(data: bytes, rng: np.random.Generator) -> bytes:
+    """A block of zeros, as after a crash of the machine."""
+    start = rng.integers(len(data))
+    block = data[start : start + 512]
+    return data[:start] + bytes(len(block)) + data[start + 512 :] if any(block) else flipped(data, rng)
+
+
+def lengthened(data: bytes, rng: np.random.Generator) -> bytes:
+    return data + bytes(rng.integers(1, 100))
+
+
+DAMAGE: list[Damage] = [flipped, flipped, cut, overwritten, lengthened]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_damage_at_random_places_is_noticed_and_named(tmp_path, name):
+    path = tmp_path / "run" / name
+    read = KINDS[name](path, 0)
+    read()
+    data, rng = path.read_bytes(), np.random.default_rng(0)
+    for number in range(TRIES):
+        damage = DAMAGE[number % len(DAMAGE)]
+        path.write_bytes(damage(data, rng))
+        with pytest.raises(DamageError, match="Delete .* and start snakemake again") as caught:
+            read()
+        assert str(caught.value).startswith(f"{path}: damaged"), (number, damage)
+    path.write_bytes(b"")
+    with pytest.raises(DamageError):
+        read()
+    path.write_bytes(data)
+    read()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_file_of_another_run_is_noticed(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    here, other = (Path("results", study, "runs", name) for study in ("mine", "other"))
+    read = KINDS[name](here, 0)
+    KINDS[name](other, 1)
+    assert here.read_bytes() != other.read_bytes()
+    shutil.copy(other, here)
+    with pytest.raises(DamageError, match=str(here.parent)):
+        read()
+    shutil.copytree(other.parent, here.parent, dirs_exist_ok=True)  # files that fit one another
+    with pytest.raises(DamageError, match="a copy of results/other"):
+        read()
+
+
+def test_results_in_a_renamed_folder_can_be_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("t.parquet", "model.safetensors"):
+        KINDS[name](Path("results/mine", name), 0)
+    Path("results").rename("kept")
+    assert len(tables.read("kept/mine/t.parquet")) == 300
+    MultiTask.load("kept/mine")
+
+
+def test_training_starts_again_if_its_checkpoint_is_damaged(tmp_path, caplog):
+    path, rng = tmp_path / "checkpoint.pt", np.random.default_rng(0)
+    state(path, 0)
+    unfinished = Checkpoint(path, "of a run", 0)
+    data = path.read_bytes()
+    assert unfinished.load("cpu")["history"] == [0]
+    for number in range(TRIES):
+        path.write_bytes(DAMAGE[number % len(DAMAGE)](data, rng))
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            assert unfinished.load("cpu") is None
+        assert f"{path}: damaged" in caplog.text
+
+
+def test_a_remembered_hash_that_is_damaged_is_computed_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("weights").write_bytes(b"weights")
+    expected, rng = versions.content(Path("weights")), np.random.default_rng(0)
+    (seen,) = versions.SEEN.iterdir()
+    data = seen.read_bytes()
+    for number in range(TRIES):
+        versions._content.cache_clear()
+        seen.write_bytes(DAMAGE[number % len(DAMAGE)](data, rng))
+        assert versions.content(Path("weights")) == expected
+        assert seen.read_bytes() == data
+
+
+def test_a_table_without_a_digest_is_refused(tmp_path):
+    path = tmp_path / "t.parquet"
+    table(path, 0)
+    pq.write_table(pq.read_table(path), path)
+    with pytest.raises(DamageError, match="cut off or written by an older headspec"):
+        tables.read(path)
+
+
+def test_what_is_read_without_a_digest_is_the_same_table(tmp_path):
+    """Other programs read the files; the digest is no part of their content."""
+    read = table(tmp_path / "t.parquet", 0)
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "t.parquet"), read())
+    model_file(tmp_path / "config.json", 0)
+    assert "headspec" not in json.loads((tmp_path / "config.json").read_text())
+
+
+def test_errors_of_the_disk_are_told_apart_from_others(tmp_path):
+    full = pytest.raises(StorageError, match="x: the disk is full .* Free some space and start")
+    with full, files.atomic(tmp_path / "x"):
+        raise OSError(28, "No space left on device")
+    with pytest.raises(FileNotFoundError), files.atomic(tmp_path / "x"):
+        Path("missing").read_text()
+    hidden = RuntimeError("unexpected pos 704 vs 598")  # as torch.save has it
+    hidden.__context__ = OSError(30, "Read-only file system")
+    assert "y: the disk is read-only" in str(files.storage_error(hidden, "y"))
+    assert files.storage_error(ValueError("no")) is None

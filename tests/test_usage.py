@@ -1,0 +1,48 @@
+"""What jobs use is recorded beside their logs, and summarised beside what they requested."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from headspec import usage
+from headspec.errors import HeadspecError
+
+
+def job(log: Path, **resources: int) -> SimpleNamespace:
+    return SimpleNamespace(
+        log=[str(log)], rule="train", threads=2, wildcards={"model": "bert"}, resources=resources
+    )
+
+
+def test_time_and_memory_are_recorded_even_of_a_failure(tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "train.log"
+    log.parent.mkdir()
+    with pytest.raises(ValueError), usage.recorded(job(log, mem_mb=4000, runtime=60)):
+        sum(range(3_000_000))
+        block = bytearray(b"1" * 64_000_000)
+        raise ValueError(len(block))
+    with open(usage.path(str(log)), newline="") as file:
+        (row,) = csv.DictReader(file, delimiter="\t")
+    assert row["rule"] == "train" and row["model"] == "bert" and row["threads"] == "2"
+    assert (row["asked_mb"], row["asked_minutes"], row["gpu_memory_mb"]) == ("4000", "60", "0")
+    assert 64 < int(row["memory_mb"]) < 100_000 and float(row["cpu_seconds"]) > 0
+
+
+def test_summary_has_the_largest_of_each_rule_and_model(tmp_path: Path) -> None:
+    rows = {"a": (60, 90, 1000), "b/c": (120, 120, 3000), "d": (600, 600, 2000)}
+    for name, (seconds, cpu, memory) in rows.items():
+        file = usage.path(str(tmp_path / "logs" / f"{name}.log"))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        values = ["train", "bert", 2, seconds, cpu, memory, 0, 60, 4000]
+        file.write_text("\t".join(usage.COLUMNS) + "\n" + "\t".join(map(str, values)) + "\n")
+    (line,) = usage.of_results(tmp_path).splitlines()[1:]
+    assert line.split() == ["train", "bert", "3", "2.0", "10.0", "60", "3000", "4000", "-", "1.0", "of", "2"]
+
+
+def test_without_records_there_is_no_summary(tmp_path: Path) -> None:
+    with pytest.raises(HeadspecError, match="no logs"):
+        usage.of_results(tmp_path)

@@ -1,0 +1,66 @@
+"""What no value of a config may be, whatever its key; checked before any other check shows the values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from headspec.redaction import redacted
+
+LARGEST = 10**18  # numbers beyond 64 bits overflow in jobs
+MOST = 10_000  # values, which a few lines of YAML exceed by repeating what they repeat
+DEEPEST = 50  # mappings and lists in one another
+#: makes Snakemake run the Python that is in a config
+PROGRAM = "__use_yte__"
+
+
+def problems(config: Any) -> list[str]:
+    """One line for each value of a raw config that is a secret, too large, or part of a program.
+
+    Results hold the config, in the footers of tables and in reports, so that a secret in it would be
+    published with them.
+    """
+    found: list[str] = []
+    for count, (keys, value) in enumerate(_values(config)):
+        if len(keys) > DEEPEST or count > MOST:
+            limit = f"{DEEPEST} levels" if len(keys) > DEEPEST else f"{MOST} values"
+            return [*found, f"{_dotted(keys[:3])}: holds itself or too much; expected at most {limit}."]
+        found += [f"{_dotted(keys)}: {problem}." for problem in _wrong(keys, value)]
+    return found
+
+
+def _values(node: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Every value and its keys; mappings and lists before what is in them."""
+    yield keys, node
+    if len(keys) <= DEEPEST and isinstance(node, (dict, list, tuple, set)):
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from _values(value, (*keys, key))
+
+
+def _wrong(keys: tuple[Any, ...], value: Any) -> Iterator[str]:
+    key = keys[-1] if keys else ""
+    if key == PROGRAM:
+        yield "runs the Python code in a config, expected a config without code"
+    for text in (key, value):
+        if isinstance(text, int) and abs(text) > LARGEST:
+            yield f"got a number of more than {len(str(LARGEST)) - 1} digits, expected a smaller one"
+        if isinstance(text, str) and redacted(text) != text:
+            yield (
+                "holds a password or token, which would be written into results; expected none. "
+                "The hub's is read from the variable HF_TOKEN"
+            )
+        if isinstance(text, str) and _unwritable(text):
+            yield "has characters that cannot be written as UTF-8, expected text"
+
+
+def _unwritable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return True
+    return "\0" in text
+
+
+def _dotted(keys: tuple[Any, ...]) -> str:
+    names = ("?" if isinstance(key, int) and abs(key) > LARGEST else str(key)[:80] for key in keys)
+    return ".".join(names) or "config"

@@ -1,0 +1,228 @@
+"""Jobs that start at once: forks of a process that has imported what all of them would import.
+
+Most of a short job is its imports: torch, transformers, pandas. While Snakemake runs jobs on this machine,
+a server beside it imports these packages once and forks for every job. A job is still a process of its own,
+with its arguments, folder, environment, output and exit status, and imports headspec itself, so an edit of a
+module holds from the next job on. Jobs of a cluster start as ever.
+
+Snakemake starts jobs with `sys.executable`, which `start` replaces by a command that asks the server. If the
+server cannot be asked, the command runs Python itself. This file is run by its path, in processes
+that must not have imported headspec: the standard library is all it imports.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+NAME = "headspec-python"  # of the command
+PR_SET_PDEATHSIG = 1  # of prctl(2)
+#: packages that jobs import, in the order in which a study needs them
+TABLES = "pandas", "pyarrow.parquet", "yaml"
+MODELS = (
+    "torch", "torch._dynamo", "transformers.models.auto.modeling_auto",
+    "transformers.models.bert.modeling_bert", "transformers.tokenization_utils_tokenizers",
+)  # fmt: skip
+ANALYSIS = (
+    "scipy.stats", "matplotlib.pyplot", "matplotlib.backends.backend_agg",
+    "matplotlib.backends.backend_svg",
+)  # fmt: skip
+_servers: list[subprocess.Popen[bytes]] = []  # whose pipes stay open
+
+
+def start(packages: Sequence[str], nested: bool = False) -> str:
+    """Start the server, which ends with this process; jobs that come early find some packages imported.
+
+    Parameters
+    ----------
+    packages : to import
+    nested : whether forks lead sessions of their own and start processes through the server as well, so
+        that one of them can be Snakemake
+
+    Returns
+    -------
+    The path of the command that takes the place of `sys.executable`; where there is no server, that itself.
+    """
+    if Path(sys.executable).name == NAME or sys.platform != "linux":  # forks of torch are not safe elsewhere
+        return sys.executable
+    folder = tempfile.mkdtemp(prefix="headspec-")  # nobody else may enter it
+    address, command = f"{folder}/socket", f"{folder}/{NAME}"
+    ask = [sys.executable, "-IS", __file__, "ask", address, sys.executable]
+    Path(command).write_text(f'#!/bin/sh\nexec {shlex.join(ask)} "$@"\n')
+    os.chmod(command, 0o700)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen(64)
+        serve = [__file__, "serve", str(listener.fileno()), folder, command if nested else "", *packages]
+        server = subprocess.Popen(
+            [sys.executable, *serve],
+            stdin=subprocess.PIPE,  # closed when this process ends
+            pass_fds=[listener.fileno()],
+            env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"OMP_NUM_THREADS": "1"},
+        )
+    _servers.append(server)
+    return command
+
+
+def ask(address: str, python: str, arguments: list[str]) -> None:
+    """Have a fork run `arguments`, and end as it ends."""
+    if arguments[:1] != ["-m"] and (not arguments or arguments[0].startswith("-")):
+        os.execv(python, [python, *arguments])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the fork, in the same terminal, ends by it
+    try:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(address)
+            socket.send_fds(connection, [b"\n"], [0, 1, 2])
+            connection.sendall(json.dumps([arguments, os.getcwd(), dict(os.environ)]).encode() + b"\n")
+            status = int(connection.recv(8) or -signal.SIGKILL)
+    except (FileNotFoundError, ConnectionError):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.execv(python, [python, *arguments])
+    if status < 0:
+        with contextlib.suppress(OSError):  # nothing handles SIGKILL
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status)
+
+
+def serve(listener: socket.socket, packages: list[str]) -> list[str]:
+    """Import `packages`, and fork at every request; returns, in the fork, the arguments to run.
+
+    A job whose command is gone is killed, and so are all jobs when the server ends.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    commands: dict[int, socket.socket] = {}  # by a file descriptor of the job
+    pids: dict[int, int] = {}
+    while True:
+        listening = [listener] if listener.fileno() >= 0 else []
+        waiting: list[Any] = [*listening, 0, *commands, *commands.values()]
+        ready = select.select(waiting, [], [], 0 if packages else None)[0]
+        if 0 in ready:
+            sys.exit()
+        for job, connection in list(commands.items()):
+            if connection in ready:
+                os.kill(pids[job], signal.SIGKILL)
+            if job in ready or connection in ready:
+                _, status = os.waitpid(pids.pop(job), 0)
+                with commands.pop(job), contextlib.suppress(OSError):  # the command may be gone
+                    connection.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+                os.close(job)
+        if listener in ready:
+            connection, _ = listener.accept()
+            if (request := received(connection)) is None:
+                continue
+            pid = os.fork()
+            if not pid:
+                for inherited in (listener, connection, *commands.values()):
+                    inherited.close()
+                return prepared(*request)
+            for file in request[0]:
+                os.close(file)
+            job = os.pidfd_open(pid)
+            commands[job], pids[job] = connection, pid
+        elif packages and not ready:
+            with contextlib.suppress(ImportError):  # a job that needs it will say so
+                importlib.import_module(packages.pop(0))
+            gc.freeze()  # forks neither search nor copy what was imported
+            if gpu_open():
+                listener.close()  # commands run Python themselves
+
+
+def gpu_open() -> bool:
+    """Whether this process has opened a GPU, which its forks could not use."""
+    files = (os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd"))
+    return any(file.startswith("/dev/nvidia") for file in files)
+
+
+def received(connection: socket.socket) -> tuple[list[int], list[str], str, dict[str, str]] | None:
+    """Files, arguments, folder and environment of a request; None if the command is gone."""
+    try:
+        _, files, _, _ = socket.recv_fds(connection, 1, 3)
+        arguments, folder, environment = json.loads(connection.makefile().readline())
+    except (OSError, ValueError):
+        connection.close()
+        return None
+    return files, arguments, folder, environment
+
+
+def prepared(files: list[int], arguments: list[str], folder: str, environment: dict[str, str]) -> list[str]:
+    """Make this fork the process that the command stands for; returns its arguments."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # when the server ends
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    return arguments
+
+
+def run(arguments: list[str]) -> None:
+    """Run `-m module ...` or `script ...`, as Python would."""
+    module = arguments[0] == "-m"
+    sys.argv = arguments[1:] if module else arguments
+    sys.path[0] = os.getcwd() if module else os.path.dirname(os.path.abspath(arguments[0]))
+    sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    if module:
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+def end(arguments: list[str]) -> None:
+    """Run `arguments` and exit, but without tearing down what was imported: that takes half a second."""
+    status: object = None
+    try:
+        run(arguments)
+    except SystemExit as leaving:
+        status = leaving.code
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        status = 1
+    if isinstance(status, str):
+        print(status, file=sys.stderr)
+        status = 1
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # closed
+            stream.flush()
+    os._exit(status if isinstance(status, int) else 0)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "ask":
+        ask(sys.argv[2], sys.argv[3], sys.argv[4:])
+    number, folder, nested, *packages = sys.argv[2:]
+    server = os.getpid()
+    try:
+        request = serve(socket.socket(fileno=int(number)), packages)
+    finally:
+        if os.getpid() == server:
+            shutil.rmtree(folder)
+    if nested:
+        os.setsid()
+        sys.executable = nested
+    end(request)

@@ -1,0 +1,142 @@
+"""Training on several GPUs: a process for each computes its share of every batch.
+
+The processes hold the same weights and take the same steps. Before a step, losses and gradients of their
+shares are added up, so that an optimizer, or what restricts it, sees those of the whole batch. The process of
+the job itself only waits: when one of the others fails, it ends the rest and raises the error.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from logging.handlers import QueueHandler, QueueListener
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+from headspec.errors import HeadspecError
+from headspec.models import devices
+from headspec.models.multitask import MultiTask
+from headspec.progress import log
+
+T = TypeVar("T")
+
+
+def run(gpus: int, folder: Path, work: Callable[..., T], model: MultiTask, *arguments: Any) -> T:
+    """`work(model, *arguments)`, by a process for each of `gpus` GPUs if there are several.
+
+    Parameters
+    ----------
+    folder : where the processes leave files for each other, at least for a moment
+    work : a function of a module, such as `headspec.training.loop.train`
+    model : trained in place
+
+    Raises
+    ------
+    HeadspecError
+        As raised by `work` in the first process that failed.
+    torch.multiprocessing.ProcessRaisedException, torch.multiprocessing.ProcessExitedException
+        A process failed for another reason.
+    """
+    if gpus < 2:
+        return work(model, *arguments)
+    log.info("training on %d GPUs", gpus)
+    call, result = folder / "call.pt", folder / "result.pt"
+    torch.save((work, model, arguments), call)
+    store = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+    spawning = multiprocessing.get_context("spawn")
+    records, errors = spawning.Queue(), spawning.SimpleQueue()
+    listener = QueueListener(records, *logging.getLogger().handlers, respect_handler_level=True)
+    shared = gpus, store.port, call, result, torch.get_num_threads(), records, errors
+    listener.start()
+    try:
+        with _nothing_to_import():
+            processes = mp.start_processes(_process, shared, gpus, join=False, daemon=True)
+        while not processes.join():
+            pass
+        state, returned = torch.load(result, map_location="cpu", weights_only=False)
+    except (mp.ProcessRaisedException, mp.ProcessExitedException):
+        if errors.empty():
+            raise
+        raise errors.get() from None
+    finally:
+        listener.stop()
+        call.unlink()
+        result.unlink(missing_ok=True)
+    model.load_state_dict(state)
+    return returned
+
+
+@contextmanager
+def _nothing_to_import() -> Iterator[None]:
+    """Processes that start here do not run the job's script, which `multiprocessing` takes for a module."""
+    script = vars(sys.modules["__main__"])
+    path = script.pop("__file__", None)
+    yield
+    if path:
+        script["__file__"] = path
+
+
+def _process(
+    rank: int, gpus: int, port: int, call: Path, result: Path, threads: int, records: Any, errors: Any
+) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # sent when the job dies; ends even a wait for the GPU
+    parent = multiprocessing.parent_process()
+    if parent is None or not parent.is_alive():  # died before that was agreed on
+        sys.exit(1)
+    level = logging.INFO if rank == 0 else logging.WARNING
+    logging.basicConfig(level=level, handlers=[QueueHandler(records)], format="%(message)s", force=True)
+    if torch.cuda.is_available():
+        torch.cuda.set_device(rank)
+    devices.configure(max(1, threads // gpus))
+    dist.init_process_group(store=dist.TCPStore("localhost", port), rank=rank, world_size=gpus)
+    work, model, arguments = torch.load(call, weights_only=False)
+    try:
+        returned = work(model, *arguments)
+    except HeadspecError as error:
+        errors.put(error)
+        sys.exit(1)
+    if is_first():
+        torch.save((model.state_dict(), returned), result)
+    dist.destroy_process_group()
+
+
+def is_first() -> bool:
+    """Whether this process, of those that train together, is the one that writes checkpoints."""
+    return not dist.is_initialized() or dist.get_rank() == 0
+
+
+def share(size: int) -> slice:
+    """The rows of a batch of `size` examples that this process computes.
+
+    These are all rows if it trains alone, or if there are fewer than two for each process.
+    """
+    n = dist.get_world_size() if dist.is_initialized() else 1
+    if size < 2 * n:
+        return slice(0, size)
+    rank = dist.get_rank() if n > 1 else 0
+    return slice(size * rank // n, size * (rank + 1) // n)
+
+
+def add_up(values: Sequence[torch.Tensor], size: int) -> None:
+    """Replace `values` of this process's share of a batch of `size` examples by those of the whole batch.
+
+    Parameters
+    ----------
+    values : sums over examples; the same number in every process, of the same shapes
+    """
+    if not dist.is_initialized():
+        return
+    total = torch.cat([value.flatten() for value in values])
+    dist.all_reduce(total)
+    if share(size) == slice(0, size):  # which each of the processes has
+        total /= dist.get_world_size()
+    for value, part in zip(values, total.split([value.numel() for value in values]), strict=True):
+        value.copy_(part.view_as(value))

@@ -1,0 +1,103 @@
+"""Time and memory of jobs: what they used, beside what their rules requested."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from headspec.errors import HeadspecError
+
+COLUMNS = (
+    "rule", "model", "threads", "seconds", "cpu_seconds", "memory_mb", "gpu_memory_mb", "asked_minutes",
+    "asked_mb",
+)  # fmt: skip
+SHOWN = (
+    f"{'rule':<22} {'model':<16} {'jobs':>5}  {'minutes':>13} {'of':>5}  {'MB':>6} {'of':>6}  {'GPU MB':>6}"
+    "  cores"
+)
+
+
+@contextmanager
+def recorded(job: Any) -> Iterator[None]:
+    """Write what the code uses to a file beside the job's log, even if it fails.
+
+    Parameters
+    ----------
+    job : the object `snakemake` of a rule's script
+    """
+    begun = time.monotonic()
+    try:
+        yield
+    finally:
+        own, children = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        values = (
+            job.rule,
+            job.wildcards.get("model", ""),
+            job.threads,
+            round(time.monotonic() - begun, 1),
+            round(sum(used.ru_utime + used.ru_stime for used in (own, children)), 1),
+            max(own.ru_maxrss, children.ru_maxrss) // 1024,
+            _gpu_memory(),
+            job.resources.get("runtime", ""),
+            job.resources.get("mem_mb", ""),
+        )
+        # without this file the job is as good; on a full disk, its error is about what it could not write
+        with contextlib.suppress(OSError), open(path(job.log[0]), "w", newline="") as file:
+            csv.writer(file, delimiter="\t").writerows([COLUMNS, values])
+
+
+def path(log: str) -> Path:
+    """The file of a job's usage, by the path of its log."""
+    return Path(log).with_suffix(".usage.tsv")
+
+
+def _gpu_memory() -> int:
+    """Largest memory of the GPU that torch reserved in this process, in MB."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return 0
+    return int(torch.cuda.max_memory_reserved() / 1e6)
+
+
+def of_results(folder: Path) -> str:
+    """A table of all jobs in the results at `folder`: used and requested, by rule and model.
+
+    Minutes are the median and the longest, without start-up; memory is the largest of a job.
+
+    Raises
+    ------
+    HeadspecError
+        No job of `folder` has left a record.
+    """
+    jobs: dict[tuple[str, str], list[dict[str, float]]] = {}
+    for file in sorted((folder / "logs").rglob("*.usage.tsv")):
+        with open(file, newline="") as lines:
+            for row in csv.DictReader(lines, delimiter="\t"):
+                key = row.pop("rule"), row.pop("model")
+                jobs.setdefault(key, []).append({name: float(value or 0) for name, value in row.items()})
+    if not jobs:
+        raise HeadspecError(
+            f"{folder}: no logs/**/*.usage.tsv; expected the results of a study, such as results/demo"
+        )
+    return "\n".join([SHOWN, *(_line(rule, model, used) for (rule, model), used in sorted(jobs.items()))])
+
+
+def _line(rule: str, model: str, jobs: list[dict[str, float]]) -> str:
+    def most(name: str) -> float:
+        return max(job[name] for job in jobs)
+
+    minutes = [job["seconds"] / 60 for job in jobs]
+    cores = sum(job["cpu_seconds"] for job in jobs) / max(sum(job["seconds"] for job in jobs), 1e-9)
+    return (
+        f"{rule:<22} {model:<16} {len(jobs):5}  {statistics.median(minutes):6.1f} {max(minutes):6.1f} "
+        f"{most('asked_minutes'):5.0f}  {most('memory_mb'):6.0f} {most('asked_mb'):6.0f}  "
+        f"{most('gpu_memory_mb') or '-':>6}  {cores:.1f} of {most('threads'):.0f}"
+    )
