@@ -1,6 +1,6 @@
 # make demo   sets up .venv and runs the demo study to its figures and report
 # make test   sets up .venv and runs every check and test; make test-fast those that take seconds,
-#             make check no tests
+#             make check no tests, make coverage counts the lines that tests run, which takes longer
 # make plan   says what a study will cost: make plan STUDY=my-study.yaml CORES=8, also GPUS=2 RATE=2e14
 # make bench  measures the speed of this machine
 # make docs   brings the generated pages and the editors' schema up to date and builds the site into site/
@@ -15,12 +15,10 @@ BIN := $(abspath $(VENV))/bin
 PATH := $(BIN):$(PATH)
 PYTHONPATH := workflow
 export PATH PYTHONPATH
-# Counts the lines that the tests' own processes run. Jobs of Snakemake are not measured, so what only a
-# script of a rule calls counts as not run.
-COVERAGE := --cov=headspec --cov-report=term:skip-covered
+TESTS := OMP_NUM_THREADS=1 pytest -n 2 --dist worksteal -rs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-fast check plan bench docs report lock clean
+.PHONY: demo test test-fast coverage check plan bench docs report lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.ready
@@ -38,10 +36,15 @@ results/demo/report.html: $(wildcard results/demo/tables/*.parquet results/demo/
 
 test: $(VENV)/.ready-test
 	@$(MAKE) --no-print-directory check
-	OMP_NUM_THREADS=1 pytest -n 2 --dist worksteal $(COVERAGE)
+	$(TESTS)
 
 test-fast: $(VENV)/.ready-test
-	OMP_NUM_THREADS=1 pytest -n 2 --dist worksteal -m "not slow"
+	$(TESTS) -m "not slow"
+
+# Counts the lines that the tests' own processes run. Jobs of Snakemake are not measured, so what only a
+# script of a rule calls counts as not run.
+coverage: $(VENV)/.ready-test
+	$(TESTS) --cov=headspec --cov-report=term:skip-covered
 
 check: $(VENV)/.ready-test
 	ruff check .

@@ -31,6 +31,7 @@ report: "workflow/report/workflow.rst"
 
 onstart:
     lock_folder()
+    warm_up()
     if VIEW:
         VIEW.begin(STUDY.study, workflow, config)
 
@@ -67,7 +68,9 @@ rule atlas:
         rules.heads.output,
         rules.single_heads.output,
         rules.rankings.output,
+        rules.belief.output,
         LAYOUT.figures(LAYOUT.atlas_figures),
+        LAYOUT.pages,
 
 
 # prediction files for a test server

@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from headspec.cli import app
+from headspec.cli import app, main
 from headspec.version import VERSION
 from support.paths import ROOT
 
@@ -49,6 +49,44 @@ def test_an_expected_error_ends_with_its_message_alone():
     ended = run("plan", "nowhere.yaml")
     message = "nowhere.yaml: cannot be read (No such file or directory)\n"
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", message)
+
+
+WRONG = [
+    "nowhere",
+    "empty",
+    "binary",
+    "folder",
+    "/dev/null",
+    "x" * 300,
+    "",
+    "-",
+    "https://me:pa55word@h/x?token=a",
+]
+COMMON = [
+    ("summary",),
+    ("plan",),
+    ("reference",),
+    ("import-onnx", "m"),
+    ("import-pereira", "x", "out", "--source"),
+]
+
+
+@pytest.mark.parametrize("command", COMMON, ids=lambda command: command[0])
+def test_wrong_files_end_with_a_message(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").touch()
+    (tmp_path / "binary").write_bytes(bytes(range(256)))
+    (tmp_path / "folder").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    for wrong in WRONG:
+        monkeypatch.setattr(sys, "argv", ["headspec", *command, wrong])
+        if command[0] == "import-onnx":
+            sys.argv = ["headspec", "import-onnx", wrong, "nowhere", "out"]
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = str(ended.value.code) + capsys.readouterr().err
+        assert ended.value.code and len(said) > 5 and "pa55word" not in said, wrong
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_a_wrong_option_says_how_the_command_is_used():

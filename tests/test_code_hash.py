@@ -265,3 +265,22 @@ def test_the_library_is_importable_in_jobs(monkeypatch, tmp_path):
         [sys.executable, "-c", "import headspec; print(headspec.__file__)"], capture_output=True, text=True
     )
     assert Path(run.stdout.strip()).parent == code_hash.LIBRARY
+
+
+def test_unchanged_files_are_not_parsed_again(copy, tmp_path, monkeypatch):
+    """Another process, here an empty memory, finds the same hashes and parses what was edited alone."""
+    monkeypatch.chdir(tmp_path)
+    script = "statistics/correlation.py"
+    before = closure(script)
+    parsed = []
+    parse = ast.parse
+    monkeypatch.setattr(ast, "parse", lambda text, name: parsed.append(Path(name).name) or parse(text, name))
+    code_hash._seen.cache_clear()
+    assert closure(script) == before and not parsed
+    rewrite(copy / "headspec" / "statistics" / "mantel.py", "RANDOM = 9_999", "RANDOM = 9_998")
+    after = closure(script)
+    assert parsed == ["mantel.py"]
+    assert {name for name in before if before[name] != after[name]} == {"headspec/statistics/mantel.py"}
+    (tmp_path / code_hash.SEEN).write_text("{")  # damaged
+    code_hash._seen.cache_clear()
+    assert closure(script) == after

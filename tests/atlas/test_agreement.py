@@ -9,8 +9,8 @@ from scipy.stats import spearmanr
 
 from headspec.atlas.sample import FOLDS, fold_means, sampled
 from headspec.config.runs import Run
-from headspec.statistics.atlas import AGREEMENT, agreement, head_values
-from headspec.statistics.atlas import HEADS as HEADS_TABLE
+from headspec.statistics.atlas.measures import AGREEMENT, agreement, head_values
+from headspec.statistics.atlas.measures import HEADS as HEADS_TABLE
 
 HEADS = 72
 

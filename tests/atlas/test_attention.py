@@ -9,9 +9,9 @@ import torch
 from headspec.atlas.attention import MEASURES, Tokens, attention_measures, statistics
 from headspec.atlas.sample import FOLDS, HEAD_FOLDS, sampled
 from headspec.models.architectures import ARCHITECTURES
-from headspec.models.attention_maps import attention_maps
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
+from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.multitask import MultiTask
 from headspec.tables import read, write
 from support import tiny

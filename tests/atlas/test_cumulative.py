@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +12,7 @@ import torch
 from headspec.atlas.cumulative import (
     CUMULATIVE,
     Ranking,
+    bottom_first,
     by_measures,
     cumulative,
     half_maps,
@@ -25,6 +28,7 @@ from headspec.heads.pruning import predictions
 from headspec.heads.ranking import prune_count, top_heads
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.multitask import MultiTask
+from headspec.statistics.atlas.rankings import BOTTOM, TOP
 from support.tiny import CPU, HEADS, LAYERS, encoder, examples
 
 CLASSES = {"a": ["x", "y"], "r": None}
@@ -63,8 +67,8 @@ def heads():
 @pytest.fixture(scope="module")
 def rankings(model, data, rows, heads):
     by_measure = by_measures(heads, ["importance", "confidence"], list(CLASSES))
-    again = rescored(model, data, rows, levels(0.3, FRACTIONS), CPU)
-    return [*by_measure, *random_rankings(SHAPE, 3, seed=1), *again]
+    again = [rescored(model, data, rows, levels(0.3, FRACTIONS), CPU, order) for order in (TOP, BOTTOM)]
+    return [*by_measure, *bottom_first(by_measure), *random_rankings(SHAPE, 3, seed=1), *again[0], *again[1]]
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +79,8 @@ def table(model, data, rows, rankings):
 def curves(table: pd.DataFrame, fraction: float) -> pd.DataFrame:
     """A row per example of a task; a column per ranking that is evaluated on it at this fraction."""
     at = table[table["fraction"] == fraction]
-    return at.pivot(index=["task", "example"], columns=["ranking", "pruned_for", "draw"], values="prediction")
+    columns = ["ranking", "order", "pruned_for", "draw"]
+    return at.pivot(index=["task", "example"], columns=columns, values="prediction")
 
 
 def test_half_maps_are_means_over_examples():
@@ -90,15 +95,28 @@ def test_an_unknown_measure_is_refused(heads):
 
 
 def test_rows(table, rankings, rows):
-    """A task's own rankings and shared ones at every fraction, those of other tasks at the main one and 0."""
+    """A task's own rankings and shared ones at every fraction, top heads of others at the main one and 0."""
     shared = [r for r in rankings if r.pruned_for is None]
-    assert [r.name for r in shared] == ["importance_all", "random", "random", "random"]
+    assert [r.name for r in shared] == [*["importance_all"] * 2, "random", "random", "random"]
     for task in CLASSES:
         own = [r for r in rankings if r.pruned_for == task]
-        assert [r.name for r in own] == ["importance", "confidence", "rescored"]
-        rows_expected = (len(shared) + len(own)) * len(FRACTIONS) + len(own) * 2
+        assert [r.name for r in own] == [*["importance", "confidence"] * 2, *["rescored"] * 2]
+        rows_expected = (len(shared) + len(own)) * len(FRACTIONS) + 3 * 2
         assert (table["task"] == task).sum() == rows_expected * len(rows[task])
-    assert not table.duplicated(list(CUMULATIVE.columns)[:6]).any()
+    assert not table.duplicated(list(CUMULATIVE.columns)[:7]).any()
+    assert set(table.loc[table["ranking"] == "random", "order"].isna()) == {True}
+
+
+@pytest.mark.parametrize("name", ["importance", "confidence"])
+def test_bottom_heads_are_those_that_top_first_leaves(rankings, name):
+    """The last n heads of a ranking, whichever end it starts from."""
+    top, bottom = ([r for r in rankings if r.name == name and r.order == order] for order in (TOP, BOTTOM))
+    for one, other in zip(top, bottom, strict=True):
+        assert one.pruned_for == other.pruned_for
+        for half, n in itertools.product((0, 1), (1, 3, 8)):
+            closed = top_heads(other.maps[half], n)
+            np.testing.assert_array_equal(closed, ~top_heads(one.maps[half], LAYERS * HEADS - n))
+            assert one.maps[half][closed].max() < one.maps[half][~closed].min()
 
 
 def test_no_head_pruned_is_the_model(model, data, rows, table):
@@ -126,7 +144,7 @@ def test_examples_are_evaluated_under_masks_of_the_other_half(model, data, rows,
     assert (masks[0].closed != masks[1].closed).any()
     by_half = predictions(model, data, masks, CPU)["r"]
     chosen = table[(table["ranking"] == "confidence") & (table["pruned_for"] == "r") & (table["task"] == "r")]
-    chosen = chosen[chosen["fraction"] == fraction].set_index("example")
+    chosen = chosen[(chosen["fraction"] == fraction) & (chosen["order"] == TOP)].set_index("example")
     for half in (0, 1):
         of_half = rows["r"][half::2]
         found = chosen.loc[data["r"].example[of_half]]
@@ -152,19 +170,20 @@ def test_random_orders_are_seeded():
     assert len({r.maps.tobytes() for r in one}) == 4
 
 
-@pytest.mark.parametrize("kind", ARCHITECTURES)
-def test_importance_again_in_every_architecture(kind):
+@pytest.mark.parametrize(("kind", "order"), [*((kind, TOP) for kind in ARCHITECTURES), ("bert", BOTTOM)])
+def test_importance_again_in_every_architecture(kind, order):
     """The first step is importance; each further one that of the model without the heads before."""
+    sign = 1 if order == TOP else -1
     model = MultiTask(encoder(kind), ARCHITECTURES[kind].pooling, {"a": ["x", "y"]}).eval()
-    of_task, order = examples(8), sampled("a", 8, 8)
-    (ranking,) = rescored(model, {"a": of_task}, {"a": order}, levels(0.25, [0.5]), CPU)
+    of_task, sample = examples(8), sampled("a", 8, 8)
+    (ranking,) = rescored(model, {"a": of_task}, {"a": sample}, levels(0.25, [0.5]), CPU, order)
     for half in (0, 1):
-        gradients = gate_gradients(model, "a", of_task, order[half::2], CPU)
-        first = top_heads(np.abs(gradients).mean(axis=0), 3)
+        gradients = gate_gradients(model, "a", of_task, sample[half::2], CPU)
+        first = top_heads(sign * np.abs(gradients).mean(axis=0), 3)
         np.testing.assert_array_equal(top_heads(ranking.maps[half], 3), first)
         model.gates.values = None
-        gradients = gate_gradients(model, "a", of_task, order[half::2], CPU, closed=first)
-        scores = np.where(first, np.inf, np.abs(gradients).mean(axis=0))
+        gradients = gate_gradients(model, "a", of_task, sample[half::2], CPU, closed=first)
+        scores = np.where(first, np.inf, sign * np.abs(gradients).mean(axis=0))
         np.testing.assert_array_equal(top_heads(ranking.maps[half], 6), top_heads(scores, 6))
 
 
@@ -190,7 +209,7 @@ def test_gradients_where_heads_are_closed():
 
 
 def test_a_ranking_of_the_head_that_alone_decides(data, rows):
-    """With all other heads pruned last, the first step already gives what pruning everything gives."""
+    """Pruned first, the first step already gives what pruning everything gives; pruned last, no step does."""
     lonely = MultiTask(encoder("bert", seed=3), "mean", {"r": None}).eval()
     with torch.no_grad():  # only head 1 of layer 2 reaches the output of its attention
         for index in range(LAYERS):
@@ -199,11 +218,12 @@ def test_a_ranking_of_the_head_that_alone_decides(data, rows):
                     lonely.gates.weights(index)[head].zero_()
     decides = np.zeros((2, *SHAPE))
     decides[:, 2, 1] = 1
-    chosen = [Ranking("right", "r", None, decides), Ranking("wrong", "r", None, -decides)]
+    right = [Ranking("decides", "r", TOP, None, decides)]
+    chosen = [*right, *bottom_first(right)]
     table = cumulative(lonely, {"r": data["r"]}, {"r": rows["r"]}, chosen, 0.25, [0.1, 0.9], CPU)
-    by_fraction = table.pivot(index=["ranking", "example"], columns="fraction", values="prediction")
-    right, wrong = by_fraction.loc["right"], by_fraction.loc["wrong"]
-    assert (right[1.0] - right[0.0]).abs().min() > 1e-3
+    by_fraction = table.pivot(index=["order", "example"], columns="fraction", values="prediction")
+    top, bottom = by_fraction.loc[TOP], by_fraction.loc[BOTTOM]
+    assert (top[1.0] - top[0.0]).abs().min() > 1e-3
     for fraction in (0.1, 0.25, 0.9):
-        pd.testing.assert_series_equal(right[fraction], right[1.0], check_names=False)
-        pd.testing.assert_series_equal(wrong[fraction], wrong[0.0], check_names=False)
+        pd.testing.assert_series_equal(top[fraction], top[1.0], check_names=False)
+        pd.testing.assert_series_equal(bottom[fraction], bottom[0.0], check_names=False)

@@ -20,9 +20,11 @@ from headspec.cost import plan, throughput, workload
 from headspec.cost.job_counts import jobs, of_stage
 from headspec.cost.operations import REDUCED_BY, examples, expected_examples, of_jobs, operations
 from headspec.cost.report import report
+from headspec.cost.runtime import LEAST, SLOWEST, Runtimes
 from headspec.cost.throughput import PASSES, Speed
 from headspec.data import prepare
 from headspec.errors import ConfigError, HeadspecError
+from headspec.live.jobs import seconds as forecast_seconds
 from headspec.models.architectures import ARCHITECTURES
 from headspec.pipeline.layout import Layout
 from support.paths import ROOT
@@ -215,7 +217,31 @@ def test_doubling_a_setting_doubles_its_cost(here):
     assert masks["8"]["prune"] - masks["4"]["prune"] == pytest.approx(8 * per_mask, rel=1e-12)
 
 
+def test_the_other_ends_of_rankings_are_counted(here):
+    atlas = {"rankings": ["importance", "rescored"], "fractions": [0.25, 0.5], "draws": 2, "examples": 40}
+
+    def cumulative(bottom: bool) -> dict[str, float]:
+        config = study(methods=["tuned", "atlas"], atlas=atlas | {"bottom": bottom})
+        loads = operations(workload.read(config)).items()
+        return {
+            kind: value for (_, stage, kind, task), value in loads if (stage, task) == ("cumulative", "tone")
+        }
+
+    one, both = cumulative(False), cumulative(True)
+    assert both["importance"] == 2 * one["importance"] > 0
+    # no and all heads; three levels of two rankings and two random orders; two rankings of the other task
+    assert both["prune"] / one["prune"] == pytest.approx((2 + 3 * (4 + 2) + 2) / (2 + 3 * (2 + 2) + 2))
+
+
 # --- the text
+
+
+def test_jobs_request_time_by_their_operations(here):
+    runtimes = Runtimes(study())
+    runtimes.operations = {"train": 120 * 60 * SLOWEST["gpu"]}
+    assert runtimes.minutes("train", gpus=2, threads=2, unknown=7) == LEAST + 60
+    assert runtimes.minutes("train", gpus=0, threads=4, unknown=7) == LEAST + 120 * 25
+    assert runtimes.minutes("predict", gpus=1, threads=2, unknown=7) == 7
 
 
 def test_seconds_are_operations_by_the_rate(here):
@@ -255,6 +281,25 @@ def test_jobs_that_share_a_gpu_take_less_of_it(here, capsys):
         rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("train ")]
         hours[share] = float(rows[0][3].replace(",", ""))
     assert hours[1] == pytest.approx(2 * hours[2], rel=1e-3) and hours[2] > 50
+
+
+def test_training_on_two_gpus_takes_half_the_time_of_one(here, capsys):
+    """One run: it has two GPUs beside nothing else, or one of the two."""
+    for key, value in {"seeds": [0], "methods": ["tuned"], "mixtures.single": []}.items():
+        here.set(key, value)
+    hours, seconds = {}, {}
+    for gpus in (1, 2):
+        here.set("models.bert.gpus", gpus)
+        report("config.yaml", rate=1e4, gpus=2)
+        text = capsys.readouterr().out
+        row, *_ = (line.split(maxsplit=4) for line in text.splitlines() if line.startswith("train "))
+        hours[gpus], seconds[gpus] = float(row[3].replace(",", "")), forecast_seconds(row[4])
+        assert ("bert: training on 2 GPUs is 2 times as fast as on one" in text) == (gpus == 2)
+    assert hours[2] == pytest.approx(hours[1], rel=1e-3) and seconds[1] == pytest.approx(
+        2 * seconds[2], rel=1e-2
+    )
+    with pytest.raises(ConfigError, match="models.bert.gpus: got 2, but jobs may use 1 here"):
+        report("config.yaml", rate=1e4, gpus=1)
 
 
 def test_the_plan_lists_its_assumptions(here, capsys):

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import re
 import subprocess
 import sys
 from functools import cache
+from html import unescape
+from types import SimpleNamespace
 from typing import get_args
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -15,10 +19,20 @@ from matplotlib.colors import to_rgb
 
 from headspec.atlas import attention
 from headspec.config.sections.atlas import Atlas, Measure
-from headspec.plots.atlas import ablation, agreement, believe, change, confidence, heads, ranked
-from headspec.plots.atlas.measures import NAMES
+from headspec.plots.atlas import (
+    ablation,
+    agreement,
+    believe,
+    change,
+    confidence,
+    differences,
+    heads,
+    page,
+    ranked,
+)
+from headspec.plots.atlas.measures import NAMES, of_run
 from headspec.plots.drawing.style import number, save
-from headspec.statistics.atlas import HEADS
+from headspec.statistics.atlas.measures import HEADS
 from support.figures import LARGE, LONG, SMALL, frame, labelled, texts
 from support.paths import ROOT
 
@@ -63,17 +77,18 @@ def roles_table(layers: int, in_layer: int, seeds: int) -> pd.DataFrame:
     return frame("head_roles", rows)
 
 
-def curves_table(tasks: list[str], seeds: int) -> pd.DataFrame:
+def curves_table(tasks: list[str], seeds: int, orders: tuple[str, ...] = ("top",)) -> pd.DataFrame:
     rows = []
     rng = np.random.default_rng(0)
-    for task, (place, ranking) in itertools.product(tasks, enumerate(RANKINGS)):
+    for task, order, (place, ranking) in itertools.product(tasks, orders, enumerate(RANKINGS)):
         metric = "spearman" if task == "imdb" else "accuracy"
         for fraction in np.linspace(0, 1, 11):
-            speed = 4 - 0.3 * place
+            speed = (4 if order == "top" else 2) - 0.3 * place * (order == "top")
             value = 0.5 + 0.4 / (1 + np.exp(12 * (fraction - 1 / speed))) + rng.normal(0, 0.006)
             value = {0: 0.9, 1: 0.5}.get(fraction, value)
-            row = RUN | dict(task=task, ranking=ranking, fraction=fraction, n_seeds=seeds, metric=metric)
-            row |= dict(value=value, ci_low=value - 0.02, ci_high=value + 0.02, ci_over="examples")
+            row = RUN | dict(task=task, ranking=ranking, order=order, fraction=fraction, metric=metric)
+            row |= dict(n_seeds=seeds, value=value, ci_low=value - 0.02, ci_high=value + 0.02)
+            row["ci_over"] = "examples"
             spread = 0.3 * fraction * (1 - fraction) if ranking == "random" else np.nan
             rows.append(row | dict(draws_low=value - spread, draws_high=value + spread))
     return frame("pruning_curves", rows)
@@ -92,25 +107,44 @@ def agreement_table(tasks: list[str], measures: list[str] = MEASURES, seeds: int
     return frame("agreement", rows)
 
 
-def belief_tables(
+def belief_table(
     blocks: list[tuple[str, str]], methods: tuple[str, ...] = ("tuned", "frozen")
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Tables 'pruning_areas' and 'ranking_dissociation', with rows of a task that are not shown."""
-    rng, areas, found = np.random.default_rng(4), [], []
+) -> pd.DataFrame:
+    """Table 'belief', with rows of a task that are not shown."""
+    rng, rows = np.random.default_rng(4), []
     for (model, mixture), method, ranking in itertools.product(blocks, methods, RANKINGS):
-        row = dict(model=model, mixture=mixture, method=method, ranking=ranking, ci_over="examples")
+        row = dict(model=model, mixture=mixture, method=method, ranking=ranking, order="top")
+        row["ci_over"] = "examples"
         for task in ("mean", "sst2"):
-            value = rng.uniform(0.55, 0.75)
-            ends = dict(ci_low=value - 0.02, ci_high=value + 0.02)
-            areas.append(row | ends | dict(task=task, value=value))
+            row |= around("area", rng.uniform(0.55, 0.75), 0.02) | {"task": task}
             if ranking != "random":
-                compared = dict(task=task, against="random", value=value - 0.7, ci_low=-0.3, ci_high=0.1)
-                areas.append(row | compared | dict(p_holm=rng.choice([0.01, 0.3])))
+                row |= dict(difference=row["area"] - 0.7, difference_p_holm=rng.choice([0.01, 0.3]))
             if ranking not in ("random", "importance_all"):
-                d = rng.normal(0.05, 0.05)
-                ends = dict(ci_low=d - 0.02, ci_high=d + 0.03, at_chance=rng.random() < 0.2)
-                found.append(row | ends | dict(task=task, dissociation=d, p_holm=rng.choice([0.01, 0.3])))
-    return frame("pruning_areas", areas), frame("ranking_dissociation", found)
+                row |= around("dissociation", rng.normal(0.05, 0.05), 0.03)
+                row |= dict(dissociation_p_holm=rng.choice([0.01, 0.3]), at_chance=rng.random() < 0.2)
+            if ranking not in ("random", "importance_all", "rescored", "ablation"):
+                row |= around("ablation_spearman", rng.uniform(-0.5, 0.9), 0.1)
+                row |= around("ablation_size_spearman", rng.uniform(-0.5, 0.9), 0.1)
+            rows.append(dict(row))
+    return frame("belief", rows)
+
+
+def around(name: str, value: float, half: float) -> dict[str, float]:
+    return {name: value, f"{name}_low": value - half, f"{name}_high": value + half}
+
+
+def differences_table(tasks: list[str], layers: int, in_layer: int, method: str = "tuned") -> pd.DataFrame:
+    """Most heads differ little, a quarter of them clearly, in both directions."""
+    rng, rows = np.random.default_rng(6), []
+    pairs = [(tasks[0], tasks[1])] if len(tasks) == 2 else [(task, "others") for task in tasks]
+    for (task, against), measure in itertools.product(pairs, differences.UNITS):
+        for layer, head in np.ndindex(layers, in_layer):
+            clear = rng.random() < 0.25
+            difference = rng.choice([-1, 1]) * rng.uniform(0.03, 0.05) if clear else rng.normal(0, 0.01)
+            row = RUN | dict(task=task, against=against, measure=measure, layer=layer, head=head)
+            row |= dict(difference=difference, p_holm=0.01 if clear else 0.4)
+            rows.append(row | {"method": method})
+    return frame("task_differences", rows)
 
 
 @cache
@@ -120,6 +154,7 @@ def every_figure(names: tuple[str, ...] = tuple(SMALL), layers=6, in_layer=12, s
     table = heads_table(tasks, layers, in_layer, seeds)
     other = heads_table(tasks, layers, in_layer, seeds, shift=1)
     roles = roles_table(layers, in_layer, seeds)
+    compared = tasks if len(tasks) > 1 else SMALL
     mixtures = dict.fromkeys(["+".join(tasks), tasks[0]])
     blocks = list(itertools.product(("minilm", "another-long-model-name"), mixtures))
     return {
@@ -129,7 +164,8 @@ def every_figure(names: tuple[str, ...] = tuple(SMALL), layers=6, in_layer=12, s
         "agreement": (agreement, (agreement_table(tasks),)),
         "confidence": (confidence, (table, tasks)),
         "change": (change, (other, table, tasks)),
-        "believe": (believe, belief_tables(blocks)),
+        "differences": (differences, (differences_table(compared, layers, in_layer),)),
+        "believe": (believe, (belief_table(blocks),)),
     }
 
 
@@ -140,7 +176,7 @@ CASES = {
     "base": (tuple(LONG), 12, 12, 10),
     "large": (tuple(LARGE), 24, 16, 1),
 }
-FIGURES = ("heads", "ablation", "ranked", "agreement", "confidence", "change", "believe")
+FIGURES = ("heads", "ablation", "ranked", "agreement", "confidence", "change", "differences", "believe")
 
 
 # --- what the figures show ----------------------------------------------------------------------
@@ -267,6 +303,19 @@ def test_lines_are_the_curves_of_the_rankings():
         assert axes.get_ylabel() == "accuracy (%)"
 
 
+def test_both_orders_have_panels_of_their_own():
+    table = curves_table(SMALL, 2, ("top", "bottom"))
+    figure = ranked.draw(table, SMALL, dict.fromkeys(SMALL))
+    shown = [(axes.get_title(), labelled(axes, "ablation")[0].get_xydata()) for axes in figure.axes]
+    expected = []
+    for task, order in itertools.product(SMALL, ("top", "bottom")):
+        rows = table[(table["task"] == task) & (table["order"] == order) & (table["ranking"] == "ablation")]
+        expected.append((f"{task}, {order} heads first", 100 * rows[["fraction", "value"]]))
+    assert [title for title, _ in shown] == [title for title, _ in expected]
+    for (_, line), (_, points) in zip(shown, expected, strict=True):
+        np.testing.assert_allclose(line, points)
+
+
 def test_rankings_are_told_apart_without_colour():
     looks = [ranked.look(ranking) for ranking in RANKINGS if ranking != "random"]
     assert len({look["marker"] for look in looks}) == len(looks)
@@ -344,40 +393,101 @@ def test_change_of_nothing_is_white():
     assert all((axes.images[0].get_array() == 0).all() for axes in figure.axes[:6])
 
 
-def test_belief_shows_areas_and_dissociation_sorted_by_area():
-    areas, found = belief_tables([("minilm", "a+b"), ("minilm", "c")])
-    figure = believe.draw(areas, found)
-    left, right = figure.axes
-    own = areas[areas["against"].isna() & (areas["task"] == "mean")]
-    expected = []
+def test_differences_are_marked_by_their_sign_where_they_are_clear():
+    table = differences_table(SMALL, 6, 12)
+    figure = differences.draw(table)
+    maps = [axes for axes in figure.axes if axes.images and axes.get_title()]
+    assert [axes.get_title() for axes in maps] == [NAMES[measure] for measure in differences.UNITS]
+    assert maps[0].get_ylabel() == "sentiment\n− topic-pair\nlayer"
+    for axes, (measure, (_, factor)) in zip(maps, differences.UNITS.items(), strict=True):
+        rows = table[table["measure"] == measure]
+        expected = factor * rows.sort_values(["layer", "head"])["difference"].to_numpy().reshape(6, 12)
+        np.testing.assert_allclose(axes.images[0].get_array(), expected)
+        low, high = axes.images[0].get_clim()
+        assert low == -high == pytest.approx(-np.abs(expected).max())
+        for label, sign in (("more, p < 0.05", 1), ("less, p < 0.05", -1)):
+            (marks,) = labelled(axes, label)
+            clear = rows[(rows["p_holm"] < 0.05) & (np.sign(rows["difference"]) == sign)]
+            assert {*map(tuple, marks.get_offsets())} == {*zip(clear["head"], clear["layer"], strict=True)}
+            assert len(clear) > 1
+
+
+def test_differences_of_three_tasks_have_a_row_each():
+    figure = differences.draw(differences_table(LONG, 2, 2))
+    names = [axes.get_ylabel().split("\n")[:2] for axes in figure.axes if axes.get_ylabel()]
+    assert names == [[task, "− others"] for task in LONG]
+
+
+def test_figures_are_of_one_run():
+    table = pd.concat([differences_table(SMALL, 2, 2), differences_table(SMALL, 2, 2, "frozen")])
+    wanted = of_run(table, SimpleNamespace(**RUN, seed=0))
+    assert set(wanted["method"]) == {"tuned"} and len(wanted) == len(table) / 2
+
+
+def test_belief_shows_agreement_areas_and_dissociation_sorted_by_area():
+    table = belief_table([("minilm", "a+b"), ("minilm", "c")])
+    figure = believe.draw(table)
+    means, expected = table[table["task"] == "mean"], []
     for mixture in ("a+b", "c"):
-        block = own[(own["mixture"] == mixture) & (own["method"] == "tuned")].sort_values("value")
+        block = means[(means["mixture"] == mixture) & (means["method"] == "tuned")].sort_values("area")
         expected += [NAMES[ranking] for ranking in block["ranking"]]
-    assert [label.get_text() for label in left.get_yticklabels()] == expected
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == expected
     assert [text.get_text() for text in figure.texts] == ["minilm, a+b", "minilm, c"]
-    tests = areas[(areas["against"] == "random") & (areas["task"] == "mean")]
-    means = found[found["task"] == "mean"]
-    for axes, table, column, tested in ((left, own, "value", tests), (right, means, "dissociation", means)):
+    for axes, (column, (_, factor)) in zip(figure.axes, believe.PANELS.items(), strict=True):
+        shown = means.dropna(subset=column)
+        if "spearman" in column:
+            clear = (shown[f"{column}_low"] > 0) | (shown[f"{column}_high"] < 0)
+        else:
+            clear = shown[{"area": "difference"}.get(column, column) + "_p_holm"] < 0.05
         dots = [line for line in axes.lines if line.get_markersize() == 4 and line.get_xdata().size]
         hollow = [x for line in dots if line.get_markerfacecolor() == "white" for x in line.get_xdata()]
         filled = [x for line in dots if line.get_markerfacecolor() != "white" for x in line.get_xdata()]
-        np.testing.assert_allclose(np.sort(hollow + filled), np.sort(100 * table[column]))
-        assert len(filled) == (tested["p_holm"] < 0.05).sum() > 0
+        np.testing.assert_allclose(np.sort(hollow), np.sort(factor * shown.loc[~clear, column]))
+        np.testing.assert_allclose(np.sort(filled), np.sort(factor * shown.loc[clear, column]))
+        assert hollow and filled
         lines = np.concatenate([one.get_segments() for one in labelled(axes, "interval over examples")])
-        np.testing.assert_allclose(np.sort(lines[:, 0, 0]), np.sort(100 * table["ci_low"]))
-        np.testing.assert_allclose(np.sort(lines[:, 1, 0]), np.sort(100 * table["ci_high"]))
-    daggers = [x for line in labelled(right, "at chance: D means little") for x in line.get_xdata()]
-    assert len(daggers) == means["at_chance"].sum() > 0
-    random = own[(own["ranking"] == "random") & (own["method"] == "tuned")]["value"]
-    lines = [one.get_segments()[0][0, 0] for one in labelled(left, "random")]
+        np.testing.assert_allclose(np.sort(lines[:, 0, 0]), np.sort(factor * shown[f"{column}_low"]))
+        np.testing.assert_allclose(np.sort(lines[:, 1, 0]), np.sort(factor * shown[f"{column}_high"]))
+    *_, area, d = figure.axes
+    daggers = [x for line in labelled(d, "at chance: D means little") for x in line.get_xdata()]
+    assert len(daggers) == means["at_chance"].eq(True).sum() > 0
+    random = means[(means["ranking"] == "random") & (means["method"] == "tuned")]["area"]
+    lines = [one.get_segments()[0][0, 0] for one in labelled(area, "random")]
     np.testing.assert_allclose(lines, 100 * random)
 
 
 def test_belief_without_any_dissociation():
-    areas, found = belief_tables([("minilm", "sst2")], ("single",))
-    left, right = believe.draw(areas, found[:0]).axes
-    assert len(left.get_yticklabels()) == len(RANKINGS)
-    assert not labelled(right, "interval over examples")
+    table = belief_table([("minilm", "sst2")], ("single",))
+    table[[column for column in table if column.startswith("dissociation")]] = np.nan
+    *_, d = (axes := believe.draw(table.assign(at_chance=None)).axes)
+    assert len(axes[0].get_yticklabels()) == len(RANKINGS)
+    assert not labelled(d, "interval over examples")
+
+
+# --- the page of a model ------------------------------------------------------------------------
+
+
+CAPTIONS = {path.stem.removeprefix("atlas_"): path.read_text()
+            for path in (ROOT / "workflow" / "report").glob("atlas_*.rst")}  # fmt: skip
+
+
+def test_a_page_has_every_figure_once_with_its_caption():
+    pairs = itertools.product(("a+b", "all & more"), page.KINDS)
+    groups = [(*pair, ["tuned", "frozen"]) for pair in pairs]
+    html = page.page("mine", "tiny.bert", groups, CAPTIONS, "svg")
+    shown = re.findall(r'<img src="(.+?)" alt="(.+?)"', html)
+    wanted = [f"{kind}.tiny.bert.{mixture}.{method}.svg" for mixture, kind, of in groups for method in of]
+    assert [unescape(name) for name, _ in shown] == ["believe.svg", *wanted]
+    assert html.count('class="caption"') == 1 + len(groups)
+    assert '<h2 id="all &amp; more">' in html and "<b>Confidence of every attention head</b>" in html
+    ElementTree.fromstring(re.sub(r"<(meta|img)([^>]*)>", r"<\1\2/>", html.removeprefix("<!doctype html>")))
+
+
+def test_every_kind_of_figure_has_a_caption_that_a_page_can_show():
+    assert set(CAPTIONS) == {*page.KINDS, "believe"}
+    for kind, text in CAPTIONS.items():
+        written = page.caption(text, {"model": "m", "mixture": "a+b", "method": "tuned, frozen"})
+        assert not re.search(r"[*{}`]|%}", written), kind
 
 
 # --- how all of them are drawn ------------------------------------------------------------------

@@ -13,6 +13,7 @@ import docutils.core
 import jinja2
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from matplotlib.patches import Rectangle
 
@@ -506,6 +507,27 @@ def test_summary_of_one_measure_of_similarity():
     assert lines[1].strip() == "r of D and similarity -0.98 (text), p 0.333"
 
 
+def test_summary_of_rankings_of_heads():
+    """Means over mixtures of the tuned models; the best by its smallest area."""
+    combined, _ = dissociation_tables({"all": SMALL}, seeds=1)
+    rows = []
+    for mixture, method, ranking, area, p, d, spearman, of_size in (
+        ("x", "tuned", "importance", 0.5, 0.01, 0.1, 0.1, 0.9),
+        ("y", "tuned", "importance", 0.6, 0.2, 0.2, 0.3, 0.8),
+        ("x", "tuned", "relevance", 0.7, 0.01, 0.3, 0.5, 0.4),
+        ("x", "tuned", "random", 0.8, None, None, None, None),
+        ("x", "frozen", "confidence", 0.1, 0.01, 0.9, 1.0, 1.0),
+    ):
+        row = dict(model="m", mixture=mixture, method=method, task="mean", ranking=ranking, area=area)
+        row |= dict(difference=area - 0.8, difference_p_holm=p, dissociation=d, ablation_spearman=spearman)
+        rows += [row | dict(ablation_size_spearman=of_size), row | dict(task="a", area=0.0)]
+    belief = frame("belief", rows)
+    lines = summary_lines(combined, belief=belief)
+    assert lines[1].strip() == "smallest area (tuned): importance 55.0 %, random 80.0 %, p < 0.05 in 1 of 2"
+    assert lines[2].strip() == "most like ablation: relevance 0.50, like its size: importance 0.85"
+    assert f"{len(belief)} rows by ranking of heads: tables/belief.parquet" in "\n".join(lines)
+
+
 def test_summary_fits_a_terminal():
     names = ["rotten-tomatoes-sentences-binary", "a", "topic-pair"]
     combined, _ = dissociation_tables({"all": names, "+".join(names): names}, seeds=1)
@@ -572,7 +594,8 @@ def test_summary_of_tables_of_an_older_headspec(tmp_path):
     combined, _ = dissociation_tables(pairs(SMALL))
     (tmp_path / "tables").mkdir()
     path = tmp_path / "tables" / "combined.parquet"
-    combined.rename(columns={"at_chance": "floor"}).to_parquet(path)
+    tables.write(path, SCHEMAS["combined"], combined, {})
+    tables.save(path, pq.read_table(path).drop_columns("at_chance"))
     with pytest.raises(HeadspecError, match="combined.parquet: no column 'at_chance'.*; run snakemake again"):
         summary.of_results(tmp_path)
 

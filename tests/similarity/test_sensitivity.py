@@ -9,8 +9,8 @@ import torch
 from headspec.heads.importance import gate_gradients, importance
 from headspec.heads.ranking import importance_map
 from headspec.models.gates import HeadGates
+from headspec.models.internals.representations import mean_of_tasks, of_tasks, vectors
 from headspec.models.multitask import MultiTask
-from headspec.models.representations import mean_of_tasks, of_tasks, vectors
 from headspec.progress import Progress
 from headspec.similarity.sensitivity import fisher, gradient, parameters
 from support.tiny import CPU, encoder, examples

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from support.studies import CONFIG, HEADS, LAYERS, WORDS, Folder
 pytestmark = pytest.mark.slow
 
 RANKINGS = ["importance", "relevance", "confidence", "ablation", "rescored"]
+ORDERS = {"top", "bottom"}
 STUDY: dict[str, Any] = CONFIG | {
     "methods": ["tuned", "frozen", "atlas"],
     "training": CONFIG["training"] | {"epochs": 1},
@@ -24,12 +26,13 @@ STUDY: dict[str, Any] = CONFIG | {
         "treebank": {"source": "texts/trees.conllu"},
         "examples": 40,
         "rankings": RANKINGS,
+        "bottom": True,
         "fractions": [0.25, 0.5],
         "draws": 2,
     },
 }
 FIGURES = {f"{kind}.bert.tone+topic.{method}" for method in ("tuned", "frozen")
-           for kind in ("heads", "ablation", "ranked", "agreement", "confidence")}  # fmt: skip
+           for kind in ("heads", "ablation", "ranked", "agreement", "confidence", "differences")}  # fmt: skip
 
 
 def trees(path: Path, sentences: int = 60) -> None:
@@ -81,10 +84,20 @@ def test_every_table_and_figure_is_there(finished):
     curves = tables["pruning_curves"]
     assert set(curves["ranking"]) == {*RANKINGS, "importance_all", "random"}
     assert set(curves["fraction"]) == {0.0, 0.25, 0.3, 0.5, 1.0}
+    assert (curves.groupby("order").size() == len(curves) / 2).all() and set(curves["order"]) == ORDERS
+    assert set(tables["pruning_areas"]["order"]) == ORDERS
     assert set(tables["ranking_dissociation"]["ranking"]) == set(RANKINGS)
     assert len(tables["agreement"]) and len(tables["single_heads"]) == 2 * 2 * LAYERS * HEADS
+    differences = tables["task_differences"]
+    assert set(differences["task"]) == {"tone"} and set(differences["against"]) == {"topic"}
+    assert differences.groupby(["method", "measure"]).size().tolist() == [LAYERS * HEADS] * 2 * 4
+    belief = tables["belief"]
+    assert len(belief) == 2 * 3 * (len(RANKINGS) + 2)  # methods, tasks and their mean
     drawn = {path.stem for path in (finished.results / "figures" / "atlas").glob("*.png")}
     assert drawn == FIGURES | {"change.bert.tone+topic.tuned", "believe"}
+    page = finished.results / "figures" / "atlas" / "bert.html"
+    shown = re.findall(r'<img src="(.+?)"', page.read_text())
+    assert sorted(shown) == sorted(f"{name}.png" for name in drawn)
 
 
 def test_a_finished_atlas_has_nothing_to_do(finished):
@@ -94,23 +107,28 @@ def test_a_finished_atlas_has_nothing_to_do(finished):
 @pytest.mark.parametrize(
     ("key", "value", "stages"),
     [
-        ("atlas.draws", 3, {"cumulative", "rankings"}),
-        ("atlas.treebank.source", "texts/more.conllu", {"treebank", "attended", "roles", "heads"}),
-        ("atlas.relevance", "attnlrp", {"relevance", "cumulative", "heads", "rankings"}),
-        ("dissociation.confidence", 0.9, {"heads", "single_heads", "rankings"}),
+        ("atlas.draws", 3, {"cumulative", "rankings", "belief"}),
+        ("atlas.bottom", False, {"cumulative", "rankings", "belief"}),
+        ("atlas.treebank.source", "texts/more.conllu", {"treebank", "attended", "roles", "heads", "belief"}),
+        ("atlas.relevance", "attnlrp", {"relevance", "cumulative", "heads", "rankings", "belief"}),
+        ("dissociation.confidence", 0.9, {"heads", "single_heads", "rankings", "belief"}),
     ],
 )
 def test_a_setting_reaches_its_stages_only(copy, key, value, stages):
     trees(copy.path / "texts" / "more.conllu", 55)
     copy.set(key, value)
     rules = copy.plan("atlas").rules
-    assert {rule for rule in rules if not rule.startswith("figure_")} - {"atlas"} == stages
+    assert {rule for rule in rules if not rule.startswith("figure_")} - {"atlas", "atlas_page"} == stages
 
 
 def test_an_edit_of_the_roles_reaches_their_statistics_only(copy):
-    constant("headspec/statistics/roles.py")(copy)
+    constant("headspec/statistics/atlas/roles.py")(copy)
     rules = copy.plan("atlas").rules
-    assert {rule for rule in rules if not rule.startswith("figure_")} - {"atlas"} == {"roles", "heads"}
+    assert {rule for rule in rules if not rule.startswith("figure_")} - {"atlas", "atlas_page"} == {
+        "roles",
+        "heads",
+        "belief",
+    }
 
 
 @pytest.mark.parametrize(
@@ -128,3 +146,15 @@ def test_mistakes_are_refused_before_any_job(copy, key, value, message):
     copy.set(key, value)
     output = copy.snakemake("atlas", fails=True)
     assert message in output and "started" not in output
+
+
+def test_too_few_sentences_for_roles_are_refused_before_any_job(copy):
+    """Without a treebank; a text is one sentence here."""
+    copy.set("atlas.treebank", None)
+    for task in ("tone", "topic"):
+        copy.set(f"tasks.{task}.validation_examples", 24)
+    output = copy.snakemake("atlas", fails=True)
+    assert "the validation texts, which have 48 sentences; expected at least 50" in output
+    assert "started" not in output
+    copy.set("tasks.topic.validation_examples", 26)
+    assert copy.plan("atlas").rules["treebank"] == 1

@@ -2,69 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import pandas as pd
+import psutil
 import pytest
 import yaml
+from snakemake.cli import parse_args
 
 from headspec import code_hash
-from support import brains
+from headspec.cost.runtime import LEAST
+from support import every_stage
+from support.every_stage import TARGETS
+from support.faults import at_work
 from support.paths import ROOT
-from support.studies import CONFIG, Folder
+from support.requests import requests, show_resources
+from support.studies import Folder
 
 pytestmark = pytest.mark.slow
-
-TASKS: dict[str, Any] = CONFIG["tasks"]
-TONE: dict[str, Any] = TASKS["tone"] | {
-    "labels": {"bad": "negative", "good": "positive"}, "further": {"more": "more"}, "test": {"SST-2": "test"},
-}  # fmt: skip
-#: a study that has every stage
-WHOLE: dict[str, Any] = CONFIG | {
-    "tasks": TASKS | {"tone": TONE},
-    "mixtures": {"pairs": ["tone", "topic", "match"]},
-    "methods": ["tuned", "frozen", "iat", "atlas"],
-    "similarity": {"measures": ["text", "cka", "fisher", "importance", "cnm"], "max_sentences": 60},
-    "iat": {"mixtures": ["tone+topic"], "controls": ["random"], "deltas": [0.2]},
-    "transfer": {"tasks": ["match"], "samples": [4, 16]},
-}
-TARGETS = "all", "iat", "atlas", "submission", "preview"
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory) -> Folder:
     """A study with every stage, before any job."""
-    folder = Folder.new(tmp_path_factory.mktemp("resources") / "study")
-    texts = folder.path / "texts" / "tone"
-    rows = pd.read_parquet(texts / "validation.parquet")
-    rows.assign(sentence="more " + rows["sentence"]).to_parquet(texts / "more.parquet")
-    rows.to_parquet(texts / "test.parquet")
-    values = brains.smooth(np.random.default_rng(0), (40, 6))
-    (folder.path / "brain").mkdir()
-    folder.write(WHOLE | {"brain": brains.save(folder.path / "brain", {"s0": values, "s1": values})})
-    for path in (folder.path / "workflow" / "rules").glob(
-        "*.smk"
-    ):  # a message replaces the list of resources
-        path.write_text(re.sub(r"    message:\n        .*\n", "", path.read_text()))
+    folder = every_stage.new(tmp_path_factory.mktemp("resources") / "study")
+    show_resources(folder)
     return folder
-
-
-def requests(folder: Folder, *arguments: str, gpus: str) -> dict[str, dict[str, str]]:
-    """Rule: the threads and resources that its jobs request in a dry run."""
-    process = folder.start(*TARGETS, "--dry-run", "--quiet", "host", *arguments, CUDA_VISIBLE_DEVICES=gpus)
-    output, _ = process.communicate()
-    assert process.returncode == 0, output
-    requested = {}
-    for block in re.split(r"\n(?=(?:local)?rule \w+:)", output)[1:]:
-        rule, threads = re.match(r"(?:local)?rule (\w+):", block), re.search(r"threads: (\d+)", block)
-        resources = dict(re.findall(r"(\w+)=([^,\s]+)", re.search(r"resources: (.+)", block)[1]))
-        requested[rule[1]] = {"threads": threads[1] if threads else "1"} | resources
-    return {rule: resources for rule, resources in requested.items() if rule not in TARGETS}
 
 
 def scripts() -> dict[str, Path]:
@@ -96,22 +60,74 @@ def runs_a_model(script: Path) -> bool:
     [
         ([], "", ("0", "2")),  # few runs share the cores
         (["--cores", "8", "--resources", "gpu=2"], "0,1", ("1", "2")),
+        (["--workflow-profile", "none"], "0", ("1", "2")),  # no limit on GPUs, as in submitted jobs
         (["--profile", "profiles/slurm"], "", ("1", "2")),
         (["--profile", "profiles/slurm"], "0", ("1", "2")),
         (["--profile", "profiles/slurm", "--default-resources", "slurm_partition=big"], "", ("1", "2")),
         (["--profile", "profiles/slurm", "--set-resource-scopes", "gpu=excluded"], "0", ("0", "4")),
     ],
-    ids=["no GPU", "two GPUs", "slurm", "slurm from a GPU", "slurm's partition", "slurm without GPUs"],
+    ids=[
+        "no GPU",
+        "two GPUs",
+        "no limit",
+        "slurm",
+        "slurm from a GPU",
+        "slurm's partition",
+        "slurm without GPUs",
+    ],
 )
 def test_every_job_that_runs_a_model_requests_the_same(whole, arguments, gpus, of_models):
-    requested = requests(whole, "--cores", "8", *arguments, gpus=gpus)
+    requested = requests(whole, *TARGETS, "--cores", "8", *arguments, CUDA_VISIBLE_DEVICES=gpus)
     known = scripts()
+    requested = {rule: resources for rule, resources in requested.items() if rule not in TARGETS}
     assert set(requested) == set(known), "the study lacks a stage"
     for rule, resources in requested.items():
         assert {"mem_mb", "runtime"} <= set(resources), rule
         expected = of_models if runs_a_model(known[rule]) else ("-", "1")
         assert (resources.get("gpu", "-"), resources["threads"]) == expected, rule
     assert sum(runs_a_model(known[rule]) for rule in requested) >= 12
+
+
+def test_jobs_of_a_cluster_request_the_time_that_the_plan_counts(whole):
+    requested = requests(whole, *TARGETS, "--profile", "profiles/slurm", CUDA_VISIBLE_DEVICES="")
+    of_models = {rule: requested[rule] for rule, script in scripts().items() if runs_a_model(script)}
+    minutes = {rule: int(resources["runtime"]) for rule, resources in of_models.items()}
+    unknown = {rule: n for rule, n in minutes.items() if n != LEAST}
+    assert unknown.pop("predict") == 240  # test sets are not read
+    assert unknown in ({}, {"representations": 240})  # nor stimuli
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--resources", "gpu=2"], ["--profile", "profiles/slurm"]],
+    ids=["two GPUs", "slurm"],
+)
+def test_training_requests_the_gpus_of_its_model(whole, tmp_path, arguments):
+    """With threads and memory for each; what else runs the model, and a branch without steps, takes one."""
+    study = whole.copy(tmp_path / "study")
+    arguments = [*TARGETS, "--cores", "8", *arguments]
+    one = requests(study, *arguments, CUDA_VISIBLE_DEVICES="0,1")
+    study.set("models.bert.gpus", 2)
+    two = requests(study, *arguments, CUDA_VISIBLE_DEVICES="0,1")
+    wider = {rule for rule in two if two[rule].get("gpu") != one[rule].get("gpu")}
+    assert {"train_and_keep", "retrain"} <= wider <= {"train", "train_and_keep", "retrain", "branch"}
+    for rule in wider:
+        assert (two[rule]["gpu"], two[rule]["threads"]) == ("2", "4")
+        assert int(two[rule]["mem_mb"]) == 2 * int(one[rule]["mem_mb"])
+
+
+def test_more_gpus_than_there_are_are_refused(whole, tmp_path):
+    """No job would ever have them; without any GPU, the number has no effect."""
+    study = whole.copy(tmp_path / "study")
+    study.set("models.bert.gpus", 2)
+    for limit, gpus in {"1": "0,1", "2": "0"}.items():
+        told = study.snakemake(
+            "--dry-run", "--resources", f"gpu={limit}", fails=True, CUDA_VISIBLE_DEVICES=gpus
+        )
+        assert "models.bert.gpus: got 2, but jobs may use 1 here; expected at most 1, or" in told
+    assert {
+        request.get("gpu", "0") for request in requests(study, *TARGETS, CUDA_VISIBLE_DEVICES="").values()
+    } == {"0"}
 
 
 def test_every_script_that_runs_a_model_uses_the_requested_device():
@@ -131,30 +147,38 @@ def test_jobs_per_gpu_share_a_gpu(whole, tmp_path):
         assert set(map(int, re.findall(r"Execute (\d+) jobs", log))) == at_once, log
 
 
+def test_jobs_are_forks_of_a_server_that_ends_with_snakemake(whole, tmp_path):
+    study = whole.copy(tmp_path / "study")
+    process = study.start("results/tiny/tokens/bert/tone/train.parquet", PYTHONUNBUFFERED="1")
+    jobs = set()
+    while process.poll() is None:
+        for job in at_work(study.path):
+            with contextlib.suppress(psutil.Error):
+                jobs |= {" ".join(job.parent().cmdline())} if "serve" in job.cmdline() else set()
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+    assert any("warm.py serve" in parent for parent in jobs), jobs  # a fork has the server's command line
+    assert at_work(study.path) == []
+
+
 # --- profiles
 
 PROFILES = ["profiles/default", "profiles/slurm"]
-SHOWN = """
-import sys
-from snakemake.cli import parse_args
-_, arguments = parse_args(sys.argv[1:])
-limits = {name: resource.value for name, resource in arguments.resources.items()}
-print(arguments.executor, arguments.jobs, limits, dict(arguments.set_resource_scopes))
-"""
 
 
-def parsed(folder: Folder, *arguments: str) -> str:
+def parsed(*arguments: str) -> tuple[str | None, int | None, dict[str, int], dict[str, str]]:
     """Executor, jobs, limits and scopes that Snakemake reads from arguments and profiles."""
-    command = [sys.executable, "-c", SHOWN, *arguments]
-    done = subprocess.run(command, cwd=folder.path, capture_output=True, text=True, check=True)
-    return done.stdout.strip().split("\n")[-1]
+    _, read = parse_args(arguments)
+    limits = {name: resource.value for name, resource in read.resources.items()}
+    return read.executor, read.jobs, limits, dict(read.set_resource_scopes)
 
 
-def test_limits_on_gpus(whole):
-    assert parsed(whole, "--cores", "2") == "None None {'gpu': 1} {}"
-    assert parsed(whole, "--cores", "8", "--resources", "gpu=2") == "None None {'gpu': 2} {}"
+def test_limits_on_gpus(whole, monkeypatch):
+    monkeypatch.chdir(whole.path)
+    assert parsed("--cores", "2") == (None, None, {"gpu": 1}, {})
+    assert parsed("--cores", "8", "--resources", "gpu=2") == (None, None, {"gpu": 2}, {})
     # the limit of the default profile stays, but applies only within each submitted job
-    assert parsed(whole, "--profile", "profiles/slurm") == "slurm 50 {'gpu': 1} {'gpu': 'local'}"
+    assert parsed("--profile", "profiles/slurm") == ("slurm", 50, {"gpu": 1}, {"gpu": "local"})
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 
 from headspec import tables
 from support.edits import constant, setting
-from support.faults import FAULT, contents, killed
 from support.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
@@ -139,34 +137,7 @@ def test_a_change_reruns_what_depends_on_it(study, change, expected):
     assert "iat_scores" in rules or "iat_dissociation" in rules
 
 
-# --- interruptions and errors
-
-
-def test_a_killed_study_continues_to_the_same_bytes(finished, study, tmp_path):
-    (tmp_path / "fault").mkdir()
-    (tmp_path / "fault" / "sitecustomize.py").write_text(FAULT)
-    study.set("training.checkpoint_minutes", 0)
-    for method in ("tuned", "iat"):
-        shutil.rmtree(study.results / PAIR / method)
-    targets = [f"results/tiny/{PAIR}/{method}/seed0/evaluation.parquet" for method in ("tuned", "iat")]
-
-    killed(study, "checkpoint.pt:46", *targets)  # after the branch, before its state is an output
-    run = study.results / PAIR / "tuned" / "seed0"
-    assert (run / "kept.pt").exists() and not (run / "trunk.pt").exists()
-    killed(study, "trunk.pt:1", *targets)
-    assert not (run / "evaluation.parquet").exists()
-    killed(study, "state.pt:1", *targets)
-    killed(study, "importance.parquet:1", *targets)
-    iat = study.results / PAIR / "iat" / "seed0"
-    killed(study, "checkpoint.pt:3", *targets)
-    assert (iat / "checkpoint.pt").exists()
-    study.snakemake(*targets)
-    assert "continuing after step 49 of 52" in (
-        (study.results / "logs" / PAIR / "iat" / "seed0" / "train.log").read_text()
-    )
-    before = contents(finished.results)
-    assert {path: h for path, h in contents(study.results).items() if before[path] != h} == {}
-    assert not list(study.results.rglob("kept.pt")) and not list(study.results.rglob("checkpoint.pt"))
+# --- errors
 
 
 def test_less_than_one_head_is_refused_before_any_job(study):

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from headspec.errors import HeadspecError
+from headspec.redaction import redacted
 from headspec.version import VERSION
 
 app = typer.Typer(
@@ -26,6 +27,8 @@ def main() -> None:
         app(prog_name="headspec")
     except HeadspecError as error:
         sys.exit(str(error))
+    except (OSError, UnicodeDecodeError) as error:  # of a file that was named, and cannot be read or written
+        sys.exit(redacted(str(error)))
 
 
 def _version(wanted: bool) -> None:
@@ -62,11 +65,13 @@ def plan(
 @app.command()
 def summary(
     results: Annotated[Path, typer.Argument(help="Results of a study, such as results/demo.")],
+    usage: Annotated[bool, typer.Option("--usage", help="Print time and memory of its jobs.")] = False,
 ) -> None:
     """Print what a study found."""
-    from headspec.pipeline.summary import of_results
+    from headspec import usage as jobs
+    from headspec.pipeline import summary as findings
 
-    typer.echo(of_results(results))
+    typer.echo((jobs if usage else findings).of_results(results))
 
 
 @app.command()

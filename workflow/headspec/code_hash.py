@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
+import json
 import os
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from headspec import files
+from headspec.errors import DataError, StorageError
+
 LIBRARY = Path(__file__).parent
+#: hashes of files as they were last read; to parse all files takes a second of every planning
+SEEN = Path(".snakemake/headspec/code.json")
 #: fields of syntax trees that hold statements, or what has statements
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -30,13 +38,20 @@ def closure(script: str | Path) -> dict[str, str]:
     """
     script = Path(script)
     hashes: dict[str, str] = {}
-    queue = [script]
+    seen = _seen(os.getcwd())
+    known, queue = len(seen), [str(script)]
     while queue:
         path = queue.pop()
-        name = path.relative_to(LIBRARY.parent).as_posix()
+        name = os.path.relpath(path, LIBRARY.parent)
         if name not in hashes:
-            hashes[name], imported = _code(path, path.stat().st_mtime_ns)
+            status = os.stat(path)
+            entry = f"{path} {status.st_size} {status.st_mtime_ns}"
+            if entry not in seen:
+                seen[entry] = _code(Path(path))
+            hashes[name], imported = seen[entry]
             queue += imported
+    if len(seen) > known:
+        _remember(seen)
     return dict(sorted(hashes.items()))
 
 
@@ -45,12 +60,45 @@ def style() -> str:
     return hashlib.sha256((LIBRARY / "plots" / "drawing" / "headspec.mplstyle").read_bytes()).hexdigest()[:12]
 
 
-@cache
-def _code(path: Path, mtime: int) -> tuple[str, tuple[Path, ...]]:
-    """Hash of one file's code, and the library files it imports; `mtime` keeps the cache current."""
+def _code(path: Path) -> tuple[str, list[str]]:
+    """Hash of one file's code, and the library files it imports."""
     tree = ast.parse(path.read_text(), str(path))
-    imported = [file for statement in _executed(tree) for file in _imports(statement)]
-    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:12], tuple(imported)
+    imported = [str(file) for statement in _executed(tree) for file in _imports(statement)]
+    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:12], [*dict.fromkeys(imported)]
+
+
+@cache
+def _seen(folder: str) -> dict[str, tuple[str, list[str]]]:
+    """The hashes of `SEEN` in a working folder, by path, size and time; none if others wrote them."""
+    try:
+        files.check(Path(folder, SEEN))
+        stored = json.loads(Path(folder, SEEN).read_text())
+        return stored["files"] if stored["by"] == _by() else {}
+    except (DataError, OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _remember(seen: dict[str, tuple[str, list[str]]]) -> None:
+    """Store what is `_seen`, of files that are still as they were."""
+    current = {entry: code for entry, code in seen.items() if _current(entry)}
+    # without it, files are read again
+    with contextlib.suppress(OSError, StorageError), files.atomic(SEEN) as temporary:
+        temporary.write_text(json.dumps({"by": _by(), "files": current, "seal": files.OPEN}))
+        files.seal(temporary)
+
+
+def _current(entry: str) -> bool:
+    path, size, mtime = entry.rsplit(" ", 2)
+    with contextlib.suppress(OSError):
+        status = os.stat(path)
+        return (status.st_size, status.st_mtime_ns) == (int(size), int(mtime))
+    return False
+
+
+@cache
+def _by() -> str:
+    """What decides on a hash but the file: this module, and the Python that lays out syntax trees."""
+    return f"{sys.version} {hashlib.sha256(Path(__file__).read_bytes()).hexdigest()}"
 
 
 def _executed(tree: ast.Module) -> Iterator[ast.AST]:

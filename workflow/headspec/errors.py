@@ -6,9 +6,11 @@ import difflib
 from collections.abc import Iterable
 from typing import Self
 
+from headspec.redaction import redacted
+
 
 class HeadspecError(Exception):
-    """Base of every error that headspec raises on purpose.
+    """Base of every error that headspec raises on purpose; its message shows no secrets.
 
     Attributes
     ----------
@@ -16,6 +18,9 @@ class HeadspecError(Exception):
     """
 
     _errors: tuple[HeadspecError, ...] = ()
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(redacted(str(message)))
 
     @classmethod
     def of(cls, problems: Iterable[HeadspecError]) -> Self:
@@ -42,6 +47,14 @@ class MissingError(DataError):
     """A file, folder or package is missing on this machine; the machine that runs the jobs may have it."""
 
 
+class DamageError(DataError):
+    """A file of the results is not as it was written, or stands in the place of another."""
+
+
+class StorageError(HeadspecError):
+    """A file cannot be written: the disk is full or read-only, or refuses it for another reason."""
+
+
 class EncoderError(HeadspecError):
     """A pretrained model cannot be loaded, or its heads cannot be gated."""
 
@@ -65,5 +78,8 @@ def listing(names: Iterable[object]) -> str:
 
 def shown(value: object) -> str:
     """A config value on one line, shortened to 80 characters."""
-    text = "nothing" if value is None else repr(value)
+    try:
+        text = "nothing" if value is None else repr(value)
+    except (ValueError, RecursionError):  # an integer of more than 4300 digits, a list nested as deeply
+        text = f"a value of type {type(value).__name__} that cannot be written"
     return text if len(text) <= 80 else f"{text[:76]} ..."

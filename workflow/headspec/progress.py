@@ -7,33 +7,51 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from headspec.errors import HeadspecError
+from headspec.files import storage_error
+from headspec.redaction import redacted
+from headspec.usage import recorded
 
 log = logging.getLogger("headspec")
 
 
 @contextmanager
-def stage(log_file: str, label: str) -> Iterator[None]:
-    """Run a job's code; log lines go to `log_file`, where the view of the run reads them.
+def stage(job: Any, label: str) -> Iterator[None]:
+    """Run the code of a job (the object `snakemake` of its script), and record what it uses.
 
-    Warnings and errors also go to the terminal, starting with `label`. A HeadspecError ends the job with its
-    message only, any other error with a traceback.
+    Log lines go to the job's log, where the view of the run reads them. Warnings and errors also go to the
+    terminal, starting with `label`. A HeadspecError, and a disk that is full or read-only, end the job with
+    a message only, any other error with a traceback.
     """
-    terminal = logging.StreamHandler(sys.stderr)
-    terminal.setLevel(logging.WARNING)
-    handlers: list[logging.Handler] = [terminal, logging.FileHandler(log_file, mode="w")]
-    logging.basicConfig(level=logging.INFO, format=f"{label}  %(message)s", handlers=handlers, force=True)
-    for noisy in ("httpx", "datasets", "filelock", "fsspec"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
     try:
-        yield
+        terminal = logging.StreamHandler(sys.stderr)
+        terminal.setLevel(logging.WARNING)
+        handlers: list[logging.Handler] = [terminal, logging.FileHandler(job.log[0], mode="w")]
+        for handler in handlers:
+            handler.setFormatter(Redacting(f"{label}  %(message)s"))
+        logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)
+        for noisy in ("httpx", "datasets", "filelock", "fsspec"):
+            logging.getLogger(noisy).setLevel(logging.WARNING)
+        with recorded(job):
+            yield
     except HeadspecError as error:
         log.error("%s", error)
         sys.exit(1)
-    except Exception:
-        log.exception("failed")
+    except Exception as error:
+        if problem := storage_error(error):
+            log.error("%s", problem)
+        else:
+            log.exception("failed")
         sys.exit(1)
+
+
+class Redacting(logging.Formatter):
+    """Writes no secrets, not even those in a traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redacted(super().format(record))
 
 
 class Progress:

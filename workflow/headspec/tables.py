@@ -1,15 +1,12 @@
-"""Parquet tables: fixed schemas, sorted rows, atomic writes, provenance in the footer."""
+"""Parquet tables: fixed schemas, sorted rows, provenance in the footer."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import glob
-import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -19,7 +16,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headspec.errors import DataError
+from headspec import files
+from headspec.files import atomic
 from headspec.version import VERSION
 
 LARGEST = 20_000_000  # bytes; larger inputs are not hashed, as in profiles/default
@@ -35,37 +33,6 @@ class Schema:
 
     columns: dict[str, pa.DataType]
     keys: int
-
-
-@contextlib.contextmanager
-def atomic(path: str | Path) -> Iterator[Path]:
-    """A temporary path that is renamed to `path` when the block ends without error.
-
-    Readers of `path` therefore see the whole file or none, even after an interruption.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        if not _alive(int(leftover.suffixes[-2][1:])):  # its writer was killed
-            leftover.unlink(missing_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield temporary
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def provenance(job: Any, **more: Any) -> dict[str, Any]:
@@ -103,8 +70,7 @@ def record(job: Any) -> dict[str, Any]:
         inputs[path] = None
         # a training state contains step times, so its content differs in every run
         if os.path.getsize(path) <= LARGEST and not path.endswith(".pt"):
-            with open(path, "rb") as file:
-                inputs[path] = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+            inputs[path] = f"sha256:{files.digest(path)}"
     params = sorted(repr(value) for value in job.params)
     return {"rule": job.rule, "params": params, "input": inputs, "output": list(job.output)}
 
@@ -123,19 +89,42 @@ def write(path: str | Path, schema: Schema, frame: pd.DataFrame, footer: dict[st
         list(schema.columns.items()), metadata={"headspec": json.dumps(footer, sort_keys=True)}
     )
     table = pa.Table.from_pandas(frame, schema=stored, preserve_index=False)
-    table = table.replace_schema_metadata(stored.metadata)  # drop the metadata that pandas adds
+    save(path, table.replace_schema_metadata(stored.metadata))  # without the metadata that pandas adds
+
+
+def save(path: str | Path, table: pa.Table) -> None:
+    """Write `table` atomically and sealed (`headspec.files`), with its metadata as the footer."""
     with atomic(path) as temporary:
-        pq.write_table(table, temporary, compression="zstd", compression_level=3)
+        with pq.ParquetWriter(temporary, table.schema, compression="zstd", compression_level=3) as file:
+            file.write_table(table)
+            file.add_key_value_metadata({"seal": files.OPEN})
+        files.seal(temporary)
 
 
 def read(path: str | Path) -> pd.DataFrame:
-    """Read a table written by `write`; DataError if it is not a readable Parquet file."""
-    try:
-        return pq.read_table(path).to_pandas()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path}: not a readable Parquet table ({error})") from None
+    """Read a table written by `write`.
+
+    Raises
+    ------
+    DamageError
+        It is not as `write` left it, or was written as another table.
+    """
+    _check(path)
+    return pq.read_table(path).to_pandas()
 
 
 def footer(path: str | Path) -> dict[str, Any]:
-    """The footer of a table written by `write`."""
+    """The footer of a table written by `write`; errors as in `read`."""
+    return _check(path)
+
+
+def unchecked_footer(path: str | Path) -> dict[str, Any]:
+    """The footer of a table, without reading the rest of it."""
     return json.loads(pq.read_schema(path).metadata[b"headspec"])
+
+
+def _check(path: str | Path) -> dict[str, Any]:
+    files.check(path)
+    inscribed = unchecked_footer(path)
+    files.belong(path, inscribed.get("job", {}).get("output", []))
+    return inscribed

@@ -3,11 +3,12 @@
 
 rule treebank:
     input:
-        INPUTS.treebank_files,
+        treebank_files,
     output:
         result("atlas/treebank.parquet"),
     log:
         log("atlas/treebank"),
+    priority: 10  # a treebank from the hub is refused here, if it is
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -35,8 +36,6 @@ rule attention:
         result(RUN, "atlas/attention.parquet"),
     log:
         log(RUN, "atlas/attention"),
-    benchmark:
-        result("benchmarks", RUN, "atlas/attention.tsv")
     priority: by_tasks
     conda:
         "../../envs/train.yaml"
@@ -45,7 +44,7 @@ rule attention:
         gpu=GPU,
         mem_mb=memory("attention"),
         microbatches=microbatches,
-        runtime=4 * 60,
+        runtime=runtime(4 * 60, RUN, "atlas/attention.parquet"),
     params:
         script="attention",
         study=STUDY.study,
@@ -70,13 +69,11 @@ use rule attention as attended with:
         result(RUN, "atlas/attended.parquet"),
     log:
         log(RUN, "atlas/attended"),
-    benchmark:
-        result("benchmarks", RUN, "atlas/attended.tsv")
     resources:
         gpu=GPU,
         mem_mb=memory("attended"),
         microbatches=microbatches,
-        runtime=4 * 60,
+        runtime=runtime(4 * 60, RUN, "atlas/attended.parquet"),
     params:
         script="attended",
         study=STUDY.study,
@@ -117,13 +114,11 @@ use rule attention as relevance with:
         result(RUN, "atlas/relevance.parquet"),
     log:
         log(RUN, "atlas/relevance"),
-    benchmark:
-        result("benchmarks", RUN, "atlas/relevance.tsv")
     resources:
         gpu=GPU,
         mem_mb=memory("relevance"),
         microbatches=microbatches,
-        runtime=4 * 60,
+        runtime=runtime(4 * 60, RUN, "atlas/relevance.parquet"),
     params:
         script="relevance",
         study=STUDY.study,
@@ -142,13 +137,11 @@ use rule attention as ablation with:
         predictions=result(RUN, "atlas/ablated.parquet"),
     log:
         log(RUN, "atlas/ablation"),
-    benchmark:
-        result("benchmarks", RUN, "atlas/ablation.tsv")
     resources:
         gpu=GPU,
         mem_mb=memory("ablation"),
         microbatches=microbatches,
-        runtime=8 * 60,
+        runtime=runtime(8 * 60, RUN, "atlas/ablation.parquet"),
     params:
         script="ablation",
         study=STUDY.study,
@@ -171,13 +164,11 @@ use rule attention as cumulative with:
         result(RUN, "atlas/cumulative.parquet"),
     log:
         log(RUN, "atlas/cumulative"),
-    benchmark:
-        result("benchmarks", RUN, "atlas/cumulative.tsv")
     resources:
         gpu=GPU,
         mem_mb=memory("cumulative"),
         microbatches=microbatches,
-        runtime=8 * 60,
+        runtime=runtime(8 * 60, RUN, "atlas/cumulative.parquet"),
     params:
         script="cumulative",
         study=STUDY.study,
@@ -185,6 +176,7 @@ use rule attention as cumulative with:
         examples=STUDY.atlas.examples,
         fraction=STUDY.pruning.fraction,
         rankings=STUDY.atlas.rankings,
+        bottom=STUDY.atlas.bottom,
         fractions=STUDY.atlas.fractions,
         draws=STUDY.atlas.draws,
         precision=STUDY.precision,
@@ -203,6 +195,7 @@ rule heads:
         heads=result("tables/heads.parquet"),
         agreement=result("tables/agreement.parquet"),
         roles=result("tables/head_roles.parquet"),
+        differences=result("tables/task_differences.parquet"),
     log:
         log("atlas/heads"),
     conda:
@@ -264,3 +257,20 @@ use rule heads as rankings with:
         code=code("atlas/rankings.py"),
     message:
         "Rankings of heads by how much pruning them hurts"
+
+
+use rule heads as belief with:
+    input:
+        agreement=rules.heads.output.agreement,
+        areas=rules.rankings.output.pruning_areas,
+        dissociation=rules.rankings.output.ranking_dissociation,
+    output:
+        result("tables/belief.parquet"),
+    log:
+        log("atlas/belief"),
+    params:
+        script="belief",
+        study=STUDY.study,
+        code=code("atlas/belief.py"),
+    message:
+        "Which ranking of heads to believe"

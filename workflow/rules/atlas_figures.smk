@@ -154,10 +154,33 @@ use rule figure_reliability as figure_atlas_change with:
         "Figure atlas/change.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
+use rule figure_reliability as figure_atlas_differences with:
+    input:
+        rules.heads.output.differences,
+    output:
+        report(
+            figure("atlas/differences.{model}.{mixture}.{method}"),
+            caption="../report/atlas_differences.rst",
+            category="Head atlas",
+            labels={
+                "figure": "differences between tasks",
+                "model": "{model}",
+                "mixture": "{mixture}",
+                "method": "{method}",
+            },
+        ),
+    log:
+        log("figures/atlas/differences.{model}.{mixture}.{method}"),
+    params:
+        figure="atlas/differences",
+        code=code("plots/atlas/differences.py"),
+    message:
+        "Figure atlas/differences.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
+
+
 use rule figure_reliability as figure_atlas_believe with:
     input:
-        areas=rules.rankings.output.pruning_areas,
-        dissociation=rules.rankings.output.ranking_dissociation,
+        rules.belief.output,
     output:
         report(
             figure("atlas/believe"),
@@ -172,3 +195,21 @@ use rule figure_reliability as figure_atlas_believe with:
         code=code("plots/atlas/believe.py"),
     message:
         "Figure atlas/believe"
+
+
+use rule figure_reliability as atlas_page with:
+    input:
+        lambda wildcards: LAYOUT.page_figures(wildcards.model),
+    output:
+        result("figures/atlas/{model}.html"),
+    log:
+        log("figures/atlas/{model}.page"),
+    params:
+        figure="atlas/page",
+        study=STUDY.study,
+        groups=lambda wildcards: LAYOUT.atlas_groups[wildcards.model],
+        captions=captions("atlas"),
+        kind=LAYOUT.page_format,
+        code=code("plots/atlas/page.py"),
+    message:
+        "Page of {wildcards.model}"

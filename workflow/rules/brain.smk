@@ -53,8 +53,8 @@ rule nuisance:
 
 rule voxels:
     input:
-        stimuli=rules.stimuli.output,
-        nuisance=rules.nuisance.output,
+        stimuli=rules.stimuli.output[0],
+        nuisance=rules.nuisance.output[0],
         responses=INPUTS.user_file("responses"),
     output:
         result("brain/voxels.parquet"),
@@ -81,10 +81,10 @@ rule voxels:
 
 rule brain_encoding:
     input:
-        stimuli=rules.stimuli.output,
-        nuisance=rules.nuisance.output,
+        stimuli=rules.stimuli.output[0],
+        nuisance=rules.nuisance.output[0],
         responses=INPUTS.user_file("responses"),
-        voxels=rules.voxels.output,
+        voxels=rules.voxels.output[0],
         vectors=result("similarity/{model}/seed{seed}/stimuli.parquet"),
     output:
         encoding=result("similarity/{model}/seed{seed}/brain_encoding.parquet"),

@@ -2,6 +2,7 @@
 # and inputs are in headspec.pipeline.
 
 import fcntl
+import functools
 import os
 import re
 import sys
@@ -19,11 +20,13 @@ from headspec.config import loading
 from headspec.config.sections.similarity import MEASURED_BY
 from headspec.config.study import Study, plain
 from headspec.cost import memory as requests
+from headspec.cost.runtime import Runtimes
+from headspec.data import quality
 from headspec.data.planned import Planned
 from headspec.errors import HeadspecError
 from headspec.live import view
 from headspec.models import devices
-from headspec.pipeline import preflight, records
+from headspec.pipeline import preflight, records, warm
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import RUN, SUBMISSION, Layout
 
@@ -40,9 +43,17 @@ def checked(config: dict) -> tuple[Study, Planned | None]:
             for path in workflow.configfiles + list(workflow.overwrite_configfiles):
                 loading.strict_yaml(path)
             plan = preflight.check(study)
+            for line in quality.warnings(study, plan):
+                logger.warning(line)
     except HeadspecError as error:
         raise WorkflowError(f"the study cannot be run:\n{error}") from None
     return study, plan
+
+
+def on_cluster() -> bool:
+    """Whether jobs are submitted; a dry run knows it by the scope that a profile gives to GPUs."""
+    scopes = workflow.resource_scopes
+    return workflow.non_local_exec or scopes.is_local("gpu") or scopes.is_excluded("gpu")
 
 
 def model_resources() -> tuple[int, int]:
@@ -53,9 +64,7 @@ def model_resources() -> tuple[int, int]:
     """
     if workflow.resource_scopes.is_excluded("gpu"):
         return 0, 4
-    if workflow.resource_scopes.is_local("gpu") or workflow.non_local_exec:
-        return 1, 2
-    if devices.gpu_count():
+    if on_cluster() or devices.gpu_count():
         return 1, 2
     return 0, devices.threads_per_job(len(LAYOUT.fine_tuned), workflow.cores or 1)
 
@@ -71,28 +80,52 @@ def wants_view() -> bool:
     )
 
 
-def share_gpus(jobs: int) -> None:
-    """Let `jobs` jobs share a GPU, and turn the limit of GPUs (`--resources gpu=2`) into one of jobs."""
-    os.environ[devices.JOBS_PER_GPU] = str(jobs)
-    limit = workflow.global_resources.get("gpu")
-    if limit is not None and not workflow.resource_scopes.is_local("gpu"):
-        workflow.global_resources["gpu"] = jobs * limit.value
+def share_gpus(study: Study) -> None:
+    """Let jobs share a GPU, and turn the limit of GPUs (`--resources gpu=2`) into one of jobs.
+
+    The limit applies to all local jobs together. Submitted jobs request what their models ask for.
+    """
+    os.environ[devices.JOBS_PER_GPU] = str(study.jobs_per_gpu)
+    limit = workflow.global_resources.get("gpu").value  # None without a limit, as in submitted jobs
+    if workflow.resource_scopes.is_local("gpu"):
+        workflow.global_resources["gpu"] = max(model.gpus for model in study.models.values())
+        return
+    here = devices.gpu_count()
+    if GPU and workflow.is_main_process and not workflow.non_local_exec:
+        usable = here if limit is None else min(here, limit)
+        try:
+            preflight.check_gpus(study, usable)
+        except HeadspecError as error:
+            raise WorkflowError(f"the study cannot be run:\n{error}") from None
+    if limit is not None:
+        workflow.global_resources["gpu"] = study.jobs_per_gpu * limit
 
 
 code_hash.make_importable()
 VIEW = view.attach(logger) if wants_view() else None
 STUDY, PLAN = checked(config)
-share_gpus(STUDY.jobs_per_gpu)
 LAYOUT = Layout(STUDY)
 INPUTS = Inputs(LAYOUT, PLAN)
 GPU, THREADS = model_resources()
+RUNTIMES = Runtimes(STUDY)
+share_gpus(STUDY)
 CHECKPOINT_SECONDS = round(60 * STUDY.training.checkpoint_minutes)
 result, log, figure = LAYOUT.result, LAYOUT.log, LAYOUT.figure
 
 
-def code(script: str) -> dict:
-    """Hashes of a rule's code: its script and every module that the script imports."""
-    return code_hash.closure(LIBRARY / "scripts" / script)
+def code(script: str):
+    """Parameter: hashes of a rule's code, its script and every module that the script imports.
+
+    They are looked up only if the rule has jobs.
+    """
+    hashes = functools.cache(code_hash.closure)
+    return lambda wildcards: hashes(LIBRARY / "scripts" / script)
+
+
+def captions(group: str) -> dict[str, str]:
+    """Kind of figure of a group: its caption."""
+    files = sorted((LIBRARY / "report").glob(f"{group}_*.rst"))
+    return {path.stem.removeprefix(f"{group}_"): path.read_text(encoding="utf-8") for path in files}
 
 
 def any_of(names) -> str:
@@ -100,18 +133,70 @@ def any_of(names) -> str:
     return "|".join(re.escape(str(name)) for name in names) or "(?!)"
 
 
+def any_mixture() -> str:
+    """Wildcard constraint: a task, two tasks, or a group.
+
+    Snakemake works through the constraint for every file. That of all pairs would grow with the square of
+    the number of tasks.
+    """
+    task = any_of(STUDY.tasks)
+    return rf"(?:{task})(?:\+(?:{task}))?|{any_of(STUDY.mixtures.groups)}"
+
+
 def microbatches(wildcards, attempt: int) -> int:
     """Resource: microbatches per batch, more after each failed attempt; results stay the same."""
     return 2 ** (attempt - 1)
 
 
-def memory(stage: str):
+def memory(stage: str, gpus=lambda wildcards: 1):
     """Resource: memory in MB of a job that runs a model, more after each failed attempt."""
 
+    @functools.cache
+    def of_model(model: str) -> int:
+        return requests.megabytes(STUDY, model, stage, bool(GPU))
+
     def function(wildcards, attempt: int) -> int:
-        return attempt * requests.megabytes(STUDY, wildcards.model, stage, bool(GPU))
+        return attempt * max(1, gpus(wildcards)) * of_model(wildcards.model)
 
     return function
+
+
+def processes(runs: list) -> int:
+    """Threads of the statistics of `runs`: one for every 40 models and mixtures, of which each takes
+    seconds, up to 16, with which they stay below 8 GB.
+    """
+    return min(16, 1 + len({(run.model, run.mixture) for run in runs}) // 40)
+
+
+def runtime(unknown: int, *output: str):
+    """Resource: minutes of a job, more after each failed attempt; only a cluster's scheduler reads them.
+
+    Parameters
+    ----------
+    unknown : minutes if the operations of the job cannot be counted here
+    output : parts of the path of one of its outputs
+    """
+
+    def function(wildcards, attempt: int) -> int:
+        if not (workflow.is_main_process and on_cluster()):
+            return unknown
+        path = result(*output).format(**wildcards)
+        return attempt * RUNTIMES.minutes(path, GPU, THREADS, unknown)
+
+    return function
+
+
+def training_gpus(wildcards) -> int:
+    """Resource: GPUs of a job that trains: those of its model, but one if it trains no encoder."""
+    branch_at_trunk = wildcards.get("delta") == f"{STUDY.iat.reserve:g}"
+    if wildcards.method == "frozen" or branch_at_trunk:
+        return GPU
+    return GPU * STUDY.models[wildcards.model].gpus
+
+
+def training_threads(wildcards) -> int:
+    """Threads of a job that trains: those of any job for each GPU."""
+    return THREADS * max(1, training_gpus(wildcards))
 
 
 def by_tasks(wildcards) -> int:
@@ -150,6 +235,14 @@ def require_configured(configured: bool, expected: str):
     return check
 
 
+@without_traceback
+def treebank_files(wildcards) -> list:
+    """Files with sentences for the roles of heads; an error if there are too few."""
+    if PLAN is not None:
+        preflight.sentences_for_roles(STUDY, PLAN)
+    return INPUTS.treebank_files(wildcards)
+
+
 def lock_folder() -> None:
     """Refuse a second workflow in this folder; the lock ends with this process, even if it is killed."""
     global _lock
@@ -160,6 +253,15 @@ def lock_folder() -> None:
         raise WorkflowError(
             "another snakemake is running in this folder; wait for it or stop it"
         ) from None
+
+
+def warm_up() -> None:
+    """Let the jobs of this machine start as forks of a process that has imported what they need."""
+    jobs = [job for job in workflow.dag.needrun_jobs() if job.output]
+    if workflow.non_local_exec or len(jobs) < 2:
+        return
+    models = any("microbatches" in job.rule.resources for job in jobs)
+    sys.executable = warm.start([*warm.TABLES, *(warm.MODELS if models else ()), *warm.ANALYSIS])
 
 
 def remake_command() -> str:
@@ -187,7 +289,7 @@ if workflow.is_main_process and os.path.isdir(result()):
 # names may contain dots and dashes; the constraints make every path match one run only
 wildcard_constraints:
     model=any_of(STUDY.models),
-    mixture=any_of(LAYOUT.mixtures),
+    mixture=any_mixture(),
     method=any_of(LAYOUT.methods),
     task=any_of(STUDY.tasks),
     seed=r"\d+",

@@ -1,4 +1,5 @@
 # Figures, from tables only. Every rule but the first states only how it differs from the first.
+# A cluster draws several in one job: the profile says how many are in a group.
 
 
 rule figure_reliability:
@@ -13,12 +14,14 @@ rule figure_reliability:
         ),
     log:
         log("figures/reliability"),
+    group:
+        "figures"
     conda:
         "../../envs/figures.yaml"
     threads: 1
     resources:
         mem_mb=4000,
-        runtime=15,
+        runtime=5,
     params:
         figure="reliability",
         dpi=STUDY.figures.dpi,

@@ -1,4 +1,5 @@
-# Importance of attention heads, its reliability, and pruning by it (IAP).
+# Importance of attention heads, its reliability, and pruning by it (IAP). A cluster runs importance and
+# pruning of a run in one job. Training is not in it: the group starts again as a whole.
 
 
 rule importance:
@@ -10,9 +11,9 @@ rule importance:
         result(RUN, "importance.parquet"),
     log:
         log(RUN, "importance"),
-    benchmark:
-        result("benchmarks", RUN, "importance.tsv")
     priority: by_tasks
+    group:
+        "heads"
     conda:
         "../../envs/train.yaml"
     threads: THREADS
@@ -20,7 +21,7 @@ rule importance:
         gpu=GPU,
         mem_mb=memory("importance"),
         microbatches=microbatches,
-        runtime=4 * 60,
+        runtime=runtime(4 * 60, RUN, "importance.parquet"),
     params:
         study=STUDY.study,
         tasks=INPUTS.tasks,
@@ -68,9 +69,9 @@ rule prune:
         predictions=result(RUN, "predictions.parquet"),
     log:
         log(RUN, "prune"),
-    benchmark:
-        result("benchmarks", RUN, "prune.tsv")
     priority: by_tasks
+    group:
+        "heads"
     conda:
         "../../envs/train.yaml"
     threads: THREADS
@@ -78,7 +79,7 @@ rule prune:
         gpu=GPU,
         mem_mb=memory("prune"),
         microbatches=microbatches,
-        runtime=8 * 60,
+        runtime=runtime(8 * 60, RUN, "pruning.parquet"),
     params:
         study=STUDY.study,
         metrics=INPUTS.metrics,

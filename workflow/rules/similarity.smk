@@ -78,7 +78,7 @@ rule text_embedding:
         gpu=GPU,
         mem_mb=memory("text_embedding"),
         microbatches=microbatches,
-        runtime=4 * 60,
+        runtime=runtime(4 * 60, "similarity/{model}/text.parquet"),
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,
@@ -98,7 +98,7 @@ rule representations:
     input:
         models=INPUTS.of_singles("model/model.safetensors"),
         classifiers=INPUTS.of_singles("model/classifiers.json"),
-        tokens=rules.tokenize_texts.output,
+        tokens=rules.tokenize_texts.output[0],
     output:
         result("similarity/{model}/seed{seed}/{texts}.parquet"),
     log:
@@ -112,7 +112,7 @@ rule representations:
         gpu=GPU,
         mem_mb=memory("representations"),
         microbatches=microbatches,
-        runtime=4 * 60,
+        runtime=runtime(4 * 60, "similarity/{model}/seed{seed}/{texts}.parquet"),
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,
@@ -133,8 +133,6 @@ rule sensitivity:
         result("similarity/{model}/seed{seed}/{measure}.parquet"),
     log:
         log("similarity/{model}/seed{seed}/{measure}"),
-    benchmark:
-        result("benchmarks/similarity/{model}/seed{seed}/{measure}.tsv")
     wildcard_constraints:
         measure=any_of(MEASURED_BY["sensitivity"]),
     conda:
@@ -144,7 +142,7 @@ rule sensitivity:
         gpu=GPU,
         mem_mb=memory("sensitivity"),
         microbatches=microbatches,
-        runtime=8 * 60,
+        runtime=runtime(8 * 60, "similarity/{model}/seed{seed}/{measure}.parquet"),
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,

@@ -14,7 +14,7 @@ rule dissociation:
         log("dissociation"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
+    threads: processes(LAYOUT.mixed)
     resources:
         mem_mb=8000,
         runtime=60,
@@ -43,6 +43,7 @@ use rule dissociation as preview_dissociation with:
         areas=result("preview/tables/areas.parquet"),
     log:
         log("preview/dissociation"),
+    threads: 1
     params:
         runs=[plain(run) for run in LAYOUT.preview],
     message:

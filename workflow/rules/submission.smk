@@ -21,7 +21,7 @@ rule predict:
         gpu=GPU,
         mem_mb=memory("predict"),
         microbatches=microbatches,
-        runtime=4 * 60,
+        runtime=runtime(4 * 60, RUN, "submission.parquet"),
     params:
         study=STUDY.study,
         files=lambda wildcards: INPUTS.more_names("test", wildcards.mixture),

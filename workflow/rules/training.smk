@@ -10,8 +10,6 @@ rule features:
         result("features/{model}/{task}.parquet"),
     log:
         log("features/{model}/{task}"),
-    benchmark:
-        result("benchmarks/features/{model}/{task}.tsv")
     priority: 10
     conda:
         "../../envs/train.yaml"
@@ -20,7 +18,7 @@ rule features:
         gpu=GPU,
         mem_mb=memory("features"),
         microbatches=microbatches,
-        runtime=4 * 60,
+        runtime=runtime(4 * 60, "features/{model}/{task}.parquet"),
     params:
         study=STUDY.study,
         model=INPUTS.model_settings("source", "sha256", "pooling"),
@@ -44,19 +42,17 @@ rule train:
         history=result(RUN, "training.parquet"),
     log:
         log(RUN, "train"),
-    benchmark:
-        result("benchmarks", RUN, "train.tsv")
     wildcard_constraints:
         method=any_of(method for method in LAYOUT.methods if method not in LAYOUT.retrained),
     priority: by_tasks
     conda:
         "../../envs/train.yaml"
-    threads: THREADS
+    threads: training_threads
     resources:
-        gpu=GPU,
-        mem_mb=memory("train"),
+        gpu=training_gpus,
+        mem_mb=memory("train", training_gpus),
         microbatches=microbatches,
-        runtime=24 * 60,
+        runtime=runtime(24 * 60, RUN, "training.parquet"),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
@@ -96,8 +92,6 @@ rule branch:
         importance=result(RUN, "branch/{delta}/importance.parquet"),
     log:
         log(RUN, "branch/{delta}"),
-    benchmark:
-        result("benchmarks", RUN, "branch/{delta}.tsv")
     wildcard_constraints:
         mixture=any_of(STUDY.iat.mixtures),
         method=any_of(LAYOUT.bases),
@@ -105,12 +99,12 @@ rule branch:
     priority: by_tasks
     conda:
         "../../envs/train.yaml"
-    threads: THREADS
+    threads: training_threads
     resources:
-        gpu=GPU,
-        mem_mb=memory("branch"),
+        gpu=training_gpus,
+        mem_mb=memory("branch", training_gpus),
         microbatches=microbatches,
-        runtime=8 * 60,
+        runtime=runtime(8 * 60, RUN, "branch/{delta}/state.pt"),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
@@ -139,20 +133,18 @@ rule retrain:
         history=result(RUN, "training.parquet"),
     log:
         log(RUN, "train"),
-    benchmark:
-        result("benchmarks", RUN, "train.tsv")
     wildcard_constraints:
         mixture=any_of(STUDY.iat.mixtures),
         method=any_of(LAYOUT.retrained),
     priority: by_tasks
     conda:
         "../../envs/train.yaml"
-    threads: THREADS
+    threads: training_threads
     resources:
-        gpu=GPU,
-        mem_mb=memory("retrain"),
+        gpu=training_gpus,
+        mem_mb=memory("retrain", training_gpus),
         microbatches=microbatches,
-        runtime=12 * 60,
+        runtime=runtime(12 * 60, RUN, "training.parquet"),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
@@ -191,7 +183,7 @@ rule evaluate:
         gpu=GPU,
         mem_mb=memory("evaluate"),
         microbatches=microbatches,
-        runtime=60,
+        runtime=runtime(60, RUN, "evaluation.parquet"),
     params:
         study=STUDY.study,
         tasks=INPUTS.tasks,
@@ -214,8 +206,6 @@ rule transfer:
         result(RUN, "transfer/{task}.parquet"),
     log:
         log(RUN, "transfer/{task}"),
-    benchmark:
-        result("benchmarks", RUN, "transfer/{task}.tsv")
     wildcard_constraints:
         mixture=any_of(dict.fromkeys(run.mixture for run in STUDY.transfer_runs)),
         method=any_of(dict.fromkeys(run.method for run in STUDY.transfer_runs)),
@@ -228,7 +218,7 @@ rule transfer:
         gpu=GPU,
         mem_mb=memory("transfer"),
         microbatches=microbatches,
-        runtime=8 * 60,
+        runtime=runtime(8 * 60, RUN, "transfer/{task}.parquet"),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,

@@ -13,8 +13,8 @@ from headspec.atlas.sample import fold_means
 from headspec.models.batching import Batch, Examples, in_order
 from headspec.models.devices import Device
 from headspec.models.finite import require
+from headspec.models.internals.resuming import Resuming
 from headspec.models.multitask import MultiTask
-from headspec.models.resuming import Resuming
 from headspec.progress import Progress
 from headspec.tables import FLOAT, INT, TEXT, Schema
 

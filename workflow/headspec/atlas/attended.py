@@ -11,9 +11,9 @@ import torch
 from torch.nn import functional as F
 
 from headspec.atlas.sample import sampled
-from headspec.models.attention_maps import attention_maps
 from headspec.models.batching import put
 from headspec.models.devices import Device
+from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.multitask import MultiTask
 from headspec.models.word_tokens import WordTokens, encode_words
 from headspec.progress import Progress

@@ -9,10 +9,10 @@ import pandas as pd
 import torch
 
 from headspec.atlas.sample import fold_means, sampled
-from headspec.models.attention_maps import attention_maps
 from headspec.models.batching import Batch, Examples, in_order
 from headspec.models.devices import Device
 from headspec.models.finite import require
+from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 

@@ -7,7 +7,7 @@ measure is judged on the examples that ranked it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -22,16 +22,15 @@ from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.seeds import derive
+from headspec.statistics.atlas.rankings import BOTTOM, IMPORTANCE, IMPORTANCE_ALL, RANDOM, RESCORED, TOP
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
-IMPORTANCE, IMPORTANCE_ALL, RANDOM, RESCORED = "importance", "importance_all", "random", "rescored"
-
-# pruned_for: the task whose ranking prunes, null if all tasks share it; draw: of a random ranking, else null;
-# label, prediction: class index or score
+# pruned_for: the task whose ranking prunes, null if all tasks share it; order: top or bottom, null for a
+# random ranking; draw: of a random ranking, else null; label, prediction: class index or score
 CUMULATIVE = Schema(
-    {"ranking": TEXT, "pruned_for": TEXT, "fraction": FLOAT, "draw": INT, "task": TEXT, "example": INT,
-     "label": FLOAT, "prediction": FLOAT},
-    keys=6,
+    {"ranking": TEXT, "pruned_for": TEXT, "order": TEXT, "fraction": FLOAT, "draw": INT, "task": TEXT,
+     "example": INT, "label": FLOAT, "prediction": FLOAT},
+    keys=7,
 )  # fmt: skip
 
 
@@ -42,11 +41,13 @@ class Ranking:
     Attributes
     ----------
     pruned_for : the task whose examples rank, or None if all tasks share the ranking
+    order : {"top", "bottom"}, or None for a random ranking
     maps : (2, layers, heads), by examples of even and of odd folds; the largest value is pruned first
     """
 
     name: str
     pruned_for: str | None
+    order: str | None
     draw: int | None
     maps: np.ndarray
 
@@ -92,11 +93,16 @@ def by_measures(heads: pd.DataFrame, measures: Sequence[str], tasks: Sequence[st
     rankings = []
     for measure in measures:
         maps = {task: half_maps(heads, task, measure) for task in tasks}
-        rankings += [Ranking(measure, task, None, of_task) for task, of_task in maps.items()]
+        rankings += [Ranking(measure, task, TOP, None, of_task) for task, of_task in maps.items()]
         if measure == IMPORTANCE:
             shares = [of_task / of_task.mean(axis=(1, 2), keepdims=True) for of_task in maps.values()]
-            rankings.append(Ranking(IMPORTANCE_ALL, None, None, np.sum(shares, axis=0)))
+            rankings.append(Ranking(IMPORTANCE_ALL, None, TOP, None, np.sum(shares, axis=0)))
     return rankings
+
+
+def bottom_first(rankings: Sequence[Ranking]) -> list[Ranking]:
+    """The same rankings from their other ends: the heads that matter least are pruned first."""
+    return [replace(ranking, order=BOTTOM, maps=-ranking.maps) for ranking in rankings]
 
 
 def random_rankings(shape: tuple[int, int], draws: int, seed: int) -> list[Ranking]:
@@ -105,7 +111,7 @@ def random_rankings(shape: tuple[int, int], draws: int, seed: int) -> list[Ranki
     for draw in range(draws):
         rng = np.random.default_rng(derive(seed, "cumulative random", draw))
         order = rng.permutation(shape[0] * shape[1]).reshape(shape).astype(float)
-        rankings.append(Ranking(RANDOM, None, draw, np.stack([order, order])))
+        rankings.append(Ranking(RANDOM, None, None, draw, np.stack([order, order])))
     return rankings
 
 
@@ -115,6 +121,7 @@ def rescored(
     rows: dict[str, np.ndarray],
     fractions: Sequence[float],
     device: Device,
+    order: str = TOP,
 ) -> list[Ranking]:
     """Rankings by importance (Eq. 4) that is computed again after every step of pruning.
 
@@ -124,8 +131,9 @@ def rescored(
     ----------
     rows : task: rows of its examples, in folds
     fractions : as from `levels`
+    order : {"top", "bottom"}, whether a step prunes the most important of the remaining heads, or the least
     """
-    shape = (model.gates.layers, model.gates.heads)
+    shape, sign = (model.gates.layers, model.gates.heads), 1 if order == TOP else -1
     counts = [prune_count(fraction, shape[0] * shape[1]) for fraction in fractions]
     steps = [count for count in counts[1:] if count < shape[0] * shape[1]]
     progress = Progress(len(steps) * sum(map(len, rows.values())), "examples, importance again")
@@ -138,10 +146,10 @@ def rescored(
                 gradients = gate_gradients(
                     model, task, examples[task], of_task[half::2], device, progress, closed
                 )
-                scores = np.abs(gradients).mean(axis=0, dtype=float)
+                scores = sign * np.abs(gradients).mean(axis=0, dtype=float)
                 closed |= top_heads(np.where(closed, np.inf, scores), count)
                 ranked += closed  # a head of an earlier step is counted more often
-        rankings.append(Ranking(RESCORED, task, None, maps))
+        rankings.append(Ranking(RESCORED, task, order, None, maps))
     return rankings
 
 
@@ -157,7 +165,7 @@ def cumulative(
     """Predictions with the first heads of each ranking pruned, as rows of the schema `CUMULATIVE`.
 
     A task is evaluated at all fractions under its own rankings and those that all tasks share, and at the
-    main `fraction` (and without pruning) under the rankings of other tasks. Equal masks are evaluated once.
+    main `fraction` (and without pruning) under the top heads of other tasks. Equal masks are evaluated once.
 
     Parameters
     ----------
@@ -182,9 +190,11 @@ def cumulative(
                 frame = pd.DataFrame(
                     {"example": examples[task].example[of_half], "label": examples[task].label[of_half]}
                 )
-                names = {"ranking": ranking.name, "pruned_for": ranking.pruned_for, "draw": mask.draw}
-                values = {"fraction": mask.fraction, "prediction": by_mask[mask.closed.tobytes()]}
-                frames.append(frame.assign(task=task, **names, **values))
+                frame = frame.assign(
+                    ranking=ranking.name, pruned_for=ranking.pruned_for, order=mask.order, draw=mask.draw,
+                    fraction=mask.fraction, task=task, prediction=by_mask[mask.closed.tobytes()],
+                )  # fmt: skip
+                frames.append(frame)
     return pd.concat(frames, ignore_index=True).astype({"draw": "Int32"})[list(CUMULATIVE.columns)]
 
 
@@ -196,9 +206,11 @@ def _plan(
     for ranking in rankings:
         scores = ranking.maps[1 - half]
         own = ranking.pruned_for in (None, task)
+        if not own and ranking.order == BOTTOM:
+            continue
         for level in levels(fraction, fractions) if own else (0.0, fraction):
             closed = top_heads(scores, prune_count(level, scores.size))
-            mask = Mask(ranking.pruned_for or ranking.name, "top", level, ranking.draw, closed)
+            mask = Mask(ranking.pruned_for or ranking.name, ranking.order, level, ranking.draw, closed)
             plan.append((ranking, mask))
     return plan
 

@@ -10,8 +10,8 @@ from headspec.atlas.sample import fold_means, sampled
 from headspec.heads.importance import by_batch, open_gates
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
+from headspec.models.internals.propagation import Rules, propagating
 from headspec.models.multitask import MultiTask
-from headspec.models.propagation import Rules, propagating
 from headspec.progress import Progress
 
 
@@ -40,7 +40,7 @@ def relevance_measures(
     Parameters
     ----------
     wanted : examples per task, drawn by `sampled`
-    rules : rules of propagation, see `headspec.models.propagation`
+    rules : rules of propagation, see `headspec.models.internals.propagation`
 
     Returns
     -------

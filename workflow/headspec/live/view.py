@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from textwrap import shorten
 from typing import Any
 
 from rich.console import RenderableType
@@ -27,7 +28,7 @@ from headspec.progress import duration
 #: events of Snakemake of which nothing is shown, or something else
 EVENTS = (
     "workflow_started", "run_info", "resources_info", "job_started", "job_info", "shellcmd", "progress",
-    "job_finished", "job_error",
+    "job_finished", "job_error", "group_info", "group_error",
 )  # fmt: skip
 #: beginnings of other messages that say nothing to the person who waits
 CHATTER = ("Select jobs to execute...", "Using shell: ", "Conda environments: ignored", "Elapsed time: ")
@@ -117,7 +118,11 @@ class View(logging.Handler):
         return record.levelno <= logging.INFO and message.startswith(CHATTER)
 
     def _happened(self, event: str, record: Any, jobs: Jobs, now: float) -> None:
-        """Something happened to a job; without a picture, a line says so."""
+        """Something happened to a job; without a picture, a line says so.
+
+        What a cluster says of a job that failed is in no log of the job, so it is always shown.
+        """
+        said = getattr(record, "rule_msg", None) if event == "job_error" else None
         with self.state:
             self._count(jobs, now)
             if event == "job_info" and (job := jobs.start(record.jobid, record.rule_msg, now)):
@@ -127,9 +132,10 @@ class View(logging.Handler):
                 line = f"finished  {job.name} ({duration(job.taken or 0)}); {', '.join(rest)}"
             elif event == "job_error" and (job := jobs.fail(record.jobid)):
                 line = f"failed    {job.name}, see {job.log}"
+                line += f": {shorten(said, 300)}" if said else ""
             else:
                 return
-        if not self.terminal:
+        if said or not self.terminal:
             self._say(f"{time.strftime('%H:%M:%S')}  {line}")
 
     def _picture(self, width: int, height: int) -> RenderableType:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from headspec.config.sources import locate
 from headspec.config.study import Study, plain
 from headspec.data import planned, readers, treebank
 from headspec.data.planned import Planned
+from headspec.errors import ConfigError, nearest
 from headspec.models import versions
 from headspec.pipeline.layout import RUN, Layout
 
@@ -56,11 +57,12 @@ class Inputs:
     def model_settings(self, *keys: str) -> Function:
         """Function for these keys of a job's model."""
 
-        def function(wildcards: Any) -> Settings:
-            values = plain(self.study.models[wildcards.model])
+        @cache
+        def of_model(model: str) -> Settings:
+            values = plain(self.study.models[model])
             return {key: values[key] for key in keys}
 
-        return function
+        return lambda wildcards: of_model(wildcards.model)
 
     def task_settings(self, *without: str) -> Function:
         """Function for the settings of a task that affect its data, except the keys `without`."""
@@ -80,12 +82,16 @@ class Inputs:
 
     def training_settings(self, wildcards: Any) -> Settings:
         """The training settings that a run's method uses."""
-        values = plain(self.study.training.model_dump(exclude={"checkpoint_minutes"}))
+        values = dict(self._training)
         frozen = values.pop("frozen")
         if wildcards.method == "frozen":
             return values | frozen
         variant = self.layout.variants.get(wildcards.method)
         return values | {"sampling": variant.sampling} if variant else values
+
+    @cached_property
+    def _training(self) -> Settings:
+        return plain(self.study.training.model_dump(exclude={"checkpoint_minutes"}))
 
     def variant_settings(self, wildcards: Any) -> Settings:
         """The heads that a variant of training updates, and their fraction."""
@@ -93,8 +99,11 @@ class Inputs:
         return {key: values[key] for key in ("heads", "alpha")}
 
     def tasks(self, wildcards: Any) -> list[str]:
-        """The tasks of a run's mixture, in order."""
-        return list(self.layout.mixtures[wildcards.mixture])
+        """The tasks of a run's mixture, in order; ConfigError for a mixture that the study does not have."""
+        known, name = self.layout.mixtures, wildcards.mixture
+        if name not in known:
+            raise ConfigError(f"no mixture '{name}' in {self.study.study}.{nearest(name, known)}")
+        return list(known[name])
 
     def metrics(self, wildcards: Any) -> dict[str, list[str]]:
         return {task: self.layout.metrics[task] for task in self.tasks(wildcards)}
@@ -111,15 +120,22 @@ class Inputs:
 
     def weights_version(self, wildcards: Any) -> str:
         """Version of the config and weights of a pretrained model."""
-        return self._version(versions.weights, wildcards.model)
+        return self._versions("weights", wildcards.model)
 
     def tokenizer_version(self, wildcards: Any) -> str:
         """Version of the config and tokenizer of a pretrained model."""
-        return self._version(versions.tokenizer, wildcards.model)
+        return self._versions("tokenizer", wildcards.model)
 
-    def _version(self, version: Callable[..., str], name: str) -> str:
-        results = Path(self.layout.result("tokens", name))
-        return version(self.study.models[name], f"models.{name}", results)
+    @cached_property
+    def _versions(self) -> Callable[[str, str], str]:
+        """Function, looked up once per model, for the version of its `weights` or its `tokenizer`."""
+
+        @cache
+        def version(kind: str, name: str) -> str:
+            results = Path(self.layout.result("tokens", name))
+            return getattr(versions, kind)(self.study.models[name], f"models.{name}", results)
+
+        return version
 
     # --- files of the user
 

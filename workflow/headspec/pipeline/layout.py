@@ -19,6 +19,8 @@ SUBMISSION = "submission/{model}/{mixture}/{method}/seed{seed}"
 OF_ATLAS = ("heads", "ablation", "ranked", "agreement", "confidence")
 #: figures of each model, mixture and method
 OF_RUNS = ("importance", "matrix", "curves")
+#: most mixtures of a study that are drawn one by one without being asked for
+DRAWN = 60
 
 
 class Layout:
@@ -150,11 +152,17 @@ class Layout:
 
     @cached_property
     def main_figures(self) -> list[str]:
-        """Names of the figures of pruning, dissociation and similarity."""
+        """Names of the figures of pruning, dissociation and similarity.
+
+        With more than `DRAWN` mixtures, those with a row, panel or file for each of them are made only if
+        they are named as targets: what they show is in the tables.
+        """
         study, models = self.study, self.study.models
-        combinations = dict.fromkeys((run.model, run.mixture, run.method) for run in self.mixed)
-        names = ["dissociation", "reliability", *(f"fractions.{model}" for model in models)]
-        names += [".".join([kind, *each]) for kind in OF_RUNS for each in combinations]
+        names = []
+        if len(study.mixture_tasks) <= DRAWN:
+            combinations = dict.fromkeys((run.model, run.mixture, run.method) for run in self.mixed)
+            names += ["dissociation", "reliability", *(f"fractions.{model}" for model in models)]
+            names += [".".join([kind, *each]) for kind in OF_RUNS for each in combinations]
         names += [f"scatter.{measure}" for measure in study.similarity.measures]
         if study.similarity.measures:
             names += ["correlation", *(f"similarity.{model}" for model in models)]
@@ -179,14 +187,46 @@ class Layout:
     @cached_property
     def atlas_figures(self) -> list[str]:
         """Names of the figures of the head atlas."""
-        combinations = dict.fromkeys((run.model, run.mixture, run.method) for run in self.study.atlas_runs)
-        names = [f"atlas/{'.'.join([kind, *each])}" for kind in OF_ATLAS for each in combinations]
-        names += [
-            f"atlas/change.{model}.{mixture}.{method}"
-            for model, mixture, method in combinations
-            if (model, mixture, self.before.get(method)) in combinations
+        return [*(name for model in self.atlas_groups for name in self._of_page(model)), "atlas/believe"]
+
+    def _of_page(self, model: str) -> list[str]:
+        """Names of the figures of one model in the head atlas."""
+        return [
+            f"atlas/{kind}.{model}.{mixture}.{method}"
+            for mixture, kind, methods in self.atlas_groups[model]
+            for method in methods
         ]
-        return [*names, "atlas/believe"]
+
+    @cached_property
+    def page_format(self) -> str | None:
+        """The format of figures on pages; browsers show no PDF as a picture."""
+        return next((kind for kind in ("svg", "png") if kind in self.study.figures.formats), None)
+
+    def page_figures(self, model: str) -> list[str]:
+        """The figures on the page of a model."""
+        names = [*self._of_page(model), "atlas/believe"]
+        return [self.result("figures", f"{name}.{self.page_format}") for name in names]
+
+    @cached_property
+    def pages(self) -> list[str]:
+        """The pages of all models in the head atlas."""
+        models = self.atlas_groups if self.page_format else []
+        return [self.result("figures", "atlas", f"{model}.html") for model in models]
+
+    @cached_property
+    def atlas_groups(self) -> dict[str, list[tuple[str, str, list[str]]]]:
+        """Model: mixture, kind and methods of its figures in the head atlas, in the order of its page."""
+        pages: dict[str, list[tuple[str, str, list[str]]]] = {}
+        runs = dict.fromkeys((run.model, run.mixture) for run in self.study.atlas_runs)
+        for model, mixture in runs:
+            of_model = [run for run in self.study.atlas_runs if run.model == model]
+            of_mixture = [run for run in of_model if run.mixture == mixture]
+            methods = list(dict.fromkeys(run.method for run in of_mixture))
+            wanted = dict.fromkeys(OF_ATLAS, methods)
+            wanted["differences"] = methods if len(of_mixture[0].tasks) > 1 else []
+            wanted["change"] = [method for method in methods if self.before.get(method) in methods]
+            pages.setdefault(model, []).extend((mixture, kind, of) for kind, of in wanted.items() if of)
+        return pages
 
     # --- jobs
 
@@ -340,11 +380,14 @@ class Layout:
     def _atlas_jobs(self) -> dict[str, list[str]]:
         """Jobs of the head atlas."""
         stages = ("attention", "attended", "roles", "relevance", "ablation", "cumulative")
-        tables = {"heads": "heads", "single_heads": "single_heads", "rankings": "pruning_areas"}
+        tables = {
+            "heads": "heads", "single_heads": "single_heads", "rankings": "pruning_areas", "belief": "belief",
+        }  # fmt: skip
         return {
             "treebank": [self.result("atlas/treebank.parquet")],
             **{stage: self.of_atlas(stage) for stage in stages},
             **{rule: [self.result(f"tables/{table}.parquet")] for rule, table in tables.items()},
+            "atlas_page": self.pages,
         }
 
     @property

@@ -72,6 +72,8 @@ COLUMNS = {
     "model": "name of the model in the config",
     "n_folds": "folds in which the voxel was selected",
     "n_seeds": "number of seeds",
+    "order": "which heads of the ranking are pruned first: `top`, those with the largest values, or "
+    "`bottom`, those with the smallest; random orders stand beside both",
     "p_holm": "p_value corrected by Holm's method; see [Statistics](statistics.md#p_holm) for the family",
     "p_value": "two-sided p of a permutation test; see [Statistics](statistics.md)",
     "passage": "passage that the stimulus belongs to; a passage stays in one fold",
@@ -92,6 +94,26 @@ COLUMNS = {
     "tuning": "what learns: `full` (everything) or `linear` (a classifier on fixed vectors)",
     "value": "value of the metric, mean over seeds where they are combined",
     "voxel": "index of the voxel, from 0",
+}  # fmt: skip
+
+#: columns of the table 'belief'
+BELIEF = {
+    f"{truth}_{statistic}{end}": meaning.format(of)
+    for truth, of in (("ablation", "`ablation`"), ("ablation_size", "`ablation_size`"))
+    for statistic, what in (
+        ("spearman", "rank correlation over heads with {}"),
+        ("top_overlap", "Jaccard index of the top heads with those of {}"),
+    )
+    for end, meaning in (
+        ("", what), ("_low", "lower end of its interval"), ("_high", "upper end of its interval"),
+    )
+} | {
+    "area": "area under the pruning curve", "area_low": "lower end of its interval",
+    "area_high": "upper end of its interval", "difference": "area less that of random orders",
+    "difference_low": "lower end of its interval", "difference_high": "upper end of its interval",
+    "difference_p_holm": "its corrected p", "dissociation": "D when a task's heads to prune are those of the "
+    "ranking; null if all tasks share it", "dissociation_low": "lower end of its interval",
+    "dissociation_high": "upper end of its interval", "dissociation_p_holm": "its corrected p",
 }  # fmt: skip
 
 #: headings of the reference, and the tables under each by the name of their schema
@@ -290,7 +312,10 @@ GROUPS: dict[str, dict[str, Table]] = {
         "cumulative": _table(
             "ranking, fraction and example", f"{RUN}/atlas/cumulative.parquet",
             ranking="what orders the heads to prune", pruned_for="task whose examples order the heads; "
-            "null if all tasks share the order", draw="which random order, from 0; null for other rankings",
+            "null if all tasks share the order",
+            order="which of its heads are pruned first: `top`, those with the largest values, or `bottom`, "
+            "those with the smallest; null for random orders",
+            draw="which random order, from 0; null for other rankings",
             task="evaluated task",
         ),
         "heads": _table(
@@ -315,6 +340,15 @@ GROUPS: dict[str, dict[str, Table]] = {
             top_overlap="Jaccard index of the two sets of top heads, mean over seeds",
             top_overlap_low="lower end of its interval", top_overlap_high="upper end of its interval",
         ),
+        "task_differences": _table(
+            "task, measure and head; seeds combined", "tables/task_differences.parquet",
+            against="the other task of the mixture; `others` for the mean of several",
+            measure="`importance` and `ablation_size`, as shares of the sum over heads; `relevance` and "
+            "`confidence`, as they are",
+            value="the measure for the task, mean over seeds", other="the same for `against`",
+            difference="value less other",
+            p_value="two-sided p of the difference, by a t test over folds",
+        ),
         "single_heads": _table(
             "task, measure and head; seeds combined", "tables/single_heads.parquet",
             measure="`ablation` (by zero) or `mean_ablation`",
@@ -332,12 +366,17 @@ GROUPS: dict[str, dict[str, Table]] = {
             against="ranking whose area is subtracted, `random` or `importance`; null for the area itself",
             metric="name of the metric, or `mean`",
             value="area under the curve of the metric against the fraction pruned, which is a mean of the "
-            "metric: small where the ranking finds heads that matter; or the difference of two areas",
+            "metric: small where the ranking, from the top, finds heads that matter; or the difference of "
+            "two areas",
             p_value="two-sided p of the difference; null for the area itself",
         ),
         "ranking_dissociation": _table(
             "ranking, mixture and task, or `mean`; seeds combined", "tables/ranking_dissociation.parquet",
-            ranking="what orders the heads to prune",
+            ranking="what orders the heads to prune, those with the largest values first",
+        ),
+        "belief": _table(
+            "mixture, task (or `mean`) and ranking; seeds combined", "tables/belief.parquet",
+            ranking="what orders the heads to prune", **BELIEF,
         ),
     },
     "IAT and transfer": {

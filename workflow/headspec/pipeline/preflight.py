@@ -7,9 +7,9 @@ with problems.
 from __future__ import annotations
 
 from headspec.config.study import Study
-from headspec.data import few_shot, planned, sentences, treebank
+from headspec.data import few_shot, planned, prepare, sentences, treebank
 from headspec.data.planned import Planned
-from headspec.errors import HeadspecError, MissingError, listing
+from headspec.errors import ConfigError, HeadspecError, MissingError, listing
 from headspec.heads import head_count
 from headspec.models import architectures
 from headspec.similarity.brain import experiment
@@ -23,24 +23,59 @@ def check(study: Study) -> Planned:
     return plan
 
 
-def _atlas(study: Study) -> None:
-    """HeadspecError if the section `atlas` is wanted, but no run has its methods and mixtures."""
-    wanted = study.atlas != type(study.atlas)() or "atlas" in study.methods
-    if wanted and not study.atlas_runs:
+def check_gpus(study: Study, usable: int) -> None:
+    """ConfigError if the training of a model asks for more than the `usable` GPUs."""
+    problems = [
+        ConfigError(
+            f"models.{name}.gpus: got {model.gpus}, but jobs may use {usable} here; "
+            f"expected at most {usable}, or --resources gpu={model.gpus} on a machine with as many GPUs"
+        )
+        for name, model in study.models.items()
+        if model.gpus > usable
+    ]
+    if problems:
+        raise ConfigError.of(problems)
+
+
+def _atlas(study: Study, plan: Planned) -> None:
+    """HeadspecError if the section `atlas` is wanted, but lacks runs, or sentences for roles."""
+    if study.atlas == type(study.atlas)() and "atlas" not in study.methods:
+        return
+    if not study.atlas_runs:
         trained = dict.fromkeys(f"{run.method} {run.mixture}" for run in study.runs)
         raise HeadspecError(
             f"atlas.methods: no run has method {listing(study.atlas.methods)}"
             + (f" and mixture {listing(study.atlas.mixtures)}" if study.atlas.mixtures else "")
             + f"; the study trains {listing(trained)}"
         )
+    sentences_for_roles(study, plan)
 
 
-def missing(study: Study) -> list[HeadspecError]:
-    """Errors about files missing on this machine; raises as `check` if there are other problems."""
-    _, errors = problems(study)
+def sentences_for_roles(study: Study, plan: Planned) -> None:
+    """DataError if there is no treebank and the validation texts of the atlas have too few sentences.
+
+    Of tasks that planning cannot read, and of texts as many as the sentences that it takes, nothing is read:
+    texts of one word, which are no sentences, are found by the job.
+    """
+    tasks = study.in_order([task for run in study.atlas_runs for task in run.tasks])
+    examples = [plan.prepared[task].validation for task in tasks if task in plan.prepared]
+    if study.atlas.treebank or len(examples) < len(tasks) or sum(map(len, examples)) >= treebank.FEWEST:
+        return
+    texts = {}
+    for task in tasks:
+        settings = study.tasks[task]
+        of = settings.pairs_of
+        parent = prepare.prepare(of, study.tasks[of], study.data_seed) if of else None
+        texts[task] = prepare.prepare(task, settings, study.data_seed, parent).validation
+    treebank.from_texts(texts)
+
+
+def missing(study: Study) -> tuple[Planned, list[HeadspecError]]:
+    """The tasks, and errors about files missing on this machine; raises as `check` for other problems."""
+    plan, errors = problems(study)
     if not all(isinstance(error, MissingError) for error in errors):
         raise HeadspecError.of(errors)
-    return errors
+    return plan, errors
 
 
 def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
@@ -59,7 +94,7 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
         lambda study: few_shot.check(study, plan.prepared),
         sentences.check,
         treebank.check,
-        _atlas,
+        lambda study: _atlas(study, plan),
         experiment.check,
     ):
         try:

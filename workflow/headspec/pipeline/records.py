@@ -21,11 +21,11 @@ from typing import Any
 import pyarrow as pa
 
 from headspec import tables
-from headspec.errors import HeadspecError
+from headspec.errors import DataError, HeadspecError
 
 #: format version of the records that `restore` writes
 FORMAT = 6
-INSCRIBED = (".svg", ".png", ".pdf", ".zip")
+INSCRIBED = (".svg", ".png", ".pdf", ".html", ".zip")
 INSCRIPTION = re.compile(rb"headspec:([\w-]+=*):")
 
 
@@ -106,7 +106,7 @@ def _job(path: Path) -> dict[str, Any] | None:
         else:
             match = INSCRIPTION.search(path.read_bytes())
             job = json.loads(zlib.decompress(base64.urlsafe_b64decode(match[1]))) if match else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, zlib.error, pa.ArrowException):
+    except (DataError, OSError, ValueError, KeyError, TypeError, AttributeError, zlib.error):
         return None
     return job if isinstance(job, dict) and {"rule", "params", "input", "output"} <= set(job) else None
 
@@ -133,7 +133,7 @@ def outdated(
     others: dict[str, set[str]] = {}
     for path in [*results.glob("runs/**/training.parquet"), *results.glob("tables/*.parquet")]:
         try:
-            versions = tables.footer(path)["versions"]
+            versions = tables.unchecked_footer(path)["versions"]
         except (OSError, KeyError, TypeError, pa.ArrowException):
             continue
         differing = {name for name in versions if name in installed and versions[name] != installed[name]}

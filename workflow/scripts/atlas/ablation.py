@@ -14,7 +14,7 @@ from headspec.models.stage import ModelStage
 from headspec.progress import Progress, stage
 
 params = snakemake.params
-with stage(snakemake.log[0], "ablation {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
+with stage(snakemake, "ablation {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     examples = job.examples(params.tasks, snakemake.input.tokens)
     rows = {task: sampled(task, len(of_task), params.examples) for task, of_task in examples.items()}

@@ -13,7 +13,7 @@ from headspec.models.tokenization import tokenizer
 from headspec.progress import log, stage
 
 params = snakemake.params
-with stage(snakemake.log[0], f"attended {snakemake.output[0]}"):
+with stage(snakemake, f"attended {snakemake.output[0]}"):
     job = ModelStage(snakemake)
     sentences = tables.read(snakemake.input.treebank)
     words = tokenizer(section(params.model), f"models.{snakemake.wildcards.model}")

@@ -15,7 +15,7 @@ from headspec.models.word_tokens import separators
 from headspec.progress import stage
 
 params = snakemake.params
-with stage(snakemake.log[0], f"attention {snakemake.output[0]}"):
+with stage(snakemake, f"attention {snakemake.output[0]}"):
     job = ModelStage(snakemake)
     examples = job.examples(params.tasks, snakemake.input.tokens)
     special = separators(tokenizer(section(params.model), f"models.{snakemake.wildcards.model}"))

@@ -10,7 +10,7 @@ import pandas as pd
 from headspec import tables
 from headspec.atlas.cumulative import (
     CUMULATIVE,
-    RESCORED,
+    bottom_first,
     by_measures,
     cumulative,
     levels,
@@ -20,11 +20,10 @@ from headspec.atlas.cumulative import (
 from headspec.atlas.sample import HEAD_FOLDS, sampled
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
+from headspec.statistics.atlas.rankings import BOTTOM, RESCORED, TOP
 
 params = snakemake.params
-with stage(
-    snakemake.log[0], "cumulative {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)
-):
+with stage(snakemake, "cumulative {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     examples = job.examples(params.tasks, snakemake.input.tokens)
     rows = {task: sampled(task, len(of_task), params.examples) for task, of_task in examples.items()}
@@ -33,8 +32,11 @@ with stage(
     heads = pd.concat(measured) if measured else pd.DataFrame(columns=list(HEAD_FOLDS.columns))
     measures = [measure for measure in params.rankings if measure != RESCORED]
     rankings = by_measures(heads, measures, list(examples))
+    if params.bottom:
+        rankings += bottom_first(rankings)
     rankings += random_rankings((model.gates.layers, model.gates.heads), params.draws, job.seed)
     if RESCORED in params.rankings:
-        rankings += rescored(model, examples, rows, fractions, job.device)
+        for order in (TOP, BOTTOM) if params.bottom else (TOP,):
+            rankings += rescored(model, examples, rows, fractions, job.device, order)
     frame = cumulative(model, examples, rows, rankings, params.fraction, params.fractions, job.device)
     tables.write(snakemake.output[0], CUMULATIVE, frame, job.footer())

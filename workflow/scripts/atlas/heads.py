@@ -1,4 +1,4 @@
-"""Measures of all heads: fold tables and roles of every run -> tables heads, agreement and head_roles."""
+"""Measures of all heads: fold tables and roles of every run -> heads, their roles, agreement, differences."""
 
 from typing import TYPE_CHECKING
 
@@ -10,18 +10,20 @@ import pandas as pd
 from headspec import tables
 from headspec.config.runs import Run
 from headspec.progress import stage
-from headspec.statistics.atlas import AGREEMENT, COMPARED, HEADS, agreement, head_values
-from headspec.statistics.roles import HEAD_ROLES, one_role
+from headspec.statistics.atlas.measures import AGREEMENT, COMPARED, HEADS, agreement, head_values
+from headspec.statistics.atlas.roles import HEAD_ROLES, one_role
+from headspec.statistics.atlas.task_differences import TASK_DIFFERENCES, task_differences
 
 params, files = snakemake.params, snakemake.input
-with stage(snakemake.log[0], "heads"):
+with stage(snakemake, "heads"):
     runs = [Run(**run) for run in params.runs]
-    values, compared, roles = [], [], []
+    values, measured, compared, roles = [], [], [], []
     for run, *of_run, of_roles in zip(
         runs, files.attention, files.relevance, files.ablation, files.roles, strict=True
     ):
         folds = pd.concat([tables.read(path) for path in of_run], ignore_index=True)
         values.append(head_values(run, folds, params.dissociation["confidence"]))
+        measured.append((run, folds))
         compared.append((run, folds[folds["measure"].isin(COMPARED)]))
         columns = pd.DataFrame(
             [{name: getattr(run, name) for name in ("model", "mixture", "method", "seed")}]
@@ -32,3 +34,5 @@ with stage(snakemake.log[0], "heads"):
     tables.write(snakemake.output.roles, HEAD_ROLES, pd.concat(roles), footer)
     frame = agreement(compared, params.fraction, **params.dissociation, seed=params.seed)
     tables.write(snakemake.output.agreement, AGREEMENT, frame, footer)
+    frame = task_differences(measured, **params.dissociation, seed=params.seed)
+    tables.write(snakemake.output.differences, TASK_DIFFERENCES, frame, footer)

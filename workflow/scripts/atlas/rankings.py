@@ -8,11 +8,11 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.config.runs import Run
 from headspec.progress import stage
-from headspec.statistics.pruning_areas import SCHEMAS, pruning_curves, ranking_dissociation
+from headspec.statistics.atlas.pruning_areas import SCHEMAS, pruning_curves, ranking_dissociation
 from headspec.statistics.resampled import Evaluation
 
 params, dissociation = snakemake.params, dict(snakemake.params.dissociation)
-with stage(snakemake.log[0], "rankings"):
+with stage(snakemake, "rankings"):
     evaluations = [
         Evaluation(Run(**run), params.metrics, tables.read(path))
         for run, path in zip(params.runs, snakemake.input, strict=True)

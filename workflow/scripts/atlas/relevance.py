@@ -12,7 +12,7 @@ from headspec.models.stage import ModelStage
 from headspec.progress import stage
 
 params = snakemake.params
-with stage(snakemake.log[0], "relevance {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
+with stage(snakemake, "relevance {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     examples = job.examples(params.tasks, snakemake.input.tokens)
     frame = relevance_measures(job.trained(), examples, job.device, params.examples, params.rules)

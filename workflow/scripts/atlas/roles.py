@@ -7,9 +7,9 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.progress import log, stage
-from headspec.statistics.roles import ROLES, one_role, roles
+from headspec.statistics.atlas.roles import ROLES, one_role, roles
 
-with stage(snakemake.log[0], f"roles {snakemake.output[0]}"):
+with stage(snakemake, f"roles {snakemake.output[0]}"):
     frame = roles(tables.read(snakemake.input.attended), tables.read(snakemake.input.treebank))
     tables.write(snakemake.output[0], ROLES, frame, tables.provenance(snakemake))
     heads = one_role(frame)["role"].value_counts()

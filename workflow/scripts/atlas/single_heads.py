@@ -8,11 +8,11 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.config.runs import Run
 from headspec.progress import stage
+from headspec.statistics.atlas.single_heads import SINGLE_HEADS, single_heads
 from headspec.statistics.resampled import Evaluation
-from headspec.statistics.single_heads import SINGLE_HEADS, single_heads
 
 params = snakemake.params
-with stage(snakemake.log[0], "single heads"):
+with stage(snakemake, "single heads"):
     evaluations = (
         Evaluation(Run(**run), params.metrics, tables.read(path))
         for run, path in zip(params.runs, snakemake.input, strict=True)

@@ -11,7 +11,7 @@ from headspec.data.few_shot import DRAWS, few_shot, strata
 from headspec.progress import stage
 
 task, params = snakemake.wildcards.task, snakemake.params
-with stage(snakemake.log[0], f"few-shot {task}"):
+with stage(snakemake, f"few-shot {task}"):
     train = tables.read(snakemake.input[0])
     labels = strata(train, tables.footer(snakemake.input[0])["classes"])
     frame = few_shot(task, labels, params.samples, params.draws, params.seed)

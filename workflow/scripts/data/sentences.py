@@ -11,7 +11,7 @@ from headspec.data import sentences
 from headspec.progress import log, stage
 
 params = snakemake.params
-with stage(snakemake.log[0], "sentences"):
+with stage(snakemake, "sentences"):
     if params.source:
         frame, counts = sentences.from_file(params.source, params.sentences, params.seed)
     else:

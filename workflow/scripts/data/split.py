@@ -11,7 +11,7 @@ from headspec.data import prepare, splits
 from headspec.progress import log, stage
 
 wildcards, params = snakemake.wildcards, snakemake.params
-with stage(snakemake.log[0], f"data {wildcards.task} {wildcards.name}"):
+with stage(snakemake, f"data {wildcards.task} {wildcards.name}"):
     task, classes = section(params.task), tables.footer(snakemake.input.data)["classes"]
     if wildcards.kind == "further":
         frame, counts = prepare.further(wildcards.task, task, wildcards.name, params.seed, classes)

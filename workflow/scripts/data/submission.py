@@ -13,7 +13,7 @@ from headspec.data import submission
 from headspec.progress import log, stage
 
 label = "submission {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)
-with stage(snakemake.log[0], label):
+with stage(snakemake, label):
     predictions = pd.concat([tables.read(path) for path in snakemake.input])
     classes: dict[str, list[str] | None] = {}
     for path in snakemake.input:

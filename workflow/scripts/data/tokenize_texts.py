@@ -11,7 +11,7 @@ from headspec.models import architectures
 from headspec.models.tokenization import TOKENS, encode, tokenizer
 from headspec.progress import log, stage
 
-with stage(snakemake.log[0], f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.texts}"):
+with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.texts}"):
     params = snakemake.params
     model = section(params.model)
     key = f"models.{snakemake.wildcards.model}"

@@ -10,11 +10,11 @@ import pandas as pd
 
 from headspec import tables
 from headspec.config.settings import section
-from headspec.data import overlap, prepare
+from headspec.data import overlap, prepare, quality
 from headspec.progress import log, stage
 
 name, params = snakemake.wildcards.task, snakemake.params
-with stage(snakemake.log[0], f"data {name}"):
+with stage(snakemake, f"data {name}"):
     task = section(params.task)
     classes: list[str] | None = prepare.PAIR_CLASSES
     if task.pairs_of:
@@ -22,6 +22,9 @@ with stage(snakemake.log[0], f"data {name}"):
     else:
         source = prepare.source(name, task, params.seed)
         split, classes = source.train, source.classes
+        if task.source.startswith("hub:"):  # planning reads the others
+            for line in quality.of_source(name, source):
+                log.warning("%s", line)
     rows = overlap.rows(split.rows)
     seen = {other: np.isin(rows, np.array(keys, np.uint64)) for other, keys in params.leaks.items()}
     evaluated: dict[str, list[pd.DataFrame]] = {}

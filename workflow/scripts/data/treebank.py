@@ -11,7 +11,7 @@ from headspec.data import treebank
 from headspec.progress import log, stage
 
 params = snakemake.params
-with stage(snakemake.log[0], "treebank"):
+with stage(snakemake, "treebank"):
     if params.treebank:
         frame, counts = treebank.read(section(params.treebank))
     else:

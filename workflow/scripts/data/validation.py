@@ -11,7 +11,7 @@ from headspec.data import prepare
 from headspec.progress import log, stage
 
 name, params = snakemake.wildcards.task, snakemake.params
-with stage(snakemake.log[0], f"validation {name}"):
+with stage(snakemake, f"validation {name}"):
     task = section(params.task)
     classes: list[str] | None = prepare.PAIR_CLASSES
     if task.pairs_of:

@@ -14,9 +14,7 @@ from headspec.progress import stage
 from headspec.seeds import derive
 
 params = snakemake.params
-with stage(
-    snakemake.log[0], "importance {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)
-):
+with stage(snakemake, "importance {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     examples = job.examples(params.tasks, snakemake.input.tokens)
     rng = np.random.default_rng(derive(job.seed, "importance samples"))

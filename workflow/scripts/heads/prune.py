@@ -13,7 +13,7 @@ from headspec.models.stage import ModelStage
 from headspec.progress import stage
 
 params, pruning = snakemake.params, dict(snakemake.params.pruning)
-with stage(snakemake.log[0], "prune {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
+with stage(snakemake, "prune {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     examples = job.examples(params.metrics, snakemake.input.tokens)
     table = tables.read(snakemake.input.importance)

@@ -11,7 +11,7 @@ from headspec.heads.reliability import RELIABILITY, reliability
 from headspec.progress import stage
 
 params = snakemake.params
-with stage(snakemake.log[0], "reliability"):
+with stage(snakemake, "reliability"):
     importances = (
         (Run(**run), tables.read(path)) for run, path in zip(params.runs, snakemake.input, strict=True)
     )

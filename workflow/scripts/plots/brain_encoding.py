@@ -11,7 +11,7 @@ from headspec.plots.drawing.style import save
 from headspec.progress import stage
 
 params = snakemake.params
-with stage(snakemake.log[0], "figure brain encoding"):
+with stage(snakemake, "figure brain encoding"):
     scores, summaries = (
         {seed: tables.read(path) for seed, path in zip(params.seeds, paths, strict=True)}
         for paths in (snakemake.input.encoding, snakemake.input.summary)

@@ -12,7 +12,7 @@ from headspec.progress import stage
 from headspec.statistics import metrics
 
 params = snakemake.params
-with stage(snakemake.log[0], "figure curves"):
+with stage(snakemake, "figure curves"):
     seeds = {
         seed: tables.read(path) for seed, path in zip(params.seeds, snakemake.input.pruning, strict=True)
     }

@@ -11,7 +11,7 @@ from headspec.plots.drawing.style import at_fraction, save
 from headspec.progress import stage
 
 params = snakemake.params
-with stage(snakemake.log[0], "figure dissociation"):
+with stage(snakemake, "figure dissociation"):
     inputs = {name: tables.read(path) for name, path in snakemake.input.items()}
     seeds = at_fraction(inputs["dissociation"], params.fraction)
     figure = dissociation.draw(inputs["combined"], seeds, params.distinct)

@@ -11,7 +11,7 @@ from headspec.plots.drawing.style import save
 from headspec.progress import stage
 
 params = snakemake.params
-with stage(snakemake.log[0], "figure fractions"):
+with stage(snakemake, "figure fractions"):
     frames = {}
     for name, path in snakemake.input.items():
         frame = tables.read(path)

@@ -11,7 +11,7 @@ from headspec.plots.drawing.style import save
 from headspec.progress import stage
 
 params = snakemake.params
-with stage(snakemake.log[0], "figure importance"):
+with stage(snakemake, "figure importance"):
     seeds = {seed: tables.read(path) for seed, path in zip(params.seeds, snakemake.input, strict=True)}
     figure = importance.draw(seeds, params.tasks, params.fraction)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

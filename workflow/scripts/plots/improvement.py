@@ -13,7 +13,7 @@ from headspec.progress import stage
 from headspec.statistics.improvement import by_seed
 
 wildcards, params = snakemake.wildcards, snakemake.params
-with stage(snakemake.log[0], "figure improvement"):
+with stage(snakemake, "figure improvement"):
     table = tables.read(snakemake.input.improvement)
     table = table[(table["model"] == wildcards.model) & (table["mixture"] == wildcards.mixture)]
     scores = tables.read(snakemake.input.scores).query("model == @wildcards.model")

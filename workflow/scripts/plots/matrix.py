@@ -11,7 +11,7 @@ from headspec.plots.drawing.style import save
 from headspec.progress import stage
 
 params = snakemake.params
-with stage(snakemake.log[0], "figure matrix"):
+with stage(snakemake, "figure matrix"):
     seeds = {seed: tables.read(path) for seed, path in zip(params.seeds, snakemake.input, strict=True)}
     figure = matrix.draw(seeds, params.tasks, params.fraction, params.metrics)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -11,6 +11,6 @@ from headspec.plots.drawing.style import save
 from headspec.progress import stage
 
 params = snakemake.params
-with stage(snakemake.log[0], "figure reliability"):
+with stage(snakemake, "figure reliability"):
     figure = reliability.draw(tables.read(snakemake.input[0]))
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -12,7 +12,7 @@ from headspec.progress import stage
 from headspec.statistics.paired import paired
 
 params = snakemake.params
-with stage(snakemake.log[0], "figure scatter"):
+with stage(snakemake, "figure scatter"):
     inputs = {name: tables.read(path) for name, path in snakemake.input.items()}
     pairs = paired(inputs["similarity"], inputs["combined"], params.paradigms, params.method)
     figure = scatter.draw(pairs, inputs["correlation"], snakemake.wildcards.measure)

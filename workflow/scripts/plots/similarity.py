@@ -11,7 +11,7 @@ from headspec.plots.drawing.style import save
 from headspec.progress import stage
 
 params = snakemake.params
-with stage(snakemake.log[0], "figure similarity"):
+with stage(snakemake, "figure similarity"):
     frame = tables.read(snakemake.input[0])
     figure = similarity.draw(frame[frame["model"] == snakemake.wildcards.model], params.tasks)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

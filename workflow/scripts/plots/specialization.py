@@ -11,7 +11,7 @@ from headspec.plots.drawing.style import at_fraction, save
 from headspec.progress import stage
 
 wildcards, params = snakemake.wildcards, snakemake.params
-with stage(snakemake.log[0], "figure specialization"):
+with stage(snakemake, "figure specialization"):
     frames = {}
     for name, path in snakemake.input.items():
         frame = tables.read(path)

@@ -11,7 +11,7 @@ from headspec.plots.drawing.style import save
 from headspec.progress import stage
 
 wildcards, params = snakemake.wildcards, snakemake.params
-with stage(snakemake.log[0], "figure transfer"):
+with stage(snakemake, "figure transfer"):
     rows = tables.read(snakemake.input[0])
     chosen = (rows["model"] == wildcards.model) & (rows["task"] == wildcards.task)
     metric = params.metrics[wildcards.task][0]

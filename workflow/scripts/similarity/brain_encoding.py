@@ -15,7 +15,7 @@ from headspec.similarity.brain import folds, responses, voxelwise
 from headspec.similarity.brain.stimuli import units
 
 wildcards, params = snakemake.wildcards, snakemake.params
-with stage(snakemake.log[0], "brain encoding {model}/seed{seed}".format(**wildcards)):
+with stage(snakemake, "brain encoding {model}/seed{seed}".format(**wildcards)):
     stimuli, nuisance = tables.read(snakemake.input.stimuli), tables.read(snakemake.input.nuisance)
     vectors = {
         str(task): np.stack(part.sort_values("example")["vector"].to_list())

@@ -12,7 +12,7 @@ from headspec.progress import stage
 from headspec.similarity.brain import nuisance, stimuli
 
 params = snakemake.params
-with stage(snakemake.log[0], "nuisance"):
+with stage(snakemake, "nuisance"):
     frames = [tables.read(path) for path in snakemake.input.texts]
     texts = [frame[column].dropna() for frame in frames for column in ("text_a", "text_b")]
     counts = nuisance.word_counts(text for column in texts for text in column)

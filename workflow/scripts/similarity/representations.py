@@ -8,12 +8,12 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.models.batching import Examples
+from headspec.models.internals.representations import REPRESENTATIONS, of_tasks
 from headspec.models.multitask import MultiTask
-from headspec.models.representations import REPRESENTATIONS, of_tasks
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 
-with stage(snakemake.log[0], "representations {model}/{texts}/seed{seed}".format(**snakemake.wildcards)):
+with stage(snakemake, "representations {model}/{texts}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     texts = Examples(tables.read(snakemake.input.tokens))
     files = zip(snakemake.params.tasks, snakemake.input.models, strict=True)

@@ -23,7 +23,7 @@ from headspec.similarity.sensitivity import PARAMETERS, fisher, gradient
 from headspec.similarity.traits import Traits
 
 wildcards, params = snakemake.wildcards, snakemake.params
-with stage(snakemake.log[0], "{measure} {model}/seed{seed}".format(**wildcards)):
+with stage(snakemake, "{measure} {model}/seed{seed}".format(**wildcards)):
     job = ModelStage(snakemake)
     device, examples = job.device, job.examples(params.tasks, snakemake.input.tokens)
     samples = {}

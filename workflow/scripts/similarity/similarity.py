@@ -13,7 +13,7 @@ from headspec.similarity.table import SIMILARITY, combined, encodings, pairwise,
 
 params, inputs = snakemake.params, snakemake.input
 tasks = list(params.paradigms)
-with stage(snakemake.log[0], "similarity"):
+with stage(snakemake, "similarity"):
     frames = []
     for m, model in enumerate(params.models):
         text = tables.read(inputs.text[m]) if inputs.text else None

@@ -10,7 +10,7 @@ from headspec.progress import log, stage
 from headspec.similarity.brain import stimuli
 
 params = snakemake.params
-with stage(snakemake.log[0], "stimuli"):
+with stage(snakemake, "stimuli"):
     frame = stimuli.read(params.source)
     frame = frame.assign(example=range(len(frame)))
     tables.write(snakemake.output[0], stimuli.STIMULI, frame, tables.provenance(snakemake))

@@ -8,14 +8,14 @@ if TYPE_CHECKING:
 import numpy as np
 
 from headspec import tables
+from headspec.models.internals.representations import REPRESENTATIONS, mean_of_tasks
 from headspec.models.multitask import MultiTask
-from headspec.models.representations import REPRESENTATIONS, mean_of_tasks
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.seeds import derive
 
 params = snakemake.params
-with stage(snakemake.log[0], f"text embedding {snakemake.wildcards.model}"):
+with stage(snakemake, f"text embedding {snakemake.wildcards.model}"):
     job = ModelStage(snakemake)
     encoder, _ = job.pretrained(pooling="auto")
     examples = job.examples(params.tasks, snakemake.input)

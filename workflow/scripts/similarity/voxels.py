@@ -13,7 +13,7 @@ from headspec.similarity.brain import ceiling, responses
 from headspec.similarity.brain.stimuli import units
 
 params = snakemake.params
-with stage(snakemake.log[0], "voxels"):
+with stage(snakemake, "voxels"):
     stimuli = tables.read(snakemake.input.stimuli)
     by_subject = responses.read(Path(snakemake.input.responses), stimuli["stimulus_id"].to_list())
     for subject, each in by_subject.items():

@@ -11,7 +11,7 @@ from headspec.statistics.correlation import CORRELATION, correlation
 from headspec.statistics.paired import paired
 
 params = snakemake.params
-with stage(snakemake.log[0], "correlation"):
+with stage(snakemake, "correlation"):
     inputs = {name: tables.read(path) for name, path in snakemake.input.items()}
     pairs = paired(inputs["similarity"], inputs["combined"], params.paradigms, params.method)
     frame = correlation(pairs, len(params.paradigms), params.seed)

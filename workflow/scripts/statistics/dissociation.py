@@ -12,12 +12,13 @@ from headspec.statistics.dissociation_tables import SCHEMAS, analyse
 from headspec.statistics.resampled import Evaluation
 
 params = snakemake.params
-with stage(snakemake.log[0], "dissociation"):
+with stage(snakemake, "dissociation"):
     evaluations = (
-        Evaluation(Run(**run), params.metrics, tables.read(path))
+        Evaluation(Run(**run), params.metrics, path)
         for run, path in zip(params.runs, snakemake.input, strict=True)
     )
-    frames = analyse(evaluations, **params.dissociation, **params.pruning, seed=params.seed)
+    settings = {**params.dissociation, **params.pruning, "seed": params.seed}
+    frames = analyse(evaluations, **settings, processes=snakemake.threads)
     footer = tables.provenance(snakemake)
     for name, frame in frames.items():
         tables.write(snakemake.output[name], SCHEMAS[name], frame, footer)

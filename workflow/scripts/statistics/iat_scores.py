@@ -11,7 +11,7 @@ from headspec.progress import stage
 from headspec.statistics.improvement import IAT, scores
 
 params = snakemake.params
-with stage(snakemake.log[0], "scores of every training method"):
+with stage(snakemake, "scores of every training method"):
     runs = [Run(**run) for run in params.runs]
     variants = [Variant(**variant) for variant in params.variants]
     predictions = (tables.read(path) for path in snakemake.input)

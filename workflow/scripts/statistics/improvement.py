@@ -11,7 +11,7 @@ from headspec.progress import stage
 from headspec.statistics.improvement import IMPROVEMENT, improvement
 
 params = snakemake.params
-with stage(snakemake.log[0], "improvement over multi-task training"):
+with stage(snakemake, "improvement over multi-task training"):
     runs = [Run(**run) for run in params.runs]
     paths = dict(zip(runs, snakemake.input.evaluations, strict=True))
     frame = improvement(

@@ -12,7 +12,7 @@ from headspec.statistics.resampled import Evaluation
 from headspec.statistics.specialization import SPECIALIZATION, specialization
 
 params = snakemake.params
-with stage(snakemake.log[0], "specialization before and after IAT"):
+with stage(snakemake, "specialization before and after IAT"):
     evaluations = (
         Evaluation(Run(**run), params.metrics, tables.read(path))
         for run, path in zip(params.runs, snakemake.input, strict=True)

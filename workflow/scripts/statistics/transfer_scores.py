@@ -11,7 +11,7 @@ from headspec.progress import stage
 from headspec.statistics.transfer_summary import TRANSFER, TRANSFER_SUMMARY, scores, summary
 
 params = snakemake.params
-with stage(snakemake.log[0], "scores of few-shot transfer"):
+with stage(snakemake, "scores of few-shot transfer"):
     keys = ((Run(**run), task) for run in params.runs for task in params.tasks)
     frames = (tables.read(path) for path in snakemake.input)
     transferred = scores((run, task, frame) for (run, task), frame in zip(keys, frames, strict=True))

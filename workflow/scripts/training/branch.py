@@ -7,7 +7,6 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 import numpy as np
-import torch
 
 from headspec import tables
 from headspec.config.settings import section
@@ -16,12 +15,13 @@ from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.seeds import derive
-from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint
+from headspec.training import parallel
+from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint, read
 from headspec.training.iat import branch
 
 wildcards, params, paths = snakemake.wildcards, snakemake.params, snakemake.input.tokens
 title = "branch {model}/{mixture}/{method}/seed{seed} at {delta}".format(**wildcards)
-with stage(snakemake.log[0], title):
+with stage(snakemake, title):
     job = ModelStage(snakemake)
     examples, classes = job.examples(params.tasks, paths), job.classes(params.tasks, paths)
     settings = [params.tasks, params.model, params.training, job.device.precision, job.seed, wildcards.delta]
@@ -33,14 +33,17 @@ with stage(snakemake.log[0], title):
         checkpoint = Checkpoint(
             output.parent / "checkpoint.pt", identity, snakemake.resources.checkpoint_seconds
         )
-        state = branch(
+        state = parallel.run(
+            job.gpus,
+            output.parent,
+            branch,
             model,
             examples,
             section(params.training),
             float(wildcards.delta),
             job.seed,
             job.device,
-            torch.load(snakemake.input.trunk, map_location="cpu", weights_only=True),
+            read(snakemake.input.trunk),
             checkpoint,
             job.microbatches,
         )

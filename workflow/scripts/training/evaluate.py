@@ -13,7 +13,7 @@ from headspec.models.stage import ModelStage
 from headspec.progress import stage
 
 params = snakemake.params
-with stage(snakemake.log[0], "evaluate {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
+with stage(snakemake, "evaluate {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     model = job.trained()
     frames = [evaluation_table(model, job.examples(params.tasks, snakemake.input.tokens), job.device)]

@@ -6,13 +6,13 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
+from headspec.models.internals.representations import REPRESENTATIONS, features
 from headspec.models.multitask import MultiTask
-from headspec.models.representations import REPRESENTATIONS, features
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 
 task = snakemake.wildcards.task
-with stage(snakemake.log[0], "features {model}/{task}".format(**snakemake.wildcards)):
+with stage(snakemake, "features {model}/{task}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     encoder, pooling = job.pretrained()
     examples = job.examples([task], snakemake.input)[task]

@@ -14,7 +14,7 @@ from headspec.models.stage import ModelStage
 from headspec.progress import log, stage
 
 params = snakemake.params
-with stage(snakemake.log[0], "predict {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
+with stage(snakemake, "predict {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     model = job.trained()
     frames, rows = [], {}

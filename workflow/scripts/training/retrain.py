@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
-import torch
 
 from headspec import tables
 from headspec.config.settings import section
@@ -14,13 +13,14 @@ from headspec.heads.ranking import importance_map
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
-from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint
+from headspec.training import parallel
+from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint, read
 from headspec.training.iat import Own, owned_heads, retrain
 from headspec.training.loop import TRAINING
 from headspec.training.lora import LoRA
 
 params, paths = snakemake.params, snakemake.input.tokens
-with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
+with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     examples, classes = job.examples(params.tasks, paths), job.classes(params.tasks, paths)
     settings = [params.tasks, params.model, params.training, params.variant, params.projections]
@@ -40,14 +40,17 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
         model = MultiTask(encoder, pooling, classes)
         identity = fingerprint([settings, params.version, params.code], snakemake.input)
         checkpoint = Checkpoint(folder / "checkpoint.pt", identity, snakemake.resources.checkpoint_seconds)
-        history = retrain(
+        history = parallel.run(
+            job.gpus,
+            folder,
+            retrain,
             model,
             examples,
             section(params.training),
             restriction,
             job.seed,
             job.device,
-            torch.load(snakemake.input.state, map_location="cpu", weights_only=True),
+            read(snakemake.input.state),
             checkpoint,
             job.microbatches,
         )

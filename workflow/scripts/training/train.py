@@ -15,11 +15,12 @@ from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.seeds import derive
+from headspec.training import parallel
 from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint
 from headspec.training.loop import TRAINING, train
 
 params, paths = snakemake.params, snakemake.input.tokens
-with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
+with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     examples, classes = job.examples(params.tasks, paths), job.classes(params.tasks, paths)
     features = None
@@ -38,7 +39,10 @@ with stage(snakemake.log[0], "train {model}/{mixture}/{method}/seed{seed}".forma
         seconds = snakemake.resources.checkpoint_seconds
         checkpoint = Checkpoint(folder / "checkpoint.pt", identity, seconds)
         kept = Checkpoint(folder / "kept.pt", f"{identity}, reserve {reserve}", seconds)
-        history = train(
+        history = parallel.run(
+            job.gpus,
+            folder,
+            train,
             model,
             examples,
             section(params.training),

@@ -15,7 +15,7 @@ from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint
 from headspec.training.transfer import TRANSFERRED, transfer
 
 wildcards, params = snakemake.wildcards, snakemake.params
-with stage(snakemake.log[0], "transfer {model}/{mixture}/{method}/seed{seed} to {task}".format(**wildcards)):
+with stage(snakemake, "transfer {model}/{mixture}/{method}/seed{seed} to {task}".format(**wildcards)):
     job = ModelStage(snakemake)
     task, output = wildcards.task, Path(snakemake.output[0])
     settings = [params.metrics, params.transfer, params.training, job.device.precision, job.seed]

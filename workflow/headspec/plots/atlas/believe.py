@@ -1,4 +1,4 @@
-"""Which measure to believe: what is left of the model when heads are pruned by it, and the D it finds."""
+"""Which measure to believe: its agreement with ablation, its pruning curve, and the dissociation it finds."""
 
 from __future__ import annotations
 
@@ -15,10 +15,17 @@ from numpy.typing import NDArray
 
 from headspec.plots.atlas.measures import NAMES
 from headspec.plots.dissociation import DAGGER
-from headspec.plots.drawing.style import MEAN, interval_label, legend, styled
+from headspec.plots.drawing.style import MEAN, PAGE, interval_label, legend, styled
+from headspec.statistics.atlas.rankings import RANDOM
 
-RANDOM = "random"
-#: p-value below which a marker is filled
+#: column of the table: title of its panel, and factor to the unit there
+PANELS = {
+    "ablation_spearman": ("ablation\n(Spearman)", 1),
+    "ablation_size_spearman": ("ablation, either\nsign (Spearman)", 1),
+    "area": ("area under pruning\ncurve (%)", 100),
+    "dissociation": ("dissociation D (%)", 100),
+}
+#: p-value below which an area or a dissociation is clear
 SIGNIFICANCE = 0.05
 #: method of training: look
 METHODS: dict[str, dict[str, Any]] = {
@@ -33,60 +40,62 @@ KEYS = ["model", "mixture", "ranking"]
 
 
 @styled
-def draw(areas: pd.DataFrame, dissociation: pd.DataFrame) -> Figure:
+def draw(belief: pd.DataFrame) -> Figure:
     """A row per ranking in a block per model and mixture, sorted by area, the smallest on top.
+
+    Panels: Spearman correlation with ablation and with its size, area under the pruning curve, dissociation.
+    A marker is filled if the value differs from 0, the area from that of random orders.
 
     Parameters
     ----------
-    areas : table 'pruning_areas'
-        Left: means over tasks; filled if they differ from that of random orders.
-    dissociation : table 'ranking_dissociation'
-        Right: means over tasks; filled if they differ from 0. Rankings that all tasks share have none.
+    belief : table 'belief', of which means over tasks are shown
     """
-    areas, dissociation = (table[table["task"] == MEAN] for table in (areas, dissociation))
-    own = areas[areas["against"].isna()]
-    tested = areas.loc[areas["against"] == RANDOM, [*KEYS, "method", "p_holm"]]
-    own = own.drop(columns="p_holm").merge(tested, how="left", on=[*KEYS, "method"])
-    methods = [method for method in METHODS if method in set(own["method"])]
-    blocks = {block: _sorted(rows, methods) for block, rows in own.groupby(["model", "mixture"])}
+    means = belief[belief["task"] == MEAN]
+    methods = [method for method in METHODS if method in set(means["method"])]
+    blocks = {block: _sorted(rows, methods) for block, rows in means.groupby(["model", "mixture"])}
     headings = [f"{model}, {mixture}" for model, mixture in blocks]
     lines = sum(1 + len(rankings) for rankings in blocks.values())
-    size = (max(5.6, 0.072 * max(map(len, headings))), 0.8 + max(0.17, 0.1 * len(methods)) * lines)
+    size = (max(PAGE, 0.072 * max(map(len, headings))), 1.0 + max(0.17, 0.1 * len(methods)) * lines)
     figure = Figure(figsize=size, layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    left.set_xlabel("area under the pruning curve (%)")
-    right.set_xlabel("dissociation D (%)")
-    right.axvline(0, color="black", linewidth=0.6)
-    rows = _name_rows(figure, left, blocks, headings)
-    for lane, method in enumerate(methods):
-        shift = 0.8 * ((lane + 0.5) / len(methods) - 0.5)
-        of_method = (table[table["method"] == method] for table in (own, dissociation))
-        for axes, results, column in zip((left, right), of_method, ("value", "dissociation"), strict=True):
+    panels = figure.subplots(1, len(PANELS), sharey=True)
+    rows = _name_rows(figure, panels[0], blocks, headings)
+    for axes, (column, (label, factor)) in zip(panels, PANELS.items(), strict=True):
+        axes.set_xlabel(label)
+        if column != "area":
+            axes.axvline(0, color="black", linewidth=0.6)
+        for lane, method in enumerate(methods):
+            shift = 0.8 * ((lane + 0.5) / len(methods) - 0.5)
+            results = _results(means[means["method"] == method], column, factor)
             ys = np.array([rows[key] for key in results[KEYS].itertuples(index=False, name=None)]) + shift
-            _draw_results(figure, axes, results, column, ys, method)
-    _mark_random(left, own[(own["ranking"] == RANDOM) & (own["method"] == methods[0])], rows, blocks)
-    left.plot(
-        [],
-        [],
-        marker="o",
-        label=f"hollow: p ≥ {SIGNIFICANCE}",
-        color="black",
-        markerfacecolor="white",
-        **LINELESS,
-    )
-    for axes in (left, right):
+            _draw_results(figure, axes, results, ys, method)
         axes.grid(axis="x")
         axes.tick_params(axis="y", length=0)
         axes.margins(x=0.08)
+    random = means[(means["ranking"] == RANDOM) & (means["method"] == methods[0])]
+    _mark_random(panels[list(PANELS).index("area")], random, rows, blocks)
+    hollow = {"marker": "o", "color": "black", "markerfacecolor": "white", **LINELESS}
+    panels[0].plot([], [], label="hollow: no clear difference", **hollow)
     legend(figure)
     return figure
+
+
+def _results(means: pd.DataFrame, column: str, factor: float) -> pd.DataFrame:
+    """What a panel shows of one method: value, low, high, clear (whether the marker is filled), at_chance."""
+    low, high = means[f"{column}_low"], means[f"{column}_high"]
+    p = {"area": "difference_p_holm", "dissociation": "dissociation_p_holm"}.get(column)
+    clear = means[p] < SIGNIFICANCE if p else (low > 0) | (high < 0)
+    chance = means["at_chance"].eq(True) if column == "dissociation" else False
+    shown = means[[*KEYS, "ci_over"]].assign(
+        value=factor * means[column], low=factor * low, high=factor * high, clear=clear, at_chance=chance
+    )
+    return shown.dropna(subset="value")
 
 
 def _sorted(rows: pd.DataFrame, methods: Sequence[str]) -> list[str]:
     """Rankings of a block by area under the first of `methods` that has them."""
     order = rows["method"].map(list(methods).index)
     first = rows.assign(order=order).sort_values("order", kind="stable").drop_duplicates("ranking")
-    return list(first.sort_values(["order", "value"])["ranking"])
+    return list(first.sort_values(["order", "area"])["ranking"])
 
 
 def _name_rows(
@@ -110,33 +119,29 @@ def _name_rows(
 
 
 def _draw_results(
-    figure: Figure, axes: Axes, results: pd.DataFrame, column: str, ys: NDArray[np.float64], method: str
+    figure: Figure, axes: Axes, results: pd.DataFrame, ys: NDArray[np.float64], method: str
 ) -> None:
     """Draw values and intervals of one method, and daggers beside values at chance."""
     if results.empty:
         return
     look = METHODS[method]
-    axes.hlines(
-        ys, 100 * results["ci_low"], 100 * results["ci_high"], color="black", label=interval_label(results)
-    )
-    filled = (results["p_holm"] < SIGNIFICANCE).to_numpy()
-    for chosen, fill in ((filled, look["color"]), (~filled, "white")):
-        axes.plot(
-            100 * results[column][chosen], ys[chosen], markerfacecolor=fill, zorder=3, **LINELESS, **look
-        )
+    axes.hlines(ys, results["low"], results["high"], color="black", label=interval_label(results))
+    clear = results["clear"].to_numpy(dtype=bool)
+    for chosen, fill in ((clear, look["color"]), (~clear, "white")):
+        axes.plot(results["value"][chosen], ys[chosen], markerfacecolor=fill, zorder=3, **LINELESS, **look)
     axes.plot([], [], label=method, **LINELESS, **look)
-    if "at_chance" in results and results["at_chance"].any():
+    if results["at_chance"].any():
         beside = offset_copy(axes.transData, figure, x=5, units="points")
         at_chance = results["at_chance"].to_numpy(dtype=bool)
-        ends = results["ci_high"].fillna(results[column])
-        axes.plot(100 * ends[at_chance], ys[at_chance], transform=beside, **DAGGER)
+        ends = results["high"].fillna(results["value"])
+        axes.plot(ends[at_chance], ys[at_chance], transform=beside, **DAGGER)
 
 
 def _mark_random(
     axes: Axes, random: pd.DataFrame, rows: Mapping[tuple[str, ...], int], blocks: Mapping[Any, list[str]]
 ) -> None:
     """A line through each block at the area of random orders."""
-    for model, mixture, value in random[["model", "mixture", "value"]].itertuples(index=False):
+    for model, mixture, value in random[["model", "mixture", "area"]].itertuples(index=False):
         ys = [rows[model, mixture, ranking] for ranking in blocks[model, mixture]]
         axes.vlines(
             100 * value, min(ys) - 0.5, max(ys) + 0.5, color="0.5", linestyle=(0, (4, 2)), linewidth=0.7,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,6 +46,8 @@ NAMES = {
 SIGNED = LinearSegmentedColormap.from_list(
     "headspec signed", ["#e08214", "#fdd0a2", "#ffffff", "#9ecae1", "#4292c6"]
 )
+#: columns that name what most figures are of, seeds apart
+RUN = ("model", "mixture", "method")
 #: height of all heat maps of a figure together, in inches
 TALLEST = 8.4
 
@@ -52,6 +55,11 @@ TALLEST = 8.4
 def ordered(measures: Iterable[str]) -> list[str]:
     """The distinct `measures`, in the order of `NAMES`."""
     return sorted(set(measures), key=list(NAMES).index)
+
+
+def of_run(table: pd.DataFrame, wildcards: Any) -> pd.DataFrame:
+    """The rows of one model, mixture and method."""
+    return table[np.logical_and.reduce([table[name] == getattr(wildcards, name) for name in RUN])]
 
 
 def head_map(heads: pd.DataFrame, task: str, measure: str) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,8 +12,10 @@ from matplotlib.figure import Figure
 
 from headspec.plots.atlas.measures import NAMES, ordered, panels, rows_of
 from headspec.plots.drawing.style import COLOURS, MARKERS, METRICS, PAGE, legend, styled
+from headspec.statistics.atlas.rankings import RANDOM
 
-RANDOM = "random"
+#: in the titles of panels, if there are both orders
+FIRST = {"top": "top heads first", "bottom": "bottom heads first"}
 LINES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 #: look of the mean over random orders
 RANDOM_LINE: dict[str, Any] = {"color": "0.35", "linewidth": 1.6, "zorder": 1.8}
@@ -20,7 +23,7 @@ RANDOM_LINE: dict[str, Any] = {"color": "0.35", "linewidth": 1.6, "zorder": 1.8}
 
 @styled
 def draw(curves: pd.DataFrame, tasks: Sequence[str], chance: Mapping[str, float | None]) -> Figure:
-    """A panel per task: its metric (mean over seeds), from no head pruned to all; a line per ranking.
+    """A panel per task and order: metrics (mean over seeds), from no head pruned to all; a line per ranking.
 
     Parameters
     ----------
@@ -28,15 +31,17 @@ def draw(curves: pd.DataFrame, tasks: Sequence[str], chance: Mapping[str, float 
     tasks : in the order of the panels
     chance : task: metric of the best constant prediction (fraction), None if unknown
     """
-    shape = rows_of(len(tasks))
-    figure, grid = panels(shape, len(tasks), min(4.8, PAGE / shape[1]), 2.05, 0.6)
-    for axes, task in zip(grid, tasks, strict=True):
-        panel = curves[curves["task"] == task].sort_values("fraction")
+    orders = [order for order in FIRST if (curves["order"] == order).any()]
+    shown = list(itertools.product(tasks, orders))
+    shape = rows_of(len(shown), most=3 if len(orders) == 1 else 2)
+    figure, grid = panels(shape, len(shown), min(4.8, PAGE / shape[1]), 2.05, 0.6)
+    for axes, (task, order) in zip(grid, shown, strict=True):
+        panel = curves[(curves["task"] == task) & (curves["order"] == order)].sort_values("fraction")
         _lines(axes, panel)
         level = chance[task]
         if level is not None:
             axes.axhline(100 * level, color="black", linestyle=":", linewidth=0.8, label="chance")
-        axes.set_title(task)
+        axes.set_title(task if len(orders) == 1 else f"{task}, {FIRST[order]}")
         axes.set_xlabel("heads pruned (%)")
         axes.set_ylabel(f"{METRICS[panel['metric'].iloc[0]]} (%)")
         axes.set_xlim(-2, 102)

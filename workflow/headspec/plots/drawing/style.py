@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from headspec import tables
+from headspec.files import atomic
 
 STYLE = Path(__file__).with_name("headspec.mplstyle")
 #: decorator and context for drawing and saving every figure; overrides the user's matplotlibrc
@@ -163,5 +164,5 @@ def save(figure: Figure, paths: Iterable[str | Path], dpi: int, record: dict[str
         metadata: dict[str, Any] = {**UNDATED[kind]}
         if record:
             metadata[DESCRIPTION[kind]] = tables.inscription(record)
-        with tables.atomic(path) as temporary:
+        with atomic(path) as temporary:
             figure.savefig(temporary, format=kind, dpi=dpi, metadata=metadata)

@@ -7,6 +7,7 @@ The copy has a row per subject; one row is in memory at a time.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from headspec.config.sources import locate
 from headspec.errors import DataError, listing, nearest
-from headspec.tables import atomic
+from headspec.files import atomic
 
 SOURCE = "hub:helena-balabin/pereira_fMRI_sentences@38ecb87f301650f2c0bac5ffca47bf6c137398d3"
 SENTENCES = "sentences"
@@ -98,10 +99,13 @@ def convert(region: str, out: Path, source: str) -> str:
     """
     stimuli: list[str] = []
     sizes = []
+    found = subjects(files(source), region)
+    if (first := next(found, None)) is None:
+        raise DataError(f"--source: '{source}' has no rows")
     with ExitStack() as stack:
         temporary = stack.enter_context(atomic(out / "responses.parquet"))
         writer = stack.enter_context(pq.ParquetWriter(temporary, SCHEMA, compression="zstd"))
-        for number, (texts, values) in enumerate(subjects(files(source), region), 1):
+        for number, (texts, values) in enumerate(itertools.chain([first], found), 1):
             stimuli = stimuli or texts
             if texts != stimuli:
                 raise DataError(
@@ -115,8 +119,6 @@ def convert(region: str, out: Path, source: str) -> str:
                 pa.ListArray.from_arrays(pa.array(ends), pa.array(values.ravel())),
             ]
             writer.write_table(pa.table(columns, schema=SCHEMA))
-        if not sizes:
-            raise DataError(f"--source: '{source}' has no rows")
     frame = pd.DataFrame({"stimulus_id": [str(i) for i in range(len(stimuli))], "text": stimuli})
     frame["passage"] = [str(i // PASSAGE) for i in range(len(stimuli))]
     with atomic(out / "stimuli.parquet") as temporary:

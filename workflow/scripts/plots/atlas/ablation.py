@@ -7,11 +7,11 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.plots.atlas import ablation
+from headspec.plots.atlas.measures import of_run
 from headspec.plots.drawing.style import save
 from headspec.progress import stage
 
 wildcards, params = snakemake.wildcards, snakemake.params
-RUN = "model == @wildcards.model and mixture == @wildcards.mixture and method == @wildcards.method"
-with stage(snakemake.log[0], "figure atlas_ablation"):
-    figure = ablation.draw(tables.read(snakemake.input.heads).query(RUN), params.tasks)
+with stage(snakemake, "figure atlas_ablation"):
+    figure = ablation.draw(of_run(tables.read(snakemake.input.heads), wildcards), params.tasks)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

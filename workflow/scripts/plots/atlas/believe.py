@@ -11,6 +11,6 @@ from headspec.plots.drawing.style import save
 from headspec.progress import stage
 
 params = snakemake.params
-with stage(snakemake.log[0], "figure atlas_believe"):
-    figure = believe.draw(**{name: tables.read(path) for name, path in snakemake.input.items()})
+with stage(snakemake, "figure atlas_believe"):
+    figure = believe.draw(tables.read(snakemake.input[0]))
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

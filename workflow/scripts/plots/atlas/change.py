@@ -11,7 +11,7 @@ from headspec.plots.drawing.style import save
 from headspec.progress import stage
 
 wildcards, params = snakemake.wildcards, snakemake.params
-with stage(snakemake.log[0], "figure atlas_change"):
+with stage(snakemake, "figure atlas_change"):
     table = tables.read(snakemake.input.heads).query(
         "model == @wildcards.model and mixture == @wildcards.mixture"
     )

@@ -7,12 +7,12 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.plots.atlas import heads
+from headspec.plots.atlas.measures import of_run
 from headspec.plots.drawing.style import save
 from headspec.progress import stage
 
 wildcards, params = snakemake.wildcards, snakemake.params
-RUN = "model == @wildcards.model and mixture == @wildcards.mixture and method == @wildcards.method"
-with stage(snakemake.log[0], "figure atlas_heads"):
-    inputs = {name: tables.read(path).query(RUN) for name, path in snakemake.input.items()}
+with stage(snakemake, "figure atlas_heads"):
+    inputs = {name: of_run(tables.read(path), wildcards) for name, path in snakemake.input.items()}
     figure = heads.draw(**inputs, tasks=params.tasks)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -1,0 +1,68 @@
+"""Studies that are killed, or lose their disk, at random moments: nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support import every_stage
+from support.faults import contents
+from support.storms import DISKS, Run, mounts, own_disk, storm
+from support.studies import Folder
+
+pytestmark = pytest.mark.slow
+
+#: environment variables: how often to kill, and with which random numbers
+KILLS, SEED = int(os.environ.get("KILLS", 6)), int(os.environ.get("SEED", 0))
+CHANGES = 250 // KILLS  # of files between two kills
+
+
+@pytest.fixture(scope="module")
+def finished(shared) -> Folder:
+    """A study of every stage that was never disturbed."""
+    fill = lambda path: every_stage.new(path).snakemake(*every_stage.TARGETS)  # noqa: E731
+    return Folder(shared("every-stage", fill))
+
+
+def left_over(results: Path) -> list[str]:
+    """Temporary files and checkpoints of unfinished runs."""
+    kept = {"trunk.pt", "state.pt"}
+    return [p.name for p in results.rglob("*") if p.suffix in (".tmp", ".pt") and p.name not in kept]
+
+
+def test_a_study_killed_at_random_moments_ends_with_the_same_bytes(finished, tmp_path):
+    study = finished.copy(tmp_path / "study", "results", ".snakemake")
+    counts = storm(study, every_stage.TARGETS, KILLS, CHANGES, np.random.default_rng(SEED))
+    print(f"seed {SEED}: {counts}")
+    assert sum(counts.values()) == KILLS
+    assert contents(study.results) == contents(finished.results)
+    assert left_over(study.results) == []
+    assert "Nothing to be done" in study.snakemake(*every_stage.TARGETS)
+
+
+@pytest.mark.skipif(not mounts(), reason="file systems cannot be mounted here")
+@pytest.mark.parametrize("disk", DISKS)
+def test_a_disk_that_fails_at_a_random_moment_loses_nothing(finished, tmp_path, disk):
+    rng = np.random.default_rng([SEED, len(disk)])
+    study = finished.copy(tmp_path / "study")
+    run = "runs/bert/tone+topic/tuned/seed0"
+    shutil.rmtree(study.results / run)
+    targets = [f"results/tiny/{run}/{name}.parquet" for name in ("predictions", "evaluation")]
+    fail, message = DISKS[disk]
+    with own_disk(study.path / "results", 64):
+        started = Run(study, *targets)
+        assert started.until(int(rng.integers(1, 30)), rng.uniform(0, 0.5)), started.output
+        with fail(study.path / "results"):
+            assert started.wait() == 1
+        # if no job was writing, Snakemake says it in its own words
+        reported = f"{message}). " in started.output and "start snakemake again" in started.output
+        assert reported or f"] {message}" in started.output, started.output
+        study.snakemake(*targets)
+        before = contents(finished.results)
+        after = contents(study.results)
+        assert {name: before[name] for name in after} == after and f"{run}/predictions.parquet" in after
+        assert left_over(study.results) == []

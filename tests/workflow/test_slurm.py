@@ -1,0 +1,111 @@
+"""A tiny study of every stage on a real SLURM cluster of one node: requests, groups, the same tables."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from support import slurm
+from support.faults import contents
+from support.requests import requests, show_resources
+from support.studies import CONFIG, Folder
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(slurm.lacking()), reason=slurm.lacking())]
+
+TASKS: dict[str, Any] = CONFIG["tasks"]
+STUDY: dict[str, Any] = CONFIG | {
+    "seeds": [0],
+    "tasks": TASKS | {"tone": TASKS["tone"] | {
+        "labels": {"bad": "negative", "good": "positive"}, "test": {"SST-2": "test"},
+    }},
+    "mixtures": {"pairs": ["tone", "topic", "match"]},
+    "methods": ["tuned", "frozen"],
+    "training": CONFIG["training"] | {"epochs": 1, "frozen": {"epochs": 1}},
+    "pruning": {"fraction": 0.3, "fractions": [0.3], "draws": 2, "draw_examples": 10},
+    "dissociation": {"resamples": 100},
+    "similarity": {"measures": ["text", "cka", "fisher"], "samples": 30, "max_sentences": 40},
+    "iat": {"mixtures": ["tone+topic"], "controls": []},
+    "transfer": {"tasks": ["match"], "samples": [4], "draws": 2},
+    "atlas": {"examples": 40, "rankings": ["importance", "relevance"], "fractions": [0.5], "draws": 2},
+    "figures": {"dpi": 50, "formats": ["png"]},
+}  # fmt: skip
+RUN = "runs/bert/tone+topic/tuned/seed0"
+FROZEN = "runs/bert/tone+topic/frozen/seed0"
+#: of every stage one result; figures of one run, which are one group
+TARGETS = [f"results/tiny/{name}" for name in (
+    "preview/tables/dissociation.parquet", "tables/similarity.parquet", "tables/iat.parquet",
+    f"{FROZEN}/training.parquet",
+    f"{RUN}/transfer/match.parquet", f"{RUN}/submission.parquet", f"{RUN}/atlas/cumulative.parquet",
+    "figures/importance.bert.tone+topic.tuned.png", "figures/matrix.bert.tone+topic.tuned.png",
+)]  # fmt: skip
+ON_THE_LOGIN_NODE = {"validation", "data", "tokenize", "split", "tokenize_split", "tokenize_texts"}
+GROUPS = {"heads": {"importance", "prune"}, "figures": {"figure_importance", "figure_matrix"}}
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The study here and on the cluster, and what the cluster shows of its jobs."""
+
+    local: Folder
+    cluster: Folder
+    jobs: dict[int, dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> Iterator[Runs]:
+    local = Folder.new(tmp_path_factory.mktemp("slurm") / "local")
+    texts = local.path / "texts" / "tone"
+    pd.read_parquet(texts / "validation.parquet").to_parquet(texts / "test.parquet")
+    local.write(STUDY)
+    remote = local.copy(local.path.parent / "cluster")
+    # as many threads as on the cluster, so that sums have the same order
+    local.snakemake(*TARGETS, "--resources", "gpu=2", CUDA_VISIBLE_DEVICES="0,1")
+    with slurm.cluster() as cluster, pytest.MonkeyPatch.context() as patch:
+        for name, value in cluster.environment.items():
+            patch.setenv(name, value)
+        remote.snakemake(*TARGETS, *slurm.OPTIONS)
+        yield Runs(local, remote, cluster.jobs())
+
+
+def test_results_are_those_of_a_local_run(runs):
+    assert {job["JobState"] for job in runs.jobs.values()} == {"COMPLETED"}
+    assert contents(runs.cluster.results) == contents(runs.local.results)
+
+
+def test_every_job_gets_what_its_rule_requests(runs):
+    """Groups get the most of their jobs, and the time of all jobs that follow each other."""
+    show_resources(runs.cluster)
+    expected = requests(runs.cluster, *TARGETS, "--profile", "profiles/slurm", "--forceall")
+    submitted: set[str] = set()
+    for job in runs.jobs.values():
+        name = re.sub(r"^rule_|_wildcards_.*", "", job["Comment"])
+        group = next((group for group in GROUPS if name.startswith(f"{group}_")), None)
+        rules = GROUPS[group] if group else {name}
+        submitted |= rules
+        wanted = [Counter({k: int(v) for k, v in expected[rule].items() if v.isdigit()}) for rule in rules]
+        side_by_side = len(wanted) if group == "figures" else 1
+        assert job["TRES"].startswith(
+            f"cpu={side_by_side * max(each['threads'] for each in wanted)},"
+            f"mem={side_by_side * max(each['mem_mb'] for each in wanted)}M,"
+        ), name
+        gpus = max(each["gpu"] for each in wanted)
+        assert job["JOB_GRES"] == (f"gpu:{gpus}" if gpus else "(null)"), name
+        times = [each["runtime"] for each in wanted]
+        hours, minutes = divmod(sum(times) if group == "heads" else max(times), 60)
+        days, hours = divmod(hours, 24)
+        assert job["TimeLimit"] == f"{days}-{hours:02}:{minutes:02}:00".removeprefix("0-"), name
+    assert set(expected) - submitted == ON_THE_LOGIN_NODE
+    assert {"train", "retrain", "transfer", "cumulative", "predict"} | GROUPS["heads"] <= submitted
+
+
+def test_what_the_cluster_says_of_a_failure_is_shown(runs):
+    refused = ["--forcerun", "iat_scores", "--default-resources", "slurm_partition=nowhere", "--retries", "0"]
+    output = runs.cluster.snakemake("results/tiny/tables/iat.parquet", *slurm.OPTIONS, *refused, fails=True)
+    (line,) = [line for line in output.splitlines() if "  failed  " in line]
+    assert "invalid partition specified: nowhere" in line
