@@ -480,7 +480,7 @@ def test_summary_begins_with_what_was_found_and_ends_with_where_it_is():
     ]
     rows = [row | dict(zip(names, each, strict=True)) for each in values]
     lines = summary_lines(frame("combined", rows))
-    found = "10 % of heads pruned, 2 mixtures: tuned 1 double, 1 single; frozen 2 none"
+    found = "10 % of heads, 2 mixtures: tuned 1 double, 1 single; frozen 2 none"
     assert lines[0] == f"found      {found}" and lines[1] == ""
     assert lines[2].split("10")[0].strip() == "minilm"
     table = [line.split() for line in lines[4:8]]
@@ -559,7 +559,7 @@ def test_summary_of_all_fractions():
     combined, _ = dissociation_tables(pairs(SMALL))
     fractions, areas = fractions_tables(pairs(SMALL))
     lines = summary_lines(combined.assign(fraction=FRACTION), fractions=fractions, areas=areas)
-    assert lines[0].startswith(f"found      {100 * FRACTION:g} % of heads pruned, ")
+    assert lines[0].startswith(f"found      {100 * FRACTION:g} % of heads, ")
     of_means = areas[areas["task"] == "mean"].set_index("method")
     above = {method: int(of_means.loc[method, "ci_low"] > 0) for method in BOTH}
     assert lines[1].endswith(

@@ -143,13 +143,13 @@ def _by_method(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 
 
 def _cases(means: pd.DataFrame) -> str:
-    """``10 % of heads pruned, 4 mixtures: tuned 1 single, 3 none; frozen 4 none``"""
+    """``10 % of heads, 4 mixtures: tuned 1 single, 3 none; frozen 4 none``"""
     parts = []
     for method, rows in _by_method(means):
         counts = {case: int((rows["case"] == case).sum()) for case in CASES}
         parts.append(f"{method} " + ", ".join(f"{n} {case}" for case, n in counts.items() if n))
     n = len(means[["model", "mixture"]].drop_duplicates())
-    return f"{_pruned(means)}, {n} mixture{'s' * (n != 1)}: {'; '.join(parts)}"
+    return f"{_share(means)}, {n} mixture{'s' * (n != 1)}: {'; '.join(parts)}"
 
 
 def _above_zero(areas: pd.DataFrame) -> str:
@@ -226,7 +226,7 @@ def _name(row: dict[str, Any]) -> str:
 def _heads(means: pd.DataFrame, areas: pd.DataFrame | None) -> list[str]:
     models = means["model"].unique()
     model = _cut(models[0], NAME - 1) if len(models) == 1 else ""
-    first = f"{model:<{NAME + METHOD}}{_pruned(means):<{len(D + TEST)}}"
+    first = f"{model:<{NAME + METHOD}}{_share(means) + ' pruned':<{len(D + TEST)}}"
     second = f"{'mixture':<{NAME}}{'method':<{METHOD}}{D}{TEST}"
     if areas is not None:
         first, second = f"{first}all fractions", second + D
@@ -264,10 +264,10 @@ def _numbers(row: dict[str, Any], area: dict[str, Any] | None) -> str:
 # --- words and numbers
 
 
-def _pruned(means: pd.DataFrame) -> str:
-    """``10 % of heads pruned``"""
+def _share(means: pd.DataFrame) -> str:
+    """``10 % of heads``"""
     fractions = [f"{100 * each:.3g} %" for each in means["fraction"].dropna().unique()]
-    return " or ".join(fractions) + " of heads pruned"
+    return " or ".join(fractions) + " of heads"
 
 
 def _interval(means: pd.DataFrame) -> str:
