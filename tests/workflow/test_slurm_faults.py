@@ -32,8 +32,8 @@ def fault(event, arguments):
         seed, markers = str(arguments[1])[-15], [str(arguments[1]) + ".1", str(arguments[1]) + ".2"]
         left = [marker for marker in markers[: 2 - int(seed)] if not os.path.exists(marker)]
         if saved == 8 and left:
-            taken = b"x" * {MEGABYTES} * 10**6 if seed == "1" else b""
             open(left[0], "w").close()
+            taken = b"x" * {MEGABYTES} * 10**6 if seed == "1" else b""
             time.sleep(10**6)
 sys.addaudithook(fault)
 """
