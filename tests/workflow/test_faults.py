@@ -19,6 +19,13 @@ pytestmark = pytest.mark.slow
 #: environment variables: how often to kill, and with which random numbers
 KILLS, SEED = int(os.environ.get("KILLS", 6)), int(os.environ.get("SEED", 0))
 CHANGES = 250 // KILLS  # of files between two kills
+TUNED, FROZEN = "runs/bert/tone+topic/tuned/seed0", "runs/bert/topic+match/frozen/seed0"
+#: a result: one of those that are made from it
+DAMAGED = {
+    "tokens/bert/match/validation.parquet": f"{FROZEN}/predictions.parquet",
+    f"{TUNED}/model/model.safetensors": f"{TUNED}/atlas/ablation.parquet",
+    f"{FROZEN}/importance.parquet": "tables/reliability.parquet",
+}
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +49,26 @@ def test_a_study_killed_at_random_moments_ends_with_the_same_bytes(finished, tmp
     assert contents(study.results) == contents(finished.results)
     assert left_over(study.results) == []
     assert "Nothing to be done" in study.snakemake(*every_stage.TARGETS)
+
+
+def test_damaged_results_are_named_and_made_again(finished, tmp_path):
+    """A bit of each file has changed on the disk, and nothing else: Snakemake cannot see it."""
+    study = finished.copy(tmp_path / "study")
+    rng = np.random.default_rng([SEED, 1])
+    for name, made_from_it in DAMAGED.items():
+        path = study.results / name
+        data, times = bytearray(path.read_bytes()), path.stat()
+        data[rng.integers(len(data))] ^= 1 << rng.integers(8)
+        path.write_bytes(data)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        (study.results / made_from_it).unlink()
+    targets = [f"results/tiny/{name}" for name in DAMAGED.values()]
+    output = study.snakemake(*targets, "--keep-going", fails=True)
+    for name in DAMAGED:
+        assert f"results/tiny/{name}: damaged, its content is not what was written. Delete" in output, name
+        (study.results / name).unlink()
+    study.snakemake(*targets)
+    assert contents(study.results) == contents(finished.results)
 
 
 @pytest.mark.skipif(not mounts(), reason="file systems cannot be mounted here")
