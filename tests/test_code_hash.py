@@ -48,24 +48,8 @@ def rewrite(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1))
 
 
-#: a process that has loaded the heavy packages forks one for each script, which loads headspec's modules
-LOADING = """
-import json, os, sys
-import matplotlib.figure, pandas, peft, scipy.stats, sklearn.linear_model, torch, transformers
-from transformers import AutoModel, AutoTokenizer, PreTrainedModel, masking_utils
-imports, scripts = json.loads(sys.stdin.read()), {}
-for script, code in imports.items():
-    if os.fork() == 0:
-        exec(code)
-        files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-        os.write(1, (json.dumps([script, sorted(filter(None, files))]) + "\\n").encode())
-        os._exit(0)
-    assert os.wait()[1] == 0, script
-"""
-
-
 #: a process that has loaded what any job may load forks one for each script that runs no model, then, with
-#: torch, one for each that does; they print which of SLOW are loaded
+#: torch, one for each that does; they print which of SLOW are loaded, and the files of all modules
 STARTING = """
 import json, os, sys
 import matplotlib.figure, pandas, pyarrow.parquet, scipy.special
@@ -75,7 +59,9 @@ for heavy, imports in zip(["sys", "torch"], parts):
     for script, code in imports.items():
         if os.fork() == 0:
             exec(code)
-            os.write(1, (json.dumps([script, [n for n in slow if n in sys.modules]]) + "\\n").encode())
+            files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+            found = [[n for n in slow if n in sys.modules], sorted(filter(None, files))]
+            os.write(1, (json.dumps([script, found]) + "\\n").encode())
             os._exit(0)
         assert os.wait()[1] == 0, script
 """
@@ -89,47 +75,42 @@ def imports(script: str) -> str:
     return "\n".join(ast.unparse(n) for n in nodes if isinstance(n, ast.Import | ast.ImportFrom))
 
 
-def printed(program: str, argument: object) -> dict[str, list[str]]:
-    """The pairs that a Python program prints, given `argument`, for every script."""
-    run = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT / "workflow",
-        input=json.dumps(argument),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return dict(json.loads(line) for line in run.stdout.splitlines())
-
-
 @pytest.fixture(scope="module")
-def loaded() -> dict[str, set[str]]:
-    """Script: the modules of headspec that importing what it imports loads."""
-    library = str(code_hash.LIBRARY)
-    return {
-        script: {
-            Path(file).relative_to(code_hash.LIBRARY.parent).as_posix()
-            for file in files
-            if file.startswith(library)
-        }
-        for script, files in printed(LOADING, {name: imports(name) for name in SCRIPTS}).items()
-    }
-
-
-def test_a_job_starts_without_what_is_slow_to_import():
+def loaded(shared) -> dict[str, tuple[list[str], list[str]]]:
+    """Script: which of SLOW, and the files of which modules, importing what it imports loads."""
     models = {name: imports(name) for name in SCRIPTS if "ModelStage(" in (FOLDER / name).read_text()}
     others = {name: imports(name) for name in SCRIPTS if name not in models}
-    found = printed(STARTING, [SLOW, others, models])
-    assert len(found) == len(SCRIPTS)
+
+    def fill(folder: Path) -> None:
+        folder.mkdir()
+        with open(folder / "loaded", "wb") as output:
+            subprocess.run(
+                [sys.executable, "-c", STARTING],
+                cwd=ROOT / "workflow",
+                input=json.dumps([SLOW, others, models]).encode(),
+                stdout=output,
+                check=True,
+            )
+
+    lines = (shared("modules of scripts", fill) / "loaded").read_text().splitlines()
+    return dict(json.loads(line) for line in lines)
+
+
+def test_a_job_starts_without_what_is_slow_to_import(loaded):
+    models = [name for name in SCRIPTS if "ModelStage(" in (FOLDER / name).read_text()]
+    assert set(loaded) == set(SCRIPTS)
     # tests of voxels need false_discovery_control
     needed = dict.fromkeys(models, ["torch"]) | {"similarity/voxels.py": ["scipy.stats"]}
-    assert {script: names for script, names in found.items() if names} == needed
+    assert {script: names for script, (names, _) in loaded.items() if names} == needed
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_the_closure_holds_every_module_that_python_loads(script, loaded):
     """Compared with what importing the script's modules really loads."""
-    assert loaded[script] and loaded[script] <= set(closure(script))
+    library = code_hash.LIBRARY
+    files = [Path(file) for file in loaded[script][1]]
+    modules = {file.relative_to(library.parent).as_posix() for file in files if library in file.parents}
+    assert modules and modules <= set(closure(script))
 
 
 @pytest.mark.parametrize("script", [s for s in SCRIPTS if s not in MODEL_STAGES])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import subprocess
-import sys
 from functools import cache
 from html import unescape
 from types import SimpleNamespace
@@ -31,9 +29,9 @@ from headspec.plots.atlas import (
     ranked,
 )
 from headspec.plots.atlas.measures import NAMES, of_run
-from headspec.plots.drawing.style import number, save
+from headspec.plots.drawing.style import number
 from headspec.statistics.atlas.measures import HEADS
-from support.figures import LARGE, LONG, SMALL, frame, labelled, texts
+from support.figures import LARGE, LONG, SMALL, assert_readable, assert_same_bytes, frame, labelled
 from support.paths import ROOT
 
 RUN = {"model": "minilm", "mixture": "all", "method": "tuned"}
@@ -500,23 +498,13 @@ def test_texts_neither_overlap_nor_leave_the_figure(name, case):
     figure = module.draw(*arguments)
     width, height = figure.get_size_inches()
     assert width < 7.2 and height < 10
-    drawn = texts(figure)
-    assert len(drawn) > 5
-    for words, box in drawn:
-        inside = figure.bbox.padded(1)
-        assert inside.x0 <= box.x0 <= box.x1 <= inside.x1, words
-        assert inside.y0 <= box.y0 <= box.y1 <= inside.y1, words
-    for (one, a), (other, b) in itertools.combinations(drawn, 2):
-        assert not a.padded(-1).overlaps(b.padded(-1)), f"{one!r} on {other!r}"
+    assert_readable(figure)
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_same_tables_same_bytes(name, tmp_path):
     module, arguments = every_figure()[name]
-    for folder in ("a", "b"):
-        save(module.draw(*arguments), [tmp_path / folder / f"f.{kind}" for kind in ("svg", "png")], 80)
-    for kind in ("svg", "png"):
-        assert (tmp_path / "a" / f"f.{kind}").read_bytes() == (tmp_path / "b" / f"f.{kind}").read_bytes()
+    assert_same_bytes(lambda: module.draw(*arguments), tmp_path, "png")
 
 
 def lightness(colour) -> float:
@@ -539,11 +527,3 @@ def test_every_measure_ranking_and_method_has_a_look():
     assert set(get_args(Measure)) | set(attention.MEASURES) | others == set(NAMES)
     methods = Atlas.model_json_schema()["properties"]["methods"]["items"]["enum"]
     assert set(methods) == set(believe.METHODS)
-
-
-def test_figures_load_neither_torch_nor_pyplot():
-    unwanted = "{'torch', 'matplotlib.pyplot'} & set(sys.modules)"
-    code = f"import sys; from headspec.plots.atlas import {', '.join(FIGURES)}; print({unwanted})"
-    path = {"PYTHONPATH": str(ROOT / "workflow")}
-    done = subprocess.run([sys.executable, "-c", code], env=path, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"

@@ -10,9 +10,11 @@ from headspec.statistics.intervals import over_seeds_and_draws, over_seeds_and_e
 
 
 def bootstrapped(y, resamples, rng):
-    """Means (resamples, S) of the rows of y (S, n), over the same resampled examples."""
-    n = y.shape[1]
-    return rng.multinomial(n, np.full(n, 1 / n), size=resamples) / n @ y.T
+    """Means (resamples, S, studies) of the n rows of y (studies, S, n), the same ones for all seeds."""
+    studies, _, n = y.shape
+    rows = rng.integers(n, size=(studies * resamples, n)) + n * np.arange(studies * resamples)[:, None]
+    counts = np.bincount(rows.ravel(), minlength=rows.size).reshape(studies, resamples, n)
+    return (counts / n @ y.swapaxes(1, 2)).transpose(1, 2, 0)
 
 
 @pytest.mark.parametrize("share", [0, 0.4, 0.8])
@@ -20,14 +22,14 @@ def bootstrapped(y, resamples, rng):
 def test_coverage_over_seeds_and_examples(seeds, share):
     """`share`: of seeds in the variance of a run; errors over examples correlate by 0.6 between seeds."""
     rng = np.random.default_rng([seeds, int(10 * share)])
-    n, repeats, covered = 60, 1000, 0
+    n, studies = 60, 1000
     common, interaction = (((1 - share) * part * n) ** 0.5 for part in (0.6, 0.4))
-    for _ in range(repeats):
-        y = share**0.5 * rng.normal(size=(seeds, 1)) + common * rng.normal(size=n)
-        y = y + interaction * rng.normal(size=(seeds, n))
-        interval = over_seeds_and_examples(y.mean(axis=1), bootstrapped(y, 120, rng), 0.95)
-        covered += interval.low <= 0 <= interval.high
-    assert 0.92 < covered / repeats < 0.98  # 0.93 to 0.97, and two standard errors of the simulation
+    y = share**0.5 * rng.normal(size=(studies, seeds, 1)) + common * rng.normal(size=(studies, 1, n))
+    y = y + interaction * rng.normal(size=(studies, seeds, n))
+    interval = over_seeds_and_examples(y.mean(axis=2).T, bootstrapped(y, 120, rng), 0.95)
+    covered = (interval.low <= 0) & (0 <= interval.high)
+    assert covered.shape == (studies,)
+    assert 0.92 < covered.mean() < 0.98  # 0.93 to 0.97, and two standard errors of the simulation
 
 
 @pytest.mark.parametrize("of_draws", [0.1, 0.5, 0.9])

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
+from headspec.plots.drawing.style import save
 from support.schemas import SCHEMAS
 
 SMALL = ["sentiment", "topic-pair"]
@@ -41,3 +45,29 @@ def texts(figure) -> list[tuple[str, Bbox]]:
         beyond |= {tick.label2 for tick in axis.get_major_ticks() if not low <= tick.get_loc() <= high}
     visible = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
     return [(text.get_text(), text.get_window_extent()) for text in visible if text not in beyond]
+
+
+def assert_readable(figure: Figure) -> None:
+    """There are texts, which neither overlap nor leave the figure."""
+    drawn = texts(figure)
+    assert len(drawn) > 5
+    inside = figure.bbox.padded(1)
+    for words, box in drawn:
+        assert inside.x0 <= box.x0 <= box.x1 <= inside.x1, words
+        assert inside.y0 <= box.y0 <= box.y1 <= inside.y1, words
+    for (one, a), (other, b) in itertools.combinations(drawn, 2):
+        assert not a.padded(-1).overlaps(b.padded(-1)), f"{one!r} on {other!r}"
+
+
+def assert_same_bytes(draw: Callable[[], Figure], folder: Path, *more: str) -> None:
+    """Two figures that `draw` gives are the same SVG file, and the same files of `more` formats."""
+    for run in ("a", "b"):
+        figure = draw()
+        save(figure, [folder / run / "f.svg"], 80)
+        figure.set_layout_engine("none")  # the layout of the SVG file, which takes longest
+        save(figure, [folder / run / f"f.{kind}" for kind in more], 80)
+    for kind, start in {"svg": b"<?xml", "png": b"\x89PNG", "pdf": b"%PDF"}.items():
+        if kind in ("svg", *more):
+            content = (folder / "a" / f"f.{kind}").read_bytes()
+            assert content.startswith(start)
+            assert content == (folder / "b" / f"f.{kind}").read_bytes()
