@@ -90,6 +90,7 @@ def simulated(rng: np.random.Generator, rho: float, noise: float, seeds: int) ->
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [1, 3])
 @pytest.mark.parametrize(("rho", "noise"), [(0, 1.0), (0.5, 0.3), (0.9, 0.3)])
 def test_intervals_cover_what_they_say(seeds, rho, noise):

@@ -31,6 +31,7 @@ def done(tmp_path_factory) -> dict[int, dict]:
     return {n: parallel.run(n, folder, every_way, model(), folder) for n, folder in folders.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["tuned", "resumed", "microbatches", "single", "frozen", "iat", "lora"])
 def test_two_processes_train_as_one(done, method):
     """With dropout: each process has the rows of its share in the masks of the whole batch."""
@@ -65,6 +66,7 @@ def test_shares_cover_a_batch_once(monkeypatch, size):
     assert min(map(len, shares)) >= min(size, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "raised", "message"),
     [
@@ -87,6 +89,7 @@ parallel.run(2, Path(sys.argv[1]), ranks.never_end, None, Path(sys.argv[2]))
 """
 
 
+@pytest.mark.slow
 def test_a_killed_job_leaves_no_process(tmp_path):
     for name in ("run", "processes"):
         (tmp_path / name).mkdir()

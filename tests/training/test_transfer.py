@@ -165,6 +165,7 @@ def test_initial_classifiers_are_the_same_for_every_encoder(tmp_path, monkeypatc
     assert not torch.equal(initial[0][0], initial[0][1])  # other draw
 
 
+@pytest.mark.slow
 def test_a_label_that_depends_on_the_first_token_is_learnt(tmp_path):
     settings = Transfer(samples=[8, 60], draws=2, steps=120, batch_size=16)
     table = run(tmp_path, model(), settings)
@@ -174,6 +175,7 @@ def test_a_label_that_depends_on_the_first_token_is_learnt(tmp_path):
     assert (table.loc[table["metric"] == "accuracy", "chance"] < 0.7).all()
 
 
+@pytest.mark.slow
 def test_scores_are_learnt(tmp_path):
     settings = Transfer(samples=[60], draws=2, steps=150, batch_size=16)
     table = run(tmp_path, model(classes=None), settings)

@@ -45,6 +45,7 @@ def test_changes_in_closed_form():
     assert better["p_value"] == better["p_holm"] == pytest.approx(0.125, abs=0.04)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_coverage_and_level(seeds):
     """Head 0 lowers accuracy by a known amount, head 1 changes examples in both directions."""
