@@ -81,14 +81,15 @@ def majority(roles: pd.DataFrame) -> pd.DataFrame:
     -------
     index (layer, head); columns role, relation (missing if the role has none)
     """
-    rows = []
-    for head, of_head in roles.groupby(["layer", "head"]):
-        counts = of_head["role"].value_counts()
-        role = counts.index[0] if 2 * counts.iloc[0] > len(of_head) else "none"
-        relations = of_head[of_head["role"] == role].dropna(subset="relation")
-        best = relations.groupby("relation")["rate"].agg(["size", "mean"]).sort_values(["size", "mean"])
-        rows.append((*head, role, best.index[-1] if len(best) else None))
-    return pd.DataFrame(rows, columns=["layer", "head", "role", "relation"]).set_index(["layer", "head"])
+    heads = ["layer", "head"]
+    counts = roles.groupby([*heads, "role"]).size().rename("n").reset_index("role")
+    shown = counts.loc[2 * counts["n"] > roles.groupby(heads).size().loc[counts.index], "role"]
+    shown = shown.reindex(roles.groupby(heads).size().index, fill_value="none")
+    related = roles.dropna(subset="relation").join(shown.rename("shown"), on=heads)
+    related = related[related["role"] == related["shown"]]
+    rates = related.groupby([*heads, "relation"])["rate"].agg(["size", "mean"])
+    best = rates.sort_values(["size", "mean"]).reset_index("relation").groupby(heads)["relation"].last()
+    return pd.DataFrame({"role": shown, "relation": best.reindex(shown.index)})
 
 
 def _draw_heads(axes: Axes, share: Floats, roles: pd.DataFrame, diameter: float) -> None:
