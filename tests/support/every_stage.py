@@ -25,7 +25,7 @@ STUDY: dict[str, Any] = CONFIG | {
     "similarity": {"measures": ["text", "cka", "fisher", "importance", "cnm"], "max_sentences": 60},
     "iat": {"mixtures": ["tone+topic"], "controls": ["random"], "deltas": [0.2]},
     "transfer": {"tasks": ["match"], "samples": [4], "draws": 2, "methods": ["pretrained", "tuned"]},
-    "atlas": {"methods": ["tuned"], "mixtures": ["tone+topic"], "examples": 40, "fractions": [0.5],
+    "atlas": {"methods": ["tuned", "frozen"], "mixtures": ["tone+topic"], "examples": 40, "fractions": [0.5],
               "rankings": ["importance", "confidence"], "draws": 2, "sentences": 50},
     "figures": {"dpi": 60, "formats": ["png"]},
 }  # fmt: skip
