@@ -316,6 +316,17 @@ def test_the_plan_lists_its_assumptions(here, capsys):
     assert "start of a job: 6.0 s with a model, 3.0 s without" in text
 
 
+def test_frozen_runs_save_no_encoder(here, monkeypatch):
+    monkeypatch.setattr(throughput, "parameters", lambda config: 10**9)
+    tuned, both = (workload.read(study(methods=methods)) for methods in (["tuned"], ["tuned", "frozen"]))
+    assert len(both.runs) > len(tuned.runs)
+    for extent in (tuned, both):
+        (disk,) = plan.disk(extent, 1)
+        assert f" {4 * len(tuned.runs)}.00 GB models, " in disk
+        (of_bert,) = list(plan.models(extent, {}, "core hours"))[1:-1]
+        assert of_bert.endswith(f" {4 * len(tuned.runs)}.00 GB")
+
+
 def test_a_missing_gpu_needs_a_rate(here, capsys):
     with pytest.raises(HeadspecError, match="give --rate"):
         report("config.yaml", gpus=3)

@@ -14,7 +14,8 @@ from headspec.config.loading import load as study
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
 from headspec.models import architectures
-from headspec.models.encoders import load
+from headspec.models.encoders import load, origin
+from headspec.models.multitask import MultiTask
 from support.hub import NOWHERE, REVISION, lay_out
 from support.studies import CONFIG, Folder, bert
 
@@ -39,6 +40,17 @@ def test_a_cached_model_needs_no_network(cache, revision):
     assert pooling == "first"
     for name, value in bert().state_dict().items():
         assert torch.equal(encoder.state_dict()[name], value), name
+
+
+@pytest.mark.parametrize("revision", ["", "@main", f"@{REVISION}"])
+def test_a_frozen_run_finds_its_encoder_by_the_commit(cache, revision, tmp_path):
+    source = Model(source=f"hub:someone/tiny-bert{revision}")
+    model = MultiTask(*load(source, "models.own"), {"a": ["x", "y"]})
+    model.save(tmp_path / "run", origin(source, "models.own"))
+    pointer = json.loads((tmp_path / "run" / "config.json").read_text())["pretrained"]
+    assert pointer["source"] == f"hub:someone/tiny-bert@{REVISION}"
+    again = MultiTask.load(tmp_path / "run").state_dict()
+    assert all(torch.equal(value, again[name]) for name, value in model.state_dict().items())
 
 
 @pytest.mark.parametrize("source", ["someone/other-bert@main", f"someone/tiny-bert@{'f' * 40}"])
@@ -95,7 +107,7 @@ def test_a_model_that_is_not_cached_is_checked_by_its_first_job(cache):
 
 
 @pytest.mark.slow
-def test_the_workflow_takes_models_from_hf_home(tmp_path):
+def test_the_workflow_takes_models_from_hf_home(tmp_path, monkeypatch):
     """Without a network, from another cache; a missing model stops only its jobs."""
     folder = Folder.new(tmp_path / "study")
     files = lay_out(tmp_path / "elsewhere")
@@ -112,6 +124,7 @@ def test_the_workflow_takes_models_from_hf_home(tmp_path):
     assert "models.not-here.source: 'hub:someone/other@main' is not in the cache " in output
     assert str(tmp_path / "elsewhere" / "hub") in output
     assert "Training not-here" not in output and "Traceback" not in output
-    saved = load_file((folder.path / trained[0]).parent / "model" / "model.safetensors")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "elsewhere" / "hub"))
+    saved = MultiTask.load((folder.path / trained[0]).parent / "model").encoder.state_dict()
     name = "encoder.layer.0.attention.output.dense.weight"
     assert torch.equal(saved[name], load_file(files / "model.safetensors")[name])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headspec.config.runs import Run
 from headspec.cost import memory, throughput
 from headspec.cost.job_counts import frozen_features, jobs, of_stage
 from headspec.cost.operations import REDUCED_BY, operations
@@ -110,15 +111,20 @@ def models(extent: Extent, seconds: Work, unit: str) -> Iterator[str]:
     for name, config in extent.configs.items():
         size = throughput.parameters(config)
         hours = " ".join(f"{_sum(seconds, name, stage) / 3600:10,.2f}" for stage in PASSES)
-        saved = NUMBER_BYTES * size * sum(run.model == name for run in extent.runs)
+        saved = NUMBER_BYTES * size * sum(run.model == name for run in _with_encoder(extent))
         yield f"{name:<20} {size / 1e6:11,.1f}M {hours} {_space(saved):>8}"
     yield f"{unit} of computing, without the start-up of jobs"
+
+
+def _with_encoder(extent: Extent) -> list[Run]:
+    """The runs that save an encoder; frozen ones save their classifiers, which count for nothing."""
+    return [run for run in extent.runs if run.method != "frozen"]
 
 
 def disk(extent: Extent, at_once: int) -> Iterator[str]:
     """Disk space: what is kept, and the checkpoints while models are trained."""
     sizes = {name: NUMBER_BYTES * throughput.parameters(config) for name, config in extent.configs.items()}
-    saved = sum(sizes[run.model] for run in extent.runs)
+    saved = sum(sizes[run.model] for run in _with_encoder(extent))
     study, states = extent.study, 0.0
     if "iat" in study.methods:
         done = {run.path for run in study.runs}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from safetensors import SafetensorError
 
+from headspec import files
 from headspec.errors import EncoderError
-from headspec.models.architectures import architecture, folder, verify
+from headspec.models.architectures import architecture, folder, hub_name, verify
 from headspec.models.from_pretrained import location, silence
 
 if TYPE_CHECKING:
@@ -37,6 +39,22 @@ def load(model: Model, key: str) -> tuple[PreTrainedModel, str]:
     except (OSError, ValueError, RuntimeError, KeyError, NotImplementedError, SafetensorError) as error:
         raise EncoderError(f"{key}.source: '{model.source}' cannot be loaded: {error}") from None
     return encoder, convention if model.pooling == "auto" else model.pooling
+
+
+def origin(model: Model, key: str) -> dict[str, str]:
+    """Where to find this very encoder again: `source`, of a hub model with its commit, and `sha256`.
+
+    The digest is of the files with config and weights, not of the tensors, whose names and shapes are those
+    of a version of transformers.
+    """
+    path = folder(model, key)
+    hub = model.source.startswith("hub:")  # where a model's folder is named by its commit
+    source = f"hub:{hub_name(model)[0]}@{path.name}" if hub else model.source
+    parts = (
+        [path] if path.is_file() else sorted({*path.glob("config.json"), *path.glob("model*.safetensors*")})
+    )
+    names = [f"{part.name if path.is_dir() else ''} {files.digest(part)}\n" for part in parts]
+    return {"source": source, "sha256": hashlib.sha256("".join(names).encode()).hexdigest()}
 
 
 def pretrained(path: Path) -> PreTrainedModel:

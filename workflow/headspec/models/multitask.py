@@ -13,10 +13,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from headspec import files
+from headspec.config.settings import section
 from headspec.errors import DamageError, EncoderError
+from headspec.models import encoders
 from headspec.models.batching import Batch
 from headspec.models.devices import Device
-from headspec.models.encoders import pretrained
 from headspec.models.gates import HeadGates
 
 if TYPE_CHECKING:
@@ -38,7 +39,23 @@ def classifier_dropout(config: PreTrainedConfig) -> float:
 def saved_encoder(folder: Path) -> tuple[PreTrainedModel, str]:
     """Encoder and pooling of a model saved by `MultiTask.save`, without its classifiers; errors as `load`."""
     pooling = _description(folder)["pooling"]
-    return pretrained(folder), pooling
+    return _encoder(folder), pooling
+
+
+def _encoder(folder: Path) -> PreTrainedModel:
+    """The encoder of a saved model, or the pretrained one that its config.json points to."""
+    path = folder / "config.json"
+    origin = json.loads(path.read_text()).get("pretrained")
+    if origin is None:
+        return encoders.pretrained(folder)
+    key, model = f"{path}: pretrained", section(origin, sha256=None, pooling="auto")
+    if (found := encoders.origin(model, key)["sha256"]) != origin["sha256"]:
+        raise DamageError(
+            f"{key}.source: '{model.source}' is not the encoder that the classifiers were trained on; its "
+            f"config and weights have digest {found[:16]}, expected {origin['sha256'][:16]}. Put it "
+            f"back, or delete the folder {folder} and start snakemake again, which trains the run again"
+        )
+    return encoders.load(model, key)[0]
 
 
 def _description(folder: Path) -> dict:
@@ -125,18 +142,25 @@ class MultiTask(nn.Module):
         predicted = logits[:, 0] if self.classes[task] is None else logits.argmax(1).float()
         return predicted.masked_fill(~logits.isfinite().all(1), torch.nan)
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, origin: dict[str, str] | None = None) -> None:
         """Write model.safetensors (encoder, and ``classifiers.<n>``), config.json and classifiers.json.
 
         The last of them, classifiers.json, has the digests of all.
+
+        Parameters
+        ----------
+        origin : of an encoder that is as it was loaded (`encoders.origin`): config.json points there, and
+            model.safetensors has the classifiers alone
         """
         folder = Path(folder)
-        state = dict(self.encoder.state_dict())
+        state = {} if origin else dict(self.encoder.state_dict())
         state |= {f"classifiers.{name}": value for name, value in self.classifiers.state_dict().items()}
         state = {name: value.detach().cpu().contiguous() for name, value in state.items()}
+        own = self.encoder.config.to_json_string()
+        config = json.dumps({"pretrained": origin}, indent=2) + "\n" if origin else own
         contents = {
             "model.safetensors": save(state, metadata={"format": "pt"}),
-            "config.json": self.encoder.config.to_json_string().encode(),
+            "config.json": config.encode(),
         }
         description = {"pooling": self.pooling, "classes": self.classes, "folder": str(folder)}
         description["sha256"] = {name: sha256(data).hexdigest() for name, data in contents.items()}
@@ -154,14 +178,15 @@ class MultiTask(nn.Module):
         Raises
         ------
         EncoderError
-            It has no classifiers.json.
+            It has no classifiers.json, or the encoder that it points to cannot be loaded.
         DamageError
-            A file is not as `save` left it, or the model was saved in another folder.
+            A file is not as `save` left it, or the model was saved in another folder; or the encoder that it
+            points to is another one now.
         """
         folder = Path(folder)
         description = _description(folder)
         state = load_file(folder / "model.safetensors")
-        model = cls(pretrained(folder), description["pooling"], description["classes"])
+        model = cls(_encoder(folder), description["pooling"], description["classes"])
         model.classifiers.load_state_dict(
             {
                 name.removeprefix("classifiers."): value

@@ -53,6 +53,10 @@ class ModelStage:
         model = section(self.job.params.model, **settings)
         return encoders.load(model, f"models.{self.job.wildcards.model}")
 
+    def origin(self) -> dict[str, str]:
+        """Where to find the pretrained encoder again."""
+        return encoders.origin(section(self.job.params.model), f"models.{self.job.wildcards.model}")
+
     def trained(self) -> MultiTask:
         """The trained model in the job's inputs."""
         return MultiTask.load(Path(self.job.input.model).parent)

@@ -23,10 +23,11 @@ params, paths = snakemake.params, snakemake.input.tokens
 with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     examples, classes = job.examples(params.tasks, paths), job.classes(params.tasks, paths)
-    features = None
+    features = origin = None
     if snakemake.wildcards.method == "frozen":
         files = zip(examples.items(), snakemake.input.features, strict=True)
         features = {task: of_task.vectors(tables.read(path)) for (task, of_task), path in files}
+        origin = job.origin()
     settings = [params.tasks, params.model, params.training, job.device.precision, job.seed]
     identity = fingerprint([settings, params.version, params.code], snakemake.input)
     reserve = params.get("reserve", 0.0)
@@ -54,7 +55,7 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
             kept if snakemake.output.get("trunk") else None,
             reserve,
         )
-        model.save(Path(snakemake.output.model).parent)
+        model.save(Path(snakemake.output.model).parent, origin)
         tables.write(snakemake.output.history, TRAINING, history, job.footer())
         if snakemake.output.get("trunk"):  # not earlier: Snakemake deletes the outputs of an interrupted job
             os.replace(kept.path, snakemake.output.trunk)
