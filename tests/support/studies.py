@@ -186,7 +186,7 @@ class Folder:
 
         With variables that a package reads as it is imported, or FAULT, all its processes start anew.
         """
-        passed_on = {"CUDA_VISIBLE_DEVICES", "HF_TOKEN", "PYTHONPATH"}
+        passed_on = {"CUDA_VISIBLE_DEVICES", "HEADSPEC_STORE", "HF_TOKEN", "PYTHONPATH"}
         python = warm.python() if set(environment) <= passed_on else sys.executable
         command = [python, "-m", "snakemake", "--cores", "2", *arguments]
         inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CUDA_VISIBLE_DEVICES")}

@@ -8,6 +8,7 @@ import glob
 import hashlib
 import mmap
 import os
+import shutil
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -46,7 +47,8 @@ def atomic(path: str | Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-            if not _alive(int(leftover.suffixes[-2][1:])):  # its writer was killed
+            # its writer was killed; one with the number of this process could be a link to another file
+            if leftover == temporary or not _alive(int(leftover.suffixes[-2][1:])):
                 leftover.unlink(missing_ok=True)
         yield temporary
         with open(temporary, "rb") as file:
@@ -87,6 +89,18 @@ def storage_error(error: BaseException | None, path: str | Path | None = None) -
         f"{path or error.filename or 'a file'}: {what} ({os.strerror(error.errno)}). "
         f"{remedy} and start snakemake again: it continues with what is complete"
     )
+
+
+def link(path: str | Path, name: Path) -> None:
+    """Give a file a second, new name, or where the file system does not allow that, a copy.
+
+    Neither name may be written to in place; `atomic` replaces a name and leaves the other as it is.
+    """
+    try:
+        os.link(path, name)
+    except OSError:
+        with open(path, "rb") as file, open(name, "xb") as copy:
+            shutil.copyfileobj(file, copy)
 
 
 def digest(path: str | Path) -> str:

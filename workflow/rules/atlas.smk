@@ -29,8 +29,7 @@ rule treebank:
 
 rule attention:
     input:
-        model=rules.train.output.model,
-        classifiers=rules.train.output.classifiers,
+        model=rules.train.output.classifiers,
         tokens=INPUTS.tokens("validation"),
     output:
         result(RUN, "atlas/attention.parquet"),
@@ -62,8 +61,7 @@ rule attention:
 
 use rule attention as attended with:
     input:
-        model=rules.train.output.model,
-        classifiers=rules.train.output.classifiers,
+        model=rules.train.output.classifiers,
         treebank=rules.treebank.output[0],
     output:
         result(RUN, "atlas/attended.parquet"),
@@ -156,8 +154,7 @@ use rule attention as ablation with:
 
 use rule attention as cumulative with:
     input:
-        model=rules.train.output.model,
-        classifiers=rules.train.output.classifiers,
+        model=rules.train.output.classifiers,
         tokens=INPUTS.tokens("validation"),
         heads=INPUTS.ranking_tables,
     output:

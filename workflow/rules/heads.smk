@@ -4,8 +4,7 @@
 
 rule importance:
     input:
-        model=rules.train.output.model,
-        classifiers=rules.train.output.classifiers,
+        model=rules.train.output.classifiers,
         tokens=INPUTS.tokens("train"),
     output:
         result(RUN, "importance.parquet"),
@@ -60,8 +59,7 @@ rule reliability:
 
 rule prune:
     input:
-        model=rules.train.output.model,
-        classifiers=rules.train.output.classifiers,
+        model=rules.train.output.classifiers,
         importance=rules.importance.output[0],
         tokens=INPUTS.tokens("validation"),
     output:

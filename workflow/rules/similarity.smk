@@ -96,8 +96,7 @@ rule text_embedding:
 
 rule representations:
     input:
-        models=INPUTS.of_singles("model/model.safetensors"),
-        classifiers=INPUTS.of_singles("model/classifiers.json"),
+        models=INPUTS.of_singles("model/classifiers.json"),
         tokens=rules.tokenize_texts.output[0],
     output:
         result("similarity/{model}/seed{seed}/{texts}.parquet"),
@@ -126,8 +125,7 @@ rule representations:
 
 rule sensitivity:
     input:
-        models=INPUTS.of_singles("model/model.safetensors"),
-        classifiers=INPUTS.of_singles("model/classifiers.json"),
+        models=INPUTS.of_singles("model/classifiers.json"),
         tokens=INPUTS.compared_tokens,
     output:
         result("similarity/{model}/seed{seed}/{measure}.parquet"),

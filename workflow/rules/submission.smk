@@ -5,8 +5,7 @@ from headspec.data.submission import ARCHIVE
 
 rule predict:
     input:
-        model=result(RUN, "model/model.safetensors"),
-        classifiers=result(RUN, "model/classifiers.json"),
+        model=result(RUN, "model/classifiers.json"),
         tokens=INPUTS.more_splits("test", "tokens/{model}"),
         data=INPUTS.more_splits("test", "data"),
     output:

@@ -167,8 +167,7 @@ ruleorder: train_and_keep > retrain > train
 
 rule evaluate:
     input:
-        model=result(RUN, "model/model.safetensors"),
-        classifiers=result(RUN, "model/classifiers.json"),
+        model=result(RUN, "model/classifiers.json"),
         tokens=INPUTS.tokens("validation"),
         further=INPUTS.more_splits("further", "tokens/{model}"),
     output:

@@ -70,9 +70,29 @@ def _description(folder: Path) -> dict:
     description = json.loads(path.read_text())
     files.belong(folder, [description["folder"]], again)
     for name, digest in description["sha256"].items():
+        if not (folder / name).exists():
+            raise DamageError(f"{folder / name}: missing. {again}")
         if files.digest(folder / name) != digest:
             raise DamageError(f"{folder / name}: damaged, its content is not what was written. {again}")
     return description
+
+
+def _describe(folder: Path, description: dict) -> None:
+    """Write the file that `_description` reads."""
+    with files.atomic(folder / "classifiers.json") as path:
+        path.write_text(
+            json.dumps(description | {"folder": str(folder), "seal": files.OPEN}, indent=2) + "\n"
+        )
+        files.seal(path)
+
+
+def adopt(saved: Path, folder: Path) -> None:
+    """Save the model at `saved` in `folder` too, without a copy of its weights; errors as `load`."""
+    description = _description(saved)
+    for name in description["sha256"]:
+        with files.atomic(folder / name) as path:
+            files.link(saved / name, path)
+    _describe(folder, description)
 
 
 class MultiTask(nn.Module):
@@ -162,14 +182,11 @@ class MultiTask(nn.Module):
             "model.safetensors": save(state, metadata={"format": "pt"}),
             "config.json": config.encode(),
         }
-        description = {"pooling": self.pooling, "classes": self.classes, "folder": str(folder)}
-        description["sha256"] = {name: sha256(data).hexdigest() for name, data in contents.items()}
-        text = json.dumps(description | {"seal": files.OPEN}, indent=2) + "\n"
-        for name, data in (contents | {"classifiers.json": text.encode()}).items():
+        for name, data in contents.items():
             with files.atomic(folder / name) as path:
                 path.write_bytes(data)
-                if name == "classifiers.json":
-                    files.seal(path)
+        digests = {name: sha256(data).hexdigest() for name, data in contents.items()}
+        _describe(folder, {"pooling": self.pooling, "classes": self.classes, "sha256": digests})
 
     @classmethod
     def load(cls, folder: str | Path) -> MultiTask:

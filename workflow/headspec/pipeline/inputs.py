@@ -271,8 +271,7 @@ class Inputs:
         """The model whose encoder is transferred; none for the method pretrained."""
         if wildcards.method == "pretrained":
             return []
-        names = ("model.safetensors", "config.json", "classifiers.json")
-        return [self.of_run(f"model/{name}", **wildcards) for name in names]
+        return [self.of_run("model/classifiers.json", **wildcards)]
 
     def of_seeds(self, name: str) -> Function:
         """Function for a table of the runs of all seeds."""

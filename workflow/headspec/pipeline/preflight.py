@@ -13,6 +13,7 @@ from headspec.errors import ConfigError, HeadspecError, MissingError, listing
 from headspec.heads import head_count
 from headspec.models import architectures
 from headspec.similarity.brain import experiment
+from headspec.training import store
 
 
 def check(study: Study) -> Planned:
@@ -96,6 +97,7 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
         treebank.check,
         lambda study: _atlas(study, plan),
         experiment.check,
+        lambda study: store.check(),
     ):
         try:
             check(study)

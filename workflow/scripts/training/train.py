@@ -15,7 +15,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.seeds import derive
-from headspec.training import parallel
+from headspec.training import parallel, store
 from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint
 from headspec.training.loop import TRAINING, train
 
@@ -40,24 +40,40 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
         seconds = snakemake.resources.checkpoint_seconds
         checkpoint = Checkpoint(folder / "checkpoint.pt", identity, seconds)
         kept = Checkpoint(folder / "kept.pt", f"{identity}, reserve {reserve}", seconds)
-        history = parallel.run(
-            job.gpus,
-            folder,
-            train,
+        trunk = kept if snakemake.output.get("trunk") else None
+        entry = store.entry(
+            job,
             model,
-            examples,
-            section(params.training),
-            features,
-            job.seed,
-            job.device,
-            checkpoint,
-            job.microbatches,
-            kept if snakemake.output.get("trunk") else None,
-            reserve,
+            snakemake.input,
+            tasks=params.tasks,
+            training=params.training,
+            origin=origin,
+            reserve=reserve if trunk else None,
+            code=params.code,
         )
-        model.save(Path(snakemake.output.model).parent, origin)
+        resumed = checkpoint.path.exists() or kept.path.exists()  # perhaps from other threads or GPUs
+        history = entry.take(folder, trunk)
+        if history is None:
+            history = parallel.run(
+                job.gpus,
+                folder,
+                train,
+                model,
+                examples,
+                section(params.training),
+                features,
+                job.seed,
+                job.device,
+                checkpoint,
+                job.microbatches,
+                trunk,
+                reserve,
+            )
+            model.save(folder / "model", origin)
         tables.write(snakemake.output.history, TRAINING, history, job.footer())
-        if snakemake.output.get("trunk"):  # not earlier: Snakemake deletes the outputs of an interrupted job
+        if trunk:  # not earlier: Snakemake deletes the outputs of an interrupted job
             os.replace(kept.path, snakemake.output.trunk)
+        if not resumed:
+            entry.put(snakemake.output)
         kept.remove()
         checkpoint.remove()

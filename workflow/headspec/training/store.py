@@ -1,0 +1,150 @@
+"""A store of trained runs by content: what several studies train alike, they train once.
+
+An entry is a folder, named by the SHA-256 of everything that its training depended on (`identity`), with the
+files of the run that trained it. These are hard links, which nobody may write to in place.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from headspec import files, tables
+from headspec.errors import DataError, MissingError
+from headspec.progress import log
+
+if TYPE_CHECKING:
+    from headspec.models.multitask import MultiTask
+    from headspec.models.stage import ModelStage
+    from headspec.training.checkpoint import Checkpoint
+
+VARIABLE = "HEADSPEC_STORE"  # environment variable: folder of the store; without it, nothing is shared
+
+
+def check() -> Path | None:
+    """The folder of the store, None without one; MissingError if it is not there."""
+    if not (named := os.environ.get(VARIABLE)):
+        return None
+    path = Path(named).expanduser().resolve()
+    if not path.is_dir():
+        raise MissingError(
+            f"{VARIABLE}: no folder '{named}' here; expected the folder that holds trained runs. "
+            f"`mkdir -p {named}` makes a new one"
+        )
+    return path
+
+
+def identity(job: ModelStage, model: MultiTask, paths: Iterable[str], **settings: Any) -> dict[str, Any]:
+    """All that decides on the bytes of a trained model, as plain values.
+
+    Parameters
+    ----------
+    model : before its first step
+    paths : tables that it learns from, in order
+    settings : of the training, and hashes of its code
+    """
+    import torch
+
+    device: list[Any] = [torch.cpu.get_capabilities(), torch.get_num_threads()]
+    if job.device.name == "cuda":
+        device = [torch.cuda.get_device_name(), torch.version.cuda, job.gpus]
+    return {
+        "device": [*device, job.device.precision, job.microbatches],
+        "versions": tables.versions(),
+        "seed": job.seed,
+        "classes": list(model.classes.items()),
+        "pooling": model.pooling,
+        "config": model.encoder.config.to_dict(),
+        "weights": _weights(model),
+        "tables": [_rows(path) for path in paths],
+        **settings,
+    }
+
+
+def _weights(model: MultiTask) -> str:
+    """SHA-256 of names, types, shapes and values of a model's tensors."""
+    digest = sha256()
+    for name, value in model.state_dict().items():
+        array = value.detach().cpu().numpy()
+        digest.update(f"{name} {array.dtype} {array.shape}\n".encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def _rows(path: str) -> str:
+    """SHA-256 of the columns and rows of a table, whose footer names its study."""
+    with pq.ParquetFile(path) as file:
+        digest = sha256(str(file.schema_arrow.remove_metadata()).encode())
+        for batch in file.iter_batches():
+            digest.update(batch.serialize())
+    return digest.hexdigest()
+
+
+def entry(job: ModelStage, model: MultiTask, paths: Iterable[str], **settings: Any) -> Entry:
+    """The entry for a training (see `identity`)."""
+    store = check()
+    return Entry(store, identity(job, model, paths, **settings) if store else {})
+
+
+class Entry:
+    """The place in the store of what a training with this `identity` gives.
+
+    Attributes
+    ----------
+    path : its folder, which exists if it has been trained; None without a store
+    """
+
+    def __init__(self, store: Path | None, identity: dict[str, Any]) -> None:
+        self.text = json.dumps(identity, indent=1, sort_keys=True, default=str)
+        self.path = store / sha256(self.text.encode()).hexdigest() if store else None
+
+    def take(self, run: Path, trunk: Checkpoint | None) -> pd.DataFrame | None:
+        """Fill the folder of a run and return its history; None if it has to be trained.
+
+        An entry that is damaged is removed.
+
+        Parameters
+        ----------
+        trunk : where to keep the state from which other runs branch off, if it is wanted
+        """
+        from headspec.models.multitask import adopt
+        from headspec.training import checkpoint
+
+        if self.path is None or not self.path.is_dir():
+            return None
+        try:
+            history = tables.read(self.path / "training.parquet")
+            if trunk:
+                trunk.save(checkpoint.read(self.path / "trunk.pt"))
+            adopt(self.path, run / "model")
+        except (DataError, FileNotFoundError) as error:
+            log.warning("training anew, because the store has lost the run: %s", error)
+            shutil.rmtree(self.path, ignore_errors=True)
+            return None
+        log.info("not trained: taken from %s", self.path)
+        return history
+
+    def put(self, paths: Iterable[str]) -> None:
+        """Enter the files of the finished run; if that fails, the run stays as it is."""
+        if self.path is None or self.path.is_dir():
+            return
+        filling = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}")
+        try:
+            filling.mkdir()
+            (filling / "identity.json").write_text(self.text)
+            for path in map(Path, paths):
+                files.link(path, filling / path.name)
+            filling.rename(self.path)
+        except OSError as error:
+            if not self.path.is_dir():  # nor has another job just entered the same
+                log.warning("the run is finished, but not in the store: %s", error)
+        finally:
+            shutil.rmtree(filling, ignore_errors=True)
