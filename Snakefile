@@ -36,6 +36,13 @@ onstart:
         VIEW.begin(STUDY.study, workflow, config)
 
 
+# all runs, and no statistics, so that `--batch runs=1/20` plans a twentieth of a large study
+rule runs:
+    input:
+        tables_of(STUDY.runs, "importance.parquet"),
+        tables_of(LAYOUT.mixed, "predictions.parquet"),
+
+
 # the dissociation of the first mixture alone, long before the rest
 rule preview:
     input:
@@ -63,14 +70,14 @@ rule iat:
 rule atlas:
     input:
         require_configured(
-            STUDY.atlas_runs, "runs of the methods and mixtures of the section atlas"
+            LAYOUT.atlas_runs, "runs of the methods and mixtures of the section atlas"
         ),
         rules.heads.output,
         rules.single_heads.output,
         rules.rankings.output,
         rules.belief.output,
-        LAYOUT.figures(LAYOUT.atlas_figures),
-        LAYOUT.pages,
+        lambda wildcards: LAYOUT.figures(LAYOUT.atlas_figures),
+        lambda wildcards: LAYOUT.pages,
 
 
 # prediction files for a test server
@@ -86,7 +93,6 @@ rule all:
         rules.dissociation.output,
         rules.reliability.output,
         LAYOUT.figures(LAYOUT.main_figures),
-        LAYOUT.of_runs(STUDY.runs, "importance.parquet"),
         rules.correlation.output if STUDY.similarity.measures else [],
         rules.iat.input if "iat" in STUDY.methods else [],
         rules.atlas.input if "atlas" in STUDY.methods else [],

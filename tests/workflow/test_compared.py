@@ -160,7 +160,7 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int]]] = [
      {"nuisance": 1, "voxels": 1} | FROM_ENCODING),
     ("responses", responses, {"voxels": 1} | FROM_ENCODING),
     ("a measure's module", constant("headspec/similarity/cka.py"), FROM_SIMILARITY),
-    ("a measure of sensitivity", constant("headspec/similarity/fisher.py"),
+    ("a measure of sensitivity", constant("headspec/similarity/sensitivity.py"),
      {"sensitivity": 2} | FROM_SIMILARITY),
     ("the permutation test", constant("headspec/statistics/mantel.py"),
      {"correlation": 1, "figure_correlation": 1, "figure_scatter": 1}),

@@ -55,6 +55,16 @@ def test_the_paper_study_matches_the_paper():
 
 
 @pytest.mark.slow
+def test_batches_of_runs_plan_their_share_and_no_tables(folder):
+    every = folder.plan("runs").rules
+    batch = folder.plan("runs", "--batch", "runs=1/3").rules
+    assert {*every} - {*batch} == {"runs"}
+    assert {*batch} == {"validation", "data", "tokenize", "features", "train", "importance", "prune"}
+    for rule in ("train", "importance", "prune"):
+        assert every[rule] / 4 <= batch[rule] <= every[rule] / 2
+
+
+@pytest.mark.slow
 def test_the_paper_study_is_planned(folder):
     """Without a network and with an empty cache."""
     plan = folder.plan("--configfile", "workflow/studies/paper.yaml")

@@ -179,6 +179,15 @@ def test_a_second_run_has_nothing_to_do(study):
     assert "Nothing to be done" in study.snakemake()
 
 
+def test_statistics_of_finished_runs_are_planned_without_their_jobs(study):
+    """As docs/scale.md advises; runs count as they are."""
+    rules = ("--allowed-rules", "all", "dissociation", "reliability")
+    assert study.plan(*rules).rules == {}
+    shutil.rmtree(study.results / PAIR / "tuned" / "seed0" / "model")
+    (study.results / "tables" / "reliability.parquet").unlink()
+    assert study.plan(*rules).rules == {"reliability": 1}
+
+
 def test_report(study):
     study.snakemake("--report", "results/tiny/report.html")
     report = (study.results / "report.html").read_text()

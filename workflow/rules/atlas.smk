@@ -184,10 +184,10 @@ use rule attention as cumulative with:
 
 rule heads:
     input:
-        attention=LAYOUT.of_atlas("attention"),
-        relevance=LAYOUT.of_atlas("relevance"),
-        ablation=LAYOUT.of_atlas("ablation"),
-        roles=LAYOUT.of_atlas("roles"),
+        attention=tables_of(LAYOUT.atlas_runs, "atlas/attention.parquet"),
+        relevance=tables_of(LAYOUT.atlas_runs, "atlas/relevance.parquet"),
+        ablation=tables_of(LAYOUT.atlas_runs, "atlas/ablation.parquet"),
+        roles=tables_of(LAYOUT.atlas_runs, "atlas/roles.parquet"),
     output:
         heads=result("tables/heads.parquet"),
         agreement=result("tables/agreement.parquet"),
@@ -204,7 +204,7 @@ rule heads:
     params:
         script="heads",
         study=STUDY.study,
-        runs=[plain(run) for run in STUDY.atlas_runs],
+        runs=settings_of(LAYOUT.atlas_runs),
         fraction=STUDY.pruning.fraction,
         dissociation=INPUTS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
@@ -217,7 +217,7 @@ rule heads:
 
 use rule heads as single_heads with:
     input:
-        LAYOUT.of_atlas("ablated"),
+        tables_of(LAYOUT.atlas_runs, "atlas/ablated.parquet"),
     output:
         result("tables/single_heads.parquet"),
     log:
@@ -225,7 +225,7 @@ use rule heads as single_heads with:
     params:
         script="single_heads",
         study=STUDY.study,
-        runs=[plain(run) for run in STUDY.atlas_runs],
+        runs=settings_of(LAYOUT.atlas_runs),
         metrics=LAYOUT.main_metrics,
         dissociation=INPUTS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
@@ -236,7 +236,7 @@ use rule heads as single_heads with:
 
 use rule heads as rankings with:
     input:
-        LAYOUT.of_atlas("cumulative"),
+        tables_of(LAYOUT.atlas_runs, "atlas/cumulative.parquet"),
     output:
         pruning_curves=result("tables/pruning_curves.parquet"),
         pruning_areas=result("tables/pruning_areas.parquet"),
@@ -246,7 +246,7 @@ use rule heads as rankings with:
     params:
         script="rankings",
         study=STUDY.study,
-        runs=[plain(run) for run in STUDY.atlas_runs],
+        runs=settings_of(LAYOUT.atlas_runs),
         metrics=LAYOUT.main_metrics,
         fraction=STUDY.pruning.fraction,
         dissociation=INPUTS.settings("dissociation", "resamples", "confidence", "distinct"),

@@ -122,6 +122,20 @@ def code(script: str):
     return lambda wildcards: hashes(LIBRARY / "scripts" / script)
 
 
+def tables_of(runs: list, name: str):
+    """Input: a table of each of `runs`, listed only if the rule has jobs.
+
+    Every job that is submitted reads the rules anew. With tens of thousands of runs, lists that it does not
+    need would take longer than many a job.
+    """
+    return lambda wildcards: LAYOUT.of_runs(runs, name)
+
+
+def settings_of(runs: list):
+    """Parameter: `runs` as plain values, in the same way."""
+    return lambda wildcards: plain(runs)
+
+
 def captions(group: str) -> dict[str, str]:
     """Kind of figure of a group: its caption."""
     files = sorted((LIBRARY / "report").glob(f"{group}_*.rst"))

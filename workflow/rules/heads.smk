@@ -35,7 +35,7 @@ rule importance:
 
 rule reliability:
     input:
-        LAYOUT.of_runs(STUDY.runs, "importance.parquet"),
+        tables_of(STUDY.runs, "importance.parquet"),
     output:
         result("tables/reliability.parquet"),
     log:
@@ -48,7 +48,7 @@ rule reliability:
         runtime=30,
     params:
         study=STUDY.study,
-        runs=[plain(run) for run in STUDY.runs],
+        runs=settings_of(STUDY.runs),
         fraction=STUDY.pruning.fraction,
         code=code("heads/reliability.py"),
     message:

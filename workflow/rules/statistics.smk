@@ -3,7 +3,7 @@
 
 rule dissociation:
     input:
-        LAYOUT.of_runs(LAYOUT.mixed, "predictions.parquet"),
+        tables_of(LAYOUT.mixed, "predictions.parquet"),
     output:
         dissociation=result("tables/dissociation.parquet"),
         mixtures=result("tables/mixtures.parquet"),
@@ -20,7 +20,7 @@ rule dissociation:
         runtime=60,
     params:
         study=STUDY.study,
-        runs=[plain(run) for run in LAYOUT.mixed],
+        runs=settings_of(LAYOUT.mixed),
         metrics=LAYOUT.main_metrics,
         pruning=INPUTS.settings("pruning", "fraction", "fractions"),
         dissociation=INPUTS.settings("dissociation", "resamples", "confidence", "distinct"),
@@ -34,7 +34,7 @@ rule dissociation:
 
 use rule dissociation as preview_dissociation with:
     input:
-        LAYOUT.of_runs(LAYOUT.preview, "predictions.parquet"),
+        tables_of(LAYOUT.preview, "predictions.parquet"),
     output:
         dissociation=result("preview/tables/dissociation.parquet"),
         mixtures=result("preview/tables/mixtures.parquet"),
@@ -45,7 +45,7 @@ use rule dissociation as preview_dissociation with:
         log("preview/dissociation"),
     threads: 1
     params:
-        runs=[plain(run) for run in LAYOUT.preview],
+        runs=settings_of(LAYOUT.preview),
     message:
         "Dissociation of the first mixture of {params.study}"
 
@@ -91,7 +91,7 @@ rule iat_scores:
         runtime=30,
     params:
         study=STUDY.study,
-        runs=[plain(run) for run in STUDY.iat_runs],
+        runs=settings_of(STUDY.iat_runs),
         variants=[plain(variant) for variant in STUDY.variants],
         metrics=LAYOUT.metrics,
         code=code("statistics/iat_scores.py"),
@@ -117,7 +117,7 @@ rule improvement:
         runtime=60,
     params:
         study=STUDY.study,
-        runs=[plain(run) for run in STUDY.iat_runs],
+        runs=settings_of(STUDY.iat_runs),
         variants=[plain(variant) for variant in STUDY.variants],
         metrics=LAYOUT.metrics,
         resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
@@ -141,7 +141,7 @@ use rule dissociation as iat_dissociation with:
     log:
         log("iat_dissociation"),
     params:
-        runs=[plain(run) for run in LAYOUT.before_and_after],
+        runs=settings_of(LAYOUT.before_and_after),
     message:
         "Dissociation of {params.study} before and after IAT"
 
@@ -161,7 +161,7 @@ rule specialization:
         runtime=60,
     params:
         study=STUDY.study,
-        runs=[plain(run) for run in LAYOUT.before_and_after],
+        runs=settings_of(LAYOUT.before_and_after),
         metrics=LAYOUT.main_metrics,
         before="tuned",
         fraction=STUDY.pruning.fraction,
@@ -194,7 +194,7 @@ rule transfer_scores:
         runtime=30,
     params:
         study=STUDY.study,
-        runs=[plain(run) for run in STUDY.transfer_runs],
+        runs=settings_of(STUDY.transfer_runs),
         tasks=STUDY.transfer.tasks,
         mixtures={mixture: list(LAYOUT.mixtures[mixture]) for mixture in STUDY.iat.mixtures},
         confidence=STUDY.dissociation.confidence,

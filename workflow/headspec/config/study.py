@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
@@ -155,7 +154,7 @@ class Study(Section):
     def atlas_runs(self) -> list[Run]:
         """The runs whose heads the atlas measures."""
         runs = {run.path: run for run in [*self.runs, *(run for run in self.iat_runs if run.method == "iat")]}
-        wanted = self.atlas.mixtures or [*self.mixture_tasks, *self.tasks]
+        wanted = {*(self.atlas.mixtures or [*self.mixture_tasks, *self.tasks])}
         return [run for run in runs.values() if run.method in self.atlas.methods and run.mixture in wanted]
 
     @property
@@ -187,7 +186,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json")
     elif isinstance(value, (Run, Variant)):
-        value = asdict(value)
+        value = vars(value)
     if isinstance(value, dict):
         return {str(k): value[k] if k == "labels" else plain(value[k]) for k in sorted(value, key=str)}
     if isinstance(value, (list, tuple)):

@@ -126,20 +126,25 @@ class Layout:
     # --- head atlas
 
     @cached_property
+    def atlas_runs(self) -> list[Run]:
+        """The runs whose heads the atlas measures."""
+        return self.study.atlas_runs
+
+    @cached_property
     def atlas_tasks(self) -> list[str]:
         """The tasks of the runs that the atlas measures."""
-        return list(self.study.in_order([task for run in self.study.atlas_runs for task in run.tasks]))
+        return list(self.study.in_order([task for run in self.atlas_runs for task in run.tasks]))
 
     @cached_property
     def before(self) -> dict[str, str]:
         """Method: the one before it, if the atlas measures both: `frozen` is the pretrained encoder."""
-        methods = {run.method for run in self.study.atlas_runs}
+        methods = {run.method for run in self.atlas_runs}
         pairs = {"tuned": "frozen", "iat": "tuned"}
         return {after: before for after, before in pairs.items() if {after, before} <= methods}
 
     def of_atlas(self, name: str) -> list[str]:
         """A table of each run in the atlas."""
-        return self.of_runs(self.study.atlas_runs, f"atlas/{name}.parquet")
+        return self.of_runs(self.atlas_runs, f"atlas/{name}.parquet")
 
     # --- figures
 
@@ -217,10 +222,10 @@ class Layout:
     def atlas_groups(self) -> dict[str, list[tuple[str, str, list[str]]]]:
         """Model: mixture, kind and methods of its figures in the head atlas, in the order of its page."""
         pages: dict[str, list[tuple[str, str, list[str]]]] = {}
-        runs = dict.fromkeys((run.model, run.mixture) for run in self.study.atlas_runs)
-        for model, mixture in runs:
-            of_model = [run for run in self.study.atlas_runs if run.model == model]
-            of_mixture = [run for run in of_model if run.mixture == mixture]
+        groups: dict[tuple[str, str], list[Run]] = {}
+        for run in self.atlas_runs:
+            groups.setdefault((run.model, run.mixture), []).append(run)
+        for (model, mixture), of_mixture in groups.items():
             methods = list(dict.fromkeys(run.method for run in of_mixture))
             wanted = dict.fromkeys(OF_ATLAS, methods)
             wanted["differences"] = methods if len(of_mixture[0].tasks) > 1 else []
