@@ -18,7 +18,14 @@ from headspec.statistics.dissociation import case, is_distinct, relative, scores
 from headspec.statistics.dissociation_tables import analyse
 from headspec.statistics.metrics import score
 from headspec.statistics.resampled import Evaluation, combine, sample, samples
-from headspec.statistics.resampling import bootstrap_counts, holm, interval, p_value, permuted_scores
+from headspec.statistics.resampling import (
+    bootstrap_counts,
+    holm,
+    interval,
+    p_value,
+    permutations,
+    permuted_scores,
+)
 from support.schemas import SCHEMAS
 
 # Li et al. 2023, five tasks at once, top 30 % pruned, in per cent, order MNLI, QQP, QNLI, AG, SST-2; rows:
@@ -175,6 +182,17 @@ def test_bootstrap_counts_draw_n_of_n():
     counts = bootstrap_counts(50, 400, np.random.default_rng(0))
     assert counts.shape == (400, 50) and (counts.sum(axis=1) == 50).all()
     assert counts.var() == pytest.approx(1 - 1 / 50, rel=0.1)  # binomial(50, 1/50)
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_permutations_are_those_of_numpy(k):
+    """Also the state that they leave, with odd numbers of them."""
+    ours, numpys = np.random.default_rng(5), np.random.default_rng(5)
+    for _ in range(2):
+        drawn = permutations((7, 3, k), ours)
+        expected = numpys.permuted(np.broadcast_to(np.arange(k, dtype=np.uint8), (7, 3, k)), axis=-1)
+        np.testing.assert_array_equal(drawn, expected)
+    assert ours.random() == numpys.random()
 
 
 def test_permutations_reach_every_assignment_equally_often():
@@ -545,6 +563,14 @@ def test_missing_predictions_are_named():
     lost = one.predictions.query("not (task == 'b' and pruned_for == 'a' and example == 3)")
     with pytest.raises(DataError, match="m/a.b/tuned/seed0/predictions.parquet: task 'b' lacks .* 'a'"):
         study(Evaluation(one.run, one.metrics, lost))
+
+
+def test_masks_must_have_the_same_examples():
+    one = pair(rng=np.random.default_rng(15))
+    other = one.predictions.copy()
+    other.loc[other.eval("task == 'b' and pruned_for == 'a' and example == 3"), "example"] = 3000
+    with pytest.raises(DataError, match="task 'b' lacks predictions of some examples under some masks"):
+        study(Evaluation(one.run, one.metrics, other))
 
 
 def test_tables_fit_their_schemas_and_repeat_to_the_byte(tmp_path):

@@ -105,23 +105,6 @@ class Sampled:
         )
 
 
-def _aligned(
-    evaluation: Evaluation, predictions: pd.DataFrame, task: str, fractions: Sequence[float]
-) -> pd.DataFrame:
-    """Predictions of `task`: rows are (example, label), columns are (pruned_for, fraction)."""
-    masks = [("none", 0.0), *itertools.product(evaluation.run.tasks, fractions)]
-    rows = predictions[predictions["task"] == task]
-    wide = rows.pivot(index=["example", "label"], columns=["pruned_for", "fraction"], values="prediction")
-    wide = wide.sort_index().reindex(columns=pd.MultiIndex.from_tuples(masks))
-    for mask, incomplete in zip(masks, wide.isna().any() if len(wide) else [True] * len(masks), strict=True):
-        if incomplete:
-            raise DataError(
-                f"{evaluation.run.path}/predictions.parquet: task '{task}' lacks predictions with "
-                f"pruned_for '{mask[0]}' at fraction {mask[1]:g}"
-            )
-    return wide
-
-
 def sample(
     evaluation: Evaluation,
     fractions: Sequence[float],
@@ -170,9 +153,7 @@ def samples(
     metrics, order = evaluations[0].metrics, []
     for evaluation in evaluations:
         table = evaluation.predictions
-        tasks = [
-            _task_predictions(_aligned(evaluation, table, task, fractions)) for task in evaluation.run.tasks
-        ]
+        tasks = [_task_predictions(evaluation, table, task, fractions) for task in evaluation.run.tasks]
         examples = hashlib.sha256(b"".join(task.examples for task in tasks)).hexdigest()
         of_examples.setdefault(examples, []).append((evaluation.run, tasks))
         order.append((examples, len(of_examples[examples]) - 1))
@@ -203,10 +184,28 @@ class _TaskPredictions(NamedTuple):
     predictions: Floats  # (n, 1 + k * F)
 
 
-def _task_predictions(wide: pd.DataFrame) -> _TaskPredictions:
-    examples = np.array(wide.index.to_frame(), dtype=float).tobytes()
-    label = wide.index.get_level_values("label").to_numpy(dtype=float)
-    return _TaskPredictions(examples, label, wide.to_numpy(dtype=float))
+def _task_predictions(
+    evaluation: Evaluation, table: pd.DataFrame, task: str, fractions: Sequence[float]
+) -> _TaskPredictions:
+    """Those of one run, in its `table`; the order of masks is `none`, then (pruned_for, fraction)."""
+    masks = [("none", 0.0), *itertools.product(evaluation.run.tasks, fractions)]
+    rows = table[table["task"] == task]
+    stored = pd.MultiIndex.from_frame(rows[["pruned_for", "fraction"]])
+    mask = pd.MultiIndex.from_tuples(masks).get_indexer(stored)
+    order = np.lexsort((rows["example"], mask))[np.count_nonzero(mask < 0) :]
+    counts = np.bincount(mask[order], minlength=len(masks))
+    n = max(1, counts.max())
+    path = f"{evaluation.run.path}/predictions.parquet: task '{task}'"
+    for i in np.flatnonzero(counts < n):
+        pruned_for, fraction = masks[i]
+        raise DataError(f"{path} lacks predictions with pruned_for '{pruned_for}' at fraction {fraction:g}")
+    example, label, prediction = (
+        rows[column].to_numpy(dtype=float)[order].reshape(len(masks), n)
+        for column in ("example", "label", "prediction")
+    )
+    if (example != example[0]).any() or (label != label[0]).any() or np.isnan(prediction).any():
+        raise DataError(f"{path} lacks predictions of some examples under some masks")
+    return _TaskPredictions(np.stack([example[0], label[0]], axis=1).tobytes(), label[0], prediction.T)
 
 
 def _drawn(
@@ -231,7 +230,8 @@ def _drawn(
     by_mask = np.moveaxis(predictions, 1, 2)  # (runs, masks, n)
     weights = bootstrap_counts(n, resamples, bootstrap_rng)
     point = np.array([[score(metric, label, p) for p in of_run] for of_run in by_mask])
-    bootstrap = np.stack([resampled_scores(metric, label, of_run, weights) for of_run in by_mask])
+    bootstrap = resampled_scores(metric, label, by_mask.reshape(-1, n), weights)
+    bootstrap = np.moveaxis(bootstrap.reshape(resamples, runs, masks), 1, 0)
     above = bootstrap[..., 1:] - chance(metric, label, weights)[:, None]
     low = np.quantile(above, 1 - confidence, axis=1) <= 0
     at_chance = low.reshape(runs, k, -1).any(axis=1)

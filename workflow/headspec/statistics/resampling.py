@@ -42,17 +42,27 @@ def permuted_scores(
     (resamples, sets, k)
     """
     _, n, k = predictions.shape
-    identity = np.arange(k, dtype=np.uint8)
     chunks = [np.empty((0, len(predictions), k))]
     for start in range(0, resamples, rows := max(1, CHUNK // (n * k))):
-        # the alternative that each slot takes
-        source = rng.permuted(np.broadcast_to(identity, (min(rows, resamples - start), n, k)), axis=-1)
+        source = permutations((min(rows, resamples - start), n, k), rng)  # the alternative of each slot
         if metric in counted.METRICS:
             chunks.append(counted.shuffled(metric, label, predictions, source))
         else:
             scores = [_shuffled_scores(metric, label, alternatives, source) for alternatives in predictions]
             chunks.append(np.stack(scores, axis=1))
     return np.concatenate(chunks)
+
+
+def permutations(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.uint8]:
+    """Random permutations of k indices, (..., k), the same as those of ``rng.permuted``.
+
+    Two indices it swaps or not by the lowest of 32 random bits, which are drawn here all at once.
+    """
+    *size, k = shape
+    if k != 2:
+        return rng.permuted(np.broadcast_to(np.arange(k, dtype=np.uint8), shape), axis=-1)
+    second = (rng.integers(2**32, size=size, dtype=np.uint32) & 1).astype(np.uint8)
+    return np.stack([1 - second, second], axis=-1)
 
 
 def resampled_scores(metric: str, label: Floats, predictions: Floats, weights: NDArray[np.integer]) -> Floats:
