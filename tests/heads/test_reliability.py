@@ -57,3 +57,15 @@ def test_every_pair_of_seeds_of_the_same_runs(tmp_path):
     again = reliability(pairs[::-1], 0.3)
     tables.write(tmp_path / "again.parquet", SCHEMAS["reliability"], again, {})
     assert (tmp_path / "r.parquet").read_bytes() == (tmp_path / "again.parquet").read_bytes()
+
+
+def test_processes_share_the_work_and_change_nothing(tmp_path):
+    rng = np.random.default_rng(0)
+    runs = [run(seed, mixture) for mixture in ("a+b", "a+c", "b+c") for seed in (0, 1)]
+    pairs = [(r, importance({t: rng.random((10, 3, 4)) for t in r.tasks})) for r in runs]
+    stored = []
+    for i, (of_run, frame) in enumerate(pairs):
+        path = str(tmp_path / f"{i}.parquet")
+        tables.write(path, SCHEMAS["importance"], frame.assign(fisher=0.0), {})
+        stored.append((of_run, path))
+    pd.testing.assert_frame_equal(reliability(iter(stored), 0.3, processes=2), reliability(pairs, 0.3))

@@ -42,7 +42,7 @@ rule reliability:
         log("reliability"),
     conda:
         "../../envs/analysis.yaml"
-    threads: 1
+    threads: processes(STUDY.runs)
     resources:
         mem_mb=4000,
         runtime=30,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from headspec import tables
 from headspec.config.runs import Run
 from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.statistics.metrics import score
+from headspec.statistics.processes import mapped
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 # kind: split_half (seed_b null) or seeds; top_overlap: Jaccard of the two prune sets
@@ -35,14 +37,18 @@ def agreement(a: NDArray[np.floating], b: NDArray[np.floating], fraction: float)
     return {"spearman": score("spearman", a.ravel(), b.ravel()), "top_overlap": float(overlap)}
 
 
-def reliability(importances: Iterable[tuple[Run, pd.DataFrame]], fraction: float) -> pd.DataFrame:
+def reliability(
+    importances: Iterable[tuple[Run, pd.DataFrame | str]], fraction: float, processes: int = 1
+) -> pd.DataFrame:
     """Split-half and seed-to-seed agreement of importance.
 
     Parameters
     ----------
-    importances : pairs of a run and its table 'importance'
+    importances : pairs of a run and its table 'importance', or the path of the table
     fraction : float
         Fraction of heads in a prune set.
+    processes : int
+        Processes that share the models and mixtures; the result is the same with any number.
 
     Returns
     -------
@@ -52,23 +58,32 @@ def reliability(importances: Iterable[tuple[Run, pd.DataFrame]], fraction: float
         of seeds of the same model, mixture and method. `top_overlap` is the Jaccard index of the two
         prune sets.
     """
-    rows: list[dict[str, Any]] = []
-    importance_by_seed: dict[tuple[str, ...], dict[int, NDArray[np.float64]]] = defaultdict(dict)
-    for run, frame in importances:
-        even = frame["fold"] % 2 == 0
-        for task in run.tasks:
-            key: tuple[str, ...] = (run.model, run.mixture, run.method, task)
-            importance_by_seed[key][run.seed] = importance_map(frame, task)
-            halves = importance_map(frame[even], task), importance_map(frame[~even], task)
-            rows.append(_row(key, "split_half", run.seed, None) | agreement(*halves, fraction))
-    for key, by_seed in importance_by_seed.items():
-        for a, b in itertools.combinations(sorted(by_seed), 2):
-            rows.append(_row(key, "seeds", a, b) | agreement(by_seed[a], by_seed[b], fraction))
-    frame = pd.DataFrame(rows, columns=list(RELIABILITY.columns))
+    groups: dict[tuple[str, str, str], list[tuple[Run, pd.DataFrame | str]]] = {}
+    for run, stored in importances:
+        groups.setdefault((run.model, run.mixture, run.method), []).append((run, stored))
+    parts = mapped(functools.partial(_of_seeds, fraction=fraction), groups.values(), processes)
+    frame = pd.DataFrame(itertools.chain.from_iterable(parts), columns=list(RELIABILITY.columns))
     return frame.astype({"seed_a": "Int32", "seed_b": "Int32"})
 
 
-def _row(key: tuple[str, ...], kind: str, seed_a: int, seed_b: int | None) -> dict[str, Any]:
-    model, mixture, method, task = key
-    return {"model": model, "mixture": mixture, "method": method, "task": task,
+def _of_seeds(importances: list[tuple[Run, pd.DataFrame | str]], fraction: float) -> list[dict[str, Any]]:
+    """Rows of the seeds of one model, mixture and method."""
+    rows: list[dict[str, Any]] = []
+    run = importances[0][0]
+    maps: dict[str, dict[int, NDArray[np.float64]]] = {task: {} for task in run.tasks}
+    for run, stored in importances:
+        frame = tables.read(stored) if isinstance(stored, str) else stored
+        even = frame["fold"] % 2 == 0
+        for task in run.tasks:
+            maps[task][run.seed] = importance_map(frame, task)
+            halves = importance_map(frame[even], task), importance_map(frame[~even], task)
+            rows.append(_row(run, task, "split_half", run.seed, None) | agreement(*halves, fraction))
+    for task, by_seed in maps.items():
+        for a, b in itertools.combinations(sorted(by_seed), 2):
+            rows.append(_row(run, task, "seeds", a, b) | agreement(by_seed[a], by_seed[b], fraction))
+    return rows
+
+
+def _row(run: Run, task: str, kind: str, seed_a: int, seed_b: int | None) -> dict[str, Any]:
+    return {"model": run.model, "mixture": run.mixture, "method": run.method, "task": task,
             "kind": kind, "seed_a": seed_a, "seed_b": seed_b}  # fmt: skip

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
 from headspec.statistics.dissociation import case, is_distinct
+from headspec.statistics.processes import mapped
 from headspec.statistics.resampled import Evaluation, Sampled, combine, samples
 from headspec.statistics.resampling import holm
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
@@ -130,7 +129,7 @@ def analyse(
         "fractions": fractions, "seed": seed,
     }  # fmt: skip
     groups = (list(group) for _, group in itertools.groupby(evaluations, _model_and_mixture))
-    parts = list(_mapped(functools.partial(_of_group, **settings), groups, processes))
+    parts = list(mapped(functools.partial(_of_group, **settings), groups, processes))
     result = {
         name: pd.concat([part[name] for part in parts], ignore_index=True)
         if parts
@@ -149,19 +148,6 @@ def analyse(
 
 def _model_and_mixture(evaluation: Evaluation) -> tuple[str, str]:
     return evaluation.run.model, evaluation.run.mixture
-
-
-def _mapped(
-    function: Callable[[list[Evaluation]], dict[str, pd.DataFrame]],
-    groups: Iterable[list[Evaluation]],
-    processes: int,
-) -> Iterator[dict[str, pd.DataFrame]]:
-    """`function` of each of `groups`, in order, computed by `processes`."""
-    if processes == 1:
-        yield from map(function, groups)
-        return
-    with ProcessPoolExecutor(processes, initializer=threadpool_limits, initargs=(1,)) as pool:
-        yield from pool.map(function, groups)
 
 
 def _of_group(

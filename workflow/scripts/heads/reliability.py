@@ -12,9 +12,7 @@ from headspec.progress import stage
 
 params = snakemake.params
 with stage(snakemake, "reliability"):
-    importances = (
-        (Run(**run), tables.read(path)) for run, path in zip(params.runs, snakemake.input, strict=True)
-    )
-    frame = reliability(importances, params.fraction)
+    importances = ((Run(**run), path) for run, path in zip(params.runs, snakemake.input, strict=True))
+    frame = reliability(importances, params.fraction, snakemake.threads)
     footer = tables.provenance(snakemake)
     tables.write(snakemake.output[0], RELIABILITY, frame, footer)

@@ -1,0 +1,21 @@
+"""Sharing of independent statistics between processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from typing import TypeVar
+
+from threadpoolctl import threadpool_limits
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def mapped(function: Callable[[Item], Result], items: Iterable[Item], processes: int) -> Iterator[Result]:
+    """`function` of each of `items`, in order, computed by `processes`."""
+    if processes == 1:
+        yield from map(function, items)
+        return
+    with ProcessPoolExecutor(processes, initializer=threadpool_limits, initargs=(1,)) as pool:
+        yield from pool.map(function, items)
