@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from headspec.models.gates import HeadGates
 from headspec.models.internals.representations import mean_of_tasks, of_tasks, vectors
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
+from headspec.similarity import sensitivity, traits
 from headspec.similarity.sensitivity import fisher, gradient, parameters
 from support.tiny import CPU, encoder, examples
 
@@ -104,3 +107,28 @@ def test_tables_of_vectors():
     means = mean_of_tasks(net, {"a": texts}, {"a": ROWS}, CPU)
     expected = np.stack(frame["vector"].tolist())[ROWS].mean(axis=0)
     assert np.allclose(means["vector"][0], expected, atol=1e-6) and means["example"].isna().all()
+
+
+def test_cosines_of_all_vectors_are_those_of_pairs(tmp_path, monkeypatch):
+    """To the bit, over blocks of which the last is shorter."""
+    for module in (sensitivity, traits):
+        monkeypatch.setattr(module, "BLOCK", 100)
+    vectors = np.random.default_rng(0).gamma(0.1, size=(5, 250)).astype(np.float32)
+    vectors[3] = 0
+    expected = [[traits.cosine(a, b) for b in vectors] for a in vectors]
+    cosines = sensitivity.cosines_of(iter(vectors), tmp_path)
+    np.testing.assert_array_equal(cosines, expected)
+    assert np.isnan(cosines[3]).all() and np.isfinite(cosines[0, 1])
+    assert not list(tmp_path.iterdir())
+
+
+def test_vectors_of_many_tasks_are_never_in_memory_together(tmp_path, monkeypatch):
+    size, tasks, block = 1_000_000, 30, 10_000
+    monkeypatch.setattr(sensitivity, "BLOCK", block)
+    rng = np.random.default_rng(0)
+    vectors = (rng.random(size, dtype=np.float32) for _ in range(tasks))
+    tracemalloc.start()
+    sensitivity.cosines_of(vectors, tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 4 * size < peak < 4 * size + 20 * block * tasks + 1e6

@@ -17,6 +17,7 @@ from headspec.config.study import Study
 from headspec.heads.head_count import HEADS, LAYERS
 from headspec.models.architectures import cached, folder, settings
 from headspec.models.devices import SIZES
+from headspec.similarity.traits import BLOCK
 
 NUMBER = 4  # bytes; bfloat16 needs less
 PROCESS = 2e9  # bytes: 0.5 GB of libraries, and the tokens of a million examples
@@ -29,7 +30,7 @@ EXAMPLES = 100_000  # training examples of a task for which the config gives no 
 TRAINING = {"train": 5, "branch": 7, "retrain": 7, "transfer": 6}
 #: stages whose jobs take all GPUs of their model, with a process for each
 ON_ALL_GPUS = ("train", "branch", "retrain")
-#: without training, but with a backward pass; sensitivity also keeps one for each task
+#: without training, but with a backward pass; sensitivity also multiplies a block of every task's vector
 SCORING = {"importance": 3, "sensitivity": 5, "relevance": 3, "cumulative": 3}
 #: without a backward pass: weights are read twice; representations load a model beside the last one
 FORWARD = {
@@ -111,9 +112,9 @@ def megabytes(study: Study, model: str, stage: str, gpu: bool) -> int:
     examples = max(1, SIZES["cpu"][0] // length)
     if stage in TRAINING:
         examples = study.transfer.batch_size if stage == "transfer" else study.training.batch_size
-    if stage == "sensitivity":
-        copies += len(study.mixtures.pairs)
     weights = NUMBER * copies * of_model.parameters
+    if stage == "sensitivity":
+        weights += 4 * NUMBER * BLOCK * len(study.mixtures.pairs)  # read, stacked, in double precision
     activations = 0 if gpu else of_model.activations(examples, length, layers)
     needed = PROCESS + weights + activations + vectors(study, stage, of_model)
     return max(math.ceil(MARGIN * needed / 1e6), ON_GPU if gpu else 0)

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
 import numpy as np
 import torch
 from torch import nn
@@ -11,6 +17,7 @@ from headspec.models.devices import Device
 from headspec.models.finite import unusable
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
+from headspec.similarity.traits import BLOCK, cosines
 from headspec.tables import FLOAT, TEXT, Schema
 
 PARAMETERS = Schema({"measure": TEXT, "task_a": TEXT, "task_b": TEXT, "similarity": FLOAT}, keys=3)
@@ -59,6 +66,28 @@ def gradient(
             total += gradient
         progress.advance(len(batch_rows), task)
     return _flat(sums, task, device) / len(rows)
+
+
+def cosines_of(vectors: Iterable[np.ndarray], folder: Path) -> np.ndarray:
+    """Cosines between all of `vectors`, (k, k), with one of them and a `BLOCK` of each in memory at a time.
+
+    The vectors (n,) float32 are kept on the disk of `folder`, in files without a name, which go with this
+    process even if it is killed.
+    """
+    with contextlib.ExitStack() as stack:
+        files = []
+        for vector in vectors:
+            files.append(file := stack.enter_context(tempfile.TemporaryFile(dir=folder)))
+            file.write(vector.data)
+            del vector  # before the next one is computed
+            file.seek(0)
+        return cosines(_blocks(files))
+
+
+def _blocks(files: Sequence[IO[bytes]]) -> Iterator[np.ndarray]:
+    """The entries of all vectors one after the other, (k, `BLOCK`), the last block with fewer."""
+    while (block := np.stack([np.fromfile(file, np.float32, BLOCK) for file in files])).size:
+        yield block
 
 
 def _gradients(

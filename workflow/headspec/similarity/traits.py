@@ -5,13 +5,18 @@ Measures are symmetric, at most 1, and 1 for equal traits; `measures` lists them
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterable
 from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.floating]
+
+#: entries of each vector that are multiplied at a time
+BLOCK = 1 << 20
 
 
 class Traits(TypedDict, total=False):
@@ -30,12 +35,29 @@ class Traits(TypedDict, total=False):
 
 def cosine(a: Floats, b: Floats) -> float:
     """Cosine between two arrays of the same shape, as vectors; nan if either is zero."""
-    squares = _dot(a, a) * _dot(b, b)
-    return _dot(a, b) / math.sqrt(squares) if squares > 0 else math.nan
+    blocks = (np.stack([a.ravel()[i : i + BLOCK], b.ravel()[i : i + BLOCK]]) for i in range(0, a.size, BLOCK))
+    return float(cosines(blocks)[0, 1])
 
 
-def _dot(a: Floats, b: Floats, block: int = 1 << 20) -> float:
-    """Inner product in double precision, in blocks: there may be hundreds of millions of entries."""
-    a, b = a.ravel(), b.ravel()
-    starts = range(0, a.size, block)
-    return math.fsum(a[i : i + block].astype(float) @ b[i : i + block].astype(float) for i in starts)
+def cosines(blocks: Iterable[Floats]) -> NDArray[np.float64]:
+    """Cosines between k vectors, (k, k); nan where either is zero.
+
+    Inner products are in double precision, of one block at a time: there may be hundreds of millions of
+    entries, and more vectors than fit into memory.
+
+    Parameters
+    ----------
+    blocks : the vectors' entries one after the other, each block (k, n)
+    """
+    products = [_inner_products(block) for block in blocks]
+    above = [math.fsum(of_pair) for of_pair in zip(*products, strict=True)]  # of the triangle of all pairs
+    k = math.isqrt(2 * len(above))
+    dots = np.empty((k, k))
+    dots[np.triu_indices(k)] = dots.T[np.triu_indices(k)] = above
+    squares = np.outer(dots.diagonal(), dots.diagonal())
+    return np.divide(dots, np.sqrt(squares), out=np.full_like(dots, np.nan), where=squares > 0)
+
+
+def _inner_products(vectors: Floats) -> list[float]:
+    """Of all pairs of `vectors` (k, n), each with itself as well: the triangle of a matrix, row by row."""
+    return [a @ b for a, b in itertools.combinations_with_replacement(vectors.astype(float), 2)]
