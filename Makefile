@@ -1,5 +1,5 @@
 # make demo   sets up .venv and runs the demo study to its figures and report
-# make test   sets up .venv and runs every check and test; make test-fast those that take seconds,
+# make test   sets up .venv and runs every check and test; make test-fast the quick ones,
 #             make check no tests, make coverage counts the lines that tests run, which takes longer
 # make plan   says what a study will cost: make plan STUDY=my-study.yaml CORES=8, also GPUS=2 RATE=2e14
 # make bench  measures the speed of this machine
@@ -39,7 +39,7 @@ test: $(VENV)/.ready-test
 	$(TESTS)
 
 test-fast: $(VENV)/.ready-test
-	$(TESTS) -m "not slow"
+	$(TESTS) -m "not slow" --first-case
 
 # Counts the lines that the tests' own processes run. Jobs of Snakemake are not measured, so what only a
 # script of a rule calls counts as not run.

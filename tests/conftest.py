@@ -21,8 +21,14 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--first-case", action="store_true", help="of a test with many cases, run the first")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Slow tests first, those of one case before those of many: what is left at the end is short."""
+    if config.getoption("first_case"):
+        items[:] = {item.nodeid.partition("[")[0]: item for item in reversed(items)}.values()
     items.sort(key=lambda item: ("slow" not in item.keywords, hasattr(item, "callspec")))
 
 

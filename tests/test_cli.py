@@ -45,6 +45,7 @@ def test_the_version():
     assert run("--version").stdout == f"headspec {VERSION}\n"
 
 
+@pytest.mark.slow
 def test_an_expected_error_ends_with_its_message_alone():
     ended = run("plan", "nowhere.yaml")
     message = "nowhere.yaml: cannot be read (No such file or directory)\n"

@@ -96,6 +96,7 @@ def loaded(shared) -> dict[str, tuple[list[str], list[str]]]:
     return dict(json.loads(line) for line in lines)
 
 
+@pytest.mark.slow
 def test_a_job_starts_without_what_is_slow_to_import(loaded):
     models = [name for name in SCRIPTS if "ModelStage(" in (FOLDER / name).read_text()]
     assert set(loaded) == set(SCRIPTS)
@@ -105,6 +106,7 @@ def test_a_job_starts_without_what_is_slow_to_import(loaded):
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.slow
 def test_the_closure_holds_every_module_that_python_loads(script, loaded):
     """Compared with what importing the script's modules really loads."""
     library = code_hash.LIBRARY
@@ -177,6 +179,7 @@ def test_imports_are_absolute():
             assert not (isinstance(node, ast.ImportFrom) and node.level), path
 
 
+@pytest.mark.slow
 def test_edits_change_the_hash_of_every_stage_that_reaches_them(copy):
     before = {script: closure(script) for script in SCRIPTS}
     rewrite(copy / "headspec" / "heads" / "importance.py", "FOLDS = 10", "FOLDS = 5")
@@ -229,6 +232,7 @@ def test_style(copy):
     assert code_hash.style() != before
 
 
+@pytest.mark.slow
 def test_another_version_is_no_other_code(copy):
     before = {script: closure(script) for script in SCRIPTS}
     assert all("headspec/version.py" in files for files in before.values())

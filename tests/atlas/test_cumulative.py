@@ -129,6 +129,7 @@ def test_no_head_pruned_is_the_model(model, data, rows, table):
             np.testing.assert_allclose(of_task[column], expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_rankings_agree_when_all_heads_are_pruned(table):
     for task in CLASSES:
         of_task = curves(table, 1).loc[task].dropna(axis="columns", how="all")
@@ -136,6 +137,7 @@ def test_rankings_agree_when_all_heads_are_pruned(table):
 
 
 @pytest.mark.parametrize("fraction", [0.25, 0.3, 0.5])
+@pytest.mark.slow
 def test_examples_are_evaluated_under_masks_of_the_other_half(model, data, rows, table, heads, fraction):
     """The same predictions as by IAP with the masks of the two halves."""
     maps = half_maps(heads, "r", "confidence")

@@ -75,6 +75,7 @@ def mutated(config: dict[str, Any], edits: list[tuple[str, int, Any]]) -> dict[s
 
 @settings(max_examples=600)
 @given(st.sampled_from([CONFIG, *STUDIES]), EDITS)
+@pytest.mark.slow
 def test_a_mutated_study_is_a_study_inside_its_folder_or_a_config_error(config, edits):
     try:
         study = load(mutated(config, edits))

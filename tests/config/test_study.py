@@ -125,6 +125,7 @@ WRONG: list[tuple[str, Any, list[str]]] = [
     ("importance/samples", 9, ["importance.samples: got 9, expected integer >= 10."]),
     ("seeds", [], ["seeds: got [], expected list of integer >= 0; at least one."]),
     ("seeds", 3, ["seeds: got 3, expected list", "Did you mean [3]?"]),
+    ("seeds", "\n", [r"seeds: got '\n', expected list", r"Did you mean [\n]?"]),
     ("seeds", [0, -1], ["seeds.1: got -1, expected integer >= 0."]),
     ("seeds", [7, 1, "7"], ["seeds: 7 is listed twice"]),
     (

@@ -145,6 +145,7 @@ def test_a_row_has_medians_of_rates_and_of_ratios():
     assert line == "| what | 1.00 | 1,234 | 1,234 (1,234 to 1,234) |  |"
 
 
+@pytest.mark.slow
 def test_every_row_of_the_table(work):
     lines = list(bench.rows(work, build, SETTINGS, CPU, rounds=1, tokens=TOKENS))
     columns = bench.HEADING.splitlines()[0].count("|")
@@ -186,6 +187,7 @@ def test_the_simulated_study_has_the_jobs_that_are_counted(tmp_path):
     assert cost.seconds > 1 and 0.05 < cost.gigabytes < 2
 
 
+@pytest.mark.slow
 def test_a_simulated_mixture_is_analysed():
     line = bench_large.statistics_row(examples=40, seeds=3, resamples=20)
     assert line.count("|") == bench_large.HEADING.splitlines()[0].count("|")

@@ -190,6 +190,7 @@ def test_sampling_changes_the_shares_of_tasks_but_not_the_number_of_batches(here
     assert trained["short"] > 4 * 32
 
 
+@pytest.mark.slow
 def test_doubling_a_setting_doubles_its_cost(here):
     plain = work(study())
     frozen = work(study(methods=["frozen"], mixtures={"pairs": ["tone", "topic"]}))
@@ -251,6 +252,7 @@ def test_seconds_are_operations_by_the_rate(here):
     assert plan.seconds_of(extent, work, given) == {key: n / RATE for key, n in work.items()}
 
 
+@pytest.mark.slow
 def test_the_stage_that_costs_most_is_named(here, capsys):
     """With its task and the setting that reduces it, which works."""
     here.set("methods", ["tuned", "iat"])
@@ -272,6 +274,7 @@ def test_the_stage_that_costs_most_is_named(here, capsys):
     assert told() < round(100 * share)
 
 
+@pytest.mark.slow
 def test_jobs_that_share_a_gpu_take_less_of_it(here, capsys):
     """At the same rate per job, two jobs on a GPU halve the GPU hours and the wall time."""
     hours = {}

@@ -199,6 +199,7 @@ KINDS |= {"labels": [None, ["a", "b"], {"1": "x", "-1": "y"}]}
 
 @settings(max_examples=600, suppress_health_check=list(HealthCheck))
 @given(st.data())
+@pytest.mark.slow
 def test_any_table_gives_examples_or_an_error(tmp_path_factory, data):
     folder = tmp_path_factory.getbasetemp() / "any"
     folder.mkdir(exist_ok=True)
@@ -235,6 +236,7 @@ def test_any_table_gives_examples_or_an_error(tmp_path_factory, data):
 
 @settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(st.data())
+@pytest.mark.slow
 def test_any_bytes_are_no_table(tmp_path_factory, data):
     """A good file with some bytes changed: a table, or an error."""
     folder = tmp_path_factory.getbasetemp() / "bytes"

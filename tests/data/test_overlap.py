@@ -62,6 +62,7 @@ def test_scripts_without_case_have_letters():
 
 
 @given(*[st.lists(st.tuples(WORDS, WORDS) if pair else WORDS, min_size=1) for pair in (0, 0, 1, 1)])
+@pytest.mark.slow
 def test_occurs_agrees_with_sets_of_texts(singles, other_singles, pairs, other_pairs):
     """Rows of one task in another, for every combination of singles and pairs."""
 

@@ -525,6 +525,7 @@ def test_pairs_are_made_exactly_where_they_exist(sizes):
 @example([1, 1, 2], 0)
 @example([30, 5, 5], 0)
 @example([3, 3], 0)
+@pytest.mark.slow
 def test_pairs_keep_the_guarantees(sizes, seed):
     parent = items(sizes)
     n = len(parent)

@@ -172,6 +172,7 @@ def test_wrong_data_leaves_no_record(here, record):
     assert not record.exists()
 
 
+@pytest.mark.slow
 def test_concurrent_processes_agree(here, record):
     code = (
         "from headspec.data import source_records; from headspec.config.sections.task import Task\n"

@@ -100,6 +100,7 @@ def test_windows_use_every_row_equally_often(size, n):
     assert all(len(set(r)) == min(size, n) for r in rows)
 
 
+@pytest.mark.slow
 def test_predictions_equal_one_forward_pass_per_mask_and_example(model, data, planned):
     batched = predictions(model, data, planned, CPU)
     for task, of_task in data.items():

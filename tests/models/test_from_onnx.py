@@ -104,6 +104,7 @@ def test_real_tokenizer_is_unchanged(real):
         assert (real / name).read_bytes() == (Path(origin) / "model" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_real_encoder_is_trained_measured_and_pruned(real, tmp_path):
     model = Model(source=str(real), max_length=16)
     table = pd.DataFrame(

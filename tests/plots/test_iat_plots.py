@@ -216,6 +216,7 @@ def test_texts_neither_overlap_nor_leave_the_figure(case, name):
 
 
 @pytest.mark.parametrize("name", ["improvement", "specialization", "alpha-delta"])
+@pytest.mark.slow
 def test_same_tables_same_bytes(name, tmp_path):
     def draw() -> Figure:
         module, arguments = every_figure(*CASES["small"])[name]

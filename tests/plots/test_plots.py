@@ -394,6 +394,7 @@ def test_encoding_of_one_subject_has_no_ceiling():
 
 
 @pytest.mark.parametrize("name", every_figure())
+@pytest.mark.slow
 def test_same_tables_same_bytes(name, tmp_path):
     module, arguments = every_figure()[name]
     assert_same_bytes(lambda: module.draw(*arguments), tmp_path, "png", "pdf")
@@ -406,6 +407,7 @@ def test_texts_neither_overlap_nor_leave_the_figure(name, tasks):
     assert_readable(module.draw(*arguments))
 
 
+@pytest.mark.slow
 def test_figures_load_neither_torch_nor_pyplot():
     """Those of all modules, for what one loads the others would load as well."""
     paths = [path.relative_to(ROOT / "workflow") for path in (ROOT / "workflow/headspec/plots").rglob("*.py")]
@@ -589,6 +591,7 @@ def test_summary_of_tables_of_an_older_headspec(tmp_path):
         summary.of_results(tmp_path)
 
 
+@pytest.mark.slow
 def test_summary_of_a_results_folder(tmp_path):
     combined, _ = dissociation_tables(pairs(SMALL))
     tables.write(tmp_path / "tables" / "combined.parquet", SCHEMAS["combined"], combined, {})

@@ -106,6 +106,7 @@ def test_numbers_of_a_scatter_name_their_pairs():
         assert tuple(place) == pytest.approx((row["similarity"], 100 * row["dissociation"]))
 
 
+@pytest.mark.slow
 def test_a_pair_without_value_is_left_out():
     study = made_up_study(["cola", "mnli", "qnli", "qqp"])
     study["similarity"].loc[study["similarity"]["measure"] == "rsa", "similarity"] = [np.nan, *np.ones(5)]
@@ -120,6 +121,7 @@ def test_a_pair_without_value_is_left_out():
     assert titles[-1] == "RSA\nr undefined" and len(titles) == len(MEASURES)
 
 
+@pytest.mark.slow
 def test_measures_are_in_the_order_of_their_strength():
     study = made_up_study(SIX, MODELS)
     table = study["correlation"]
@@ -203,11 +205,13 @@ def figures(tasks: list[str], models: tuple[str, ...], measures=tuple(MEASURES))
     ],
     ids=["three", "six", "seven", "nine", "long"],
 )
+@pytest.mark.slow
 def test_texts_neither_overlap_nor_leave_the_figure(tasks, models, measures):
     for figure in figures(tasks, models, measures):
         assert_readable(figure)
 
 
+@pytest.mark.slow
 def test_same_tables_same_bytes(tmp_path):
     for run in ("one", "two"):
         for index, figure in enumerate(figures(SIX, MODELS[:1], ("rsa", "cnm"))):

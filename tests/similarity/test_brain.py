@@ -249,6 +249,7 @@ def test_more_regressors_than_stimuli_allow(tmp_path):
 
 
 @pytest.mark.skipif(not RESPONSES.exists(), reason="no shared data")
+@pytest.mark.slow
 def test_real_responses_have_a_ceiling_and_random_vectors_stay_below():
     section = Brain(
         stimuli=str(RESPONSES / "stimuli.parquet"), responses=str(RESPONSES / "responses.parquet")
@@ -270,6 +271,7 @@ def test_real_responses_have_a_ceiling_and_random_vectors_stay_below():
     assert (summary["r"].abs() < 0.1).all() and summary["p_value"].min() > 0.01
 
 
+@pytest.mark.slow
 def test_reading_loads_neither_torch_nor_scikit_learn():
     program = "import sys, headspec.similarity.brain.ceiling; print({'torch', 'sklearn'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

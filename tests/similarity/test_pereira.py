@@ -55,6 +55,7 @@ def test_both_files_are_what_a_study_reads(tmp_path, files):
     assert pq.read_schema(out / "responses.parquet").field("voxels").type == pa.list_(pa.float32())
 
 
+@pytest.mark.slow
 def test_from_the_command_line(tmp_path):
     write_copy(tmp_path / "copy")
     file = tmp_path / "copy" / "data" / "train-00000-of-00001.parquet"

@@ -287,6 +287,7 @@ def test_noise_is_seldom_reliable():
     assert voxels["selected"].mean() < 0.05
 
 
+@pytest.mark.slow
 def test_held_out_responses_have_no_part_in_selection_and_prediction(three_brains):
     held_out = splits_of(200)[1].test
     changed = [values.copy() for values in three_brains]

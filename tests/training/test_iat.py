@@ -364,6 +364,7 @@ def test_unrestricted_parameters_move_as_in_plain_training():
         torch.testing.assert_close(results[1][name], value, rtol=1e-6, atol=1e-8, msg=name)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_beyond_the_branch_without_its_state_is_not_continued(tmp_path):
     """Otherwise a run that was interrupted near its end would have no trunk."""
     torch.set_num_threads(1)

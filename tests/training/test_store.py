@@ -98,6 +98,7 @@ def test_the_study_is_no_part_of_the_address(here):
     assert address(here) == address(here, path=other) == address(here, job(), model())
 
 
+@pytest.mark.slow
 def test_everything_that_a_training_depends_on_is(here, monkeypatch):
     found = {
         "as it is": address(here),

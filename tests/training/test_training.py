@@ -90,6 +90,7 @@ def test_a_checkpoint_of_another_run_is_not_continued(tmp_path):
     assert Checkpoint(tmp_path / "c.pt", "other", 0).load("cpu") is None
 
 
+@pytest.mark.slow
 def test_training_learns(tmp_path):
     """Labels that depend on the first token are learnt."""
     rng = np.random.default_rng(0)

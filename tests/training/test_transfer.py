@@ -189,6 +189,7 @@ class Killed(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_a_job_that_was_killed_continues_to_the_same_table(tmp_path, monkeypatch):
     with_dropout = {"hidden_dropout_prob": 0.1}
     undisturbed = run(tmp_path, model(**with_dropout))
@@ -363,6 +364,7 @@ def test_lines_are_the_means_of_the_table():
     ],
     ids=["glue", "controls", "pretrained"],
 )
+@pytest.mark.slow
 def test_texts_neither_overlap_nor_leave_the_figure(tmp_path, mixtures, methods):
     assert_readable(figure.draw(summarised(mixtures, methods)))
     assert_same_bytes(lambda: figure.draw(summarised(mixtures, methods)), tmp_path)

@@ -72,8 +72,11 @@ def nearest(name: object, valid: Iterable[object]) -> str:
 
 
 def listing(names: Iterable[object]) -> str:
-    """Names for a sentence, ``a, b, c``; ``nothing`` for none."""
-    return ", ".join(map(str, names)) or "nothing"
+    """Names for a sentence, ``a, b, c``; ``nothing`` for none. Names that cannot be seen are quoted."""
+    texts = map(str, names)
+    return (
+        ", ".join(text if text.isprintable() and text.strip() else repr(text) for text in texts) or "nothing"
+    )
 
 
 def shown(value: object) -> str:

@@ -158,6 +158,7 @@ def test_without_trees():
     assert set(frame["role"]) == {POSITIONAL, RARE} and frame["relation"].isna().all()
 
 
+@pytest.mark.slow
 def test_random_attention_has_no_roles():
     """A wrong claim in at most 5 % of models; here in none of 40, because chance is below the thresholds."""
     for seed in range(40):

@@ -115,7 +115,7 @@ def _worded(error: ErrorDetails) -> str:
         return f"{key}: missing, expected {allowed(node)}."
     hint = nearest(got, node.get("enum", ()))
     if "items" in node and isinstance(got, (str, int, float)):
-        hint = f" Did you mean [{got}]?"
+        hint = " Did you mean [" + shown(got).strip("'") + "]?"
     return f"{key}: got {shown(got)}, expected {allowed(node)}.{hint}"
 
 

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patheffects import withStroke
 
 from headspec.plots.atlas.measures import panels, rows_of
+from headspec.plots.drawing.labels import name_points
 from headspec.plots.drawing.style import PAGE, legend, styled
 
 #: measure: what replaces the output of a head
@@ -22,8 +21,8 @@ LOOKS = {
     True: ("interval excludes 0", "black"),
     False: ("interval includes 0", "0.65"),
 }
-#: the strongest heads that are named, and the height of a name, in points
-NAMED, LINE = 5, 7.5
+#: how many heads are named at most
+NAMED = 5
 #: height of a panel without title and labels, in inches
 HEIGHT = 1.15
 
@@ -44,6 +43,7 @@ def draw(heads: pd.DataFrame, tasks: Sequence[str]) -> Figure:
     width = PAGE / 2 if len(tasks) * len(kinds) > 1 else 0.6 * PAGE
     n = len(tasks) * len(kinds)
     figure, grid = panels(rows_of(n, 2), n, width, HEIGHT + 0.45, 0.25)
+    drawn: list[tuple[Axes, pd.DataFrame]] = []
     for i, task in enumerate(tasks):
         row = grid[i * len(kinds) : (i + 1) * len(kinds)]
         heads_of = {kind: _sorted(heads, task, kind) for kind in kinds}
@@ -56,9 +56,11 @@ def draw(heads: pd.DataFrame, tasks: Sequence[str]) -> Figure:
             axes.set_title(KINDS[kind], loc="right", fontsize="small", color="0.3")
             axes.set_xlabel("heads, sorted")
         row[0].set_ylabel("increase of loss")
-        for axes, rows in zip(row, heads_of.values(), strict=True):  # the row has its scale now
-            _name_strongest(axes, rows)
+        drawn += zip(row, heads_of.values(), strict=True)
     legend(figure)
+    figure.draw_without_rendering()  # fixes the size of the panels, on which the places of names depend
+    for axes, rows in drawn:
+        _name_strongest(axes, rows)
     return figure
 
 
@@ -94,23 +96,10 @@ def _draw_heads(axes: Axes, rows: pd.DataFrame) -> None:
 
 
 def _name_strongest(axes: Axes, rows: pd.DataFrame) -> None:
-    """Write layer.head of the heads with the largest increases to their right, one below the other."""
-    top = rows.head(NAMED)
-    top = top[top["ci_low"] > 0]
-    low, high = axes.get_ylim()
-    step = (high - low) * LINE / (72 * HEIGHT)
-    heights = [low]
-    for value in reversed(top["value"].to_list()):  # as low as its head, or above the next name
-        heights.insert(0, max(value, heights[0] + step))
-    highest = [high - step * (rank + 0.5) for rank in range(len(top))]
-    heights = [min(pair) for pair in zip(heights, highest, strict=False)]
-    lowest = min(heights, default=high) - step
-    reach = np.count_nonzero(rows["ci_high"] > lowest)  # heads whose intervals are beside the names
-    x = float(np.clip(reach + 0.05 * len(rows), 0.12 * len(rows), 0.8 * len(rows)))
-    axes.set_ylim(low, high)
-    for rank, ((layer, head), value, y) in enumerate(zip(top.index, top["value"], heights, strict=True)):
-        axes.add_line(Line2D([rank, x], [value, y], color="0.4", linewidth=0.4))
-        axes.annotate(
-            f"{layer}.{head}", (x, y), (2, 0), textcoords="offset points", fontsize="small", va="center",
-            path_effects=[withStroke(linewidth=1.5, foreground="white")],
-        )  # fmt: skip
+    """Write layer.head at the upper ends of the intervals, of the strongest heads that differ from 0."""
+    ranks = np.arange(len(rows))
+    ends = np.stack([ranks, rows["ci_high"]], axis=-1)
+    intervals = np.hstack([np.stack([ranks, rows["ci_low"]], axis=-1), ends])
+    strongest = ranks[rows["ci_low"] > 0][:NAMED]
+    names = [f"{layer}.{head}" for layer, head in rows.index[strongest]]
+    name_points(axes, ends[strongest], names, intervals)

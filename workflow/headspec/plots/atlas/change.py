@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from headspec.plots.atlas.measures import NAMES, SIGNED, Floats, head_map, heat_maps, panel_size
+from headspec.plots.atlas.measures import NAMES, Floats, draw_signed, head_map, panel_size, signed_maps
 from headspec.plots.drawing.style import legend, styled
 
 #: measure: unit of its difference
@@ -38,27 +37,14 @@ def draw(before: pd.DataFrame, after: pd.DataFrame, tasks: Sequence[str]) -> Fig
     """
     measures = [m for m in UNITS if m in set(before["measure"]) & set(after["measure"])]
     maps = np.array([[_change(before, after, task, m) for m in measures] for task in tasks])
-    figure, grid = heat_maps(maps.shape, tasks)
+    figure, grid = signed_maps(maps.shape, tasks)
     mark = min(0.6 * 72 * min(panel_size(maps.shape, tasks) / maps.shape[:1:-1]), LONGEST)
-    for column, measure in enumerate(measures):
-        largest = np.nanmax(np.abs(maps[:, column])) or 1
-        for axes, change in zip(grid[:, column], maps[:, column], strict=True):
-            image = axes.imshow(
-                change, cmap=SIGNED, vmin=-largest, vmax=largest, aspect="auto", origin="lower"
-            )
+    for index, (column, measure) in enumerate(zip(grid.T, measures, strict=True)):
+        largest = draw_signed(column, maps[:, index], UNITS[measure])
+        for axes, change in zip(column, maps[:, index], strict=True):
             layer, head = np.nonzero(change < -MARKED * largest)
             axes.scatter(head, layer, mark**2, color="black", marker="_", linewidth=0.6, label="decrease")
-        grid[0, column].set_title(NAMES[measure])
-        bar = figure.colorbar(
-            image,
-            ax=grid[:, column],
-            location="bottom",
-            aspect=16,
-            shrink=0.8,
-            pad=0.03,
-            ticks=MaxNLocator(4),
-        )
-        bar.set_label(UNITS[measure])
+        column[0].set_title(NAMES[measure])
     legend(figure)
     return figure
 

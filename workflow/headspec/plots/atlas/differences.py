@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
-from headspec.plots.atlas.measures import NAMES, SIGNED, heat_maps, panel_size
+from headspec.plots.atlas.measures import NAMES, draw_signed, panel_size, signed_maps
 from headspec.plots.drawing.style import legend, styled
 
 #: measure: unit of its difference, and factor to it
@@ -38,25 +37,17 @@ def draw(differences: pd.DataFrame) -> Figure:
     names = [f"{task}\n\N{MINUS SIGN} {against}" for task, against in pairs]
     measures = [measure for measure in UNITS if measure in set(differences["measure"])]
     shape = (len(pairs), len(measures), differences["layer"].max() + 1, differences["head"].max() + 1)
-    figure, grid = heat_maps(shape, names)
+    figure, grid = signed_maps(shape, names)
     longest = min(0.6 * 72 * min(panel_size(shape, names) / shape[:1:-1]), LONGEST)
-    for column, measure in enumerate(measures):
+    for column, measure in zip(grid.T, measures, strict=True):
         unit, factor = UNITS[measure]
-        rows = differences[differences["measure"] == measure]
-        largest = factor * np.abs(rows["difference"].to_numpy()).max() or 1
-        for axes, (task, against) in zip(grid[:, column], pairs, strict=True):
-            heads = rows[(rows["task"] == task) & (rows["against"] == against)]
-            values = heads.pivot(index="layer", columns="head", values="difference").to_numpy(dtype=float)
-            image = axes.imshow(
-                factor * values, cmap=SIGNED, vmin=-largest, vmax=largest, aspect="auto", origin="lower"
-            )
+        rows = differences[differences["measure"] == measure].set_index(["task", "against"])
+        of_pairs = [rows.loc[[pair]] for pair in pairs]
+        maps = [heads.pivot(index="layer", columns="head", values="difference") for heads in of_pairs]
+        draw_signed(column, [factor * values.to_numpy(dtype=float) for values in maps], unit)
+        for axes, heads in zip(column, of_pairs, strict=True):
             _mark(axes, heads, longest)
-        grid[0, column].set_title(NAMES[measure])
-        bar = figure.colorbar(
-            image, ax=grid[:, column], location="bottom", aspect=12, shrink=0.8, pad=0.03,
-            ticks=MaxNLocator(4),
-        )  # fmt: skip
-        bar.set_label(unit)
+        column[0].set_title(NAMES[measure])
     legend(figure)
     return figure
 

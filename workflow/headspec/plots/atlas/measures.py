@@ -18,6 +18,7 @@ from headspec.plots.drawing.style import PAGE
 
 Floats = NDArray[np.float64]
 Panels = tuple[Figure, list[Axes]]
+Grid = tuple[Figure, NDArray[np.object_]]
 
 #: measure of heads, or order in which they are pruned: name in a figure; in the order of legends and rows.
 #: Rankings come first, because their place gives their look.
@@ -50,6 +51,8 @@ SIGNED = LinearSegmentedColormap.from_list(
 RUN = ("model", "mixture", "method")
 #: height of all heat maps of a figure together, in inches
 TALLEST = 8.4
+#: height of a colour bar, its ticks and its label, and of a legend under it, in inches
+BAR = 0.6
 
 
 def ordered(measures: Iterable[str]) -> list[str]:
@@ -104,10 +107,17 @@ def panel_size(shape: tuple[int, ...], rows: Sequence[str]) -> Floats:
     return np.array([width, min(max(width * layers / in_layer, written, 0.7), TALLEST / len(rows))])
 
 
-def heat_maps(shape: tuple[int, ...], rows: Sequence[str]) -> tuple[Figure, NDArray[np.object_]]:
-    """A figure of heat maps (rows, columns, layers, heads) with shared axes; `rows` are their names."""
+def heat_maps(shape: tuple[int, ...], rows: Sequence[str], below: float = 0) -> Grid:
+    """A figure of heat maps (rows, columns, layers, heads) with shared axes.
+
+    Parameters
+    ----------
+    shape : rows, columns, layers, heads
+    rows : their names
+    below : room under the maps, in inches
+    """
     width, height = panel_size(shape, rows)
-    size = (shape[1] * (width + 0.1) + 1.1, len(rows) * (height + 0.1) + 0.7)
+    size = (shape[1] * (width + 0.1) + 1.1, len(rows) * (height + 0.1) + 0.7 + below)
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(*shape[:2], sharex=True, sharey=True, squeeze=False)
     for axes, name in zip(grid[:, 0], rows, strict=True):
@@ -117,3 +127,24 @@ def heat_maps(shape: tuple[int, ...], rows: Sequence[str]) -> tuple[Figure, NDAr
     for axes in grid.flat:
         number_heads(axes)
     return figure, grid
+
+
+def signed_maps(shape: tuple[int, ...], rows: Sequence[str]) -> Grid:
+    """`heat_maps` with room for what `draw_signed` and a legend put below."""
+    return heat_maps(shape, rows, below=BAR)
+
+
+def draw_signed(column: NDArray[np.object_], maps: Sequence[Floats], unit: str) -> float:
+    """Draw maps (layers, heads) in the panels of a column, on one scale around 0 with its bar below.
+
+    Returns the largest absolute value, 1 if all are 0.
+    """
+    largest = float(np.nanmax(np.abs(maps))) or 1.0
+    for axes, values in zip(column, maps, strict=True):
+        image = axes.imshow(values, cmap=SIGNED, vmin=-largest, vmax=largest, aspect="auto", origin="lower")
+    ticks = MaxNLocator(3, symmetric=True)
+    bar = column[0].figure.colorbar(
+        image, ax=column, location="bottom", aspect=20, shrink=0.8, pad=0.03, ticks=ticks
+    )
+    bar.set_label(unit)
+    return largest
