@@ -50,7 +50,7 @@ SIGNED = LinearSegmentedColormap.from_list(
 #: columns that name what most figures are of, seeds apart
 RUN = ("model", "mixture", "method")
 #: height of all heat maps of a figure together, in inches
-TALLEST = 8.4
+TALLEST = 7.8
 #: height of a colour bar, its ticks and its label, and of a legend under it, in inches
 BAR = 0.6
 
