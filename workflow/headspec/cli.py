@@ -148,4 +148,4 @@ def import_pereira(
     """
     from headspec.similarity.brain.from_pereira import SOURCE, convert
 
-    typer.echo(convert(region, out, source or SOURCE))
+    typer.echo(convert(region, out, SOURCE if source is None else source))
