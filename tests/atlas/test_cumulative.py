@@ -94,6 +94,11 @@ def test_an_unknown_measure_is_refused(heads):
         by_measures(heads, ["confidense"], ["a"])
 
 
+def test_one_task_has_no_ranking_for_all(heads):
+    assert [r.name for r in by_measures(heads, ["importance"], ["a"])] == ["importance"]
+    assert [r.name for r in by_measures(heads, ["importance"], list(CLASSES))][-1] == "importance_all"
+
+
 def test_rows(table, rankings, rows):
     """A task's own rankings and shared ones at every fraction, top heads of others at the main one and 0."""
     shared = [r for r in rankings if r.pruned_for is None]

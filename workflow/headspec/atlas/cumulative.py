@@ -80,7 +80,7 @@ def half_maps(heads: pd.DataFrame, task: str, measure: str) -> np.ndarray:
 
 
 def by_measures(heads: pd.DataFrame, measures: Sequence[str], tasks: Sequence[str]) -> list[Ranking]:
-    """The ranking of each task by each measure, and the one of all tasks by importance.
+    """The ranking of each task by each measure, and of several tasks the one by importance for all.
 
     `importance_all` is the sum over tasks, each divided by its mean over heads: the losses of tasks differ
     in scale, and without that the task with the largest gradients would rank alone.
@@ -94,7 +94,7 @@ def by_measures(heads: pd.DataFrame, measures: Sequence[str], tasks: Sequence[st
     for measure in measures:
         maps = {task: half_maps(heads, task, measure) for task in tasks}
         rankings += [Ranking(measure, task, TOP, None, of_task) for task, of_task in maps.items()]
-        if measure == IMPORTANCE:
+        if measure == IMPORTANCE and len(tasks) > 1:
             shares = [of_task / of_task.mean(axis=(1, 2), keepdims=True) for of_task in maps.values()]
             rankings.append(Ranking(IMPORTANCE_ALL, None, TOP, None, np.sum(shares, axis=0)))
     return rankings

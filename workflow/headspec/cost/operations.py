@@ -238,7 +238,8 @@ def _of_atlas(extent: Extent, layout: Layout) -> Iterator[Load]:
         heads = math.prod(Sizes.of(extent.configs[run.model].to_dict()).grid)
         ablated = 1 + len(atlas.ablations) * heads * RESUMED
         others = len(atlas.rankings) * (len(run.tasks) - 1)
-        pruned = 2 + levels * (ends * len(atlas.rankings) + atlas.draws) + others
+        ranked = len(atlas.rankings) + ("importance" in atlas.rankings and len(run.tasks) > 1)  # and for all
+        pruned = 2 + levels * (ends * ranked + atlas.draws) + others
         outputs = {stage: layout.of_runs([run], f"atlas/{stage}.parquet")[0] for stage in OF_ATLAS}
         yield Load(outputs["attended"], run.model, "attended", "prune", run.tasks[0], atlas.sentences)
         for task in run.tasks:
