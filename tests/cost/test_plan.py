@@ -230,8 +230,9 @@ def test_the_other_ends_of_rankings_are_counted(here):
 
     one, both = cumulative(False), cumulative(True)
     assert both["importance"] == 2 * one["importance"] > 0
-    # no and all heads; three levels of two rankings and two random orders; two rankings of the other task
-    assert both["prune"] / one["prune"] == pytest.approx((2 + 3 * (4 + 2) + 2) / (2 + 3 * (2 + 2) + 2))
+    # no and all heads; three levels of two rankings, the one for all tasks and two random orders; two
+    # rankings of the other task
+    assert both["prune"] / one["prune"] == pytest.approx((2 + 3 * (6 + 2) + 2) / (2 + 3 * (3 + 2) + 2))
 
 
 # --- the text

@@ -58,7 +58,15 @@ class Runs:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory) -> Iterator[Runs]:
+def cluster() -> Iterator[slurm.Cluster]:
+    with slurm.cluster() as cluster, pytest.MonkeyPatch.context() as patch:
+        for name, value in cluster.environment.items():
+            patch.setenv(name, value)
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def runs(cluster, tmp_path_factory) -> Runs:
     local = Folder.new(tmp_path_factory.mktemp("slurm") / "local")
     texts = local.path / "texts" / "tone"
     pd.read_parquet(texts / "validation.parquet").to_parquet(texts / "test.parquet")
@@ -66,11 +74,8 @@ def runs(tmp_path_factory) -> Iterator[Runs]:
     remote = local.copy(local.path.parent / "cluster")
     # as many threads as on the cluster, so that sums have the same order
     local.snakemake(*TARGETS, "--resources", "gpu=2", CUDA_VISIBLE_DEVICES="0,1")
-    with slurm.cluster() as cluster, pytest.MonkeyPatch.context() as patch:
-        for name, value in cluster.environment.items():
-            patch.setenv(name, value)
-        remote.snakemake(*TARGETS, *slurm.OPTIONS)
-        yield Runs(local, remote, cluster.jobs())
+    remote.snakemake(*TARGETS, *slurm.OPTIONS)
+    return Runs(local, remote, cluster.jobs())
 
 
 def test_results_are_those_of_a_local_run(runs):
@@ -104,8 +109,9 @@ def test_every_job_gets_what_its_rule_requests(runs):
     assert {"train", "retrain", "transfer", "cumulative", "predict"} | GROUPS["heads"] <= submitted
 
 
-def test_what_the_cluster_says_of_a_failure_is_shown(runs):
-    refused = ["--forcerun", "iat_scores", "--default-resources", "slurm_partition=nowhere", "--retries", "0"]
-    output = runs.cluster.snakemake("results/tiny/tables/iat.parquet", *slurm.OPTIONS, *refused, fails=True)
+def test_what_the_cluster_says_of_a_failure_is_shown(cluster, tmp_path):
+    study = Folder.new(tmp_path / "study")
+    refused = ["--default-resources", "slurm_partition=nowhere", "--retries", "0"]
+    output = study.snakemake(f"results/tiny/{RUN}/importance.parquet", *slurm.OPTIONS, *refused, fails=True)
     (line,) = [line for line in output.splitlines() if "  failed  " in line]
     assert "invalid partition specified: nowhere" in line
