@@ -183,8 +183,9 @@ def test_the_simulated_study_has_the_jobs_that_are_counted(tmp_path):
     )
     total = re.search(r"^total +(\d+)$", printed.stdout + printed.stderr, re.MULTILINE)
     assert total and int(total[1]) == bench_large.n_jobs(config) + 1  # and `all`
-    cost = bench_large.planned(config)
-    assert cost.seconds > 1 and 0.05 < cost.gigabytes < 2
+    ballast = np.ones(10**8)  # 0.8 GB that are not the planning's
+    cost = bench_large.elsewhere(bench_large.planned, config)
+    assert cost.seconds > 1 and 0.05 < cost.gigabytes < 0.8 * ballast[0]
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,7 +58,7 @@ def planning_row() -> str:
     with tempfile.TemporaryDirectory() as folder:
         configs = [pairs(Path(folder, str(tasks)), tasks, SEEDS) for tasks in SIZES]
         fewer, jobs = (n_jobs(config) for config in configs)
-        small, large = (planned(config) for config in configs)
+        small, large = (elsewhere(planned, config) for config in configs)
     of_job = (large.seconds - small.seconds) / (jobs - fewer)
     batch = small.seconds + of_job * (JOBS / BATCHES - fewer)
     measured = f"{large.seconds:.1f} s, {1000 * of_job:.1f} ms a job more, {large.gigabytes:.1f} GB"
@@ -71,12 +71,26 @@ def statistics_row(examples: int, seeds: int = 10, resamples: int = 2_000) -> st
     """Dissociation of one mixture, in a new process that reads its tables."""
     with tempfile.TemporaryDirectory() as folder:
         paths = mixture(Path(folder), examples, seeds)
-        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-            cost = pool.submit(analysed, paths, resamples).result()
+        cost = elsewhere(analysed, paths, resamples)
     minutes = cost.seconds * MIXTURES / CORES / 60
     label = f"dissociation of a mixture, {seeds} seeds, {len(FRACTIONS)} fractions, {examples:,} examples"
     measured = f"{cost.seconds:.2f} s, {cost.gigabytes:.1f} GB"
     return f"| {label} | {measured} | {minutes:.1f} minutes on {CORES} cores, extrapolated |"
+
+
+def elsewhere(function: Callable[..., Cost], *arguments: object) -> Cost:
+    """What a function costs in a new process.
+
+    Its parent is a new process too, and small: Linux counts in the peak of a program what the process that
+    started it had in memory.
+    """
+    with ProcessPoolExecutor(1, multiprocessing.get_context("forkserver")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def gigabytes(used: resource.struct_rusage) -> float:
+    """The peak of memory; Linux gives it in KiB, macOS in bytes."""
+    return used.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
 def pairs(folder: Path, tasks: int, seeds: int) -> Path:
@@ -126,7 +140,7 @@ def planned(config: Path) -> Cost:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, process.args)
-    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / 1e6)
+    return Cost(used.ru_utime + used.ru_stime, gigabytes(used))
 
 
 def mixture(folder: Path, examples: int, seeds: int) -> list[str]:
@@ -157,4 +171,4 @@ def analysed(paths: list[str], resamples: int) -> Cost:
     begun = time.process_time()
     analyse(evaluations, resamples, 0.95, 0.05, FRACTIONS[-1], FRACTIONS, 0)
     seconds = time.process_time() - begun
-    return Cost(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)
+    return Cost(seconds, gigabytes(resource.getrusage(resource.RUSAGE_SELF)))
