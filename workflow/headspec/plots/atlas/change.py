@@ -40,8 +40,9 @@ def draw(before: pd.DataFrame, after: pd.DataFrame, tasks: Sequence[str]) -> Fig
     figure, grid = signed_maps(maps.shape, tasks)
     mark = min(0.6 * 72 * min(panel_size(maps.shape, tasks) / maps.shape[:1:-1]), LONGEST)
     for index, (column, measure) in enumerate(zip(grid.T, measures, strict=True)):
-        largest = draw_signed(column, maps[:, index], UNITS[measure])
-        for axes, change in zip(column, maps[:, index], strict=True):
+        changes = list(maps[:, index])
+        largest = draw_signed(column, changes, UNITS[measure])
+        for axes, change in zip(column, changes, strict=True):
             layer, head = np.nonzero(change < -MARKED * largest)
             axes.scatter(head, layer, mark**2, color="black", marker="_", linewidth=0.6, label="decrease")
         column[0].set_title(NAMES[measure])
