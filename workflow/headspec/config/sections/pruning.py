@@ -45,5 +45,6 @@ class Pruning(Section):
             return
         if self.draw_examples is not None:
             raise ValueError("draw_examples and draw_width are both given, expected one of them")
-        examples = math.ceil(1.96**2 / (self.draw_width**2 * self.draws))
+        width = max(self.draw_width, 1e-9)  # whose square is not 0; this asks for all examples already
+        examples = math.ceil(1.96**2 / (width**2 * self.draws))
         object.__setattr__(self, "draw_examples", examples)
