@@ -17,7 +17,7 @@ from headspec.config.study import Study
 from headspec.pipeline import summary
 from headspec.plots import alpha_delta, improvement, specialization
 from headspec.plots.drawing.style import interval_label
-from headspec.statistics.improvement import against, by_seed
+from headspec.statistics.training.improvement import against, by_seed
 from support.figures import LONG, NINE, SMALL, assert_readable, assert_same_bytes, frame, labelled
 from support.schemas import SCHEMAS
 

@@ -12,8 +12,8 @@ from headspec.plots import correlation, scatter, similarity
 from headspec.plots.drawing import labels
 from headspec.plots.drawing.points import AT_CHANCE, PARADIGMS
 from headspec.plots.drawing.style import MEASURES, number, save
-from headspec.statistics.correlation import correlation as correlate
-from headspec.statistics.paired import paired
+from headspec.statistics.similarity.correlation import correlation as correlate
+from headspec.statistics.similarity.paired import paired
 from support.figures import LONG, NINE, assert_readable, frame, labelled
 
 SIX = ["cola", "mnli", "qnli", "qqp", "sst2", "topic-pair"]

@@ -26,7 +26,7 @@ from headspec.errors import ConfigError, DataError
 from headspec.models.multitask import MultiTask
 from headspec.plots import transfer as figure
 from headspec.statistics.intervals import over_seeds_and_draws
-from headspec.statistics.transfer_summary import scores, summary
+from headspec.statistics.training.transfer_summary import scores, summary
 from headspec.training import linear_probe
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.transfer import batches, transfer

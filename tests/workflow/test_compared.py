@@ -162,7 +162,7 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int]]] = [
     ("a measure's module", constant("headspec/similarity/cka.py"), FROM_SIMILARITY),
     ("a measure of sensitivity", constant("headspec/similarity/sensitivity.py"),
      {"sensitivity": 2} | FROM_SIMILARITY),
-    ("the permutation test", constant("headspec/statistics/mantel.py"),
+    ("the permutation test", constant("headspec/statistics/similarity/mantel.py"),
      {"correlation": 1, "figure_correlation": 1, "figure_scatter": 1}),
     ("a figure", constant("headspec/plots/scatter.py"), {"figure_scatter": 1}),
 ]  # fmt: skip

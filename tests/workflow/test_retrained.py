@@ -123,7 +123,7 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int]]] = [
     ("choices of heads", constant("headspec/heads/masks.py"),
      FROM_BRANCH | {"evaluate": 8, "importance": 1, "prune": 2}),
     ("importance", constant("headspec/heads/importance.py"), FROM_BRANCH | {"importance": 2, "prune": 2}),
-    ("comparison of methods", constant("headspec/statistics/improvement.py"), {}),
+    ("comparison of methods", constant("headspec/statistics/training/improvement.py"), {}),
 ]  # fmt: skip
 
 

@@ -15,9 +15,9 @@ from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.statistics.atlas.pruning_areas import SCHEMAS, pruning_curves, ranking_dissociation
 from headspec.statistics.atlas.pruning_curves import area_weights
-from headspec.statistics.dissociation import scores
+from headspec.statistics.dissociation.resampled import Evaluation
+from headspec.statistics.dissociation.scores import scores
 from headspec.statistics.metrics import score
-from headspec.statistics.resampled import Evaluation
 
 FRACTIONS = (0.0, 0.3, 1.0)
 WEIGHTS = np.array([0.15, 0.5, 0.35])

@@ -10,7 +10,7 @@ from scipy import stats
 from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.statistics.atlas.single_heads import SINGLE_HEADS, single_heads
-from headspec.statistics.resampled import Evaluation
+from headspec.statistics.dissociation.resampled import Evaluation
 
 
 def evaluation(plain: np.ndarray, closed: dict, seed: int = 0) -> Evaluation:

@@ -25,8 +25,8 @@ from headspec import tables
 from headspec.config import loading
 from headspec.config.runs import Run
 from headspec.pipeline.layout import Layout
-from headspec.statistics.dissociation_tables import analyse
-from headspec.statistics.resampled import Evaluation
+from headspec.statistics.dissociation.analysis import analyse
+from headspec.statistics.dissociation.resampled import Evaluation
 
 HEADING = "| of a study | measured | 50 tasks in pairs × 10 seeds × 3 models |\n|---|---|---|"
 SNAKEFILE = Path(__file__).parents[3] / "Snakefile"

@@ -30,7 +30,7 @@ def draw(pairs: pd.DataFrame, correlation: pd.DataFrame) -> Figure:
 
     Parameters
     ----------
-    pairs : result of `headspec.statistics.paired.paired`
+    pairs : result of `headspec.statistics.similarity.paired.paired`
     correlation : table 'correlation'
     """
     models = list(pairs["model"].unique())

@@ -82,7 +82,7 @@ def draw(improvement: pd.DataFrame, seeds: pd.DataFrame, metrics: Mapping[str, s
     Parameters
     ----------
     improvement : rows of the table 'improvement' of one model and mixture
-    seeds : result of `headspec.statistics.improvement.by_seed` for the same
+    seeds : result of `headspec.statistics.training.improvement.by_seed` for the same
     metrics : task: its main metric, which is shown; in the order of the rows
     """
     methods = shown(improvement)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from headspec.plots.drawing.style import METRICS, SHADES, at_fraction, stacked, styled
-from headspec.statistics.dissociation import relative
+from headspec.statistics.dissociation.scores import relative
 
 #: rows that belong to no task
 BASE, RANDOM = "none", {"random": "random", "random_by_layer": "random by layer"}

@@ -25,7 +25,7 @@ def draw(pairs: pd.DataFrame, correlation: pd.DataFrame, measure: str) -> Figure
 
     Parameters
     ----------
-    pairs : result of `headspec.statistics.paired.paired`
+    pairs : result of `headspec.statistics.similarity.paired.paired`
     correlation : table 'correlation'
     measure : of similarity
     """

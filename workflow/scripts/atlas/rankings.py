@@ -9,7 +9,7 @@ from headspec import tables
 from headspec.config.runs import Run
 from headspec.progress import stage
 from headspec.statistics.atlas.pruning_areas import SCHEMAS, pruning_curves, ranking_dissociation
-from headspec.statistics.resampled import Evaluation
+from headspec.statistics.dissociation.resampled import Evaluation
 
 params, dissociation = snakemake.params, dict(snakemake.params.dissociation)
 with stage(snakemake, "rankings"):

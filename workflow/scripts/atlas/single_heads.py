@@ -9,7 +9,7 @@ from headspec import tables
 from headspec.config.runs import Run
 from headspec.progress import stage
 from headspec.statistics.atlas.single_heads import SINGLE_HEADS, single_heads
-from headspec.statistics.resampled import Evaluation
+from headspec.statistics.dissociation.resampled import Evaluation
 
 params = snakemake.params
 with stage(snakemake, "single heads"):

@@ -10,7 +10,7 @@ from headspec.config.runs import Variant
 from headspec.plots import improvement
 from headspec.plots.drawing.style import save
 from headspec.progress import stage
-from headspec.statistics.improvement import by_seed
+from headspec.statistics.training.improvement import by_seed
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "figure improvement"):

@@ -9,7 +9,7 @@ from headspec import tables
 from headspec.plots import scatter
 from headspec.plots.drawing.style import save
 from headspec.progress import stage
-from headspec.statistics.paired import paired
+from headspec.statistics.similarity.paired import paired
 
 params = snakemake.params
 with stage(snakemake, "figure scatter"):

@@ -7,8 +7,8 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.progress import stage
-from headspec.statistics.correlation import CORRELATION, correlation
-from headspec.statistics.paired import paired
+from headspec.statistics.similarity.correlation import CORRELATION, correlation
+from headspec.statistics.similarity.paired import paired
 
 params = snakemake.params
 with stage(snakemake, "correlation"):

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.config.runs import Run
 from headspec.progress import stage
-from headspec.statistics.dissociation_tables import SCHEMAS, analyse
-from headspec.statistics.resampled import Evaluation
+from headspec.statistics.dissociation.analysis import SCHEMAS, analyse
+from headspec.statistics.dissociation.resampled import Evaluation
 
 params = snakemake.params
 with stage(snakemake, "dissociation"):

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.config.runs import Run, Variant
 from headspec.progress import stage
-from headspec.statistics.improvement import IAT, scores
+from headspec.statistics.training.improvement import IAT, scores
 
 params = snakemake.params
 with stage(snakemake, "scores of every training method"):

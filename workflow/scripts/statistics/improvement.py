@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.config.runs import Run, Variant
 from headspec.progress import stage
-from headspec.statistics.improvement import IMPROVEMENT, improvement
+from headspec.statistics.training.improvement import IMPROVEMENT, improvement
 
 params = snakemake.params
 with stage(snakemake, "improvement over multi-task training"):

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.config.runs import Run
 from headspec.progress import stage
-from headspec.statistics.resampled import Evaluation
-from headspec.statistics.specialization import SPECIALIZATION, specialization
+from headspec.statistics.dissociation.resampled import Evaluation
+from headspec.statistics.training.specialization import SPECIALIZATION, specialization
 
 params = snakemake.params
 with stage(snakemake, "specialization before and after IAT"):

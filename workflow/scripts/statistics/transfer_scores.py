@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.config.runs import Run
 from headspec.progress import stage
-from headspec.statistics.transfer_summary import TRANSFER, TRANSFER_SUMMARY, scores, summary
+from headspec.statistics.training.transfer_summary import TRANSFER, TRANSFER_SUMMARY, scores, summary
 
 params = snakemake.params
 with stage(snakemake, "scores of few-shot transfer"):

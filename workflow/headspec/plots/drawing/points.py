@@ -26,7 +26,7 @@ def draw_points(axes: Axes, pairs: pd.DataFrame, result: pd.Series) -> None:
     Parameters
     ----------
     axes : Axes
-    pairs : rows of `headspec.statistics.paired.paired` of one model and measure
+    pairs : rows of `headspec.statistics.similarity.paired.paired` of one model and measure
     result : row of the table 'correlation'
     """
     for same, (label, look) in PARADIGMS.items():

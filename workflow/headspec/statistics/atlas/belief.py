@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from headspec.statistics.atlas.rankings import RANDOM, TOP
-from headspec.statistics.dissociation_tables import KEY, MEAN
+from headspec.statistics.dissociation.analysis import KEY, MEAN
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 #: measures of what happens without a head, which the others are held against

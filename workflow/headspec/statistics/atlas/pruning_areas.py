@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from headspec.errors import DataError
 from headspec.statistics.atlas.pruning_curves import Curve, Sampled, area_weights, sample
 from headspec.statistics.atlas.rankings import BOTTOM, IMPORTANCE, RANDOM, TOP
-from headspec.statistics.dissociation_tables import INTERVAL, KEY, MEAN, analyse
-from headspec.statistics.dissociation_tables import SCHEMAS as DISSOCIATION
+from headspec.statistics.dissociation.analysis import INTERVAL, KEY, MEAN, analyse
+from headspec.statistics.dissociation.analysis import SCHEMAS as DISSOCIATION
+from headspec.statistics.dissociation.resampled import Evaluation
 from headspec.statistics.intervals import over_seeds_and_examples
-from headspec.statistics.resampled import Evaluation
 from headspec.statistics.resampling import holm, interval, p_value
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
@@ -203,7 +203,7 @@ def ranking_dissociation(
     """The table `ranking_dissociation`: D when the heads pruned for a task are the top ones of a ranking.
 
     Only rankings that differ between tasks have one. p_holm corrects over rankings, as in `pruning_curves`.
-    Parameters are those of `pruning_curves` and of `dissociation_tables.analyse`; runs have at least two
+    Parameters are those of `pruning_curves` and of `analyse`; runs have at least two
     tasks.
     """
     frames = []

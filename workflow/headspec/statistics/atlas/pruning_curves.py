@@ -15,8 +15,8 @@ from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.atlas.rankings import IMPORTANCE, RANDOM
+from headspec.statistics.dissociation.resampled import Evaluation
 from headspec.statistics.metrics import score
-from headspec.statistics.resampled import Evaluation
 from headspec.statistics.resampling import bootstrap_counts, permuted_scores
 
 Floats = NDArray[np.float64]

@@ -10,9 +10,9 @@ import pandas as pd
 
 from headspec.errors import DataError
 from headspec.seeds import derive
+from headspec.statistics.dissociation.resampled import Evaluation
 from headspec.statistics.intervals import over_seeds_and_examples
 from headspec.statistics.metrics import score
-from headspec.statistics.resampled import Evaluation
 from headspec.statistics.resampling import holm, p_value, paired_differences
 from headspec.tables import FLOAT, INT, TEXT, Schema
 

@@ -14,10 +14,10 @@ from scipy import stats
 from headspec import tables
 from headspec.config.runs import Run
 from headspec.errors import DataError
-from headspec.statistics.dissociation import case, is_distinct, relative, scores
-from headspec.statistics.dissociation_tables import analyse
+from headspec.statistics.dissociation.analysis import analyse
+from headspec.statistics.dissociation.resampled import Evaluation, combine, sample, samples
+from headspec.statistics.dissociation.scores import case, is_distinct, relative, scores
 from headspec.statistics.metrics import score
-from headspec.statistics.resampled import Evaluation, combine, sample, samples
 from headspec.statistics.resampling import (
     bootstrap_counts,
     holm,

@@ -12,7 +12,7 @@ from scipy.special import betainc
 
 from headspec.config.runs import POOLED
 from headspec.seeds import derive
-from headspec.statistics.mantel import correlations, p_value, partial_correlations, relabellings
+from headspec.statistics.similarity.mantel import correlations, p_value, partial_correlations, relabellings
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 # dissociation against similarity over pairs of tasks; partial: input paradigm held constant; slope and
@@ -91,7 +91,7 @@ def correlation(pairs: pd.DataFrame, tasks: int, seed: int) -> pd.DataFrame:
     Parameters
     ----------
     pairs : DataFrame
-        Result of `headspec.statistics.paired.paired`.
+        Result of `headspec.statistics.similarity.paired.paired`.
     tasks : int
         Number of tasks that form the pairs.
     seed : int

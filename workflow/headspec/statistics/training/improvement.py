@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from headspec.config.runs import Run, Variant
 from headspec.seeds import derive
-from headspec.statistics.comparison import MEAN, compare, predicted
 from headspec.statistics.intervals import over_seeds_and_examples
 from headspec.statistics.metrics import score
 from headspec.statistics.resampling import holm, p_value
+from headspec.statistics.training.comparison import MEAN, compare, predicted
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 # heads: choice of heads that batches update at the end of training; heads, alpha, delta: null if plain

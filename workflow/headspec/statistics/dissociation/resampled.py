@@ -16,7 +16,7 @@ from headspec import tables
 from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.seeds import derive
-from headspec.statistics.dissociation import scores
+from headspec.statistics.dissociation.scores import scores
 from headspec.statistics.intervals import Interval, over_seeds_and_examples
 from headspec.statistics.metrics import chance, score
 from headspec.statistics.resampling import bootstrap_counts, p_value, permuted_scores, resampled_scores

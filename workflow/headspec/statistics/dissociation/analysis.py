@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from headspec.statistics.dissociation import case, is_distinct
+from headspec.statistics.dissociation.resampled import Evaluation, Sampled, combine, samples
+from headspec.statistics.dissociation.scores import case, is_distinct
 from headspec.statistics.processes import mapped
-from headspec.statistics.resampled import Evaluation, Sampled, combine, samples
 from headspec.statistics.resampling import holm
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 

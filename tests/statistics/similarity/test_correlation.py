@@ -11,9 +11,15 @@ import pytest
 from scipy import stats
 
 from headspec import tables
-from headspec.statistics.correlation import POOLED, correlation, ordinary_p
-from headspec.statistics.mantel import RANDOM, correlations, p_value, partial_correlations, relabellings
-from headspec.statistics.paired import paired
+from headspec.statistics.similarity.correlation import POOLED, correlation, ordinary_p
+from headspec.statistics.similarity.mantel import (
+    RANDOM,
+    correlations,
+    p_value,
+    partial_correlations,
+    relabellings,
+)
+from headspec.statistics.similarity.paired import paired
 from support.schemas import SCHEMAS
 
 RNG = np.random.default_rng(20230)
@@ -133,7 +139,7 @@ def test_random_p_approaches_exact_p(monkeypatch):
     x, y = RNG.normal(size=(2, 15))
     y += 0.5 * x
     exact = p_value(correlations(x, y, relabellings(6, 0)[0]))
-    monkeypatch.setattr("headspec.statistics.mantel.EXACT", 5)
+    monkeypatch.setattr("headspec.statistics.similarity.mantel.EXACT", 5)
     drawn = p_value(correlations(x, y, relabellings(6, 0)[0]))
     assert drawn == pytest.approx(exact, abs=5 * 0.5 / RANDOM**0.5)
 

@@ -14,12 +14,12 @@ from headspec.config.runs import Run
 from headspec.config.sections.iat import IAT
 from headspec.config.study import Study
 from headspec.errors import DataError
-from headspec.statistics.comparison import MEAN, Predicted, compare, mean_over_tasks
-from headspec.statistics.improvement import against, by_seed, improvement, scores
+from headspec.statistics.dissociation.resampled import Evaluation, sample
 from headspec.statistics.metrics import score
-from headspec.statistics.resampled import Evaluation, sample
 from headspec.statistics.resampling import holm, interval, p_value, paired_differences
-from headspec.statistics.specialization import specialization
+from headspec.statistics.training.comparison import MEAN, Predicted, compare, mean_over_tasks
+from headspec.statistics.training.improvement import against, by_seed, improvement, scores
+from headspec.statistics.training.specialization import specialization
 from support.schemas import SCHEMAS
 
 METRICS = {"a": ["accuracy"], "b": ["accuracy", "f1"]}

@@ -1,0 +1,1 @@
+"""Dissociation of tasks: its scores, and their intervals and tests."""

@@ -1,0 +1,1 @@
+"""Similarity of tasks against their dissociation."""

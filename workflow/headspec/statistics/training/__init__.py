@@ -1,0 +1,1 @@
+"""Methods of training compared: IAT and transfer."""
