@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from headspec import code_hash
+from headspec import code_hash, digests
 from headspec.version import VERSION
 from support.paths import ROOT
 
@@ -117,7 +118,7 @@ def test_the_closure_holds_every_module_that_python_loads(script, loaded):
 
 @pytest.mark.parametrize("script", [s for s in SCRIPTS if s not in MODEL_STAGES])
 def test_statistics_and_figures_do_not_load_torch(script):
-    for name in closure(script):
+    for name in filter(re.compile(r"\.py$").search, closure(script)):
         tree = ast.parse((code_hash.LIBRARY.parent / name).read_text())
         for node in tree.body:
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
@@ -225,11 +226,13 @@ def test_equal_code_under_another_time_is_equal(copy):
     assert closure("heads/prune.py") == before
 
 
-def test_style(copy):
-    before = code_hash.style()
+def test_figures_reach_the_style_sheet(copy):
+    script = "plots/matrix.py"
+    before = closure(script)
     path = copy / "headspec" / "plots" / "drawing" / "headspec.mplstyle"
     path.write_text(path.read_text() + "lines.linewidth: 9\n")
-    assert code_hash.style() != before
+    changed = {name for name, code in closure(script).items() if code != before[name]}
+    assert changed == {"headspec/plots/drawing/headspec.mplstyle"}
 
 
 @pytest.mark.slow
@@ -255,18 +258,19 @@ def test_the_library_is_importable_in_jobs(monkeypatch, tmp_path):
 def test_unchanged_files_are_not_parsed_again(copy, tmp_path, monkeypatch):
     """Another process, here an empty memory, finds the same hashes and parses what was edited alone."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(digests, "RECENT", 0)
     script = "statistics/correlation.py"
     before = closure(script)
     parsed = []
     parse = ast.parse
     monkeypatch.setattr(ast, "parse", lambda text, name: parsed.append(Path(name).name) or parse(text, name))
-    code_hash._seen.cache_clear()
+    code_hash.SEEN.forget()
     assert closure(script) == before and not parsed
     rewrite(copy / "headspec" / "statistics" / "similarity" / "mantel.py", "RANDOM = 9_999", "RANDOM = 9_998")
     after = closure(script)
     assert parsed == ["mantel.py"]
     changed = {name for name in before if before[name] != after[name]}
     assert changed == {"headspec/statistics/similarity/mantel.py"}
-    (tmp_path / code_hash.SEEN).write_text("{")  # damaged
-    code_hash._seen.cache_clear()
+    (tmp_path / digests.FOLDER / code_hash.SEEN.name).write_text("{")  # damaged
+    code_hash.SEEN.forget()
     assert closure(script) == after

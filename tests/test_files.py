@@ -14,9 +14,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from headspec import files, tables
+from headspec import digests, files, tables
 from headspec.errors import DamageError, StorageError
-from headspec.models import versions
 from headspec.models.multitask import MultiTask
 from headspec.training import checkpoint
 from headspec.training.checkpoint import Checkpoint
@@ -109,7 +108,7 @@ def test_damage_at_random_places_is_noticed_and_named(tmp_path, name):
 @pytest.mark.parametrize("name", KINDS)
 def test_a_file_of_another_run_is_noticed(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
-    here, other = (Path("results", study, "runs", name) for study in ("mine", "other"))
+    here, other = (Path("results", "mine", run, name) for run in ("seed0", "seed1"))
     read = KINDS[name](here, 0)
     KINDS[name](other, 1)
     assert here.read_bytes() != other.read_bytes()
@@ -117,17 +116,20 @@ def test_a_file_of_another_run_is_noticed(tmp_path, monkeypatch, name):
     with pytest.raises(DamageError, match=str(here.parent)):
         read()
     shutil.copytree(other.parent, here.parent, dirs_exist_ok=True)  # files that fit one another
-    with pytest.raises(DamageError, match="a copy of results/other"):
+    with pytest.raises(DamageError, match="a copy of results/mine/seed1"):
         read()
 
 
 def test_results_in_a_renamed_folder_can_be_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("t.parquet", "model.safetensors"):
-        KINDS[name](Path("results/mine", name), 0)
+        KINDS[name](Path("results/mine/run", name), 0)
+    Path("results/mine").rename("results/yours")
+    assert len(tables.read("results/yours/run/t.parquet")) == 300
+    MultiTask.load("results/yours/run")
     Path("results").rename("kept")
-    assert len(tables.read("kept/mine/t.parquet")) == 300
-    MultiTask.load("kept/mine")
+    assert len(tables.read("kept/yours/run/t.parquet")) == 300
+    MultiTask.load("kept/yours/run")
 
 
 def test_training_starts_again_if_its_checkpoint_is_damaged(tmp_path, caplog):
@@ -147,13 +149,16 @@ def test_training_starts_again_if_its_checkpoint_is_damaged(tmp_path, caplog):
 def test_a_remembered_hash_that_is_damaged_is_computed_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("weights").write_bytes(b"weights")
-    expected, rng = versions.content(Path("weights")), np.random.default_rng(0)
-    (seen,) = versions.SEEN.iterdir()
+    monkeypatch.setattr(digests, "RECENT", 0)
+    expected, rng = digests.content("weights"), np.random.default_rng(0)
+    digests.remember()
+    (seen,) = digests.FOLDER.iterdir()
     data = seen.read_bytes()
     for number in range(TRIES):
-        versions._content.cache_clear()
+        digests.CONTENTS.forget()
         seen.write_bytes(DAMAGE[number % len(DAMAGE)](data, rng))
-        assert versions.content(Path("weights")) == expected
+        assert digests.content("weights") == expected
+        digests.remember()
         assert seen.read_bytes() == data
 
 

@@ -12,6 +12,7 @@ from threading import Thread
 import pytest
 from huggingface_hub import constants
 
+from headspec import digests
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
 from headspec.models import versions
@@ -87,16 +88,21 @@ def test_a_gguf_file_is_a_whole_model():
 
 
 def test_a_file_is_hashed_once(model_folder, monkeypatch):
-    """By this process or an earlier one, until its size or time changes."""
+    """By this process or an earlier one, until it changes, even to a file of the same size and date."""
+    monkeypatch.setattr(digests, "RECENT", 0)
     path = model_folder / "model.safetensors"
-    first = versions.content(path)
+    first = digests.content(path)
     assert first == hashlib.sha256(path.read_bytes()).hexdigest()
-    versions._content.cache_clear()  # as in another process
+    digests.remember()
+    digests.CONTENTS.forget()  # as in another process
     with monkeypatch.context() as patched:
         patched.setattr(hashlib, "file_digest", None)
-        assert versions.content(path) == first
+        assert digests.content(path) == first
+    before, times = both(model_folder), path.stat()
     edit(path)
-    assert versions.content(path) == hashlib.sha256(path.read_bytes()).hexdigest() != first
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert digests.content(path) == hashlib.sha256(path.read_bytes()).hexdigest() != first
+    assert both(model_folder) != before
 
 
 @pytest.mark.parametrize("revision", ["", "@main", f"@{REVISION}"])

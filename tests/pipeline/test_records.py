@@ -118,15 +118,84 @@ def test_another_format_of_records_is_reported(monkeypatch, name, value):
         records.restore(RESULTS)
 
 
-def test_copied_and_foreign_files_have_no_record():
+def test_copied_and_foreign_files_have_to_be_made_again():
     table(RESULTS / "t.parquet", job("t.parquet"))
     shutil.copy(RESULTS / "t.parquet", RESULTS / "other.parquet")
     (RESULTS / "empty.parquet").touch()
     pd.DataFrame({"x": [1]}).to_parquet(RESULTS / "foreign.parquet")
     (RESULTS / "foreign.svg").write_text("<svg>headspec:no-record:</svg>")
     save(Figure(), [RESULTS / "f.png"], 60)
+    assert records.restore(RESULTS) == 6
+    assert record_of("t.parquet").params == ["'s'"]
+    assert record_of("other.parquet").params == ["'s'", "outdated: a copy of results/s/t.parquet"]
+    for name in ("empty.parquet", "foreign.parquet", "foreign.svg", "f.png"):
+        assert record_of(name).params == ["outdated: not made by a job of headspec"]
+    assert records.restore(RESULTS) == 0
+
+
+def made_from(*inputs: str, name: str = "t.parquet") -> None:
+    table(RESULTS / name, job(name, inputs=inputs))
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["planned before", "not planned before"])
+def test_an_input_replaced_by_an_older_file_is_seen(again):
+    """Whatever its date; and if it is put back, nothing has to be made again."""
+    made_from("in.txt")
+    if again:
+        assert records.restore(RESULTS) == 1
+    times = os.stat("in.txt")
+    Path("in.txt").write_text("another!\n")
+    os.utime("in.txt", ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert records.restore(RESULTS) == 1 and records.restore(RESULTS) == 0
+    assert record_of("t.parquet").params == ["'s'", "outdated: in.txt"]
+    Path("in.txt").write_text("an input\n")
     assert records.restore(RESULTS) == 1
-    assert record_of("t.parquet") and not record_of("other.parquet")
+    assert record_of("t.parquet").params == ["'s'"]
+
+
+def test_a_result_replaced_by_an_older_one_is_seen_by_what_was_made_from_it():
+    table(RESULTS / "a.parquet", job("a.parquet", version=1))
+    shutil.copy2(RESULTS / "a.parquet", "older.parquet")
+    table(RESULTS / "a.parquet", job("a.parquet", version=2))
+    made_from(str(RESULTS / "a.parquet"))
+    assert records.restore(RESULTS) == 2
+    shutil.copy2("older.parquet", RESULTS / "a.parquet")
+    assert records.restore(RESULTS) == 2
+    assert "1" in record_of("a.parquet").params
+    assert record_of("t.parquet").params == ["'s'", "outdated: results/s/a.parquet"]
+
+
+def test_a_file_without_metadata_that_was_replaced_is_seen():
+    (RESULTS / "run").mkdir(parents=True)
+    (RESULTS / "run" / "model.bin").write_bytes(b"weights")
+    table(RESULTS / "run" / "t.parquet", job("run/model.bin", "run/t.parquet"))
+    assert records.restore(RESULTS) == 2
+    (RESULTS / "run" / "model.bin").write_bytes(b"WEIGHTS")
+    assert records.restore(RESULTS) == 2
+    assert "outdated: results/s/run/model.bin" in record_of("run/model.bin").params
+
+
+def test_what_a_job_loaded_on_another_machine_counts_not_what_it_was_planned_with():
+    """There, the job is planned anew, perhaps with other code."""
+    table(RESULTS / "t.parquet", job("t.parquet", code={"headspec/x.py": "edited"}))
+    assert records.restore(RESULTS) == 1
+    kept = FilePersistence(nolock=True)
+    record = record_of("t.parquet")
+    record.params = sorted(["'s'", repr({"headspec/x.py": "planned"})])
+    kept._write_record(str(RESULTS / "t.parquet"), record)
+    table(RESULTS / "t.parquet", job("t.parquet", code={"headspec/x.py": "edited"}))
+    assert records.restore(RESULTS) == 1
+    assert any("edited" in each for each in record_of("t.parquet").params)
+
+
+def test_results_of_another_study_count_as_made_here():
+    made_from("in.txt", name="a.parquet")
+    table(RESULTS / "t.parquet", job("t.parquet", inputs=(str(RESULTS / "a.parquet"),), rate=0.1))
+    RESULTS.rename("results/renamed")
+    assert records.restore(Path("results/renamed")) == 2
+    record = FilePersistence(nolock=True)._read_record("results/renamed/t.parquet")
+    assert record.params == sorted(["'renamed'", "0.1"])
+    assert record.input == ["results/renamed/a.parquet"] == list(record.input_checksums)
 
 
 def test_a_study_without_results():

@@ -23,6 +23,7 @@ from support import warm
 from support.paths import ROOT
 
 LAYERS, HEADS = 2, 4
+TOKEN = "hf_TheTokenOfThisRun123"
 TONE = {"good": ["lovely", "bright", "merry"], "bad": ["awful", "gloomy", "bitter"]}
 TOPIC = {
     "sea": ["boat", "wave", "shell"],

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
 import torch
-from snakemake.persistence.file import FilePersistence
 
 from headspec import tables
 from headspec.config.sections.model import Model
@@ -29,15 +24,14 @@ from headspec.models.devices import Device
 from headspec.models.internals.representations import vectors
 from headspec.models.multitask import MultiTask
 from headspec.pipeline import summary
-from support.edits import constant, setting
+from support.edits import setting
 from support.faults import FAULT, at_work, contents
 from support.paths import ROOT, SHARED
-from support.studies import CONFIG, HEADS, LAYERS, Folder
+from support.studies import CONFIG, HEADS, LAYERS, TOKEN, Folder
 
 pytestmark = pytest.mark.slow
 
 PAIR = "runs/bert/tone+topic"
-TOKEN = "hf_TheTokenOfThisRun123"
 #: table: the columns that users rely on
 CONTRACT = {
     "data/tone/train": "example text_a text_b label",
@@ -52,18 +46,6 @@ CONTRACT = {
         "model mixture method seed fraction task dissociation ci_low ci_high p_value at_chance",
     "tables/mixtures": "model mixture method seed mean_dissociation ci_low ci_high case distinct",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="session")
-def finished(shared) -> Folder:
-    """The tiny study, finished. Tests must not change it: see `study`."""
-    return Folder(shared("finished", lambda path: Folder.new(path).snakemake(HF_TOKEN=TOKEN)))
-
-
-@pytest.fixture
-def study(finished, tmp_path) -> Folder:
-    """A copy of the finished study that a test may change."""
-    return finished.copy(tmp_path / "study")
 
 
 # --- end to end
@@ -199,277 +181,6 @@ def test_report(study):
         assert any(phrase in report for phrase in words), caption.name
 
 
-# --- effects of changes
-
-STATISTICS = {"dissociation": 1, "figure_dissociation": 1, "figure_fractions": 1}
-INTERNALS = "headspec/models/internals"
-FEATURES = {"features": 2}  # of the tasks that method frozen trains on
-FIGURES = {"figure_importance": 2, "figure_matrix": 2, "figure_curves": 2,
-           "figure_reliability": 1, "figure_dissociation": 1, "figure_fractions": 1}  # fmt: skip
-AFTER_PRUNING = STATISTICS | {"figure_matrix": 2, "figure_curves": 2}
-FROM_PRUNING = {"prune": 4} | AFTER_PRUNING
-FROM_IMPORTANCE = {"importance": 6, "prune": 4, "reliability": 1, "dissociation": 1} | FIGURES
-FROM_TRAINING = {"train": 6} | FROM_IMPORTANCE
-EVERYTHING = {"validation": 3, "data": 3, "tokenize": 3} | FEATURES | FROM_TRAINING
-FROM_TOKENS = {"tokenize": 3} | FEATURES | FROM_TRAINING
-FROM_ONE_TASK = EVERYTHING | {"validation": 1, "data": 1, "tokenize": 1, "features": 1, "train": 4,
-                              "importance": 4}  # fmt: skip
-#: the two runs of one method of the pair
-ONE_METHOD = FROM_TRAINING | {"train": 2, "importance": 2, "prune": 2, "figure_importance": 1,
-                              "figure_matrix": 1, "figure_curves": 1}  # fmt: skip
-
-
-def edit(name: str, old: str, new: str) -> Callable[[Folder], None]:
-    return lambda study: study.replace(f"workflow/{name}", old, new)
-
-
-def touch(*patterns: str) -> Callable[[Folder], None]:
-    def change(study: Folder) -> None:
-        paths = [path for pattern in patterns for path in study.path.glob(pattern) if path.is_file()]
-        assert paths
-        for path in paths:
-            path.touch()
-
-    return change
-
-
-def comments(study: Folder) -> None:
-    """A comment, a docstring and an empty line in modules that every stage reaches."""
-    study.replace("workflow/headspec/tables.py", "def write(", "# a comment\n\n\ndef write(")
-    study.replace(
-        "workflow/headspec/tables.py",
-        '"""The footer of a table, without reading the rest of it."""',
-        '"""Another docstring."""',
-    )
-    study.replace("workflow/scripts/training/train.py", "import torch\n", "import torch  # slow to import\n")
-
-
-def other_words(study: Folder) -> None:
-    study.replace("texts/topic.tsv", "tree", "wave")
-
-
-def repeated_table(study: Folder) -> None:
-    """The table of task tone, rewritten with the same bytes."""
-    path = study.path / "texts" / "tone" / "train.parquet"
-    path.write_bytes(path.read_bytes())
-
-
-def forgotten(change: Callable[[Folder], None] | None = None) -> Callable[[Folder], None]:
-    """`change`, after Snakemake's records of earlier runs are deleted."""
-
-    def both(study: Folder) -> None:
-        shutil.rmtree(study.path / ".snakemake")
-        if change:
-            change(study)
-
-    return both
-
-
-def fresh_clone(study: Folder) -> None:
-    """Newer code and no records of earlier runs; results keep their times."""
-    forgotten(touch("workflow/**/*", "Snakefile", "config.yaml", "profiles/*/*"))(study)
-
-
-def copied_as_new(study: Folder) -> None:
-    """Results get new times, in random order."""
-    files = [path for path in study.results.rglob("*") if path.is_file()]
-    for path in sorted(files, key=lambda path: hashlib.sha256(str(path).encode()).digest()):
-        path.touch()
-
-
-def other_weights(study: Folder) -> None:
-    path = study.path / "models" / "tiny-bert" / "model.safetensors"
-    data = path.read_bytes()
-    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-
-
-def same_weights(study: Folder) -> None:
-    path = study.path / "models" / "tiny-bert" / "model.safetensors"
-    path.write_bytes(path.read_bytes())
-
-
-def model_card(study: Folder) -> None:
-    (study.path / "models" / "tiny-bert" / "README.md").write_text("# A tiny model\n")
-
-
-def model_file(name: str, old: str, new: str) -> Callable[[Folder], None]:
-    return lambda study: study.replace(f"models/tiny-bert/{name}", old, new)
-
-
-def new_section(study: Folder) -> None:
-    """A section of the config that no stage reads."""
-    sections = study.path / "workflow" / "headspec" / "config" / "sections"
-    shutil.copy(sections / "figures.py", sections / "added.py")
-    old = "    figures: Figures = "
-    study.replace("workflow/headspec/config/study.py", old, f"    added: Any = None\n{old}")
-
-
-def new_measure(study: Folder) -> None:
-    """A measure of similarity that this study does not use."""
-    study.replace("workflow/headspec/config/sections/similarity.py", '"text",', '"text", "new",')
-    old = '    "text": text,'
-    study.replace("workflow/headspec/similarity/measures.py", old, f'{old}\n    "new": text,')
-
-
-def new_version(study: Folder) -> None:
-    """A version of headspec itself."""
-    path = study.path / "workflow" / "headspec" / "VERSION"
-    assert path.read_text() != "99.0\n"
-    path.write_text("99.0\n")
-
-
-CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
-    # the change, jobs that would run by rule, pattern of their messages from training to pruning
-    ("main fraction", setting("pruning.fraction", 0.5), FROM_PRUNING | {"reliability": 1} | FIGURES, ""),
-    ("a fraction added", setting("pruning.fractions", [0.25, 0.5, 0.75]), FROM_PRUNING, ""),
-    ("draws", setting("pruning.draws", 5), FROM_PRUNING, ""),
-    ("resamples", setting("dissociation.resamples", 300), STATISTICS, ""),
-    ("threshold of distinct", setting("dissociation.distinct", 0.2), STATISTICS, ""),
-    ("importance samples", setting("importance.samples", 70), FROM_IMPORTANCE, ""),
-    ("a seed added", setting("seeds", [0, 1, 2]),
-     FROM_TRAINING | {"train": 3, "importance": 3, "prune": 2}, "seed 2$"),
-    ("a seed removed", setting("seeds", [0]), {"reliability": 1, "dissociation": 1} | FIGURES, ""),
-    ("a task added to pairs", setting("mixtures.pairs", ["tone", "topic", "match"]),
-     {"features": 1, "train": 8, "importance": 8, "prune": 8, "reliability": 1, "figure_importance": 4,
-      "figure_matrix": 4, "figure_curves": 4, "figure_reliability": 1} | STATISTICS, r"\+match, "),
-    ("a group added", setting("mixtures.groups", {"all": ["match", "tone", "topic"]}),
-     {"features": 1, "train": 4, "importance": 4, "prune": 4, "reliability": 1, "figure_importance": 2,
-      "figure_matrix": 2, "figure_curves": 2, "figure_reliability": 1} | STATISTICS, " all, "),
-    ("a method removed", setting("methods", ["tuned"]),
-     {"reliability": 1, "figure_reliability": 1} | STATISTICS, ""),
-    ("learning rate", setting("training.learning_rate", "2e-3"),
-     ONE_METHOD | {"train": 4, "importance": 4}, "tuned|single"),
-    ("frozen learning rate", setting("training.frozen.learning_rate", "2e-3"), ONE_METHOD, "frozen"),
-    ("precision", setting("precision", "fp32"), FEATURES | FROM_TRAINING, ""),
-    ("maximum length", setting("models.bert.max_length", 12), FROM_TOKENS, ""),
-    ("pooling", setting("models.bert.pooling", "mean"), FEATURES | FROM_TRAINING, ""),
-    ("metrics of a task", setting("tasks.tone.metrics", ["matthews", "accuracy"]), FROM_PRUNING, ""),
-    ("order of classes", setting("tasks.topic.labels", ["wood", "sea", "town"]),
-     FROM_ONE_TASK, r"tone\+topic"),
-    ("data seed", setting("data_seed", 1), EVERYTHING, ""),
-    ("resolution", setting("figures.dpi", 70), FIGURES, ""),
-    ("another format", setting("figures.formats", ["svg", "png", "pdf"]), FIGURES, ""),
-    ("plot style",
-     edit("headspec/plots/drawing/headspec.mplstyle", "font.size", "legend.fontsize: 5\nfont.size"),
-     FIGURES, ""),
-    ("a plot's module", constant("headspec/plots/curves.py"), {"figure_curves": 2}, ""),
-    ("a script", constant("scripts/plots/matrix.py"), {"figure_matrix": 2}, ""),
-    ("dissociation's module", constant("headspec/statistics/dissociation/scores.py"),
-     STATISTICS | {"figure_matrix": 2}, ""),
-    ("importance's module", constant("headspec/heads/importance.py"), FROM_IMPORTANCE, ""),
-    ("pruning's module", constant("headspec/heads/pruning.py"), FROM_PRUNING, ""),
-    ("no clipping", setting("training.clip", None), FROM_TRAINING, ""),
-    ("the features' module", constant(f"{INTERNALS}/representations.py"), ONE_METHOD | FEATURES, "frozen"),
-    ("training's module", constant("headspec/training/loop.py"), FROM_TRAINING, ""),
-    ("the module that all stages use", constant("headspec/tables.py"), EVERYTHING, ""),
-    ("other texts", other_words,
-     FROM_ONE_TASK, r"tone\+topic"),
-    ("how texts are read", constant("headspec/data/readers.py"), EVERYTHING, ""),
-    ("the encoders' module", constant("headspec/models/encoders.py"), FEATURES | FROM_TRAINING, ""),
-    ("the tokenizers' module", constant("headspec/models/tokenization.py"), FROM_TOKENS, ""),
-    # changes of the model
-    ("other weights", other_weights, FEATURES | FROM_TRAINING, ""),
-    ("the tokenizer's words",
-     model_file("tokenizer.json", '"tram"', '"trams"'), FROM_TOKENS, ""),
-    ("the tokenizer's settings",
-     model_file("tokenizer_config.json", "{", '{"added": 1, '), FROM_TOKENS, ""),
-    ("the model's config", model_file("config.json", "{", '{"added": 1, '), FROM_TOKENS, ""),
-    ("a table of statistics added",
-     edit("headspec/statistics/dissociation/analysis.py", "SCHEMAS = {",
-          'SCHEMAS = {"more": Schema({"n": INT}, keys=1),'), STATISTICS, ""),
-    # without Snakemake's records
-    ("a fresh clone", fresh_clone, {}, ""),
-    ("results copied as new files", forgotten(copied_as_new), {}, ""),
-    ("records gone", forgotten(), {}, ""),
-    ("records gone, resources", forgotten(setting("training.checkpoint_minutes", 1)), {}, ""),
-    ("records gone, learning rate", forgotten(setting("training.learning_rate", "2e-3")),
-     ONE_METHOD | {"train": 4, "importance": 4}, "tuned|single"),
-    ("records gone, main fraction", forgotten(setting("pruning.fraction", 0.5)),
-     FROM_PRUNING | {"reliability": 1} | FIGURES, ""),
-    ("records gone, a seed removed", forgotten(setting("seeds", [0])),
-     {"reliability": 1, "dissociation": 1} | FIGURES, ""),
-    ("records gone, resolution", forgotten(setting("figures.dpi", 70)), FIGURES, ""),
-    ("records gone, training's module", forgotten(constant("headspec/training/loop.py")), FROM_TRAINING, ""),
-    ("records gone, a plot's module", forgotten(constant("headspec/plots/curves.py")),
-     {"figure_curves": 2}, ""),
-    ("records gone, other weights", forgotten(other_weights), FEATURES | FROM_TRAINING, ""),
-    ("records gone, texts touched", forgotten(touch("texts/*", "texts/tone/*")), {}, ""),
-    ("records gone, other texts", forgotten(other_words),
-     FROM_ONE_TASK, r"tone\+topic"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("change", "expected", "runs"), [row[1:] for row in CHANGES], ids=[row[0] for row in CHANGES]
-)
-def test_a_change_reruns_what_depends_on_it(study, change, expected, runs):
-    change(study)
-    plan = study.plan()
-    assert plan.rules == {rule: n for rule, n in expected.items() if n}
-    for message in plan.messages:
-        if message.startswith(("Training", "Head importance", "Pruning")):
-            assert re.search(runs, message), message
-
-
-#: none of which is anything that a stage depends on
-HARMLESS: dict[str, Callable[[Folder], None]] = {
-    "the same learning rate, written differently": setting("training.learning_rate", 0.003),
-    "checkpoint interval": setting("training.checkpoint_minutes", 1),
-    "one format less": setting("figures.formats", ["svg"]),
-    "texts written again": repeated_table,
-    "the same weights, written again": same_weights,
-    "a model card": model_card,
-    "comments and docstrings": comments,
-    "a section added": new_section,
-    "a description reworded":
-        edit("headspec/config/sections/training.py", '"weight decay of AdamW"', '"of the optimizer"'),
-    "a check of the config": constant("headspec/config/consistency.py"),
-    "a measure of similarity added": new_measure,
-    "a table of another stage": constant("headspec/statistics/similarity/correlation.py"),
-    "a version of headspec": new_version,
-    "texts touched": touch("texts/*", "texts/tone/*"),
-    "the model touched": touch("models/tiny-bert/*"),
-    "code touched": touch("workflow/**/*", "Snakefile", "envs/*", "profiles/*/*"),
-}  # fmt: skip
-
-
-def test_changes_that_no_stage_depends_on_rerun_nothing(study):
-    """All at once, for none can make up for another."""
-    for change in HARMLESS.values():
-        change(study)
-    assert study.plan().rules == {}
-
-
-def test_results_restore_the_records_of_snakemake(study):
-    """Restored records lead to the same decisions as the original ones."""
-    kinds = ("*.parquet", "*.safetensors", "*.json", "*.svg", "*.png")
-    files = sorted(str(p.relative_to(study.path)) for kind in kinds for p in study.results.rglob(kind))
-    before = recorded(study, files)
-    shutil.rmtree(study.path / ".snakemake")
-    study.plan()
-    assert len(before) == len(files) > 60
-    assert recorded(study, files) == before
-
-
-def recorded(study: Folder, files: list[str]) -> dict[str, tuple]:
-    """File: the entries of Snakemake's record that decide on a rerun."""
-    keys = ("rule", "params", "input", "input_checksums", "record_format_version")
-    kept = FilePersistence(nolock=True, path=study.path / ".snakemake")
-    records = {name: kept._read_record(name) for name in files}
-    return {name: tuple(record[key] for key in keys) for name, record in records.items() if record}
-
-
-def install(site: Path, package: str, version: str) -> dict[str, str]:
-    """Add a distribution `package` to the folder `site`; returns an environment in which it comes first."""
-    for old in site.glob(f"{package}-*.dist-info"):
-        shutil.rmtree(old)
-    folder = site / f"{package}-{version}.dist-info"
-    folder.mkdir(parents=True)
-    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
-    (folder / "top_level.txt").write_text(package)
-    return {"PYTHONPATH": str(site)}
-
-
 def test_a_preview_is_the_first_mixture_alone(study):
     assert study.plan("preview").rules == {"preview_dissociation": 1, "figure_preview": 1, "preview": 1}
     study.snakemake("preview")
@@ -484,35 +195,6 @@ def test_a_preview_is_the_first_mixture_alone(study):
     assert "Nothing to be done" in study.snakemake("--dry-run")
     study.set("methods", ["frozen"])
     assert "expected the method tuned in the config" in study.snakemake("preview", fails=True)
-
-
-def test_another_version_of_the_package_that_carries_the_model(study, tmp_path):
-    site = tmp_path / "site"
-    shutil.copytree(study.path / "models" / "tiny-bert", site / "tinymodel" / "model")
-    (site / "tinymodel" / "__init__.py").touch()
-    environment = install(site, "tinymodel", "1.0")
-    study.set("models.bert.source", "package:tinymodel/model")
-    study.snakemake("--touch", **environment)  # as if this package had been used
-    assert study.plan(**environment).rules == {}
-    install(site, "tinymodel", "1.1")
-    assert study.plan(**environment).rules == FROM_TOKENS
-
-
-def test_other_versions_of_packages_are_reported_and_rerun_nothing(study, tmp_path):
-    torch = tables.versions()["torch"]
-    assert "other versions" not in study.snakemake("--dry-run")
-    environment = install(tmp_path / "site", "torch", "99.0")
-    output = study.snakemake("--dry-run", **environment)
-    assert "Nothing to be done" in output
-    (line,) = [line for line in output.splitlines() if "other versions" in line]
-    assert f"torch {torch} (installed: 99.0). `snakemake --cores all --forceall` remakes all of them" in line
-    assert study.plan("--forceall").rules == EVERYTHING
-    path = os.pathsep.join([environment["PYTHONPATH"], str(ROOT / "workflow")])
-    command = [sys.executable, "-m", "headspec", "summary", str(study.results)]
-    done = subprocess.run(
-        command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=True
-    )
-    assert f"torch {torch} (installed: 99.0)" in done.stdout
 
 
 # --- interruptions

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import hashlib
-import json
 import os
 import sys
 from collections.abc import Iterator
@@ -13,12 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from headspec import files
-from headspec.errors import DataError, StorageError
+from headspec.digests import Memory
 
 LIBRARY = Path(__file__).parent
-#: hashes of files as they were last read; to parse all files takes a second of every planning
-SEEN = Path(".snakemake/headspec/code.json")
 #: fields of syntax trees that hold statements, or what has statements
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -34,71 +29,44 @@ def closure(script: str | Path) -> dict[str, str]:
     """File: hash of its code, for `script` and every headspec module it imports, directly or indirectly.
 
     Comments, docstrings and layout do not count, because the syntax tree is hashed. Nor do imports for
-    type checkers, which never run. Imports inside functions count.
+    type checkers, which never run. Imports inside functions count, and so does a style sheet beside a module.
     """
-    script = Path(script)
     hashes: dict[str, str] = {}
-    seen = _seen(os.getcwd())
-    known, queue = len(seen), [str(script)]
+    queue = [str(script)]
     while queue:
         path = queue.pop()
         name = os.path.relpath(path, LIBRARY.parent)
         if name not in hashes:
-            status = os.stat(path)
-            entry = f"{path} {status.st_size} {status.st_mtime_ns}"
-            if entry not in seen:
-                seen[entry] = _code(Path(path))
-            hashes[name], imported = seen[entry]
+            hashes[name], imported = SEEN.get(path, _code)
             queue += imported
-    if len(seen) > known:
-        _remember(seen)
+    SEEN.remember()
     return dict(sorted(hashes.items()))
 
 
-def style() -> str:
-    """Hash of the style sheet of the figures."""
-    return hashlib.sha256((LIBRARY / "plots" / "drawing" / "headspec.mplstyle").read_bytes()).hexdigest()[:12]
+def current(name: str) -> str:
+    """Hash of the code that a file of a `closure` has now; FileNotFoundError if it is gone."""
+    return SEEN.get(LIBRARY.parent / name, _code)[0]
 
 
-def _code(path: Path) -> tuple[str, list[str]]:
-    """Hash of one file's code, and the library files it imports."""
+def _code(path: str | Path) -> tuple[str, list[str]]:
+    """Hash of one file's code, and the library files it needs."""
+    path = Path(path)
+    if path.suffix != ".py":
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:12], []
     tree = ast.parse(path.read_text(), str(path))
     imported = [str(file) for statement in _executed(tree) for file in _imports(statement)]
+    imported += map(str, path.parent.glob("*.mplstyle")) if path.stem == "style" else []
     return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:12], [*dict.fromkeys(imported)]
-
-
-@cache
-def _seen(folder: str) -> dict[str, tuple[str, list[str]]]:
-    """The hashes of `SEEN` in a working folder, by path, size and time; none if others wrote them."""
-    try:
-        files.check(Path(folder, SEEN))
-        stored = json.loads(Path(folder, SEEN).read_text())
-        return stored["files"] if stored["by"] == _by() else {}
-    except (DataError, OSError, ValueError, KeyError, TypeError):
-        return {}
-
-
-def _remember(seen: dict[str, tuple[str, list[str]]]) -> None:
-    """Store what is `_seen`, of files that are still as they were."""
-    current = {entry: code for entry, code in seen.items() if _current(entry)}
-    # without it, files are read again
-    with contextlib.suppress(OSError, StorageError), files.atomic(SEEN) as temporary:
-        temporary.write_text(json.dumps({"by": _by(), "files": current, "seal": files.OPEN}))
-        files.seal(temporary)
-
-
-def _current(entry: str) -> bool:
-    path, size, mtime = entry.rsplit(" ", 2)
-    with contextlib.suppress(OSError):
-        status = os.stat(path)
-        return (status.st_size, status.st_mtime_ns) == (int(size), int(mtime))
-    return False
 
 
 @cache
 def _by() -> str:
     """What decides on a hash but the file: this module, and the Python that lays out syntax trees."""
     return f"{sys.version} {hashlib.sha256(Path(__file__).read_bytes()).hexdigest()}"
+
+
+#: hashes of files as they were last read; to parse all files takes a second of every planning
+SEEN = Memory("code.json", _by)
 
 
 def _executed(tree: ast.Module) -> Iterator[ast.AST]:

@@ -55,6 +55,10 @@ class StorageError(HeadspecError):
     """A file cannot be written: the disk is full or read-only, or refuses it for another reason."""
 
 
+class ChangedError(HeadspecError):
+    """Code or an input of a job is not what the job was planned with."""
+
+
 class EncoderError(HeadspecError):
     """A pretrained model cannot be loaded, or its heads cannot be gated."""
 

@@ -9,7 +9,7 @@ import hashlib
 import mmap
 import os
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from headspec.errors import DamageError, DataError, StorageError
@@ -18,6 +18,11 @@ MARK = b"headspec:sha256:"
 #: what a writer puts once into a file, where its format has room for text, before it calls `seal`
 OPEN = MARK.decode() + 64 * "0"
 SEALED = len(OPEN)
+#: before the seal of a file whose bytes differ although it says the same, such as one with times: what tells
+#: it from others
+ORIGIN = b"headspec:origin:"
+#: called before a file gets its name; an error keeps it from that
+before_publishing: list[Callable[[], None]] = []
 AGAIN = "Delete it and start snakemake again, which makes it again"
 #: number of an error of the system: what it means, and what to do before the next start
 STORAGE = {
@@ -53,6 +58,8 @@ def atomic(path: str | Path) -> Iterator[Path]:
         yield temporary
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
+        for check in before_publishing:
+            check()
         os.replace(temporary, path)
     except Exception as error:
         if problem := storage_error(error, path):
@@ -120,6 +127,22 @@ def seal(path: str | Path) -> None:
         data[at + len(MARK) : at + SEALED] = _digest(data, at).encode()
 
 
+def sealed(path: str | Path) -> str | None:
+    """The digest in the seal of a file, or what stands in `ORIGIN` before it; None if it has no seal.
+
+    It says what was written. Whether that is still in the file, `check` says.
+    """
+    try:
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
+            at = data.rfind(MARK)
+            origin = at - 64 - len(ORIGIN)
+            if origin >= 0 and data[origin : at - 64] == ORIGIN:
+                return data[at - 64 : at].decode()
+            return data[at + len(MARK) : at + SEALED].decode() if at >= 0 else None
+    except ValueError:  # an empty file cannot be mapped
+        return None
+
+
 def check(path: str | Path, again: str = AGAIN) -> None:
     """DamageError if a file is not as `seal` left it; DataError if it cannot be read.
 
@@ -150,13 +173,21 @@ def _digest(data: mmap.mmap, at: int) -> str:
 
 
 def belong(path: str | Path, written: Collection[str], again: str = AGAIN) -> None:
-    """DamageError if a file was written as another one, such as that of another study.
+    """DamageError if a file was written as another one, such as that of another run.
 
     Parameters
     ----------
     path : as jobs name it, relative to the working folder; of other paths nothing is known
-    written : paths of the job that wrote the file
+    written : paths of the job that wrote the file; in the results of another study, they count as `moved`
     """
     tops = {Path(each).parts[:1] for each in written}
-    if Path(path).parts[:1] in tops and str(path) not in written:
+    if Path(path).parts[:1] in tops and not any(str(path) in (each, moved(each, path)) for each in written):
         raise DamageError(f"{path}: a copy of {min(written)}, made for something else. {again}")
+
+
+def moved(path: str | Path, beside: str | Path) -> str:
+    """A path in the results of one study, ``results/<study>/...``, in those of the study of `beside`."""
+    parts, there = Path(path).parts, Path(beside).parts
+    if len(there) > 2 and len(parts) > 2 and parts[0] == there[0] == "results":
+        return str(Path(*there[:2], *parts[2:]))
+    return str(path)

@@ -11,6 +11,7 @@ from typing import Any
 
 from headspec.errors import HeadspecError
 from headspec.files import storage_error
+from headspec.guard import unchanged
 from headspec.redaction import redacted
 from headspec.usage import recorded
 
@@ -19,7 +20,8 @@ log = logging.getLogger("headspec")
 
 @contextmanager
 def stage(job: Any, label: str) -> Iterator[None]:
-    """Run the code of a job (the object `snakemake` of its script), and record what it uses.
+    """Run the code of a job (the object `snakemake` of its script), record what it uses, and see to it that
+    its code and inputs are `unchanged`.
 
     Log lines go to the job's log, where the view of the run reads them. Warnings and errors also go to the
     terminal, starting with `label`. A HeadspecError, and a disk that is full or read-only, end the job with
@@ -34,7 +36,7 @@ def stage(job: Any, label: str) -> Iterator[None]:
         logging.basicConfig(level=logging.INFO, handlers=handlers, force=True)
         for noisy in ("httpx", "datasets", "filelock", "fsspec"):
             logging.getLogger(noisy).setLevel(logging.WARNING)
-        with recorded(job):
+        with recorded(job), unchanged(job):
             yield
     except HeadspecError as error:
         log.error("%s", error)

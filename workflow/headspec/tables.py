@@ -16,11 +16,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headspec import files
+from headspec import digests, files
 from headspec.files import atomic
 from headspec.version import VERSION
 
-LARGEST = 20_000_000  # bytes; larger inputs are not hashed, as in profiles/default
+LARGEST = 20_000_000  # bytes; Snakemake does not hash larger inputs (profiles/default)
+#: endings of files that have their job's record in themselves
+INSCRIBED = (".parquet", ".svg", ".png", ".pdf", ".html", ".zip")
 TEXT, INT, FLOAT, FLAG = pa.string(), pa.int32(), pa.float64(), pa.bool_()
 
 
@@ -61,18 +63,21 @@ def versions() -> dict[str, str]:
 def record(job: Any) -> dict[str, Any]:
     """Everything that decides whether a job must run again.
 
-    These are its rule, parameters (with hashes of its code), output files and input files with hashes of
-    their content; large inputs and training states have no hash. From it, `headspec.pipeline.records`
-    restores the records that Snakemake lacks.
+    These are its rule, its parameters (with hashes of its code), its output files, and its input files with
+    hashes of their content as Snakemake compares them, without those of large files and training states.
+    `marks` tell inputs, and outputs without metadata, from any other file that could take their place. From
+    it, `headspec.pipeline.records` restores the records that Snakemake lacks, and sees what was replaced.
     """
     inputs: dict[str, str | None] = {}
     for path in sorted(set(job.input)):
         inputs[path] = None
         # a training state contains step times, so its content differs in every run
         if os.path.getsize(path) <= LARGEST and not path.endswith(".pt"):
-            inputs[path] = f"sha256:{files.digest(path)}"
+            inputs[path] = f"sha256:{digests.content(path)}"
+    plain = [path for path in job.output if not path.endswith(INSCRIBED)]
+    marks = {path: digests.mark(path) for path in [*inputs, *plain] if os.path.exists(path)}
     params = sorted(repr(value) for value in job.params)
-    return {"rule": job.rule, "params": params, "input": inputs, "output": list(job.output)}
+    return {"rule": job.rule, "params": params, "input": inputs, "output": list(job.output), "marks": marks}
 
 
 def inscription(record: dict[str, Any]) -> str:

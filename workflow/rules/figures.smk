@@ -25,7 +25,6 @@ rule figure_reliability:
     params:
         figure="reliability",
         dpi=STUDY.figures.dpi,
-        style=code_hash.style(),
         code=code("plots/reliability.py"),
     message:
         "Figure reliability"

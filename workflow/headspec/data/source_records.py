@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from headspec import code_hash, tables
+from headspec import code_hash, digests, tables
 from headspec.config.sections.task import Task
 from headspec.config.sources import locate
 from headspec.config.study import plain
@@ -51,7 +51,7 @@ def source(study: str, name: str, task: Task, seed: int, folder: Path = FOLDER) 
     footer = _footer(path)
     try:
         files = readers.local_files(task, *task.test.values())
-        stamp = _digest([[str(f.resolve()), (s := f.stat()).st_size, s.st_mtime_ns] for f in files])
+        stamp = _digest([[str(f.resolve()), digests.signature(f)] for f in files])
         same_files = footer.get("stamp") == stamp
         content = footer["content"] if same_files else _content(root, files)
     except OSError as error:
@@ -90,13 +90,7 @@ def _digest(value: Any) -> str:
 
 def _content(root: Path, files: list[Path]) -> str:
     """Hash of the names and bytes of `files`, each of which is `root` or below it."""
-    digests = []
-    for file in files:
-        with open(file, "rb") as stream:
-            digests.append(
-                [file.relative_to(root).as_posix(), hashlib.file_digest(stream, "sha256").hexdigest()]
-            )
-    return _digest(digests)
+    return _digest([[file.relative_to(root).as_posix(), digests.content(file)] for file in files])
 
 
 def _write(path: Path, source: Source, footer: dict[str, str]) -> None:

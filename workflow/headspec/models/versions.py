@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from headspec import files
+from headspec import digests, files
 from headspec.config.sections.model import Model
 from headspec.config.sources import distribution
 from headspec.errors import DataError, EncoderError, StorageError
@@ -63,7 +63,7 @@ def _version(model: Model, key: str, results: Path | None, patterns: Sequence[st
     digest = hashlib.sha256()
     for file in files:
         name = file.name if path.is_dir() else ""
-        digest.update(f"{name} {content(file)}\n".encode())
+        digest.update(f"{name} {digests.content(file)}\n".encode())
     package = distribution(model.source) if model.source.startswith("package:") else ""
     return f"{package}, {digest.hexdigest()[:16]}" if package else digest.hexdigest()[:16]
 
@@ -91,22 +91,6 @@ def commit(source: str) -> str:
         return _read(seen)
     _remember(seen, latest)
     return latest
-
-
-def content(path: Path) -> str:
-    """SHA-256 of a file, computed once per path, size and time of change."""
-    status = path.stat()
-    return _content(path.resolve(), status.st_size, status.st_mtime_ns)
-
-
-@functools.cache
-def _content(path: Path, size: int, mtime: int) -> str:
-    seen = SEEN / hashlib.sha256(f"{path} {size} {mtime}".encode()).hexdigest()
-    if stored := _read(seen):
-        return stored
-    digest = files.digest(path)
-    _remember(seen, digest)
-    return digest
 
 
 def _read(seen: Path) -> str:

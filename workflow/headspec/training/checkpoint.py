@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any
 
 import torch
 
-from headspec import files
+from headspec import digests, files
 from headspec.errors import DamageError
 from headspec.progress import log
 from headspec.training import parallel
@@ -31,8 +32,8 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def fingerprint(settings: Any, paths: Iterable[str]) -> str:
-    """What a run depends on: its settings, and its input files by content."""
-    return repr([settings, [files.digest(path) for path in paths]])
+    """What a run depends on: its settings, and its input files by their marks."""
+    return repr([settings, [digests.mark(path) for path in paths]])
 
 
 def read(path: str | Path) -> dict:
@@ -83,7 +84,9 @@ class Checkpoint:
             with files.atomic(self.path) as temporary:
                 with open(temporary, "wb") as file:
                     torch.save(state, file)
-                    file.write(files.OPEN.encode())  # readers of archives ignore what comes after their end
+                    # readers of archives ignore what comes after their end
+                    origin = hashlib.sha256(self.fingerprint.encode()).hexdigest()
+                    file.write(files.ORIGIN + origin.encode() + files.OPEN.encode())
                 files.seal(temporary)
         self.saved = time.monotonic()
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 import torch
 
-from headspec import tables
+from headspec import digests, tables
 from headspec.config.settings import section
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
@@ -70,7 +70,10 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
                 reserve,
             )
             model.save(folder / "model", origin)
-        tables.write(snakemake.output.history, TRAINING, history, job.footer())
+        footer = job.footer()
+        if trunk:
+            footer["job"]["marks"][snakemake.output.trunk] = digests.mark(kept.path)
+        tables.write(snakemake.output.history, TRAINING, history, footer)
         if trunk:  # not earlier: Snakemake deletes the outputs of an interrupted job
             os.replace(kept.path, snakemake.output.trunk)
         if not resumed:

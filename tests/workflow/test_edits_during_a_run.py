@@ -1,0 +1,107 @@
+"""Code and files that are edited, or put back, while a study runs: no result of a mixture."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from support.faults import FAULT, at_work, contents
+from support.studies import Folder
+
+pytestmark = pytest.mark.slow
+
+RUN = "runs/bert/tone+topic/tuned/seed0"
+TARGET = f"results/tiny/{RUN}/training.parquet"
+SCHEDULE = "workflow/headspec/training/schedule.py"
+#: code that trains nothing
+RATE = ("return peak * (steps", "return 0 * peak * (steps")
+
+
+@pytest.fixture
+def study(finished, tmp_path, monkeypatch) -> Folder:
+    """A finished study that has lost one run, and enters what it trains into a store."""
+    (tmp_path / "store").mkdir()
+    monkeypatch.setenv("HEADSPEC_STORE", str(tmp_path / "store"))
+    study = finished.copy(tmp_path / "study")
+    shutil.rmtree(study.results / RUN)
+    study.set("training.checkpoint_minutes", 0)
+    return study
+
+
+def until(condition: Callable[[], object], process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + 300
+    while not condition():
+        assert process.poll() is None and time.monotonic() < end, process.communicate()[0]
+        time.sleep(0.01)
+
+
+def while_stopped(study: Folder, file: str, change: Callable[[], object], fails: bool) -> str:
+    """Train the run, with a change while the job stands before it gives `file` its name."""
+    fault = study.path.parent / "fault"
+    fault.mkdir()
+    (fault / "sitecustomize.py").write_text(FAULT)
+    process = study.start(TARGET, FAULT=f"{file}:1:stop", PYTHONPATH=str(fault))
+    until(lambda: at_work(study.path, psutil.STATUS_STOPPED), process)
+    change()
+    for job in at_work(study.path, psutil.STATUS_STOPPED):
+        job.send_signal(signal.SIGCONT)
+    output, _ = process.communicate()
+    assert bool(process.returncode) == fails, output
+    return output
+
+
+def edit(study: Folder, old: str, new: str) -> Callable[[], None]:
+    return lambda: study.replace(SCHEDULE, old, new)
+
+
+def stored(study: Folder) -> list[Path]:
+    return list((study.path.parent / "store").iterdir())
+
+
+def test_code_edited_before_a_job_loads_it_ends_the_job(study):
+    """It is put back before the study is planned again, so that files say what they said at first."""
+    for made in ("data", "tokens"):
+        shutil.rmtree(study.results / made)
+    process = study.start(TARGET)
+    until((study.results / "data" / "tone" / "train.parquet").exists, process)
+    edit(study, *RATE)()
+    output, _ = process.communicate()
+    assert process.returncode
+    assert f"{SCHEDULE} was edited after this job was planned. Nothing of it is kept. Start" in output
+    assert "Traceback" not in output
+    edit(study, *reversed(RATE))()
+    assert not (study.path / TARGET).exists() and stored(study) == []
+    assert study.plan(TARGET).rules == {"train": 1}
+    shutil.rmtree(study.path / ".snakemake")
+    assert study.plan(TARGET).rules == {"train": 1}
+
+
+def test_code_edited_after_a_job_loaded_it_does_no_harm(study, finished):
+    while_stopped(study, "checkpoint.pt", edit(study, *RATE), fails=False)
+    assert len(stored(study)) == 1
+    assert study.plan(TARGET).rules == {"train": 1}
+    edit(study, *reversed(RATE))()
+    assert study.plan(TARGET).rules == {}
+    made, expected = contents(study.results / RUN), contents(finished.results / RUN)
+    assert made["model/model.safetensors"] == expected["model/model.safetensors"]
+
+
+def test_an_input_replaced_while_a_job_reads_it_ends_the_job(study):
+    """Else the new one would be recorded as what the result was made from."""
+    tokens = study.results / "tokens" / "bert" / "topic"
+    shutil.copy2(tokens / "train.parquet", tokens / "kept")
+    replace = lambda: shutil.copy2(tokens / "validation.parquet", tokens / "train.parquet")  # noqa: E731
+    output = while_stopped(study, "checkpoint.pt", replace, fails=True)
+    assert "tokens/bert/topic/train.parquet was replaced while this job ran. Nothing of it is kept" in output
+    assert not (study.path / TARGET).exists() and stored(study) == []
+    os.replace(tokens / "kept", tokens / "train.parquet")
+    study.snakemake(TARGET)
+    assert study.plan(TARGET).rules == {}
