@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -14,7 +15,7 @@ from huggingface_hub import constants
 
 from headspec import digests
 from headspec.config.sections.model import Model
-from headspec.errors import EncoderError
+from headspec.errors import ChangedError, EncoderError
 from headspec.models import versions
 from support.hub import REVISION, lay_out
 from support.studies import local_model
@@ -153,3 +154,33 @@ def test_the_hub_is_asked_for_a_branch_that_is_not_in_the_cache(folder, monkeypa
     lay_out(folder)
     assert both("hub:someone/tiny-bert@main") == (REVISION, REVISION)
     versions.commit.cache_clear()
+
+
+def load(model_folder: Path, change: Callable[[Path], None], planned: str | None = None) -> None:
+    """Load a model, which changes meanwhile."""
+    model = Model(source=str(model_folder))
+    planned = planned or versions.weights(model, "models.m")
+    with versions.held(versions.weights, planned, model, "models.m"):
+        change(model_folder / "model.safetensors")
+
+
+def put_back(path: Path) -> None:
+    """Replace a file by another and by itself."""
+    edit(path)
+    edit(path)
+
+
+@pytest.mark.parametrize("change", [edit, put_back])
+def test_a_model_that_is_replaced_while_it_is_loaded_is_refused(model_folder, change):
+    load(model_folder, Path.exists)
+    with pytest.raises(
+        ChangedError, match="^models.m.source: .* was replaced after this job was planned. Sta"
+    ):
+        load(model_folder, change)
+
+
+def test_a_model_that_is_replaced_before_its_job_is_refused(model_folder):
+    planned = both(model_folder)[0]
+    edit(model_folder / "model.safetensors")
+    with pytest.raises(ChangedError, match="was replaced after this job was planned"):
+        load(model_folder, Path.exists, planned)

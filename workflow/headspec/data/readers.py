@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import functools
+import hashlib
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
+from headspec import digests
 from headspec.config.settings import section
 from headspec.config.sources import distribution, locate
 from headspec.errors import DataError, listing, nearest
@@ -119,10 +121,15 @@ def local_files(task: Task, *more: str) -> list[Path]:
     return tables or [file for _, file in _class_files(path)]
 
 
-def version(source: str) -> str:
-    """Version of a source without local files: ``<distribution> <version>``, or the hub revision."""
+def version(source: str, paths: Iterable[Path] = ()) -> str:
+    """Version of a source without local files, or "".
+
+    It is the hub revision, or ``<distribution> <version>`` and a digest of the files `paths` of the package.
+    """
     if source.startswith("package:"):
-        return distribution(source)
+        contents = " ".join(map(digests.content, paths))
+        digest = hashlib.sha256(contents.encode()).hexdigest()[:16] if contents else ""
+        return ", ".join(filter(None, [distribution(source), digest]))
     return source.partition("@")[2] if source.startswith("hub:") else ""
 
 

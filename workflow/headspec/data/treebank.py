@@ -79,11 +79,10 @@ def check(study: Study) -> None:
         read(study.atlas.treebank)
 
 
-def files(settings: Any) -> list[Path]:
-    """The file of a treebank at a local path; empty if it is in a package or on the hub."""
-    if settings.source.startswith(("package:", "hub:")):
-        return []
-    return [_file(settings, KEY)]
+def files(settings: Any, where: str = "") -> list[Path]:
+    """The file of a treebank at a local path, or `where` it is otherwise, in a ``package:``; else none."""
+    place = next((each for each in ("package:", "hub:") if settings.source.startswith(each)), "")
+    return [_file(settings, KEY)] if place == where else []
 
 
 def from_texts(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headspec import tables
 from headspec.config.settings import section
-from headspec.models import devices, encoders
+from headspec.models import devices, encoders, versions
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 
@@ -50,8 +50,9 @@ class ModelStage:
 
     def pretrained(self, **settings: Any) -> tuple[PreTrainedModel, str]:
         """The pretrained encoder and its pooling; `settings` override the model's config."""
-        model = section(self.job.params.model, **settings)
-        return encoders.load(model, f"models.{self.job.wildcards.model}")
+        model, key = section(self.job.params.model, **settings), f"models.{self.job.wildcards.model}"
+        with versions.held(versions.weights, self.job.params.version, model, key):
+            return encoders.load(model, key)
 
     def origin(self) -> dict[str, str]:
         """Where to find the pretrained encoder again."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from tokenizers import processors
 
+from headspec.config.settings import section
 from headspec.errors import EncoderError
+from headspec.models import versions
 from headspec.models.architectures import folder
 from headspec.models.from_pretrained import location, silence
 from headspec.tables import FLOAT, INT, Schema
@@ -53,6 +55,18 @@ def tokenizer(model: Model, key: str) -> PreTrainedTokenizerBase:
     if not loaded.num_special_tokens_to_add(pair=True):
         delimit(loaded)
     return loaded
+
+
+def of_job(job: Any) -> PreTrainedTokenizerBase:
+    """The tokenizer that a job was planned with; errors as `tokenizer` and `versions.held`.
+
+    Parameters
+    ----------
+    job : the object `snakemake` of a rule's script
+    """
+    model, key = section(job.params.model), f"models.{job.wildcards.model}"
+    with versions.held(versions.tokenizer, job.params.version, model, key):
+        return tokenizer(model, key)
 
 
 def _token_types(path: Path) -> int:

@@ -10,14 +10,19 @@ import contextlib
 import functools
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headspec import digests, files
-from headspec.config.sections.model import Model
+from headspec.config.settings import section
 from headspec.config.sources import distribution
-from headspec.errors import DataError, EncoderError, StorageError
+from headspec.errors import ChangedError, DataError, EncoderError, StorageError
 from headspec.models.architectures import cached, folder, hub_name
+
+if TYPE_CHECKING:
+    from headspec.config.sections.model import Model
 
 #: folder of stored hashes, in Snakemake's folder because every study has one
 SEEN = Path(".snakemake/headspec")
@@ -57,15 +62,52 @@ def _version(model: Model, key: str, results: Path | None, patterns: Sequence[st
             )
         return revision
     path = folder(model, key)
-    files = [path]
-    if path.is_dir():
-        files = sorted({file for pattern in patterns for file in path.glob(pattern) if file.is_file()})
     digest = hashlib.sha256()
-    for file in files:
+    for file in _files(path, patterns):
         name = file.name if path.is_dir() else ""
         digest.update(f"{name} {digests.content(file)}\n".encode())
     package = distribution(model.source) if model.source.startswith("package:") else ""
     return f"{package}, {digest.hexdigest()[:16]}" if package else digest.hexdigest()[:16]
+
+
+@contextmanager
+def held(version: Callable[[Model, str], str], planned: str, model: Model, key: str) -> Iterator[None]:
+    """Load a model that is still the one that a job was planned with.
+
+    Parameters
+    ----------
+    version : `weights` or `tokenizer`
+    planned : this version when the job was planned
+
+    Raises
+    ------
+    ChangedError
+        Its files were replaced. Those of a hub model, whose folder is named by their commit, are not.
+    """
+    if model.source.startswith("hub:"):
+        yield
+        return
+    replaced = ChangedError(
+        f"{key}.source: '{model.source}' was replaced after this job was planned. Start snakemake again, "
+        "which plans with what is there now"
+    )
+    before = _signatures(model, key)
+    if version(model, key) != planned:
+        raise replaced
+    yield
+    if _signatures(model, key) != before:
+        raise replaced
+
+
+def _signatures(model: Model, key: str) -> list[digests.Signature]:
+    return [digests.signature(file) for file in _files(folder(model, key), (*WEIGHTS, *TOKENIZER))]
+
+
+def _files(path: Path, patterns: Sequence[str]) -> list[Path]:
+    """The files of a model at `path`, a folder or a GGUF file, that match a pattern."""
+    if path.is_file():
+        return [path]
+    return sorted({file for pattern in patterns for file in path.glob(pattern) if file.is_file()})
 
 
 @functools.cache
@@ -76,10 +118,11 @@ def commit(source: str) -> str:
     that is not in the cache is the one last stored in this folder, else unknown ("").
     """
     seen = SEEN / hashlib.sha256(source.encode()).hexdigest()
-    name, revision = hub_name(Model(source=source))
+    model = section({"source": source})
+    name, revision = hub_name(model)
     if revision and COMMIT.fullmatch(revision):
         return revision
-    path = cached(Model(source=source))
+    path = cached(model)
     if path:
         _remember(seen, path.name)
         return path.name

@@ -114,9 +114,11 @@ class Inputs:
     # --- versions
 
     def source_version(self, wildcards: Any) -> str:
-        """Version of a task's source."""
+        """Version of a task's source, as far as it is in a package or on the hub."""
         task = self.study.tasks[wildcards.task]
-        return readers.version(task.source or "")
+        packaged = str(task.source).startswith("package:")
+        more = [getattr(task, wildcards.kind)[wildcards.name]] if wildcards.get("kind") else []
+        return readers.version(task.source or "", readers.local_files(task, *more) if packaged else ())
 
     def weights_version(self, wildcards: Any) -> str:
         """Version of the config and weights of a pretrained model."""
@@ -182,7 +184,9 @@ class Inputs:
 
     @property
     def treebank_version(self) -> str:
-        return readers.version(self.study.atlas.treebank.source) if self.study.atlas.treebank else ""
+        """Version of the treebank, likewise."""
+        settings = self.study.atlas.treebank
+        return readers.version(settings.source, treebank.files(settings, "package:")) if settings else ""
 
     # --- data
 

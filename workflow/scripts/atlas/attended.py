@@ -7,16 +7,15 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.atlas.attended import ATTENDED, attended
-from headspec.config.settings import section
+from headspec.models import tokenization
 from headspec.models.stage import ModelStage
-from headspec.models.tokenization import tokenizer
 from headspec.progress import log, stage
 
 params = snakemake.params
 with stage(snakemake, f"attended {snakemake.output[0]}"):
     job = ModelStage(snakemake)
     sentences = tables.read(snakemake.input.treebank)
-    words = tokenizer(section(params.model), f"models.{snakemake.wildcards.model}")
+    words = tokenization.of_job(snakemake)
     frame, counts = attended(job.model(), words, sentences, params.sentences, job.device)
     tables.write(snakemake.output[0], ATTENDED, frame, job.footer(**counts))
     log.info(

@@ -8,9 +8,8 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.atlas.attention import attention_measures
 from headspec.atlas.sample import HEAD_FOLDS
-from headspec.config.settings import section
+from headspec.models import tokenization
 from headspec.models.stage import ModelStage
-from headspec.models.tokenization import tokenizer
 from headspec.models.word_tokens import separators
 from headspec.progress import stage
 
@@ -18,6 +17,6 @@ params = snakemake.params
 with stage(snakemake, f"attention {snakemake.output[0]}"):
     job = ModelStage(snakemake)
     examples = job.examples(params.tasks, snakemake.input.tokens)
-    special = separators(tokenizer(section(params.model), f"models.{snakemake.wildcards.model}"))
+    special = separators(tokenization.of_job(snakemake))
     frame = attention_measures(job.model(), examples, params.examples, special, job.device)
     tables.write(snakemake.output[0], HEAD_FOLDS, frame, job.footer())

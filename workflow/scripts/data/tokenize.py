@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.config.settings import section
 from headspec.models import architectures
-from headspec.models.tokenization import TOKENS, encode, tokenizer
+from headspec.models.tokenization import TOKENS, encode, of_job
 from headspec.progress import log, stage
 
 with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.task}"):
@@ -18,10 +18,10 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
     path = architectures.folder(model, key)
     architectures.architecture(path, model, key)  # planning cannot check hub models
     architectures.check_length(path, model, key)
-    model_tokenizer = tokenizer(model, key)
+    tokenizer = of_job(snakemake)
     for source, target in zip(snakemake.input, snakemake.output, strict=True):
         classes = tables.footer(source)["classes"]
-        frame, truncated = encode(model_tokenizer, tables.read(source), model.max_length, classes)
+        frame, truncated = encode(tokenizer, tables.read(source), model.max_length, classes)
         footer = tables.provenance(snakemake, classes=classes, truncated=truncated)
         tables.write(target, TOKENS, frame, footer)
         tokens = frame["input_ids"].str.len()

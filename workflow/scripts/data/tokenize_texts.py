@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.config.settings import section
 from headspec.models import architectures
-from headspec.models.tokenization import TOKENS, encode, tokenizer
+from headspec.models.tokenization import TOKENS, encode, of_job
 from headspec.progress import log, stage
 
 with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.texts}"):
@@ -20,7 +20,7 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
     architectures.check_length(path, model, key)
     texts = tables.read(snakemake.input[0])
     frame = texts[["example"]].assign(text_a=texts["text"], text_b=None, label="nan")
-    encoded, truncated = encode(tokenizer(model, key), frame, model.max_length, classes=None)
+    encoded, truncated = encode(of_job(snakemake), frame, model.max_length, classes=None)
     footer = tables.provenance(snakemake, truncated=truncated)
     tables.write(snakemake.output[0], TOKENS, encoded, footer)
     log.info("%d texts, %d truncated to %d tokens", len(encoded), truncated, model.max_length)
