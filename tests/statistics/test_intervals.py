@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from headspec.statistics.intervals import over_seeds_and_draws, over_seeds_and_examples
+from headspec.statistics.intervals import Orders, over_seeds_and_draws, over_seeds_and_examples
+from headspec.statistics.resampling import p_value
 
 
 def bootstrapped(y, resamples, rng):
@@ -92,3 +93,22 @@ def test_undefined_values_have_no_interval():
     interval = over_seeds_and_examples(values, np.tile(values, (20, 1, 1)), 0.95)
     assert np.isfinite([interval.low[0], interval.high[0]]).all()
     assert np.isnan([interval.low[1], interval.high[1]]).all()
+
+
+def test_without_errors_over_examples_orders_are_a_t_test():
+    """Of one seed the ordinary one; of several with the variance within them."""
+    values = np.random.default_rng(0).normal(1, 1, size=(2, 6, 3))
+    same = np.broadcast_to(values.mean(axis=1), (1999, 2, 3))
+    for seeds in (1, 2):
+        of_seeds, n = values[:seeds], 6 * seeds
+        orders, mean = Orders.of(of_seeds), of_seeds.mean(axis=(0, 1))
+        error = np.sqrt(of_seeds.var(axis=1, ddof=1).mean(axis=0) / n)
+        found = over_seeds_and_examples(of_seeds.mean(axis=1), same[:, :seeds], 0.9, orders)
+        np.testing.assert_allclose(found.high, mean + stats.t.ppf(0.95, n - seeds) * error)
+        np.testing.assert_allclose(found.low, 2 * mean - found.high)
+        expected = 2 * stats.t.sf(np.abs(mean) / error, n - seeds)
+        np.testing.assert_allclose(p_value(mean, orders.null(same[:, :seeds])), expected, atol=1 / 2000)
+    one = stats.ttest_1samp(values[0], 0)
+    np.testing.assert_allclose(
+        p_value(values[0].mean(axis=0), Orders.of(values[:1]).null(same[:, :1])), one.pvalue, atol=1 / 2000
+    )

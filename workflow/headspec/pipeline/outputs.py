@@ -96,6 +96,11 @@ COLUMNS = {
     "voxel": "index of the voxel, from 0",
 }  # fmt: skip
 
+#: `ci_over` of tables with random orders
+OVER_ORDERS = (
+    "what the interval is over: `examples` (one or two seeds), or `seeds and examples`; for random orders, "
+    "and differences from them, `examples and orders`, or `seeds, examples and orders`"
+)
 #: columns of the table 'belief'
 BELIEF = {
     f"{truth}_{statistic}{end}": meaning.format(of)
@@ -356,7 +361,7 @@ GROUPS: dict[str, dict[str, Table]] = {
         ),
         "pruning_curves": _table(
             "task, ranking and fraction; seeds combined", "tables/pruning_curves.parquet",
-            ranking="what orders the heads to prune",
+            ranking="what orders the heads to prune", ci_over=OVER_ORDERS,
             draws_low="lower end of the range of random orders; null for other rankings",
             draws_high="upper end of that range",
         ),
@@ -368,6 +373,7 @@ GROUPS: dict[str, dict[str, Table]] = {
             value="area under the curve of the metric against the fraction pruned, which is a mean of the "
             "metric: small where the ranking, from the top, finds heads that matter; or the difference of "
             "two areas",
+            ci_over=OVER_ORDERS,
             p_value="two-sided p of the difference; null for the area itself",
         ),
         "ranking_dissociation": _table(
@@ -377,6 +383,7 @@ GROUPS: dict[str, dict[str, Table]] = {
         "belief": _table(
             "mixture, task (or `mean`) and ranking; seeds combined", "tables/belief.parquet",
             ranking="what orders the heads to prune", **BELIEF,
+            ci_over="what the interval of the area is over; that of the difference is over orders, too",
         ),
     },
     "IAT and transfer": {

@@ -76,7 +76,10 @@ class Atlas(Section):
         [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9],
         description="fractions of heads to prune cumulatively, beside none, all and `pruning.fraction`",
     )
-    draws: Annotated[int, Field(ge=2), NUMBER] = Field(5, description="random orders of pruning")
+    draws: Annotated[int, Field(ge=2), NUMBER] = Field(
+        10,
+        description="random orders of pruning, of each seed its own; with few, only large differences show",
+    )
 
     @property
     def ablations(self) -> list[str]:

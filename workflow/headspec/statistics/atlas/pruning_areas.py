@@ -17,8 +17,8 @@ from headspec.statistics.atlas.rankings import BOTTOM, IMPORTANCE, RANDOM, TOP
 from headspec.statistics.dissociation.analysis import INTERVAL, KEY, MEAN, analyse
 from headspec.statistics.dissociation.analysis import SCHEMAS as DISSOCIATION
 from headspec.statistics.dissociation.resampled import Evaluation
-from headspec.statistics.intervals import over_seeds_and_examples
-from headspec.statistics.resampling import holm, interval, p_value
+from headspec.statistics.intervals import Orders, over_seeds_and_examples
+from headspec.statistics.resampling import holm, p_value
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 Floats = NDArray[np.float64]
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 #: order: top or bottom heads of the ranking first; random orders stand beside both
 ROW = dict.fromkeys(KEY, TEXT) | {"task": TEXT, "ranking": TEXT, "order": TEXT}
 SCHEMAS = {
-    # draws_low, draws_high: range of the random orders at the level of the intervals, else null
+    # draws_low, draws_high: range of the random orders, else null
     "pruning_curves": Schema(
         ROW | {"fraction": FLOAT, "n_seeds": INT, "metric": TEXT, "value": FLOAT} | INTERVAL
         | {"draws_low": FLOAT, "draws_high": FLOAT},
@@ -52,9 +52,16 @@ def _with_mean(values: Floats) -> Floats:
 def _interval_rows(
     tasks: dict[str, str], values: Floats, bootstrap: Floats, confidence: float
 ) -> list[dict[str, Any]]:
-    """A row per task, from values (S, k) and bootstrap (resamples, S, k); `tasks`: task: its metric."""
-    low, high, over = over_seeds_and_examples(values, bootstrap, confidence)
-    columns = zip(tasks.items(), values.mean(axis=0), low, high, strict=True)
+    """A row for each of `tasks` (task: its metric).
+
+    Parameters
+    ----------
+    values : (S, draws, k), of every random order; one draw for other rankings
+    bootstrap : (resamples, S, k), mean over the same draws
+    """
+    orders = Orders.of(values) if values.shape[1] > 1 else None
+    low, high, over = over_seeds_and_examples(values.mean(axis=1), bootstrap, confidence, orders)
+    columns = zip(tasks.items(), values.mean(axis=(0, 1)), low, high, strict=True)
     return [
         {"task": task, "metric": metric, "value": value, "ci_low": a, "ci_high": b, "ci_over": over}
         for (task, metric), value, a, b in columns
@@ -66,12 +73,12 @@ def _curve_rows(
 ) -> list[dict[str, Any]]:
     rows = []
     for i, fraction in enumerate(fractions):
-        values = np.stack([curve.values[:, i].mean(axis=0) for curve in seeds])
+        values = np.stack([curve.values[:, i] for curve in seeds])
         bootstrap = np.stack([curve.bootstrap[:, i] for curve in seeds], axis=1)
         of_fraction = _interval_rows(tasks, values, bootstrap, confidence)
-        draws = np.concatenate([curve.values[:, i] for curve in seeds])
-        if len(draws) > len(seeds):
-            for row, low, high in zip(of_fraction, *interval(draws, confidence), strict=True):
+        if values.shape[1] > 1:
+            ends = values.min(axis=(0, 1)), values.max(axis=(0, 1))
+            for row, low, high in zip(of_fraction, *ends, strict=True):
                 row |= {"draws_low": low, "draws_high": high}
         rows += [row | {"fraction": fraction} for row in of_fraction]
     return rows
@@ -88,7 +95,7 @@ def _area_rows(
     weights, curves, tasks = area_weights(fractions), by_ranking[name], tasks | {MEAN: MEAN}
 
     def areas(seeds: list[Curve]) -> tuple[Floats, Floats]:
-        values = np.stack([weights @ curve.values.mean(axis=0) for curve in seeds])
+        values = np.stack([weights @ curve.values for curve in seeds])
         bootstrap = np.stack([weights @ curve.bootstrap for curve in seeds], axis=1)
         return _with_mean(values), _with_mean(bootstrap)
 
@@ -98,14 +105,13 @@ def _area_rows(
         if other not in by_ranking or name in (RANDOM, other):
             continue
         base, base_bootstrap = areas(by_ranking[other])
-        difference, resampled = values - base, bootstrap - base_bootstrap
-        compared = _interval_rows(tasks, difference, resampled, confidence)
-        mean = difference.mean(axis=0)
+        difference, resampled = values - base, bootstrap - base_bootstrap  # from every random order
         if other == IMPORTANCE:
             null = _with_mean(np.mean([curve.null for curve in curves], axis=0))
         else:
-            null = resampled.mean(axis=1) - mean
-        for row, p in zip(compared, p_value(mean, null), strict=True):
+            null = Orders.of(difference).null(resampled)
+        compared = _interval_rows(tasks, difference, resampled, confidence)
+        for row, p in zip(compared, p_value(difference.mean(axis=(0, 1)), null), strict=True):
             rows.append(row | {"against": other, "p_value": float(p)})
     return rows
 
@@ -118,13 +124,14 @@ def pruning_curves(
     The area under a curve of the metric against the fraction of pruned heads is by the trapezoid rule over
     the fractions, divided by their range: a mean of the metric. Small areas mean that the ranking finds
     heads that matter; with bottom heads first, large ones mean that it finds heads that do not. Intervals
-    are over examples, and with three or more seeds over seeds (see `intervals`); those of `random` also
-    over orders. Differences are paired, and of the same order of pruning.
+    are over examples, and with three or more seeds over seeds (see `intervals`); those of `random`, and of
+    differences from it, also over orders. Differences are paired, and of the same order of pruning.
 
     p-values against `importance` are by permutation (see `sample`), for these masks. Those against
-    `random` are for the expected area of random orders: the bootstrap of examples and orders, shifted to
-    0, is the null distribution. p_holm corrects over the rankings of a model, mixture, method and order that
-    are compared with the same one: over those of the mean, and separately over those of all tasks.
+    `random` are for the expected area of all random orders, of these models (see `intervals.Orders`): a t
+    test with one degree of freedom fewer than there are orders, for each seed. p_holm corrects over the
+    rankings of a model, mixture, method and order that are compared with the same one: over those of the
+    mean, and separately over those of all tasks.
 
     Parameters
     ----------

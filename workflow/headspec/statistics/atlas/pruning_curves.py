@@ -32,7 +32,7 @@ class Curve:
     Attributes
     ----------
     values : (draws, F, k); one draw unless the ranking is random
-    bootstrap : (resamples, F, k), mean over draws
+    bootstrap : (resamples, F, k), mean over the same draws
     null : (permutations, k), of the area minus that of importance; empty where there is no such test
     """
 
@@ -71,16 +71,6 @@ def _fractions(wide: pd.DataFrame) -> list[float]:
     return [float(fraction) for fraction in wide.columns.unique("fraction")]
 
 
-def _resampled_draws(draws: int, resamples: int, rng: np.random.Generator) -> Floats:
-    """Weights (resamples, draws) of a mean over random orders that are drawn again.
-
-    Drawing one fewer than there are gives the mean its unbiased variance (Rao and Wu 1988).
-    """
-    if draws == 1:
-        return np.ones((resamples, 1))
-    return rng.multinomial(draws - 1, np.full(draws, 1 / draws), size=resamples) / (draws - 1)
-
-
 @dataclass(frozen=True)
 class Sampled:
     """The curves of one run.
@@ -100,8 +90,7 @@ class Sampled:
 def sample(evaluation: Evaluation, resamples: int, seed: int) -> Sampled:
     """The curves of one run, with bootstrap and permutations.
 
-    Bootstrap: examples are drawn with replacement, the same ones for all rankings, fractions and seeds, and
-    random orders too, for each seed its own.
+    Bootstrap: examples are drawn with replacement, the same ones for all rankings, fractions and seeds.
 
     Permutation: in each example, the predictions of two rankings at all fractions together are swapped or
     not, alike for all seeds. The hypothesis is that *these* masks do equally well on other examples.
@@ -150,13 +139,11 @@ def _task_curves(
         found = [scores(column) for column in predicted.T]
         values = np.array([value for value, _ in found]).reshape(-1, len(by_area))
         resampled = np.stack([many for _, many in found], axis=-1).reshape(resamples, *values.shape)
-        rng = np.random.default_rng(derive(seed, *names, ranking, run.seed))  # the same for all tasks
-        orders = _resampled_draws(len(values), resamples, rng)
         null = np.empty((0,))
         if IMPORTANCE in predictions and ranking not in BASELINES:
             pair = np.stack([predicted, predictions[IMPORTANCE]], axis=-1).swapaxes(0, 1)  # (F, n, 2)
             rng = np.random.default_rng(derive(seed, *names, task, "permutation"))
             swapped = permuted_scores(metric, label, pair, resamples, rng)
             null = (swapped[..., 0] - swapped[..., 1]) @ by_area
-        curves[ranking] = Curve(values, (orders[:, None] @ resampled)[:, 0], null)
+        curves[ranking] = Curve(values, resampled.mean(axis=1), null)
     return curves

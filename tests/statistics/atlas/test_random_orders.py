@@ -1,0 +1,64 @@
+"""Comparison with few random orders: level of the test and coverage of intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from headspec.config.runs import Run
+from headspec.statistics.atlas.pruning_areas import pruning_curves
+from headspec.statistics.atlas.rankings import RANDOM
+from headspec.statistics.dissociation.resampled import Evaluation
+
+#: standard error over examples in units of the standard deviation of orders: number of examples, this
+#: standard deviation, and whether an example is as difficult under all rankings
+RATIOS = {0.1: (213, 0.15, True), 0.2: (53, 0.15, True), 1: (30, 0.1, False)}
+LEVEL, TASKS = 0.5, tuple(f"t{i}" for i in range(20))
+
+
+def studies(
+    rng: np.random.Generator, mixture: str, ratio: float, orders: int, seeds: int
+) -> list[Evaluation]:
+    """Runs of independent tasks in which a ranking is as good as the mean of all random orders."""
+    n, spread, same = RATIOS[ratio]
+    difficulty, runs = rng.random((len(TASKS), 1, n)), []
+    for seed in range(seeds):
+        level = rng.normal(LEVEL, spread, (len(TASKS), 1 + orders, 1))
+        level[:, 0] = LEVEL  # the ranking
+        shape = (len(TASKS), 1 + orders, n)
+        pruned = (difficulty if same else rng.random(shape)) < level
+        right = np.stack([np.broadcast_to(difficulty < 0.9, shape), pruned])
+        columns = {"fraction": (0.0, 1.0), "task": TASKS, "draw": range(-1, orders), "example": range(n)}
+        frame = pd.MultiIndex.from_product(columns.values(), names=columns).to_frame(index=False)
+        random, top = frame["draw"] >= 0, pd.Series("top", frame.index)
+        frame = frame.assign(
+            label=1.0, prediction=right.ravel().astype(float),
+            draw=frame["draw"].astype("Int32").where(random), ranking=np.where(random, RANDOM, "confidence"),
+            order=top.mask(random), pruned_for=frame["task"].mask(random),
+        )  # fmt: skip
+        run = Run(model="m", mixture=mixture, method="tuned", seed=seed, tasks=TASKS)
+        runs.append(Evaluation(run, dict.fromkeys(TASKS, "accuracy"), frame))
+    return runs
+
+
+def compared(ratio: float, orders: int, seeds: int, mixtures: int) -> pd.DataFrame:
+    """The rows in which the ranking is compared with random orders, of 20 x `mixtures` studies."""
+    rng = np.random.default_rng([int(10 * ratio), orders, seeds])
+    runs = (run for i in range(mixtures) for run in studies(rng, f"m{i}", ratio, orders, seeds))
+    table = pruning_curves(runs, 199, 0.95, seed=0)["pruning_areas"]
+    return table[(table["against"] == RANDOM) & (table["task"] != "mean")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ratio", RATIOS)
+@pytest.mark.parametrize(("orders", "seeds"), [(2, 1), (5, 1), (10, 1), (5, 3)])
+def test_few_orders_keep_level_and_coverage(orders, seeds, ratio):
+    table = compared(ratio, orders, seeds, mixtures=24 // seeds)
+    most = stats.binom.ppf(0.999, len(table), 0.05)
+    rejected = (table["p_value"] <= 0.05).sum()
+    assert rejected <= most
+    assert orders == 2 or rejected >= stats.binom.ppf(0.001, len(table), 0.025)  # and are not far below it
+    assert ((table["ci_low"] > 0) | (table["ci_high"] < 0)).sum() <= most
+    assert set(table["ci_over"]) == {"examples and orders" if seeds < 3 else "seeds, examples and orders"}
