@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headspec.config.loading import load, strict_yaml
@@ -73,14 +73,16 @@ def mutated(config: dict[str, Any], edits: list[tuple[str, int, Any]]) -> dict[s
     return config
 
 
-@settings(max_examples=600)
+@settings(max_examples=6 * settings().max_examples)
 @given(st.sampled_from([CONFIG, *STUDIES]), EDITS)
+@example(CONFIG, [("value", 0, {"\n": 10**18 + 1})])
+@example(CONFIG, [("key", 0, "\u2028")])
 @pytest.mark.slow
 def test_a_mutated_study_is_a_study_inside_its_folder_or_a_config_error(config, edits):
     try:
         study = load(mutated(config, edits))
     except ConfigError as error:
-        assert all(": " in line for line in str(error).split("\n")), str(error)
+        assert all(": " in line for line in str(error).splitlines()), str(error)
         return
     assert_inside(study)
 
@@ -194,7 +196,7 @@ def test_yaml_runs_no_code(tmp_path):
     assert not trace.exists()
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(st.text(st.sampled_from(list("ab:-[]{}&*!?|>'\"\n #%@,.0\t")), max_size=40))
 def test_any_text_is_a_mapping_or_a_config_error(tmp_path_factory, text):
     path = tmp_path_factory.getbasetemp() / "any.yaml"

@@ -83,6 +83,13 @@ def listing(names: Iterable[object]) -> str:
     )
 
 
+def lines(problems: Iterable[str]) -> str:
+    """Problems, a line each; characters that cannot be seen, such as a line break in a name, are escaped."""
+    return "\n".join(
+        "".join(c if c.isprintable() else repr(c)[1:-1] for c in problem) for problem in problems
+    )
+
+
 def shown(value: object) -> str:
     """A config value on one line, shortened to 80 characters."""
     try:

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from headspec.config import consistency, raw_values
 from headspec.config.reference import allowed, child, schema, sections
 from headspec.config.study import Study
-from headspec.errors import ConfigError, listing, nearest, shown
+from headspec.errors import ConfigError, lines, listing, nearest, shown
 
 #: former dotted key: the key in its place
 RENAMED = {
@@ -41,14 +41,14 @@ def load(config: dict[str, Any]) -> Study:
     """
     config = config or {}
     if problems := raw_values.problems(config):
-        raise ConfigError("\n".join(problems))
+        raise ConfigError(lines(problems))
     try:
         study = Study.model_validate(config)
     except ValidationError as error:
         problems += map(_worded, error.errors())
     problems += consistency.problems(config)
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise ConfigError(lines(problems))
     return study
 
 
@@ -73,11 +73,11 @@ def strict_yaml(path: str | Path) -> dict[str, Any]:
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply, or holds itself") from None
     if repeated:
-        raise ConfigError("\n".join(f"{path}, line {line}: {problem}" for line, problem in repeated))
+        raise ConfigError(lines(f"{path}, line {line}: {problem}" for line, problem in repeated))
     if not isinstance(config, dict):
         raise ConfigError(f"{path}: got {shown(config)}, expected keys and values such as 'study: demo'")
     if raw_values.PROGRAM in config:  # Snakemake has removed it from the config that it passes on
-        raise ConfigError(f"{path}: {'; '.join(raw_values.problems(config))}")
+        raise ConfigError(lines([f"{path}: {'; '.join(raw_values.problems(config))}"]))
     return config
 
 
@@ -87,12 +87,12 @@ def _repeated_keys(node: yaml.Node | None, path: str = "") -> Iterator[tuple[int
         for i, item in enumerate(node.value):
             yield from _repeated_keys(item, _dotted(path, i))
     elif isinstance(node, yaml.MappingNode):
-        lines: dict[Any, int] = {}
+        first: dict[Any, int] = {}
         for key, value in node.value:
             dotted, line = _dotted(path, key.value), key.start_mark.line + 1
-            if dotted in lines:
-                yield line, f"{dotted}: already set on line {lines[dotted]}; expected each key once"
-            lines.setdefault(dotted, line)
+            if dotted in first:
+                yield line, f"{dotted}: already set on line {first[dotted]}; expected each key once"
+            first.setdefault(dotted, line)
             yield from _repeated_keys(value, dotted)
 
 
