@@ -1,6 +1,7 @@
 # make demo   sets up .venv and runs the demo study to its figures and report
 # make test   sets up .venv and runs every check and test; make test-fast the quick ones,
-#             make check no tests, make coverage counts the lines that tests run, which takes longer
+#             make check no tests, make coverage counts the lines that tests run, which takes longer;
+#             make fuzz runs the property tests on new examples
 # make plan   says what a study will cost: make plan STUDY=my-study.yaml CORES=8, also GPUS=2 RATE=2e14
 # make bench  measures the speed of this machine
 # make docs   brings the generated pages and the editors' schema up to date and builds the site into site/
@@ -18,7 +19,7 @@ export PATH PYTHONPATH
 TESTS := OMP_NUM_THREADS=1 pytest -n 2 --dist worksteal -rs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-fast coverage check plan bench docs report lock clean
+.PHONY: demo test test-fast fuzz coverage check plan bench docs report lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.ready
@@ -40,6 +41,10 @@ test: $(VENV)/.ready-test
 
 test-fast: $(VENV)/.ready-test
 	$(TESTS) -m "not slow" --first-case
+
+# New examples in every run, twenty times as many; a failure prints how to draw its example again.
+fuzz: $(VENV)/.ready-test
+	$(TESTS) -m hypothesis --hypothesis-profile=fuzz --timeout=0
 
 # Counts the lines that the tests' own processes run. Jobs of Snakemake are not measured, so what only a
 # script of a rule calls counts as not run.

@@ -1,24 +1,38 @@
-"""What holds for all tests: how processes share them out, and no limit on their time."""
+"""What holds for all tests: their examples, how processes share them out, and the end of what hangs."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
+
+from headspec.pipeline import warm
 
 # jobs of studies share what one of them has compiled
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# a slow machine is no failure
+SLOW_LIMIT = 3600  # seconds; pyproject.toml has the limit of the others
+os.environ["PYTEST_PROCESS"] = f"{os.getpid()} {time.time()}"  # whose children find it there
+
+# a slow machine is no failure; "same" draws the same examples in every run, "fuzz" new ones
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+settings.register_profile("same", settings.get_profile("untimed"), derandomize=True, database=None)
+settings.register_profile("fuzz", settings.get_profile("untimed"), max_examples=2000, print_blob=True)
+settings.load_profile("same")
+# examples do not depend on constants of the modules that happen to be imported
+providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,7 +43,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Slow tests first, those of one case before those of many: what is left at the end is short."""
     if config.getoption("first_case"):
         items[:] = {item.nodeid.partition("[")[0]: item for item in reversed(items)}.values()
+    for item in items:
+        if "slow" in item.keywords and config.pluginmanager.hasplugin("timeout"):
+            item.add_marker(pytest.mark.timeout(SLOW_LIMIT))
     items.sort(key=lambda item: ("slow" not in item.keywords, hasattr(item, "callspec")))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
+    """Where a phase of a test fails, perhaps because its time is over, end the processes that it started."""
+    report = yield
+    if report.failed:
+        mark = {name: os.environ.get(name) for name in ("PYTEST_PROCESS", "PYTEST_CURRENT_TEST")}
+        kept = {os.getpid(), *(server.pid for server in warm._servers)}
+        for process in psutil.process_iter(["environ"]):
+            if mark.items() <= (process.info["environ"] or {}).items() and process.pid not in kept:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,9 @@ def importance(order: list[int]) -> pd.DataFrame:
     return frame.iloc[order]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=settings().max_examples // 5
+)
 @given(st.permutations(range(12)))
 def test_rows_in_any_order_give_the_same_bytes(tmp_path, order):
     tables.write(tmp_path / "first.parquet", SCHEMAS["importance"], importance(list(range(12))), FOOTER)

@@ -197,7 +197,7 @@ KINDS = {
 KINDS |= {"labels": [None, ["a", "b"], {"1": "x", "-1": "y"}]}
 
 
-@settings(max_examples=600, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6 * settings().max_examples, suppress_health_check=list(HealthCheck))
 @given(st.data())
 @pytest.mark.slow
 def test_any_table_gives_examples_or_an_error(tmp_path_factory, data):
@@ -234,7 +234,7 @@ def test_any_table_gives_examples_or_an_error(tmp_path_factory, data):
         assert all(isinstance(text, str) for text in found.train["text_a"]) and len(found.train)
 
 
-@settings(max_examples=300, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3 * settings().max_examples, suppress_health_check=list(HealthCheck))
 @given(st.data())
 @pytest.mark.slow
 def test_any_bytes_are_no_table(tmp_path_factory, data):
@@ -264,7 +264,7 @@ def parsed(path: Path) -> None:
         assert str(error).startswith("atlas.treebank.")
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(st.lists(LINES | st.just(("# sent_id",)) | st.just(()), max_size=5))
 def test_any_treebank_gives_trees_or_an_error(tmp_path_factory, lines):
     path = tmp_path_factory.getbasetemp() / "any.conllu"
@@ -277,7 +277,7 @@ def test_any_treebank_gives_trees_or_an_error(tmp_path_factory, lines):
     parsed(path)
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(st.lists(st.lists(NESTED, max_size=2) | CELLS, min_size=3, max_size=3))
 def test_any_table_of_trees_gives_trees_or_an_error(tmp_path_factory, cells):
     path = tmp_path_factory.getbasetemp() / "trees.parquet"

@@ -520,7 +520,7 @@ def test_pairs_are_made_exactly_where_they_exist(sizes):
         assert set(prepare.pair(items(sizes), np.random.default_rng(0))["label"]) == {"same", "different"}
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(st.lists(st.integers(1, 30), min_size=2, max_size=6), st.integers(0, 2**32))
 @example([1, 1, 2], 0)
 @example([30, 5, 5], 0)

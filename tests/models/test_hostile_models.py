@@ -39,7 +39,7 @@ def planned(source: str = "m") -> None:
     head_count.size(model, "models.m")
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(st.dictionaries(KEYS, VALUES, max_size=3) | VALUES)
 def test_any_config_is_a_model_or_an_error(tmp_path_factory, config):
     folder = tmp_path_factory.getbasetemp() / "any-model"

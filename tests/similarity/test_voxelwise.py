@@ -311,7 +311,7 @@ def test_one_subject_has_no_ceiling(three_brains):
     assert voxels["selected"].all() and voxels[["reliability", "ceiling"]].isna().all(axis=None)
 
 
-@settings(max_examples=10)
+@settings(max_examples=settings().max_examples // 10)
 @given(st.floats(0.1, 100), st.floats(-50, 50))
 def test_scores_do_not_depend_on_units(scale, offset):
     rng = np.random.default_rng(0)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics as sk
@@ -40,7 +40,6 @@ def samples(draw, metric):
 
 @pytest.mark.filterwarnings("ignore:A single label was found")
 @pytest.mark.parametrize("metric", metrics.METRICS)
-@settings(max_examples=150)
 @given(st.data())
 def test_scores_are_those_of_the_reference_libraries(metric, data):
     label, prediction, counts = data.draw(samples(metric))

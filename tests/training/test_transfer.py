@@ -71,7 +71,7 @@ def run(folder: Path, net: MultiTask, settings: Transfer = SETTINGS, seconds: fl
 # --- draws --------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30)
+@settings(max_examples=settings().max_examples // 3)
 @given(st.lists(st.integers(1, 40), min_size=2, max_size=5), st.integers(0, 99))
 def test_small_samples_are_nested_in_large_ones_and_have_every_class(sizes, seed):
     labels = pd.Series(np.repeat([f"class {i}" for i in range(len(sizes))], sizes))
@@ -109,7 +109,7 @@ def test_too_few_examples_or_samples():
     ]
 
 
-@settings(max_examples=30)
+@settings(max_examples=settings().max_examples // 3)
 @given(st.integers(1, 30), st.integers(1, 20), st.integers(1, 12))
 def test_batches_use_every_row_equally_often(n, size, steps):
     taken = list(batches(n, size, steps, np.random.default_rng(0)))
