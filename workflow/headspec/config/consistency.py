@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from headspec.config import iat_consistency, task_consistency
 from headspec.config.runs import POOLED, RESERVED
 from headspec.config.sections.atlas import Atlas
+from headspec.config.sections.base import Section
 from headspec.config.sections.iat import IAT
 from headspec.config.sections.model import Model
-from headspec.config.sections.section import Section
 from headspec.config.sections.similarity import Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.transfer import Transfer

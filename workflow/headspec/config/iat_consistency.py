@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from headspec.config.as_text import kept_by
 from headspec.config.sections.iat import IAT
 from headspec.config.sources import identity
-from headspec.config.stored_values import kept_by
 from headspec.errors import listing, nearest
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from headspec.config import consistency, raw_values
+from headspec.config import consistency, forbidden_values
 from headspec.config.reference import allowed, child, schema, sections
 from headspec.config.study import Study
 from headspec.errors import ConfigError, lines, listing, nearest, shown
@@ -40,7 +40,7 @@ def load(config: dict[str, Any]) -> Study:
         One line for each problem: dotted key, value, what was expected, nearest valid name.
     """
     config = config or {}
-    if problems := raw_values.problems(config):
+    if problems := forbidden_values.problems(config):
         raise ConfigError(lines(problems))
     try:
         study = Study.model_validate(config)
@@ -76,8 +76,8 @@ def strict_yaml(path: str | Path) -> dict[str, Any]:
         raise ConfigError(lines(f"{path}, line {line}: {problem}" for line, problem in repeated))
     if not isinstance(config, dict):
         raise ConfigError(f"{path}: got {shown(config)}, expected keys and values such as 'study: demo'")
-    if raw_values.PROGRAM in config:  # Snakemake has removed it from the config that it passes on
-        raise ConfigError(lines([f"{path}: {'; '.join(raw_values.problems(config))}"]))
+    if forbidden_values.PROGRAM in config:  # Snakemake has removed it from the config that it passes on
+        raise ConfigError(lines([f"{path}: {'; '.join(forbidden_values.problems(config))}"]))
     return config
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field
 
 from headspec.config.runs import NO_MIXTURE, Run, Variant
 from headspec.config.sections.atlas import Atlas
+from headspec.config.sections.base import Count, Distinct, Name, Section, Seed
 from headspec.config.sections.brain import Brain
 from headspec.config.sections.dissociation import Dissociation
 from headspec.config.sections.figures import Figures
@@ -20,12 +21,10 @@ from headspec.config.sections.importance import Importance
 from headspec.config.sections.mixtures import Mixtures
 from headspec.config.sections.model import Model
 from headspec.config.sections.pruning import Pruning
-from headspec.config.sections.section import Section
 from headspec.config.sections.similarity import Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.training import Training
 from headspec.config.sections.transfer import Transfer
-from headspec.config.value_types import Count, Distinct, Name, Seed
 
 Method = Literal["tuned", "frozen", "single"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec.config.stored_values import as_text, kept_by
+from headspec.config.as_text import as_text, kept_by
 from headspec.errors import DataError, listing, nearest, shown
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from headspec import digests
-from headspec.config.settings import section
 from headspec.config.sources import distribution, locate
+from headspec.config.stage_settings import section
 from headspec.errors import DataError, listing, nearest
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from headspec.config.as_text import as_text
 from headspec.config.sources import locate
-from headspec.config.stored_values import as_text
 from headspec.data import readers
 from headspec.errors import DataError, listing, nearest
 from headspec.tables import INT, TEXT, Schema

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from headspec import files
-from headspec.config.settings import section
+from headspec.config.stage_settings import section
 from headspec.errors import DamageError, EncoderError
 from headspec.models import encoders
 from headspec.models.batching import Batch

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headspec import tables
-from headspec.config.settings import section
+from headspec.config.stage_settings import section
 from headspec.models import devices, encoders, versions
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask

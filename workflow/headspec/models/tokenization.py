@@ -10,7 +10,7 @@ import pandas as pd
 import pyarrow as pa
 from tokenizers import processors
 
-from headspec.config.settings import section
+from headspec.config.stage_settings import section
 from headspec.errors import EncoderError
 from headspec.models import versions
 from headspec.models.architectures import folder

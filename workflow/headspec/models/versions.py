@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headspec import digests, files
-from headspec.config.settings import section
 from headspec.config.sources import distribution
+from headspec.config.stage_settings import section
 from headspec.errors import ChangedError, DataError, EncoderError, StorageError
 from headspec.models.architectures import cached, folder, hub_name
 

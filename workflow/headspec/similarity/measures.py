@@ -7,9 +7,9 @@ from headspec.similarity.cnm import cnm
 from headspec.similarity.dse import dse
 from headspec.similarity.fisher import fisher, head_fisher
 from headspec.similarity.gradient import gradient
-from headspec.similarity.importance import importance, top_heads
 from headspec.similarity.paradigm import paradigm
 from headspec.similarity.rsa import rsa
+from headspec.similarity.shared_heads import importance, top_heads
 from headspec.similarity.text import text
 from headspec.similarity.traits import Traits
 

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.config.settings import section
+from headspec.config.stage_settings import section
 from headspec.data import prepare, splits
 from headspec.progress import log, stage
 

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.config.settings import section
+from headspec.config.stage_settings import section
 from headspec.models import architectures
 from headspec.models.tokenization import TOKENS, encode, of_job
 from headspec.progress import log, stage

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from headspec import tables
-from headspec.config.settings import section
+from headspec.config.stage_settings import section
 from headspec.data import overlap, prepare, quality
 from headspec.progress import log, stage
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 import numpy as np
 
 from headspec import tables
-from headspec.config.settings import section
+from headspec.config.stage_settings import section
 from headspec.heads.importance import IMPORTANCE, importance
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 from headspec import tables
-from headspec.config.settings import section
+from headspec.config.stage_settings import section
 from headspec.heads.ranking import importance_map
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 import torch
 
 from headspec import digests, tables
-from headspec.config.settings import section
+from headspec.config.stage_settings import section
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage

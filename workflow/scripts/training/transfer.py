@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.config.settings import section
+from headspec.config.stage_settings import section
 from headspec.models.multitask import MultiTask, saved_encoder
 from headspec.models.stage import ModelStage
 from headspec.progress import stage

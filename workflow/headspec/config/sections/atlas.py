@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headspec.config.sections.section import Section
-from headspec.config.value_types import NUMBER, Distinct, Fraction
+from headspec.config.sections.base import NUMBER, Distinct, Fraction, Section
 
 Measure = Literal[
     "importance",

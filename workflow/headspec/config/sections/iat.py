@@ -6,9 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from headspec.config.sections.section import Section
+from headspec.config.sections.base import Distinct, Fraction, FractionBelowOne, Section
 from headspec.config.sections.training import Sampling
-from headspec.config.value_types import Distinct, Fraction, FractionBelowOne
 
 
 class IAT(Section):

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from headspec.config.sections.section import Section
-from headspec.config.value_types import NUMBER
+from headspec.config.sections.base import NUMBER, Section
 
 
 class Importance(Section):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from headspec.config.sections.section import Section
-from headspec.config.value_types import Distinct, Name
+from headspec.config.sections.base import Distinct, Name, Section
 
 
 class Mixtures(Section):

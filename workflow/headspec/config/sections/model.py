@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headspec.config.sections.section import Section
-from headspec.config.value_types import NUMBER, Checksum, Count
+from headspec.config.sections.base import NUMBER, Checksum, Count, Section
 
 Pooling = Literal["auto", "first", "mean", "last"]
 

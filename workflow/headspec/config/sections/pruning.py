@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from headspec.config.sections.section import Section
-from headspec.config.value_types import NUMBER, Distinct, Fraction
+from headspec.config.sections.base import NUMBER, Distinct, Fraction, Section
 
 
 class Pruning(Section):

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from headspec.config.sections.section import Section
-from headspec.config.value_types import Count, Distinct, Labels, Name
+from headspec.config.sections.base import Count, Distinct, Labels, Name, Section
 
 Metric = Literal["accuracy", "f1", "matthews", "pearson", "spearman"]
 

@@ -6,8 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from headspec.config.sections.section import Section
-from headspec.config.value_types import Count, FractionBelowOne, NotNegative, Positive
+from headspec.config.sections.base import Count, FractionBelowOne, NotNegative, Positive, Section
 
 Sampling = Literal["proportional", "sqrt", "annealed"]
 
