@@ -26,6 +26,9 @@ include: "workflow/rules/atlas_figures.smk"
 include: "workflow/rules/submission.smk"
 
 
+pin_environments()
+
+
 report: "workflow/report/workflow.rst"
 
 

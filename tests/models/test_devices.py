@@ -9,12 +9,17 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
+from headspec import tables
 from headspec.models import devices
+from headspec.models.stage import ModelStage
+from headspec.training.loop import TRAINING
 from support.paths import ROOT
 
 #: a job: leases a GPU, logs it, holds it for the given time (if negative, until killed), and logs the end;
@@ -208,3 +213,25 @@ def test_the_capabilities_of_this_processor_are_of_the_expected_form():
 )
 def test_few_jobs_share_all_cores(jobs, cores, threads):
     assert devices.threads_per_job(jobs, cores) == threads
+
+
+@pytest.mark.parametrize(
+    ("precision", "faster", "said"), [("auto", True, 1), ("auto", False, 0), ("fp32", True, 0)]
+)
+def test_other_hardware_is_mentioned_if_the_precision_follows_it(
+    tmp_path, monkeypatch, caplog, precision, faster, said
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(devices, "bf16_is_faster", lambda processor: faster)
+    monkeypatch.setattr(devices, "configure", lambda threads: None)
+    frame = pd.DataFrame({column: [] for column in TRAINING.columns})
+    tables.write("results/s/runs/m/training.parquet", TRAINING, frame, {"precision": "fp32", "device": "cpu"})
+    params = SimpleNamespace(precision=precision)
+    resources = SimpleNamespace(microbatches=1, gpu=0)
+    job = SimpleNamespace(params=params, resources=resources, threads=1, log=["results/s/logs/x.log"])
+    with caplog.at_level("WARNING"):
+        ModelStage(job)
+    expected = (
+        "precision: auto is bf16 on cpu here, but results/s/runs/m/training.parquet was made in fp32 on"
+    )
+    assert caplog.text.count(expected) == said

@@ -406,6 +406,51 @@ def test_another_version_of_the_package_that_carries_the_model(study, tmp_path):
     assert study.plan(*until_tokens, **environment).rules == {"tokenize": 3}
 
 
+#: answers as conda does, and makes environments that add nothing to this one
+CONDA = """#!/bin/sh
+case "$*" in
+  *info*) echo '{"conda_prefix": "FOLDER", "root_prefix": "FOLDER", "platform": "linux-64"}' ;;
+  *--version*) echo conda 24.7.1 ;;
+  *channel_priority*) echo '{"get": {"channel_priority": "strict"}}' ;;
+  *create*) while [ "$1" != --prefix ]; do shift; done; mkdir -p "$2" ;;
+esac
+"""
+
+
+def test_an_edited_environment_without_records(study, tmp_path):
+    """Where jobs run in it."""
+    (tmp_path / "conda" / "bin").mkdir(parents=True)
+    (tmp_path / "conda" / "bin" / "activate").touch()
+    command = tmp_path / "conda" / "conda"
+    command.write_text(CONDA.replace("FOLDER", str(command.parent)))
+    command.chmod(0o755)
+    path = {"PATH": os.pathsep.join([str(command.parent), os.environ["PATH"]])}
+    conda = ("--sdm", "conda", "--until", "tokenize")
+    study.snakemake(*conda, **path)
+    forgotten()(study)
+    assert study.plan(*conda, **path).rules == {}
+    study.replace("envs/train.yaml", "dependencies:", "dependencies:\n  - another")
+    assert study.plan("--until", "tokenize").rules["tokenize"] == 3  # outside of the environments
+    forgotten()(study)
+    assert study.plan(*conda, **path).rules == {"tokenize": 3}
+
+
+def test_texts_of_a_package_that_are_edited_where_they_are_installed(study, tmp_path):
+    """As in a package that is being written, whose version stays."""
+    site = tmp_path / "site"
+    environment = install(site, "tinytexts", "1.0")
+    (site / "tinytexts").mkdir()
+    (site / "tinytexts" / "__init__.py").touch()
+    shutil.copy(study.path / "texts" / "topic.tsv", site / "tinytexts")
+    study.set("tasks.topic.source", "package:tinytexts/topic.tsv")
+    until_tokens = ("--until", "tokenize")
+    study.snakemake(*until_tokens, **environment)
+    assert study.plan(*until_tokens, **environment).rules == {}
+    path = site / "tinytexts" / "topic.tsv"
+    path.write_text(path.read_text().replace("tree", "wave", 1))
+    assert study.plan(*until_tokens, **environment).rules == {"validation": 1, "data": 1, "tokenize": 1}
+
+
 def test_other_versions_of_packages_are_reported_and_rerun_nothing(study, tmp_path):
     torch = tables.versions()["torch"]
     assert "other versions" not in study.snakemake("--dry-run")

@@ -11,11 +11,12 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
+from snakemake.settings.types import DeploymentMethod
 
 LIBRARY = Path(workflow.current_basedir).parent
 sys.path.insert(0, str(LIBRARY))
 
-from headspec import code_hash
+from headspec import code_hash, digests
 from headspec.config import loading
 from headspec.config.sections.similarity import MEASURED_BY
 from headspec.config.study import Study, plain
@@ -255,6 +256,19 @@ def treebank_files(wildcards) -> list:
     if PLAN is not None:
         preflight.sentences_for_roles(STUDY, PLAN)
     return INPUTS.treebank_files(wildcards)
+
+
+def pin_environments() -> None:
+    """Make the content of a rule's environment a parameter of its jobs, if they run in it.
+
+    Snakemake compares environments by records that are lost with `.snakemake`.
+    """
+    if DeploymentMethod.CONDA not in workflow.deployment_settings.deployment_method:
+        return
+    for each in workflow.rules:
+        if each.conda_env:
+            path = LIBRARY.parent / "envs" / os.path.basename(str(each.conda_env))
+            each.set_params(environment=digests.content(path))
 
 
 def lock_folder() -> None:

@@ -11,6 +11,7 @@ from headspec.config.stage_settings import section
 from headspec.models import devices, encoders, versions
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
+from headspec.progress import log
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -34,6 +35,21 @@ class ModelStage:
         self.job, self.microbatches = job, job.resources.microbatches
         self.device = devices.prepare(job.params.precision, job.threads, self.microbatches, job.resources.gpu)
         self.gpus = devices.gpu_count()
+        self._compare_precision()
+
+    def _compare_precision(self) -> None:
+        """Say so if `precision: auto` differs from that of the study's other results."""
+        here = f"{self.device.precision} on {self.device.name}"
+        for path in Path(self.job.log[0].partition("/logs/")[0], "runs").rglob("training.parquet"):
+            footer = tables.unchecked_footer(path)
+            there = f"{footer['precision']} on {footer['device']}"
+            if self.job.params.precision == "auto" and there != here:
+                log.warning(
+                    "precision: auto is %s here, but %s was made in %s. The two round differently; %s as "
+                    "`precision` in the config makes all alike",
+                    *(here, path, there, footer["precision"]),
+                )
+            return
 
     @property
     def seed(self) -> int:
