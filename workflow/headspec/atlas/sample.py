@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from headspec.heads import folds
 from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
@@ -32,21 +33,4 @@ def fold_means(task: str, measure: str, values: np.ndarray) -> pd.DataFrame:
     ----------
     values : (n, layers, heads), in the order of `sampled`
     """
-    frames = []
-    for fold in range(min(FOLDS, len(values))):
-        in_fold = values[fold::FOLDS].astype(np.float64)
-        layer, head = np.indices(in_fold.shape[1:])
-        frames.append(
-            pd.DataFrame(
-                {
-                    "task": task,
-                    "measure": measure,
-                    "fold": fold,
-                    "layer": layer.ravel(),
-                    "head": head.ravel(),
-                    "value": in_fold.mean(axis=0).ravel(),
-                    "n": len(in_fold),
-                }
-            )
-        )
-    return pd.concat(frames, ignore_index=True)
+    return folds.fold_means(FOLDS, value=values).assign(task=task, measure=measure)

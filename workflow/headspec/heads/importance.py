@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from headspec.heads.folds import fold_means
 from headspec.models.batching import Batch, Examples, in_order
 from headspec.models.devices import Device
 from headspec.models.finite import require
@@ -150,20 +151,6 @@ def importance(
     frames = []
     for task, rows in drawn.items():
         gradients = gate_gradients(model, task, examples[task], rows, device, progress)
-        for fold in range(FOLDS):
-            in_fold = gradients[fold::FOLDS].astype(np.float64)
-            layer, head = np.indices(in_fold.shape[1:])
-            frames.append(
-                pd.DataFrame(
-                    {
-                        "task": task,
-                        "fold": fold,
-                        "layer": layer.ravel(),
-                        "head": head.ravel(),
-                        "importance": np.abs(in_fold).mean(axis=0).ravel(),
-                        "n": len(in_fold),
-                        "fisher": np.square(in_fold).mean(axis=0).ravel(),
-                    }
-                )
-            )
+        absolute, square = np.abs(gradients), np.square(gradients, dtype=float)
+        frames.append(fold_means(FOLDS, importance=absolute, fisher=square).assign(task=task))
     return pd.concat(frames, ignore_index=True)
