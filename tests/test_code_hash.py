@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -224,6 +225,17 @@ def test_equal_code_under_another_time_is_equal(copy):
     for path in copy.rglob("*.py"):
         path.touch()
     assert closure("heads/prune.py") == before
+
+
+def test_jobs_run_the_code_that_was_hashed_not_what_was_compiled_in_the_same_second(copy):
+    path = copy / "headspec" / "seeds.py"
+    load = [sys.executable, "-c", "from headspec import seeds; print(seeds.ADDED)"]
+    for value in ("1", "2"):
+        path.write_text(path.read_text().partition("\nADDED")[0] + f"\nADDED = {value}\n")
+        os.utime(path, (1, 1))
+        closure("data/few_shot.py")
+        run = subprocess.run(load, env=os.environ | {"PYTHONPATH": str(copy)}, capture_output=True, text=True)
+        assert run.stdout.strip() == value, run.stderr
 
 
 def test_figures_reach_the_style_sheet(copy):

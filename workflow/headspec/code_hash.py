@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import os
+import py_compile
 import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from typing import Any
 
 from headspec.digests import Memory
@@ -54,6 +57,9 @@ def _code(path: str | Path) -> tuple[str, list[str]]:
     if path.suffix != ".py":
         return hashlib.sha256(path.read_bytes()).hexdigest()[:12], []
     tree = ast.parse(path.read_text(), str(path))
+    # by default, Python takes compiled code of another file of this size and second for that of this one
+    with contextlib.suppress(OSError):  # such as a read-only folder
+        py_compile.compile(str(path), invalidation_mode=PycInvalidationMode.CHECKED_HASH, quiet=2)
     imported = [str(file) for statement in _executed(tree) for file in _imports(statement)]
     imported += map(str, path.parent.glob("*.mplstyle")) if path.stem == "style" else []
     return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:12], [*dict.fromkeys(imported)]
