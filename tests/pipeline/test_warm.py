@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,29 @@ from support.faults import at_work
 SAYS = """
 import os, sys
 print(sys.argv[1:], os.getcwd(), os.environ["WORD"], sys.stdin.read(), "json.tool" in sys.modules)
+"""  #: threads of a job, one of which another one starts and one waits for work, are over before it exits
+THREADS = """
+import atexit, threading, time
+from concurrent.futures import ThreadPoolExecutor
+def late(threads):
+    time.sleep(0.1)
+    print(threads)
+    if threads:
+        threading.Thread(target=late, args=[threads - 1]).start()
+atexit.register(print, "left")
+late(2)
+pool = ThreadPoolExecutor()
+pool.submit(print, "pooled").result()
 """
+LIMIT = 200  # seconds after which a command that should end has failed
+
+
+def until(condition: Callable[[], object]) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        time.sleep(0.01)
+    pytest.fail("the server does not do what the test waits for")
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +50,10 @@ def python(tmp_path_factory) -> Iterator[str]:
     python = warm.start(["json.tool"])
     imported = tmp_path_factory.mktemp("warm") / "imported.py"
     imported.write_text("import sys; sys.exit('json.tool' not in sys.modules)")
-    while subprocess.run([python, imported]).returncode:
-        time.sleep(0.01)
+    until(lambda: not subprocess.run([python, imported], timeout=LIMIT).returncode)
     yield python
     sys.executable = before
-    warm._servers.pop().communicate()
+    warm._servers.pop().communicate(timeout=LIMIT)
 
 
 def run(python: str, code: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -40,8 +61,9 @@ def run(python: str, code: str, folder: Path, *arguments: str) -> subprocess.Com
     script.write_text(code)
     environment = os.environ | {"WORD": "word"}
     return subprocess.run(
-        [python, script, *arguments], cwd=folder, env=environment, input="in", capture_output=True, text=True
-    )
+        [python, script, *arguments],
+        cwd=folder, env=environment, input="in", capture_output=True, text=True, timeout=LIMIT,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -55,7 +77,7 @@ def run(python: str, code: str, folder: Path, *arguments: str) -> subprocess.Com
         "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
         "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
         "import atexit; atexit.register(print, 'left')",
-        "import threading, time; threading.Thread(target=lambda: (time.sleep(.1), print('late'))).start()",
+        THREADS,
     ],
 )
 def test_same_as_python(python: str, code: str, tmp_path: Path) -> None:
@@ -67,7 +89,9 @@ def test_same_as_python(python: str, code: str, tmp_path: Path) -> None:
 
 def test_modules_are_run(python: str) -> None:
     command = [python, "-m", "json.tool", "--help"]
-    assert "usage" in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert (
+        "usage" in subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT).stdout
+    )
 
 
 def test_options_go_to_python(python: str) -> None:
@@ -83,24 +107,21 @@ def test_a_module_that_changed_is_imported_anew(python: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_job_ends_with_its_command(python: str, number: int, tmp_path: Path) -> None:
     command = subprocess.Popen([python, "-m", "http.server", "0"], cwd=tmp_path)
-    while len(at_work(tmp_path)) < 2:
-        time.sleep(0.01)
+    until(lambda: len(at_work(tmp_path)) >= 2)
     command.send_signal(number)
-    assert command.wait() == -number
-    while at_work(tmp_path):
-        time.sleep(0.01)
+    assert command.wait(LIMIT) == -number
+    until(lambda: not at_work(tmp_path))
     assert run(python, "raise SystemExit(3)", tmp_path).returncode == 3
 
 
 def test_without_its_server_the_command_is_python(tmp_path: Path) -> None:
     python = warm.start([])
     waiting = subprocess.Popen([python, "-m", "http.server", "0"], cwd=tmp_path)
-    while len(at_work(tmp_path)) < 2:
-        time.sleep(0.01)
+    until(lambda: len(at_work(tmp_path)) >= 2)
     server = warm._servers.pop()
     copy = tmp_path / warm.NAME
     copy.write_bytes(Path(python).read_bytes())
     copy.chmod(0o700)
-    server.communicate()  # closes its input
-    assert waiting.wait() == -signal.SIGKILL and not Path(python).parent.exists()
+    server.communicate(timeout=LIMIT)  # closes its input
+    assert waiting.wait(LIMIT) == -signal.SIGKILL and not Path(python).parent.exists()
     assert run(str(copy), "raise SystemExit(3)", tmp_path).returncode == 3

@@ -28,13 +28,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 NAME = "headspec-python"  # of the command
 PR_SET_PDEATHSIG = 1  # of prctl(2)
+STALLED = 60  # seconds after which a request that does not come is dropped, for others wait behind it
 #: packages that jobs import, in the order in which a study needs them
 TABLES = "pandas", "pyarrow.parquet", "yaml"
 MODELS = (
@@ -154,6 +154,7 @@ def gpu_open() -> bool:
 
 def received(connection: socket.socket) -> tuple[list[int], list[str], str, dict[str, str]] | None:
     """Files, arguments, folder and environment of a request; None if the command is gone."""
+    connection.settimeout(STALLED)
     try:
         _, files, _, _ = socket.recv_fds(connection, 1, 3)
         arguments, folder, environment = json.loads(connection.makefile().readline())
@@ -188,8 +189,8 @@ def run(arguments: list[str]) -> None:
         runpy.run_path(sys.argv[0], run_name="__main__")
 
 
-def end(arguments: list[str]) -> None:
-    """Run `arguments` and exit, but without tearing down what was imported: that takes half a second."""
+def end(arguments: list[str], ended: list[int]) -> None:
+    """Run `arguments` and exit as Python does; the exit status goes to `ended`, for `leave`."""
     status: object = None
     try:
         run(arguments)
@@ -204,17 +205,24 @@ def end(arguments: list[str]) -> None:
     if isinstance(status, str):
         print(status, file=sys.stderr)
         status = 1
-    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # closed
-            stream.flush()
-    os._exit(status if isinstance(status, int) else 0)
+    ended.append(status if isinstance(status, int) else 0)
+    sys.exit()
+
+
+def leave(ended: list[int]) -> None:
+    """End a job, after its threads, without tearing down what was imported: that takes half a second."""
+    if ended:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # closed
+                stream.flush()
+        os._exit(ended[0])
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "ask":
         ask(sys.argv[2], sys.argv[3], sys.argv[4:])
+    ended: list[int] = []
+    atexit.register(leave, ended)  # the first function that is registered is called last
     number, folder, nested, *packages = sys.argv[2:]
     server = os.getpid()
     try:
@@ -225,4 +233,4 @@ if __name__ == "__main__":
     if nested:
         os.setsid()
         sys.executable = nested
-    end(request)
+    end(request, ended)
