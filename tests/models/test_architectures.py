@@ -15,10 +15,11 @@ from headspec import tables
 from headspec.config.loading import load as study
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
-from headspec.models.architectures import ARCHITECTURES, check
+from headspec.models.architectures import ARCHITECTURES
 from headspec.models.batching import Examples
 from headspec.models.encoders import load
 from headspec.models.multitask import MultiTask, classifier_dropout
+from headspec.models.pretrained.checks import check
 from headspec.models.tokenization import encode, tokenizer
 from headspec.training.microbatches import backward
 from support import tiny

@@ -24,11 +24,12 @@ from headspec.heads.importance import importance
 from headspec.heads.masks import masks
 from headspec.heads.pruning import predictions
 from headspec.heads.ranking import importance_map
-from headspec.models import encoders, from_onnx, tokenization
+from headspec.models import encoders, tokenization
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.batching import Examples
 from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
+from headspec.models.pretrained import from_onnx
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train
 from support.studies import HEADS, LAYERS, bert, local_model

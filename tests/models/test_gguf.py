@@ -11,9 +11,10 @@ import torch
 from headspec.config.loading import load as study
 from headspec.config.loading import strict_yaml
 from headspec.config.sections.model import Model
-from headspec.models.architectures import ARCHITECTURES, folder
+from headspec.models.architectures import ARCHITECTURES
 from headspec.models.encoders import load
 from headspec.models.gates import HeadGates
+from headspec.models.pretrained.folders import folder
 from headspec.models.tokenization import tokenizer
 from support.paths import ROOT
 

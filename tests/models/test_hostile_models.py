@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
 from headspec.heads import head_count
-from headspec.models import architectures, encoders
+from headspec.models import encoders
+from headspec.models.pretrained.checks import check_model
+from headspec.models.pretrained.config_json import SIZES
+from headspec.models.pretrained.folders import folder
 from headspec.models.tokenization import tokenizer
 from support.studies import local_model
 
@@ -24,7 +27,7 @@ VALUES = st.recursive(
     lambda v: st.lists(v, max_size=2) | st.dictionaries(st.text(max_size=3), v, max_size=2),
     max_leaves=4,
 )
-KEYS = st.sampled_from(["model_type", *architectures.SIZES, "position_biased_input", "auto_map"])
+KEYS = st.sampled_from(["model_type", *SIZES, "position_biased_input", "auto_map"])
 
 
 @pytest.fixture
@@ -35,7 +38,7 @@ def model(tmp_path, monkeypatch) -> Path:
 
 def planned(source: str = "m") -> None:
     model = Model(source=source, max_length=16)
-    architectures.check_model(architectures.folder(model, "models.m"), model, "models.m")
+    check_model(folder(model, "models.m"), model, "models.m")
     head_count.size(model, "models.m")
 
 
@@ -110,4 +113,4 @@ def test_code_that_a_model_brings_is_not_run(model):
 @pytest.mark.parametrize("source", ["hub:../x", "hub:a..b/c", "hub:a--b/c@1", "hub:" + "a" * 200 + "/b"])
 def test_names_that_the_hub_has_not(source):
     with pytest.raises(EncoderError, match="models of the hub have no such names"):
-        architectures.folder(Model(source=source), "models.m")
+        folder(Model(source=source), "models.m")

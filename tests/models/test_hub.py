@@ -13,9 +13,9 @@ from safetensors.torch import load_file
 from headspec.config.loading import load as study
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
-from headspec.models import architectures
 from headspec.models.encoders import load, origin
 from headspec.models.multitask import MultiTask
+from headspec.models.pretrained import checks
 from support.hub import NOWHERE, REVISION, lay_out
 from support.studies import CONFIG, Folder, bert
 
@@ -99,11 +99,11 @@ def test_pickled_weights_and_code_in_the_cache_are_not_touched(cache):
 def test_a_cached_model_is_checked_before_any_job(cache, settings, key):
     model = {"source": "hub:someone/tiny-bert@main", "max_length": 16} | settings
     with pytest.raises(EncoderError, match=rf"^models\.own\.{key}: "):
-        architectures.check(study(CONFIG | {"models": {"own": model}}))
+        checks.check(study(CONFIG | {"models": {"own": model}}))
 
 
 def test_a_model_that_is_not_cached_is_checked_by_its_first_job(cache):
-    architectures.check(study(CONFIG | {"models": {"own": {"source": "hub:someone/new@main"}}}))
+    checks.check(study(CONFIG | {"models": {"own": {"source": "hub:someone/new@main"}}}))
 
 
 @pytest.mark.slow

@@ -128,7 +128,7 @@ def import_onnx(
     out: Annotated[Path, typer.Argument(help="Folder for weights, config and tokenizer.")],
 ) -> None:
     """Convert an ONNX export into a model."""
-    from headspec.models.from_onnx import convert
+    from headspec.models.pretrained.from_onnx import convert
 
     typer.echo(convert(file, source, out))
 

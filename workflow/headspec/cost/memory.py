@@ -15,8 +15,9 @@ from typing import Any
 from headspec.config.sections.model import Model
 from headspec.config.study import Study
 from headspec.heads.head_count import HEADS, LAYERS
-from headspec.models.architectures import cached, folder, settings
 from headspec.models.devices import SIZES
+from headspec.models.pretrained.config_json import settings
+from headspec.models.pretrained.folders import present
 from headspec.similarity.traits import BLOCK
 
 NUMBER = 4  # bytes; bfloat16 needs less
@@ -94,7 +95,7 @@ BERT_LARGE = Sizes(24, 16, 1024, 4096, 335_000_000)
 def sizes(source: str) -> Sizes:
     """The sizes of a model, by its config.json; uses no network."""
     model = Model(source=source)
-    path = cached(model) if source.startswith("hub:") else folder(model, "model")
+    path = present(model, "model")
     return Sizes.of(settings(path, "model", source) if path else {})
 
 

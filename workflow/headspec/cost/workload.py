@@ -17,8 +17,9 @@ from headspec.data import prepare
 from headspec.data.prepare import Prepared
 from headspec.errors import DataError, EncoderError, HeadspecError, listing
 from headspec.models import tokenization
-from headspec.models.architectures import ARCHITECTURES, folder, hub_name
-from headspec.models.from_pretrained import silence
+from headspec.models.architectures import ARCHITECTURES
+from headspec.models.pretrained.folders import folder, hub_name
+from headspec.models.pretrained.from_pretrained import silence
 
 TOKENS = {"single": 25, "pair": 50}  # in a single text and in a pair, if they cannot be counted
 SAMPLE = 300  # texts per task in which tokens are counted

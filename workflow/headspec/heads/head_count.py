@@ -6,7 +6,8 @@ from headspec.config.sections.model import Model
 from headspec.config.study import Study
 from headspec.errors import EncoderError, HeadspecError
 from headspec.heads.ranking import prune_count
-from headspec.models.architectures import cached, folder, settings
+from headspec.models.pretrained.config_json import settings
+from headspec.models.pretrained.folders import present
 
 #: names of the number of layers and of the number of heads in model configs
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers")
@@ -15,7 +16,7 @@ HEADS = ("num_attention_heads", "n_head", "n_heads")
 
 def size(model: Model, key: str) -> tuple[int, int] | None:
     """Layers, and heads per layer; None where only loading the model would tell (GGUF, not fetched)."""
-    path = cached(model) if model.source.startswith("hub:") else folder(model, key)
+    path = present(model, key)
     config = settings(path, key, model.source) if path else {}
     layers, heads = (
         next((config[name] for name in names if name in config), None) for names in (LAYERS, HEADS)
@@ -33,7 +34,7 @@ def check(study: Study) -> None:
     for name, model in study.models.items():
         try:
             shape = size(model, f"models.{name}")
-        except HeadspecError:  # reported by `architectures.check`
+        except HeadspecError:  # reported by `checks.check`
             continue
         if shape is None:
             continue

@@ -12,8 +12,9 @@ from safetensors import SafetensorError
 
 from headspec import files
 from headspec.errors import EncoderError
-from headspec.models.architectures import architecture, folder, hub_name, verify
-from headspec.models.from_pretrained import location, silence
+from headspec.models.pretrained.checks import architecture, verify
+from headspec.models.pretrained.folders import folder, hub_name
+from headspec.models.pretrained.from_pretrained import location, silence
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -13,8 +13,8 @@ from tokenizers import processors
 from headspec.config.stage_settings import section
 from headspec.errors import EncoderError
 from headspec.models import versions
-from headspec.models.architectures import folder
-from headspec.models.from_pretrained import location, silence
+from headspec.models.pretrained.folders import folder
+from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.tables import FLOAT, INT, Schema
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from headspec import digests, files
 from headspec.config.sources import distribution
 from headspec.config.stage_settings import section
 from headspec.errors import ChangedError, DataError, EncoderError, StorageError
-from headspec.models.architectures import cached, folder, hub_name
+from headspec.models.pretrained.folders import cached, folder, hub_name
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model

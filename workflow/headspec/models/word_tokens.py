@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from headspec.errors import EncoderError
-from headspec.models.architectures import positions
 from headspec.models.batching import Examples
+from headspec.models.pretrained.config_json import positions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -11,7 +11,7 @@ from headspec.data import few_shot, planned, prepare, sentences, treebank
 from headspec.data.planned import Planned
 from headspec.errors import ConfigError, HeadspecError, MissingError, listing
 from headspec.heads import head_count
-from headspec.models import architectures
+from headspec.models.pretrained import checks as models
 from headspec.similarity.brain import experiment
 from headspec.training import store
 
@@ -89,7 +89,7 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
 
     errors: list[HeadspecError] = []
     for check in (
-        architectures.check,
+        models.check,
         head_count.check,
         read,
         lambda study: few_shot.check(study, plan.prepared),

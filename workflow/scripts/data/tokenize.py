@@ -7,7 +7,8 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.config.stage_settings import section
-from headspec.models import architectures
+from headspec.models.pretrained.checks import architecture, check_length
+from headspec.models.pretrained.folders import folder
 from headspec.models.tokenization import TOKENS, encode, of_job
 from headspec.progress import log, stage
 
@@ -15,9 +16,9 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
     params = snakemake.params
     model = section(params.model)
     key = f"models.{snakemake.wildcards.model}"
-    path = architectures.folder(model, key)
-    architectures.architecture(path, model, key)  # planning cannot check hub models
-    architectures.check_length(path, model, key)
+    path = folder(model, key)
+    architecture(path, model, key)  # planning cannot check hub models
+    check_length(path, model, key)
     tokenizer = of_job(snakemake)
     for source, target in zip(snakemake.input, snakemake.output, strict=True):
         classes = tables.footer(source)["classes"]

@@ -27,8 +27,9 @@ from headspec.config.sections.model import Model
 from headspec.config.sources import locate
 from headspec.errors import EncoderError, listing
 from headspec.files import atomic
-from headspec.models.architectures import ARCHITECTURES, folder
-from headspec.models.from_pretrained import silence
+from headspec.models.architectures import ARCHITECTURES
+from headspec.models.pretrained.folders import folder
+from headspec.models.pretrained.from_pretrained import silence
 
 TOLERANCE = 1e-4  # of hidden states
 TOKENIZER = (

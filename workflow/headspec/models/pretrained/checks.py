@@ -1,0 +1,92 @@
+"""Checks of a model's files; without torch, so that a wrong model is refused before any job starts."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headspec.errors import EncoderError, HeadspecError, listing
+from headspec.models.architectures import ARCHITECTURES, Architecture
+from headspec.models.pretrained.config_json import positions, settings
+from headspec.models.pretrained.folders import has_weights, present
+
+if TYPE_CHECKING:
+    from headspec.config.sections.model import Model
+    from headspec.config.study import Study
+
+
+def architecture(path: Path, model: Model, key: str) -> Architecture:
+    """The entry of `ARCHITECTURES` for the model at `path`.
+
+    Raises
+    ------
+    EncoderError
+        Its heads cannot be gated, or it has neither safetensors nor GGUF weights.
+    """
+    kind = settings(path, key, model.source).get("model_type")
+    if kind not in ARCHITECTURES:
+        raise EncoderError(
+            f"{key}.source: the heads of '{model.source}' cannot be gated: its model type is {kind!r}; "
+            f"expected one of {listing(ARCHITECTURES)}. docs/architectures.md explains how to add one"
+        )
+    if path.is_dir() and not has_weights(path):
+        others = sorted(p.name for p in path.iterdir() if p.suffix in (".bin", ".pt", ".h5", ".gguf"))
+        has = f"; it has {listing(others)}" if others else ""
+        raise EncoderError(
+            f"{key}.source: '{model.source}' has no complete safetensors weights (model.safetensors) in "
+            f"{path}{has}. Pickled weights are not loaded; for a GGUF file, write the path of the file"
+        )
+    return ARCHITECTURES[kind]
+
+
+def check_length(path: Path, model: Model, key: str) -> None:
+    """EncoderError if `max_length` exceeds the positions of the model at `path`."""
+    longest = positions(settings(path, key, model.source))
+    if longest is not None and model.max_length > longest:
+        raise EncoderError(
+            f"{key}.max_length: got {model.max_length}, but '{model.source}' has positions for "
+            f"{longest} tokens; expected at most that"
+        )
+
+
+def verify(path: Path, model: Model, key: str) -> None:
+    """EncoderError if the weights at `path` do not have the SHA-256 in the config."""
+    if model.sha256 is None:
+        return
+    file = path if path.is_file() else path / "model.safetensors"
+    if not file.exists():
+        raise EncoderError(
+            f"{key}.sha256: the weights of '{model.source}' are in several files, "
+            "expected one (model.safetensors)"
+        )
+    with open(file, "rb") as weights:
+        digest = hashlib.file_digest(weights, "sha256").hexdigest()
+    if not digest.startswith(model.sha256.lower()):
+        raise EncoderError(
+            f"{key}.sha256: the weights of '{model.source}' have SHA-256 {digest}, expected {model.sha256}"
+        )
+
+
+def check_model(path: Path, model: Model, key: str) -> None:
+    """EncoderError if the model at `path` cannot be gated, or disagrees with the config."""
+    architecture(path, model, key)
+    check_length(path, model, key)
+    verify(path, model, key)
+
+
+def check(study: Study) -> None:
+    """One EncoderError for all models of the study that cannot be loaded or gated.
+
+    A hub model that is not in the cache is checked by the first job that downloads it.
+    """
+    problems = []
+    for name, model in study.models.items():
+        key = f"models.{name}"
+        try:
+            if path := present(model, key):
+                check_model(path, model, key)
+        except HeadspecError as error:
+            problems.append(error)
+    if problems:
+        raise EncoderError.of(problems)

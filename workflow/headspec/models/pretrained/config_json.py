@@ -1,0 +1,63 @@
+"""What a model's config.json says of it, or the start of a GGUF file."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+from headspec.errors import EncoderError, shown
+from headspec.models.architectures import ARCHITECTURES
+
+#: sizes in configs, under the names of different architectures
+SIZES = (
+    "max_position_embeddings", "n_positions", "num_hidden_layers", "n_layer", "n_layers",
+    "num_attention_heads", "n_head", "n_heads",
+)  # fmt: skip
+
+
+def settings(path: Path, key: str, source: str) -> dict[str, Any]:
+    """The content of the model's config.json; for a GGUF file only its `model_type`."""
+    if path.is_file() and path.suffix != ".gguf":
+        raise EncoderError(f"{key}.source: '{source}' is a file; expected the model's folder, or a GGUF file")
+    try:
+        if path.is_file():
+            return {"model_type": _gguf_type(path)}
+        return _checked(json.loads((path / "config.json").read_text()))
+    except (OSError, ValueError, RecursionError, struct.error) as error:
+        problem = "is not a GGUF file" if path.is_file() else "has no readable config.json"
+        files = [] if path.is_file() else sorted(file.name for file in path.glob("*.gguf"))
+        hint = f". Did you mean '{source}/{files[0]}'?" if files else ""
+        raise EncoderError(f"{key}.source: '{source}' {problem} ({error}){hint}") from None
+
+
+def _checked(config: Any) -> dict[str, Any]:
+    """A config.json; ValueError where it is no mapping, or a size in it no number."""
+    if not isinstance(config, dict) or not isinstance(config.get("model_type"), (str, NoneType)):
+        raise ValueError("it names no model type")
+    for name in SIZES:
+        if not isinstance(config.get(name), (int, NoneType)):
+            raise ValueError(f"{name} is {shown(config[name])}, expected a whole number")
+    return config
+
+
+def _gguf_type(path: Path) -> str:
+    """`general.architecture` from the start of a GGUF file; parsing the whole file would take seconds."""
+    with open(path, "rb") as file:
+        magic, _, _, _, size = struct.unpack("<4sIQQQ", file.read(32))
+        name = file.read(min(size, 64)).decode(errors="replace")
+        kind, length = struct.unpack("<IQ", file.read(12))
+        if magic != b"GGUF" or name != "general.architecture" or kind != 8:
+            raise ValueError("it does not start with its architecture")
+        return file.read(min(length, 64)).decode(errors="replace")
+
+
+def positions(config: Mapping[str, Any]) -> int | None:
+    """The most tokens that a model with this config.json takes; None if any number."""
+    stored = config.get("max_position_embeddings", config.get("n_positions"))
+    if not stored or not config.get("position_biased_input", True):
+        return None  # DeBERTa's positions are relative
+    return stored - ARCHITECTURES[config["model_type"]].reserved
