@@ -9,7 +9,7 @@ import pytest
 
 from headspec.config.sections.task import Task
 from headspec.config.study import Study
-from headspec.data import planned, quality
+from headspec.data import planned
 from support.labelled_texts import labelled, save
 
 
@@ -27,7 +27,7 @@ def warned(frame: pd.DataFrame, max_length: int = 8, **settings) -> list[str]:
         study="s", seeds=[0], models={"m": {"source": "m", "max_length": max_length}}, tasks={"t": task},
         mixtures={"single": ["t"]},
     )  # fmt: skip
-    first, again = (quality.warnings(study, planned.read(study)) for _ in range(2))
+    first, again = (planned.read(study).warnings(study) for _ in range(2))
     assert first == again and (folder.parent / ".snakemake/headspec/s/t.parquet").exists()
     return first
 

@@ -22,7 +22,6 @@ from headspec.config.sections.similarity import MEASURED_BY
 from headspec.config.study import Study, plain
 from headspec.cost import memory as requests
 from headspec.cost.runtime import Runtimes
-from headspec.data import quality
 from headspec.data.planned import Planned
 from headspec.errors import HeadspecError
 from headspec.live import view
@@ -44,7 +43,7 @@ def checked(config: dict) -> tuple[Study, Planned | None]:
             for path in workflow.configfiles + list(workflow.overwrite_configfiles):
                 loading.strict_yaml(path)
             plan = preflight.check(study)
-            for line in quality.warnings(study, plan):
+            for line in plan.warnings(study):
                 logger.warning(line)
     except HeadspecError as error:
         raise WorkflowError(f"the study cannot be run:\n{error}") from None

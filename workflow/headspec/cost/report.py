@@ -12,7 +12,6 @@ from pathlib import Path
 
 from headspec.config import loading
 from headspec.cost.forecast import STARTS
-from headspec.data import quality
 from headspec.errors import HeadspecError
 from headspec.models import devices
 from headspec.pipeline import preflight
@@ -59,7 +58,7 @@ def report(
         measured = plan.find_speed(extent, at_once, gpus > 0)
         source = f"measured here with {plan.several(at_once, 'job')} at once (load before that: {load:.1f})"
     print(plan.text(extent, measured, source, cores, gpus))
-    for line in quality.warnings(study, planned):
+    for line in planned.warnings(study):
         print(f"  {line}")
     for problem in missing:
         if not any(str(problem) in said for said in extent.problems):

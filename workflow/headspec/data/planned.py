@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from headspec.config.study import Study
-from headspec.data import overlap, prepare, source_records
+from headspec.data import overlap, prepare, quality, source_records
 from headspec.data.prepare import PAIR_CLASSES, Prepared, Source
 from headspec.data.source_records import FOLDER
 from headspec.errors import DataError
@@ -33,6 +33,11 @@ class Planned:
     evaluated: dict[str, pd.DataFrame] = field(default_factory=dict)
     prepared: dict[str, Prepared] = field(default_factory=dict)
     leaking: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+
+    def warnings(self, study: Study) -> list[str]:
+        """One line for each doubt about the rows of the tasks."""
+        lengths = {name: model.max_length for name, model in study.models.items()}
+        return quality.warnings({name: source.doubts for name, source in self.sources.items()}, lengths)
 
 
 def read(study: Study, folder: Path = FOLDER) -> Planned:

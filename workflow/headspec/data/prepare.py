@@ -62,6 +62,12 @@ class Source:
     further: dict[str, Split]
     classes: list[str] | None
 
+    @property
+    def doubts(self) -> dict[str, dict[str, Any]]:
+        """What rows these are: what is doubtful in them, as `headspec.data.quality.warnings` takes it."""
+        further = {f"rows of {name}": split.doubts for name, split in self.further.items()}
+        return {quality.TRAINING: self.train.doubts, "validation rows": self.validation.doubts} | further
+
 
 @dataclass(frozen=True)
 class Prepared:

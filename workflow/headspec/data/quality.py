@@ -6,8 +6,8 @@ broken export, so they earn a warning before anything runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,17 +15,13 @@ import pandas as pd
 from headspec.data import splits
 from headspec.errors import listing
 
-if TYPE_CHECKING:
-    from headspec.config.study import Study
-    from headspec.data.planned import Planned
-    from headspec.data.prepare import Source
-
 #: Share of rows that is many. Of twelve public sets (GLUE without WNLI, AG News, TREC, BBC News, Rotten
 #: Tomatoes), none has empty rows; at most 0.6 % contradict another (CoLA), and 4.5 % repeat one (BBC News).
 MANY = 0.1
 #: Share of rows with more words than a model takes tokens. At 128 tokens it is 3 % in RTE and below 1 % in
 #: the other sets of GLUE, but nearly all of BBC News.
 MOST = 0.5
+TRAINING = "training rows"
 KINDS = {
     "empty": "have an empty text",
     "repeated": "repeat the text and label of another row",
@@ -73,29 +69,32 @@ def _numbers(rows: Any) -> list[int]:
     return [int(row) + 1 for row in rows]
 
 
-def warnings(study: Study, plan: Planned) -> list[str]:
-    """One line for each doubt about the tasks of a study that planning can read."""
-    lines = [line for name, source in plan.sources.items() for line in of_source(name, source)]
-    return lines + [line for name in study.models for line in _cut(study, name, plan)]
+def warnings(tasks: Mapping[str, Mapping[str, Any]], lengths: Mapping[str, int]) -> list[str]:
+    """One line for each doubt about the rows of tasks.
+
+    Parameters
+    ----------
+    tasks : task: what rows these are: their `doubts`
+    lengths : model: the most tokens of a text that it sees
+    """
+    lines = [line for name, by_rows in tasks.items() for line in of_task(name, by_rows)]
+    return lines + [line for name, length in lengths.items() for line in _cut(name, length, tasks)]
 
 
-def of_source(name: str, source: Source) -> Iterator[str]:
+def of_task(name: str, by_rows: Mapping[str, Any]) -> Iterator[str]:
     """One line for each doubt about the rows of a task."""
-    found = {"training rows": source.train, "validation rows": source.validation}
-    found |= {f"rows of {other}": split for other, split in source.further.items()}
-    for rows, split in found.items():
+    for rows, found in by_rows.items():
         for kind, words in KINDS.items():
-            n, first = split.doubts.get(kind, (0, []))
-            if n and n >= MANY * split.doubts["rows"]:
-                share = f"{n / split.doubts['rows']:.0%}".replace("%", " %")
+            n, first = found.get(kind, (0, []))
+            if n and n >= MANY * found["rows"]:
+                share = f"{n / found['rows']:.0%}".replace("%", " %")
                 at = f"row {first[0]}" if len(first) == 1 else f"rows {first[0]} and {first[1]}"
-                yield f"tasks.{name}: {share} of {split.doubts['rows']} {rows} {words}; first at {at}"
+                yield f"tasks.{name}: {share} of {found['rows']} {rows} {words}; first at {at}"
 
 
-def _cut(study: Study, model: str, plan: Planned) -> Iterator[str]:
-    """A line if most rows of tasks have more words, and so more tokens, than a model takes."""
-    length = study.models[model].max_length
-    shares = {name: _longer(source, length) for name, source in plan.sources.items()}
+def _cut(model: str, length: int, tasks: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """A line if most training rows of tasks have more words, and so more tokens, than a model takes."""
+    shares = {name: _longer(by_rows[TRAINING].get("words", []), length) for name, by_rows in tasks.items()}
     if cut := [f"{share} % of tasks.{name}" for name, share in shares.items() if share >= 100 * MOST]:
         yield (
             f"models.{model}.max_length: {length} tokens, but more words in {listing(cut)}; "
@@ -103,7 +102,6 @@ def _cut(study: Study, model: str, plan: Planned) -> Iterator[str]:
         )
 
 
-def _longer(source: Source, length: int) -> int:
-    """Percentage of training rows with more words than `length`."""
-    words = np.array(source.train.doubts.get("words", []))
-    return round(100 * float((words > length).mean())) if len(words) else 0
+def _longer(words: Sequence[int], length: int) -> int:
+    """Percentage of rows with more words than `length`."""
+    return round(100 * float((np.array(words) > length).mean())) if words else 0
