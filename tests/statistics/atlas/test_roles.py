@@ -167,10 +167,12 @@ def test_random_attention_has_no_roles():
 
 
 @pytest.mark.slow
-def test_heads_at_the_threshold_are_claimed_at_the_nominal_rate():
+@pytest.mark.parametrize(("rate", "least", "most"), [(0.7, 0.005, 0.08), (0.9, 0.9, 1)])
+def test_heads_at_the_threshold_are_claimed_at_the_nominal_rate(rate, least, most):
     """12 heads that are right 10 points more often than the best offset: some is claimed in 5 % of studies.
 
-    In a third of the cases, chance decides for a whole sentence.
+    In a third of the cases, chance decides for a whole sentence. Of heads 20 points better some is claimed in
+    nearly every study.
     """
     claimed, studies, sentences = 0, 150, 70
     for seed in range(studies):
@@ -184,12 +186,12 @@ def test_heads_at_the_threshold_are_claimed_at_the_nominal_rate():
         own, shared = (rng.random((sentences, n, LAYERS, HEADS)) for n in (6, 1))
         chance = np.where(rng.random(own.shape) < 1 / 3, shared, own).reshape(-1, LAYERS, HEADS)
         partner = (bank.heads - 1 - bank.place)[:, None, None]
-        offsets = np.where(chance < 0.7, partner, 0) * (bank.heads > 0)[:, None, None]
+        offsets = np.where(chance < rate, partner, 0) * (bank.heads > 0)[:, None, None]
         frame = bank.roles(offsets)
         objects = frame[(frame["relation"] == "obj") & (frame["direction"] == FROM_DEPENDENT)]
         assert len(objects) == 12 and (objects["offset"] == -2).all()
         claimed += objects["claimed"].any()
-    assert claimed / studies <= 0.08
+    assert least <= claimed / studies <= most
 
 
 def test_decoders_are_judged_by_what_they_can_see():

@@ -51,6 +51,7 @@ def test_coverage_and_level(seeds):
     """Head 0 lowers accuracy by a known amount, head 1 changes examples in both directions."""
     rng, runs, n = np.random.default_rng(5), 200, 150
     covered = rejected = 0
+    changes, widths = [], []
     for _ in range(runs):
         shared, evaluations = rng.random(n), []
         for seed in range(seeds):
@@ -61,8 +62,13 @@ def test_coverage_and_level(seeds):
         table = single_heads(evaluations, 199, 0.9, 0)
         covered += table["ci_low"][0] <= -0.1 <= table["ci_high"][0]
         rejected += table["p_value"][1] <= 0.1
+        changes.append(table["change"][0])
+        widths.append(table["ci_high"][0] - table["ci_low"][0])
     low, high = stats.binom.ppf([0.002, 0.998], runs, [0.88, 0.92])
     assert low <= covered <= (high if seeds == 1 else runs), covered
+    # of a normal distribution; that of t with few seeds is wider
+    wide = np.mean(widths) / (2 * 1.645 * np.std(changes))
+    assert 0.85 < wide < (1.2 if seeds == 1 else 1.7), wide
     most, least = stats.binom.ppf([0.998, 0.002], runs, [0.1, 0.07])
     assert least <= rejected <= most, rejected
 

@@ -86,7 +86,7 @@ def test_a_clear_difference_is_found():
 def test_level_and_coverage_without_a_difference(seeds):
     """One task's values are five times as large as the other's, and skewed; the shares are the same."""
     rng, studies = np.random.default_rng(4), 40
-    claimed, covered = [], []
+    claimed, covered, rejected = [], [], []
     for _ in range(studies):
         pattern = rng.lognormal(0, 1, SHAPE)
         values = {"a": examples(rng, pattern), "b": examples(rng, 5 * pattern)}
@@ -95,5 +95,7 @@ def test_level_and_coverage_without_a_difference(seeds):
         rows = task_differences(runs, 200, 0.95, 0)
         claimed.append(rows["p_holm"].min() < 0.05)
         covered.append(((rows["ci_low"] <= 0) & (rows["ci_high"] >= 0)).mean())
+        rejected.append((rows["p_value"] <= 0.05).mean())
     assert np.mean(claimed) <= 0.15  # 5 %, and chance in forty studies
-    assert np.mean(covered) > 0.92
+    assert 0.02 < np.mean(rejected) < 0.08
+    assert 0.92 < np.mean(covered) < 0.99
