@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import resource
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,7 +32,33 @@ def test_time_and_memory_are_recorded_even_of_a_failure(tmp_path: Path) -> None:
         (row,) = csv.DictReader(file, delimiter="\t")
     assert row["rule"] == "train" and row["model"] == "bert" and row["threads"] == "2"
     assert (row["asked_mb"], row["asked_minutes"], row["gpu_memory_mb"]) == ("4000", "60", "0")
-    assert 64 < int(row["memory_mb"]) < 100_000 and float(row["cpu_seconds"]) > 0
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    assert 61 <= int(row["memory_mb"]) <= most and float(row["cpu_seconds"]) > 0
+
+
+FORKED = """
+import os, sys
+from types import SimpleNamespace
+from headspec import usage
+inherited = bytearray(b"1") * 300_000_000
+if not os.fork():
+    job = SimpleNamespace(log=sys.argv[1:], rule="train", threads=1, wildcards={}, resources={})
+    with usage.recorded(job):
+        block = bytearray(b"1") * 64_000_000
+        inherited[:32_000_000] = bytes(1) * 32_000_000
+    os._exit(0)
+assert not os.wait()[1]
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no job is a fork")
+def test_memory_of_a_fork_is_its_own(tmp_path: Path) -> None:
+    """What it makes and what it writes to, but not what it shares with its parent."""
+    log = str(tmp_path / "train.log")
+    subprocess.run([sys.executable, "-c", FORKED, log], check=True)
+    with open(usage.path(log), newline="") as file:
+        (row,) = csv.DictReader(file, delimiter="\t")
+    assert 91 <= int(row["memory_mb"]) < 170  # 96 MB, and as much again while they are copied
 
 
 def test_summary_has_the_largest_of_each_rule_and_model(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def recorded(job: Any) -> Iterator[None]:
             job.threads,
             round(time.monotonic() - begun, 1),
             round(sum(used.ru_utime + used.ru_stime for used in (own, children)), 1),
-            max(own.ru_maxrss, children.ru_maxrss) // 1024,
+            (max(own.ru_maxrss, children.ru_maxrss) - _inherited()) // 1024,
             _gpu_memory(),
             job.resources.get("runtime", ""),
             job.resources.get("mem_mb", ""),
@@ -59,6 +59,16 @@ def path(log: str) -> Path:
     return Path(log).with_suffix(".usage.tsv")
 
 
+def _inherited() -> int:
+    """Memory that this process still shares with the one it was forked from, in KiB.
+
+    Its peak contains these pages. A page that either of the two writes to is copied, and shared no more.
+    """
+    with contextlib.suppress(OSError), open("/proc/self/smaps_rollup") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Shared_Dirty:"))
+    return 0
+
+
 def _gpu_memory() -> int:
     """Largest memory of the GPU that torch reserved in this process, in MB."""
     torch = sys.modules.get("torch")
@@ -70,7 +80,8 @@ def _gpu_memory() -> int:
 def of_results(folder: Path) -> str:
     """A table of all jobs in the results at `folder`: used and requested, by rule and model.
 
-    Minutes are the median and the longest, without start-up; memory is the largest of a job.
+    Minutes are the median and the longest, without start-up; memory is the largest of a job, without what it
+    shares with the process that it was forked from.
 
     Raises
     ------
