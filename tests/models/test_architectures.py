@@ -16,7 +16,7 @@ from headspec.config.loading import load as study
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
 from headspec.models.architectures import ARCHITECTURES
-from headspec.models.batching import Examples
+from headspec.models.batching import Batch, Examples
 from headspec.models.encoders import load
 from headspec.models.multitask import MultiTask, classifier_dropout
 from headspec.models.pretrained.checks import check
@@ -200,6 +200,34 @@ def test_microbatches_give_the_same_gradients(kind):
         scale = results[1][1].abs().max()
         torch.testing.assert_close(results[microbatches][1] / scale, results[1][1] / scale, rtol=0, atol=2e-6)
         assert torch.equal(results[microbatches][2], results[1][2])
+
+
+def losses_of_copies(kind: str, microbatches: int) -> torch.Tensor:
+    """The loss of each of eight copies of a text, whose attention is fused and alone has dropout."""
+    rates = {"attention_probs_dropout_prob": 0.5, "hidden_dropout_prob": 0.0, "attention_dropout": 0.5}
+    rates |= {"attn_pdrop": 0.5, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "dropout": 0.0}
+    torch.manual_seed(1)
+    encoder = tiny.encoder(kind, **rates, classifier_dropout=0.0)
+    encoder.set_attn_implementation("sdpa")
+    model = MultiTask(encoder, ARCHITECTURES[kind].pooling, {"a": ["x", "y"]}).train()
+    model.dropout.p = 0.0
+    batch, seen = tiny.examples(1).batch(np.zeros(8, dtype=int)), []
+
+    def losses(part: Batch) -> torch.Tensor:
+        seen.append(model.losses("a", model.pool(part), part.labels))
+        return seen[-1]
+
+    torch.manual_seed(5)
+    backward(losses, batch, list(model.parameters()), microbatches, tiny.CPU)
+    return torch.cat(seen).detach()
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "gpt2", "llama"])
+def test_parts_of_a_batch_have_different_masks_in_fused_attention(kind):
+    losses = losses_of_copies(kind, 2)
+    assert len(losses.unique()) == 8, losses
+    assert torch.equal(losses, losses_of_copies(kind, 2))
+    assert len(losses_of_copies(kind, 1).unique()) == 8
 
 
 def test_dropout_of_a_classifier_is_the_architectures():

@@ -1,8 +1,14 @@
-"""Gradients of batches that do not fit into memory, or are shared by several GPUs, with the same result."""
+"""Gradients of batches that do not fit into memory, or are shared by several GPUs.
+
+They are those of the whole batch up to rounding, but for dropout inside fused attention, on a GPU, whose
+masks are others.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -13,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from headspec.models.batching import Batch
 from headspec.models.devices import Device, out_of_memory
 from headspec.progress import log
+from headspec.seeds import derive
 from headspec.training import parallel
 
 
@@ -20,13 +27,14 @@ class DropoutOfTheWhole(TorchFunctionMode):
     """Mode in which part of a batch gets its rows of the dropout masks of the whole batch.
 
     Dropout is called on the shape of the whole batch, so that the same random numbers are drawn as
-    without microbatches, and the rows `part` of the `whole` examples are kept. It cannot reach dropout
-    inside fused GPU attention kernels: there, a batch in microbatches gets different random masks.
+    without microbatches, and the rows `part` of the `whole` examples are kept. Fused attention draws its
+    masks where this mode cannot reach them: it gets random numbers of the part's own, without which every
+    part would have the masks of the first.
     """
 
     def __init__(self, part: slice, whole: int) -> None:
         super().__init__()
-        self.part, self.whole = part, whole
+        self.part, self.whole, self.fused = part, whole, 0
 
     def __torch_function__(
         self,
@@ -36,6 +44,9 @@ class DropoutOfTheWhole(TorchFunctionMode):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
+        if func is F.scaled_dot_product_attention and kwargs.get("dropout_p"):
+            with self._own_numbers():
+                return func(*args, **kwargs)
         if func is not F.dropout or not kwargs.get("training", True):
             return func(*args, **kwargs)
         states, *_ = args
@@ -43,6 +54,16 @@ class DropoutOfTheWhole(TorchFunctionMode):
             return func(*args, **kwargs)  # not per example
         ones = torch.ones((self.whole, *states.shape[1:]), dtype=states.dtype, device=states.device)
         return states * F.dropout(ones, kwargs.get("p", 0.5))[self.part]
+
+    @contextmanager
+    def _own_numbers(self) -> Iterator[None]:
+        """Random numbers that no other part, and no other call, has; after them the state is as before."""
+        before = random_state()
+        states = b"".join(state.numpy().tobytes() for state in before.values())
+        self.fused += 1
+        torch.manual_seed(derive(self.part.start, self.fused, hashlib.sha256(states).hexdigest()))
+        yield
+        set_random_state(before)
 
 
 def backward(

@@ -31,6 +31,7 @@ class Model(Section):
     )
     gpus: Count = Field(
         1,
-        description="GPUs that a training shares, each of which computes a part of every batch; results are "
-        "the same up to rounding. Without a GPU it has no effect",
+        description="GPUs that a training shares, each of which computes a part of every batch; gradients "
+        "are the same up to rounding and to the random masks of dropout in fused attention. Without a GPU it "
+        "has no effect",
     )
