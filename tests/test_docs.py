@@ -130,6 +130,31 @@ def test_every_table_that_a_job_makes_has_its_path(path):
     assert tables and [each for each in tables if not any(re.fullmatch(p, each) for p in patterns)] == []
 
 
+def test_every_p_has_its_test_hypothesis_and_family():
+    """A row of the page's table for each table and column that holds a p, and no cell is empty."""
+    page = (ROOT / "docs" / "statistics.md").read_text(encoding="utf-8")
+    (head, *rows) = re.search(r"^(\| table \| column \| .*\n(?:\|.*\n)*)", page, re.M).group().splitlines()
+    cells = [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows[1:]]
+    assert all(len(row) == head.count(" | ") + 1 and all(row) for row in cells)
+    stated = {
+        (table, column)
+        for tables, columns, *_ in cells
+        for table in re.findall(r"`(\w+)`", tables)
+        for column in re.findall(r"`(\w+)`", columns)
+    }
+    held = {
+        (name, column)
+        for name, schema in SCHEMAS.items()
+        for column in schema.columns
+        if "p" in column.split("_")
+    }
+    assert stated == held
+    corrected = {table for table, column in stated if column == "p_holm"}
+    for tables, columns, *_, family in cells:
+        if corrected & set(re.findall(r"`(\w+)`", tables)):
+            assert "p_holm" in columns and family != "none"
+
+
 @pytest.mark.parametrize(("page", "module"), [("configuration.md", reference), ("outputs.md", outputs)])
 def test_generated_pages_are_in_step(page, module):
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
