@@ -8,11 +8,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headspec.heads.importance import FOLDS, gate_gradients, importance
 from headspec.heads.masks import masks, random_by_layer, random_heads, window
-from headspec.heads.pruning import predictions, predictions_table, pruning_table
-from headspec.heads.ranking import importance_map
+from headspec.heads.pruning import (
+    EVALUATION,
+    PREDICTIONS,
+    PRUNING,
+    evaluation_table,
+    predictions,
+    predictions_table,
+    pruning_table,
+)  # fmt: skip
 from headspec.models.multitask import MultiTask
+from headspec.seeds import derive
 from headspec.statistics.metrics import score
 from support.tiny import CPU, HEADS, LAYERS, encoder, examples
 
@@ -47,6 +54,10 @@ def test_the_plan(planned):
             for order in ("bottom", "top")
             for fraction, n in ((0.1, 1), (0.3, 3), (0.5, 6))
         ]
+    (none,) = [m for m in planned if m.pruned_for == "none"]
+    assert (none.order, none.fraction, none.draw, none.closed.any()) == (None, 0.0, None, False)
+    assert {m.closed.dtype for m in planned} == {np.dtype(bool)}
+    assert {m.fraction for m in planned if m.draw is not None} == {0.3}
     for kind in ("random", "random_by_layer"):
         drawn = [m for m in planned if m.pruned_for == kind]
         assert [m.draw for m in drawn] == [0, 1, 2, 3] and {m.closed.sum() for m in drawn} == {3}
@@ -66,9 +77,15 @@ def test_a_plan_without_bottom_heads_is_otherwise_the_same(planned):
 
 def test_draws_are_seeded():
     importances = {"a": np.arange(12.0).reshape(3, 4)}
-    first, again, other = (masks(importances, 0.3, [0.3], 5, seed) for seed in (1, 1, 2))
-    assert all((x.closed == y.closed).all() for x, y in zip(first, again, strict=True))
-    assert any((x.closed != y.closed).any() for x, y in zip(first, other, strict=True))
+    planned = masks(importances, 0.3, [0.3], 50, seed=7)
+    top = next(mask.closed for mask in planned if mask.order == "top")
+    drawn = {(mask.pruned_for, mask.draw): mask.closed for mask in planned if mask.draw is not None}
+    for draw in range(50):
+        at_random = random_heads((3, 4), 3, np.random.default_rng(derive(7, "random", draw)))
+        by_layer = random_by_layer(top, np.random.default_rng(derive(7, "random_by_layer", draw)))
+        assert (drawn["random", draw] == at_random).all()
+        assert (drawn["random_by_layer", draw] == by_layer).all()
+    assert len({closed.tobytes() for closed in drawn.values()}) > 50
 
 
 def test_layer_matched_draws_cycle_through_the_tasks(planned):
@@ -98,6 +115,9 @@ def test_windows_use_every_row_equally_often(size, n):
     counts = np.bincount(np.concatenate(rows), minlength=n)
     assert counts.min() == counts.max() == min(size, n)
     assert all(len(set(r)) == min(size, n) for r in rows)
+    if size < n:  # they follow one another around a permutation
+        order = np.random.default_rng(0).permutation(n)
+        assert np.concatenate(rows).tolist() == np.tile(order, size).tolist()
 
 
 @pytest.mark.slow
@@ -131,10 +151,13 @@ def test_random_masks_on_some_of_the_examples(model, data, planned):
 def test_tables(model, data, planned):
     predicted = predictions(model, data, planned, CPU)
     table = pruning_table(planned, data, predicted, METRICS)
-    assert len(table) == len(planned) * 4
+    assert len(table) == len(planned) * 4 and list(table) == list(PRUNING.columns)
     base = table[(table["pruned_for"] == "none") & (table["metric"] == "f1")].iloc[0]
     assert base["value"] == score("f1", data["a"].label, predicted["a"][0]) and base["n"] == 23
     kept = predictions_table(planned, data, predicted)
+    assert list(kept) == list(PREDICTIONS.columns) and kept.index.is_unique
+    of_a = kept[(kept["pruned_for"] == "none") & (kept["task"] == "a")]
+    assert of_a["example"].tolist() == list(range(23)) and of_a["label"].tolist() == data["a"].label.tolist()
     tops = {(m.pruned_for, m.fraction): i for i, m in enumerate(planned) if m.order == "top"}
     assert {fraction for _, fraction in tops} == set(kept["fraction"]) - {0}
     assert len(kept) == (1 + len(tops)) * (23 + 31 + 17)
@@ -143,18 +166,8 @@ def test_tables(model, data, planned):
         np.testing.assert_array_equal(rows["prediction"], predicted["r"][i].astype(float))
 
 
-def test_importance_is_the_mean_absolute_value_per_sample(model, data):
-    """Eq. 4, on all samples; fold sizes differ by at most one."""
-    frame = importance(model, data, 10_000, np.random.default_rng(0), CPU)
-    assert len(frame) == len(CLASSES) * FOLDS * LAYERS * HEADS
-    for task, of_task in data.items():
-        alone = [gate_gradients(model, task, of_task, np.array([row]), CPU)[0] for row in range(len(of_task))]
-        expected = np.abs(alone).mean(axis=0)
-        np.testing.assert_allclose(importance_map(frame, task), expected, rtol=1e-3, atol=1e-6)
-        sizes = frame[frame["task"] == task].groupby("fold")["n"].first()
-        assert sizes.sum() == len(of_task) and sizes.max() - sizes.min() <= 1
-
-
-def test_importance_draws_the_requested_number_of_samples(model, data):
-    frame = importance(model, data, 12, np.random.default_rng(0), CPU)
-    assert set(frame.groupby(["task", "layer", "head"])["n"].sum()) == {12}
+def test_the_table_without_pruning_is_that_of_the_empty_mask(model, data, planned):
+    table = evaluation_table(model, data, CPU)
+    kept = predictions_table(planned, data, predictions(model, data, planned, CPU))
+    expected = kept[kept["pruned_for"] == "none"][list(EVALUATION.columns)]
+    assert list(table) == list(EVALUATION.columns) and table.equals(expected.reset_index(drop=True))

@@ -31,6 +31,9 @@ def test_ties_go_to_the_first_head():
     heads = np.array([[1.0, 2, 2], [2, 0, 1]])
     assert top_heads(heads, 2).tolist() == [[False, True, True], [False, False, False]]
     assert bottom_heads(heads, 2).tolist() == [[False, False, False], [False, True, True]]
+    many = np.random.default_rng(0).integers(3, size=(12, 12)).astype(float)
+    first = sorted(range(144), key=lambda head: -many.flat[head])[:50]
+    assert sorted(np.flatnonzero(top_heads(many, 50))) == sorted(first)
 
 
 @given(arrays(float, (3, 4), elements=st.floats(0, 1)), st.integers(0, 12))

@@ -1,0 +1,68 @@
+"""How many heads a model has by its config, and fractions that come to none of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headspec.config.loading import load
+from headspec.config.sections.model import Model
+from headspec.errors import EncoderError
+from headspec.heads import head_count
+from support.studies import CONFIG
+
+CONFIGS = {
+    "bert": ({"model_type": "bert", "num_hidden_layers": 2, "num_attention_heads": 5}, (2, 5)),
+    "gpt2": ({"model_type": "gpt2", "n_layer": 3, "n_head": 4}, (3, 4)),
+    "distilbert": ({"model_type": "distilbert", "n_layers": 6, "n_heads": 12}, (6, 12)),
+    "no heads": ({"model_type": "bert", "num_hidden_layers": 2}, None),
+    "no layers": ({"model_type": "bert", "num_attention_heads": 2}, None),
+}
+
+
+def write(folder: Path, config: object) -> Model:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    return Model(source=str(folder))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_size_under_the_names_of_every_architecture(tmp_path, name):
+    config, expected = CONFIGS[name]
+    assert head_count.size(write(tmp_path / "model", config), "models.m") == expected
+
+
+def test_a_model_of_the_hub_that_was_not_fetched_has_no_size_yet(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert head_count.size(Model(source="hub:nobody/none"), "models.m") is None
+
+
+def test_a_model_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(EncoderError, match="^models.m.source: .*/empty' has no readable config.json"):
+        head_count.size(Model(source=str(tmp_path / "empty")), "models.m")
+
+
+def test_every_fraction_below_one_head_is_listed(tmp_path):
+    """Models without a size, or that others report, are passed over; the others are still checked."""
+    sources = {name: write(tmp_path / name, config).source for name, (config, _) in CONFIGS.items()}
+    order = ("no heads", "missing", "bert", "gpt2", "distilbert")
+    sources["missing"] = str(tmp_path / "missing")
+    models = {name.replace(" ", "-"): {"source": sources[name], "max_length": 16} for name in order}
+    pruning, iat = {"fraction": 0.08}, {"mixtures": ["tone+topic"], "alpha": 0.2, "alphas": [0.095, 0.3]}
+    with pytest.raises(EncoderError) as caught:
+        head_count.check(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat}))
+    assert str(caught.value).split("\n") == [
+        f"{key}: got {got}, less than one of the {size} heads of models.{name}; expected at least {least}"
+        for key, got, size, name, least in (
+            ("pruning.fraction", 0.08, "2 x 5", "bert", 0.1),
+            ("iat.alphas.0", 0.095, "2 x 5", "bert", 0.1),
+            ("pruning.fraction", 0.08, "3 x 4", "gpt2", 0.0833),
+        )
+    ]
+    pruning, iat = {"fraction": 0.1}, iat | {"alphas": []}
+    head_count.check(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat}))
+    with pytest.raises(EncoderError, match="^iat.alpha: got 0.05, .* 2 x 5 heads"):
+        head_count.check(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat | {"alpha": 0.05}}))

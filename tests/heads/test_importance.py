@@ -1,0 +1,97 @@
+"""Importance of heads: one derivative per example, averaged in folds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from headspec.errors import NumericalError
+from headspec.heads.importance import FOLDS, IMPORTANCE, by_batch, gate_gradients, importance
+from headspec.heads.ranking import importance_map
+from headspec.models.batching import Batch
+from headspec.models.multitask import MultiTask
+from support.tiny import CPU, HEADS, LAYERS, encoder, examples
+
+CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}
+
+
+@pytest.fixture(scope="module")
+def model() -> MultiTask:
+    torch.manual_seed(2)
+    return MultiTask(encoder("bert"), "mean", CLASSES).eval()
+
+
+@pytest.fixture(scope="module")
+def data():
+    return {"a": examples(23, 2, 1), "b": examples(31, 3, 2), "r": examples(17, 5, 3)}
+
+
+def test_importance_is_the_mean_absolute_value_per_sample(model, data):
+    """Eq. 4, on all samples, and the mean square; fold sizes differ by at most one."""
+    frame = importance(model, data, 10_000, np.random.default_rng(0), CPU)
+    assert sorted(frame) == sorted(IMPORTANCE.columns) and frame.index.is_unique
+    assert len(frame) == len(CLASSES) * FOLDS * LAYERS * HEADS
+    for task, of_task in data.items():
+        alone = [gate_gradients(model, task, of_task, np.array([row]), CPU)[0] for row in range(len(of_task))]
+        of_measure = {"importance": np.abs(alone).mean(axis=0), "fisher": np.square(alone).mean(axis=0)}
+        for measure, expected in of_measure.items():
+            np.testing.assert_allclose(importance_map(frame, task, measure), expected, rtol=2e-3, atol=1e-6)
+        sizes = frame[frame["task"] == task].groupby("fold")["n"].first()
+        assert sizes.sum() == len(of_task) and sizes.max() - sizes.min() <= 1
+
+
+def test_importance_draws_the_requested_number_of_samples(model, data):
+    frame = importance(model, data, 12, np.random.default_rng(0), CPU)
+    assert set(frame.groupby(["task", "layer", "head"])["n"].sum()) == {12}
+
+
+def test_derivatives_are_those_of_a_model_whose_pruned_heads_are_closed(model, data):
+    rows, closed = np.array([4, 2]), np.random.default_rng(0).random((LAYERS, HEADS)) < 0.4
+    found = gate_gradients(model, "a", data["a"], rows, CPU, closed=closed)
+    for row, of_row in zip(rows, found, strict=True):
+        gates = torch.from_numpy(~closed).float().requires_grad_()
+        model.gates.values = gates
+        batch = data["a"].batch(np.array([row]))
+        expected = torch.autograd.grad(model.losses("a", model.pool(batch), batch.labels).sum(), gates)[0]
+        np.testing.assert_allclose(of_row, expected, rtol=1e-3, atol=1e-5)
+    model.gates.values = None
+
+
+def test_batches_get_smaller_when_memory_runs_out(model, data):
+    sizes: list[int] = []
+
+    def of_batch(batch: Batch) -> torch.Tensor:
+        sizes.append(len(batch.rows))
+        if sizes[-1] > 3:
+            raise torch.OutOfMemoryError("out of memory")
+        return torch.from_numpy(batch.rows)
+
+    rows = np.random.default_rng(0).permutation(23)[:20]
+    assert by_batch(of_batch, "rows", model, "a", data["a"], rows, CPU).tolist() == rows.tolist()
+    assert sizes[0] == 20 and sum(size for size in sizes if size <= 3) == 20
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_model_is_left_as_it_was(data, training):
+    model = MultiTask(encoder("bert"), "mean", CLASSES).train(training)
+    frozen = model.encoder.get_input_embeddings().weight.requires_grad_(False)
+
+    def of_batch(batch: Batch) -> torch.Tensor:
+        assert not model.training and not any(weight.requires_grad for weight in model.parameters())
+        model.gates.values = torch.ones(LAYERS, HEADS)
+        raise RuntimeError("no memory problem")
+
+    with pytest.raises(RuntimeError, match="no memory problem"):
+        by_batch(of_batch, "values", model, "a", data["a"], np.arange(3), CPU)
+    assert model.training == training and model.gates.values is None
+    assert [weight for weight in model.parameters() if not weight.requires_grad] == [frozen]
+
+
+def test_what_is_not_finite_names_the_task_and_an_example(model, data):
+    def of_batch(batch: Batch) -> torch.Tensor:
+        return torch.where(torch.from_numpy(batch.rows) == 5, torch.nan, 1.0)
+
+    problem = "^values, task 'a', of 1 of 2 examples, such as 5: nan or infinite"
+    with pytest.raises(NumericalError, match=problem):
+        by_batch(of_batch, "values", model, "a", data["a"], np.array([7, 5]), CPU)
