@@ -20,7 +20,8 @@ from headspec.config.sources import locate
 from headspec.config.study import Study
 from headspec.data import planned, prepare, readers, splits
 from headspec.data.pairs import n_different
-from headspec.errors import DataError
+from headspec.errors import ConfigError, DataError
+from headspec.pipeline import preflight
 from headspec.seeds import derive
 from support.paths import SHARED
 from support.schemas import SCHEMAS
@@ -586,3 +587,60 @@ def test_seeds_are_fixed_and_differ_by_purpose():
 def test_the_default_split_is_that_of_the_config():
     """It is the only split that a source may lack."""
     assert Task(source="x").validation_split == splits.DEFAULT_SPLIT
+
+
+# columns under headspec's own names
+
+
+def completed(path: Path, **settings) -> Task:
+    """The task `t` of a study, as it is read and as the workflow completes it by its table."""
+    config = {
+        "study": "s", "seeds": [0], "models": {"m": {"source": "m"}}, "mixtures": {"single": ["t"]},
+        "tasks": {"t": {"source": str(path), **settings}},
+    }  # fmt: skip
+    return preflight.load(config).tasks["t"]
+
+
+def pairs_of_texts(**more) -> pd.DataFrame:
+    frame = reviews(12).rename(columns={"text": "text_a"})
+    return frame.assign(text_b=["b" + text for text in frame["text_a"]], **more)
+
+
+@pytest.mark.parametrize("ending", readers.FORMATS)
+def test_columns_text_a_and_text_b_are_found(tmp_path, ending):
+    frame = pairs_of_texts()
+    task = completed(save(frame, tmp_path / f"pairs{ending}"))
+    assert (task.text_a, task.text_b, task.paradigm) == ("text_a", "text_b", "pair")
+    read = splits.rows("t", task)["train"]
+    assert read["text_a"].tolist() == frame["text_a"].tolist()
+    assert read["text_b"].tolist() == frame["text_b"].tolist()
+
+
+@pytest.mark.parametrize("ending", readers.FORMATS)
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_table_of_single_texts_has_no_second_text(tmp_path, ending, empty):
+    """Also in headspec's own tables, where the column is there and empty."""
+    frame = reviews(40).rename(columns={"text": "text_a"})
+    if empty:
+        frame["text_b"] = None if ending == ".parquet" else ""
+    task = completed(save(frame, tmp_path / "t" / f"train{ending}").parent)
+    assert (task.text_a, task.text_b, task.paradigm) == ("text_a", None, "single")
+    assert len(planned.read(study_of(t=task)).prepared["t"].train) > 0
+
+
+def test_what_the_config_says_and_the_column_text_come_first(tmp_path):
+    path = save(pairs_of_texts(), tmp_path / "pairs.csv")
+    assert completed(path, text_a="text_a").paradigm == "single"
+    assert completed(path, text_b=None).paradigm == "single"
+    assert completed(path, text_a="text_b", text_b="text_a").text_a == "text_b"
+    both = save(pairs_of_texts(text="t"), tmp_path / "both.csv")
+    assert (completed(both).text_a, completed(both).text_b) == ("text", None)
+
+
+def test_a_pair_task_is_not_paired_again(tmp_path):
+    config = {
+        "study": "s", "seeds": [0], "models": {"m": {"source": "m"}}, "mixtures": {"single": ["t", "u"]},
+        "tasks": {"t": {"source": str(save(pairs_of_texts(), tmp_path / "p.csv"))}, "u": {"pairs_of": "t"}},
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match=r"tasks.u.pairs_of: got 't', a task of pairs"):
+        preflight.load(config)

@@ -38,7 +38,7 @@ def checked(config: dict) -> tuple[Study, Planned | None]:
     """
     plan = None
     try:
-        study = loading.load(config)
+        study = preflight.load(config)
         if workflow.is_main_process:
             for path in workflow.configfiles + list(workflow.overwrite_configfiles):
                 loading.strict_yaml(path)

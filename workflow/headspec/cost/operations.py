@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headspec.config import loading
 from headspec.config.runs import Run
 from headspec.config.study import Study
 from headspec.cost import throughput, workload
@@ -26,6 +25,7 @@ from headspec.cost.memory import Sizes
 from headspec.cost.throughput import PASSES
 from headspec.cost.workload import Extent
 from headspec.heads.masks import masks
+from headspec.pipeline import preflight
 from headspec.pipeline.layout import Layout
 
 OF_TRAINING, OF_VALIDATION = "tasks.{task}.train_examples", "tasks.{task}.validation_examples"
@@ -252,7 +252,7 @@ def _of_atlas(extent: Extent, layout: Layout) -> Iterator[Load]:
 
 
 def main() -> None:
-    print(json.dumps(of_jobs(workload.read(loading.load(json.load(sys.stdin))))))
+    print(json.dumps(of_jobs(workload.read(preflight.load(json.load(sys.stdin))))))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def report(
         The study cannot be run, more GPUs than are here are to be measured, or, after the plan is
         printed, some of its runs could not be counted.
     """
-    study = loading.load(loading.strict_yaml(file))
+    study = preflight.load(loading.strict_yaml(file))
     planned, missing = preflight.missing(study)
     here = len(os.sched_getaffinity(0))
     cores = here if cores is None else cores

@@ -165,6 +165,16 @@ def _columns(task: Task, key: str, present: Iterable[str], name: str, labelled: 
     return list(dict.fromkeys(column for _, column in wanted))
 
 
+def names(path: Path) -> list[str]:
+    """The names of the columns of a table; of JSON lines, those of its first part."""
+    if path.suffix.lower() == ".parquet":
+        return pq.read_schema(path).names
+    if path.suffix.lower() in (".csv", ".tsv"):
+        return _header(path)
+    with pa_json.open_json(path, read_options=pa_json.ReadOptions(block_size=BLOCK)) as stream:
+        return stream.schema.names
+
+
 def table(
     path: Path, key: str, columns: Callable[[list[str]], list[str]], inferred: Collection[str]
 ) -> pd.DataFrame:
@@ -187,10 +197,10 @@ def table(
         raise DataError(f"{key}: '{path.name}' is not a table; expected the ending {' or '.join(FORMATS)}")
 
     def chosen(present: list[str]) -> list[str]:
-        names = columns(present)
-        if repeated := [name for name in names if present.count(name) > 1]:
+        wanted = columns(present)
+        if repeated := [name for name in wanted if present.count(name) > 1]:
             raise DataError(f"{key}: {path.name} has several columns {listing(repeated)}; expected one each")
-        return names
+        return wanted
 
     try:
         if ending == ".parquet":
@@ -218,10 +228,8 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 def _read_csv(path: Path, columns: Callable[[list[str]], list[str]], inferred: Collection[str]) -> pa.Table:
     tabs = path.suffix.lower() == ".tsv"
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {}
-        header = next(csv.reader(file, **dialect), [])
-    names = columns(header) if header else []
+    header = _header(path)
+    wanted = columns(header) if header else []
     return pa_csv.read_csv(
         path,
         pa_csv.ReadOptions(block_size=BLOCK),
@@ -229,9 +237,17 @@ def _read_csv(path: Path, columns: Callable[[list[str]], list[str]], inferred: C
             delimiter="\t" if tabs else ",", quote_char=False if tabs else '"', newlines_in_values=not tabs
         ),
         pa_csv.ConvertOptions(
-            include_columns=names, column_types={c: pa.string() for c in names if c not in inferred}
+            include_columns=wanted, column_types={c: pa.string() for c in wanted if c not in inferred}
         ),
     )
+
+
+def _header(path: Path) -> list[str]:
+    """The names of the columns of a CSV or TSV file."""
+    tabs = path.suffix.lower() == ".tsv"
+    dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {}
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        return next(csv.reader(file, **dialect), [])
 
 
 def _class_files(path: Path) -> list[tuple[str, Path]]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
+from headspec.config.sources import locate
 from headspec.data import columns, readers
 from headspec.errors import DataError, listing, nearest
 
@@ -15,6 +18,29 @@ if TYPE_CHECKING:
 
 DEFAULT_SPLIT = "validation"  # the config's default; a source may lack this split
 TEXTS = ["text_a", "text_b"]
+
+
+def text_columns(task: Task) -> dict[str, str]:
+    """The settings `text_a` and `text_b` that are columns of these names in the task's training table.
+
+    Empty if the config names `text_a`, if the table has the default column, or if it cannot be read here,
+    which reading the task reports. A column `text_b` without texts, as headspec's own tables of single texts
+    have it, does not count.
+    """
+    if "text_a" in task.model_fields_set or task.source is None or task.source.startswith("hub:"):
+        return {}
+    try:
+        source = locate(task.source, "source")
+        path = readers.split_tables(source).get(task.train_split, source)
+        present = readers.names(path) if path.is_file() else []
+        if task.text_a in present or "text_a" not in present:
+            return {}
+        if "text_b" in task.model_fields_set or "text_b" not in present:
+            return {"text_a": "text_a"}
+        second = readers.table(path, "source", lambda _: ["text_b"], [])["text_b"]
+    except (DataError, pa.ArrowException, OSError, ValueError, csv.Error):
+        return {}
+    return {"text_a": "text_a"} | ({"text_b": "text_b"} if columns.plainly(second).notna().any() else {})
 
 
 def rows(name: str, task: Task) -> dict[str, pd.DataFrame]:

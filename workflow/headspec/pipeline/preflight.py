@@ -1,19 +1,38 @@
 """Checks before any job starts: whether models and data exist and agree with the config.
 
-`headspec.config.loading` has already checked the config itself. Both the workflow and the plan refuse a study
+Both the workflow and the plan refuse a study
 with problems.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from headspec.config import loading
 from headspec.config.study import Study
-from headspec.data import few_shot, planned, prepare, sentences, treebank
+from headspec.data import few_shot, planned, prepare, sentences, splits, treebank
 from headspec.data.planned import Planned
 from headspec.errors import ConfigError, HeadspecError, MissingError, listing
 from headspec.heads import head_count
 from headspec.models.pretrained import checks as models
 from headspec.similarity.brain import experiment
 from headspec.training import store
+
+
+def load(config: dict[str, Any]) -> Study:
+    """The study of a config as the table of a task completes it, where it names no column of texts.
+
+    Raises
+    ------
+    ConfigError
+        As `headspec.config.loading.load`.
+    """
+    study = loading.load(config)
+    found = {name: splits.text_columns(task) for name, task in study.tasks.items()}
+    if not any(found.values()):
+        return study
+    tasks = {name: {**task, **found[str(name)]} for name, task in config["tasks"].items()}
+    return loading.load(config | {"tasks": tasks})
 
 
 def check(study: Study) -> Planned:

@@ -32,7 +32,11 @@ class Task(Section):
         description="instead of `source`: another task, whose texts are paired; the label says whether both "
         "texts have the same class",
     )
-    text_a: str = Field("text", description="column of the text, or of the first text of a pair")
+    text_a: str = Field(
+        "text",
+        description="column of the text, or of the first text of a pair; "
+        "where a table on disk has no column `text`, its columns `text_a` and `text_b` are found",
+    )
     text_b: str | None = Field(None, description="column of the second text of a pair")
     label: str = Field("label", description="column of the label")
     type: Literal["classification", "regression"] = Field(
