@@ -1,7 +1,8 @@
 # make demo   sets up .venv and runs the demo study to its figures and report
 # make test   sets up .venv and runs every check and test; make test-fast the quick ones,
 #             make check no tests, make coverage counts the lines that tests run, which takes longer;
-#             make fuzz runs the property tests on new examples
+#             make fuzz runs the property tests on new examples; make mutants, for an hour or two, counts the
+#             changes of the code of heads and statistics that their quick tests notice
 # make plan   says what a study will cost: make plan STUDY=my-study.yaml CORES=8, also GPUS=2 RATE=2e14
 # make bench  measures the speed of this machine
 # make docs   brings the generated pages and the editors' schema up to date and builds the site into site/
@@ -19,7 +20,7 @@ export PATH PYTHONPATH
 TESTS := OMP_NUM_THREADS=1 pytest -n 2 --dist worksteal -rs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-fast fuzz coverage check plan bench docs report lock clean
+.PHONY: demo test test-fast fuzz mutants coverage check plan bench docs report lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.ready
@@ -45,6 +46,14 @@ test-fast: $(VENV)/.ready-test
 # New examples in every run, twenty times as many; a failure prints how to draw its example again.
 fuzz: $(VENV)/.ready-test
 	$(TESTS) -m hypothesis --hypothesis-profile=fuzz --timeout=0
+
+# mutmut reads packages from src/ and mutates copies. Survivors: cd .mutants; mutmut results; mutmut show NAME
+mutants: $(VENV)/.ready-test
+	@rm -rf .mutants && mkdir .mutants && cd .mutants && ln -s ../workflow src && ln -s ../tests ../pyproject.toml .
+	cd .mutants && OMP_NUM_THREADS=1 mutmut run
+	@cd .mutants && mutmut results --all true | awk '/__mutmut_/ { sub(/\.x[^.]*$$/, "", $$1); all[$$1]++ } \
+	/__mutmut_/ && !/: (survived|no tests|not checked)$$/ { caught[$$1]++ } \
+	END { for (m in all) printf "%3d %% of %3d  %s\n", 100 * caught[m] / all[m], all[m], m }' | sort -k5
 
 # Counts the lines that the tests' own processes run. Jobs of Snakemake are not measured, so what only a
 # script of a rule calls counts as not run.

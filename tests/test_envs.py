@@ -95,7 +95,7 @@ def test_environments_have_the_locked_versions(path):
 def imported(script: Path) -> set[str]:
     """Distributions that a script and the modules it reaches import, also inside functions."""
     names = set()
-    for file in closure(script):
+    for file in (file for file in closure(script) if str(file).endswith(".py")):
         for node in ast.walk(ast.parse((LIBRARY.parent / file).read_text())):
             if isinstance(node, ast.Import):
                 names |= {alias.name.split(".")[0] for alias in node.names}

@@ -116,6 +116,7 @@ def renamed(place: str, name: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("place", ["study", "model", "task", "group", "further"])
 def test_names_that_leave_the_folder_are_refused(place):
+    load(renamed(place, "name"))
     for name in NAMES:
         with pytest.raises(ConfigError):
             load(renamed(place, name))
