@@ -8,7 +8,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import yaml
@@ -19,10 +19,8 @@ from headspec import code_hash
 from headspec.config import reference
 from headspec.config.loading import RENAMED, load, strict_yaml
 from headspec.config.sections.pruning import Pruning
-from headspec.config.sections.similarity import MEASURED_BY, Measure
 from headspec.config.study import Study, plain
 from headspec.errors import ConfigError, HeadspecError
-from headspec.similarity.measures import MEASURES
 
 VALID = """
 study: small
@@ -495,13 +493,6 @@ def test_measures_that_compare_models_train_each_task_alone(measures: list[str],
         )
     )
     assert [run.mixture for run in study.runs if run.method == "single" and run.seed == 0] == alone
-
-
-def test_every_measure_has_its_function_and_its_rule() -> None:
-    names = get_args(Measure)
-    assert tuple(MEASURES) == names
-    measured = [measure for measures in MEASURED_BY.values() for measure in measures]
-    assert sorted([*measured, "paradigm"]) == sorted(names)
 
 
 @given(st.permutations(["sst2", "qnli", "agnews", "agpair", "stsb"]), st.integers(2, 5))

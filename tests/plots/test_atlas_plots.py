@@ -7,7 +7,6 @@ import re
 from functools import cache
 from html import unescape
 from types import SimpleNamespace
-from typing import get_args
 from xml.etree import ElementTree
 
 import numpy as np
@@ -16,7 +15,8 @@ import pytest
 from matplotlib.colors import to_rgb
 
 from headspec.atlas import attention
-from headspec.config.sections.atlas import Atlas, Measure
+from headspec.config.measures import heads as head_measures
+from headspec.config.sections.atlas import Atlas
 from headspec.plots.atlas import (
     ablation,
     agreement,
@@ -28,15 +28,18 @@ from headspec.plots.atlas import (
     page,
     ranked,
 )
-from headspec.plots.atlas.measures import NAMES, of_run
+from headspec.plots.atlas.measures import of_run
 from headspec.plots.drawing.style import number
 from headspec.statistics.atlas.measures import HEADS
 from support.figures import LARGE, LONG, SMALL, assert_readable, assert_same_bytes, frame, labelled
 from support.paths import ROOT
 
 RUN = {"model": "minilm", "mixture": "all", "method": "tuned"}
-MEASURES = [measure for measure in NAMES if measure not in ("random", "rescored", "importance_all")]
-RANKINGS = [name for name in NAMES if name in {*get_args(Measure), "importance_all", "random"}]
+LABELS = {name: measure.label for name, measure in head_measures.MEASURES.items()}
+COMPARED = head_measures.compared(head_measures.RANKINGS)
+MEASURES = [*COMPARED, *(measure for measure in attention.MEASURES if measure not in COMPARED)]
+RANKINGS = list(head_measures.labels(head_measures.pruned(head_measures.RANKINGS)))
+PLACES = head_measures.places(head_measures.RANKINGS)
 RELATIONS = ["nsubj", "obj", "amod", "advmod", "det", "compound", "nmod:poss", "acl:relcl", "mark"]
 
 
@@ -92,7 +95,7 @@ def curves_table(tasks: list[str], seeds: int, orders: tuple[str, ...] = ("top",
     return frame("pruning_curves", rows)
 
 
-def agreement_table(tasks: list[str], measures: list[str] = MEASURES, seeds: int = 1) -> pd.DataFrame:
+def agreement_table(tasks: list[str], measures: list[str] = COMPARED, seeds: int = 1) -> pd.DataFrame:
     rng, rows = np.random.default_rng(3), []
     for task, (a, b) in itertools.product(tasks, itertools.combinations(sorted(measures), 2)):
         row = RUN | dict(task=task, measure_a=a, measure_b=b, n_seeds=seeds, ci_over="examples")
@@ -158,12 +161,15 @@ def every_figure(names: tuple[str, ...] = tuple(SMALL), layers=6, in_layer=12, s
     return {
         "heads": (heads, (table, roles, tasks)),
         "ablation": (ablation, (table, tasks)),
-        "ranked": (ranked, (curves_table(tasks, seeds), tasks, dict.fromkeys(tasks) | {tasks[0]: 0.5})),
-        "agreement": (agreement, (agreement_table(tasks),)),
+        "ranked": (
+            ranked,
+            (curves_table(tasks, seeds), tasks, dict.fromkeys(tasks) | {tasks[0]: 0.5}, LABELS, PLACES),
+        ),
+        "agreement": (agreement, (agreement_table(tasks), LABELS)),
         "confidence": (confidence, (table, tasks)),
-        "change": (change, (other, table, tasks)),
-        "differences": (differences, (differences_table(compared, layers, in_layer),)),
-        "believe": (believe, (belief_table(blocks),)),
+        "change": (change, (other, table, tasks, LABELS)),
+        "differences": (differences, (differences_table(compared, layers, in_layer), LABELS)),
+        "believe": (believe, (belief_table(blocks), LABELS)),
     }
 
 
@@ -284,11 +290,11 @@ def test_one_kind_of_ablation_and_no_strong_head():
 
 def test_lines_are_the_curves_of_the_rankings():
     table = curves_table(SMALL, 2)
-    figure = ranked.draw(table, SMALL, dict.fromkeys(SMALL, 0.5))
+    figure = ranked.draw(table, SMALL, dict.fromkeys(SMALL, 0.5), LABELS, PLACES)
     for axes, task in zip(figure.axes, SMALL, strict=True):
         for ranking in RANKINGS:
             rows = table[(table["task"] == task) & (table["ranking"] == ranking)]
-            label = "random order, mean" if ranking == "random" else NAMES[ranking]
+            label = "random order, mean" if ranking == "random" else LABELS[ranking]
             (line,) = labelled(axes, label)
             np.testing.assert_allclose(line.get_xydata(), 100 * rows[["fraction", "value"]])
         (band,) = labelled(axes, "range of random orders")
@@ -303,7 +309,7 @@ def test_lines_are_the_curves_of_the_rankings():
 
 def test_both_orders_have_panels_of_their_own():
     table = curves_table(SMALL, 2, ("top", "bottom"))
-    figure = ranked.draw(table, SMALL, dict.fromkeys(SMALL))
+    figure = ranked.draw(table, SMALL, dict.fromkeys(SMALL), LABELS, PLACES)
     shown = [(axes.get_title(), labelled(axes, "ablation")[0].get_xydata()) for axes in figure.axes]
     expected = []
     for task, order in itertools.product(SMALL, ("top", "bottom")):
@@ -314,10 +320,12 @@ def test_both_orders_have_panels_of_their_own():
         np.testing.assert_allclose(line, points)
 
 
-def test_rankings_are_told_apart_without_colour():
-    looks = [ranked.look(ranking) for ranking in RANKINGS if ranking != "random"]
-    assert len({look["marker"] for look in looks}) == len(looks)
+def test_twenty_rankings_are_told_apart_without_colour():
+    looks = [ranked.look(place) for place in range(20)]
+    hollow = [look["markerfacecolor"] == "white" for look in looks]
+    assert len({(look["marker"], white) for look, white in zip(looks, hollow, strict=True)}) == 20
     assert all(a["linestyle"] != b["linestyle"] for a, b in itertools.pairwise(looks))
+    assert len(head_measures.MEASURES) <= 20
 
 
 def cell_texts(figure) -> dict[tuple[int, int], list[str]]:
@@ -330,9 +338,9 @@ def cell_texts(figure) -> dict[tuple[int, int], list[str]]:
 
 
 def test_agreement_has_correlation_below_and_overlap_above_the_diagonal():
-    measures = ["confidence", "ablation", "importance"]  # shown in the order of NAMES
+    measures = ["confidence", "ablation", "importance"]  # shown in the order of LABELS
     table = agreement_table(SMALL, measures)
-    figure = agreement.draw(table)
+    figure = agreement.draw(table, LABELS)
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert labels == ["importance", "ablation", "confidence"]
     shown, image = cell_texts(figure), figure.axes[0].images[0].get_array()
@@ -343,7 +351,7 @@ def test_agreement_has_correlation_below_and_overlap_above_the_diagonal():
         assert shown[cell] == [number(rows[column].mean()), f"{low}, {high}"]  # the range over tasks
         assert image[cell] == pytest.approx(rows[column].mean())
     one = table[table["task"] == SMALL[0]]
-    shown = cell_texts(agreement.draw(one))
+    shown = cell_texts(agreement.draw(one, LABELS))
     (row,) = one[(one["measure_a"] == "ablation") & (one["measure_b"] == "confidence")].to_dict("records")
     low, high = (number(row[f"spearman_{end}"]).replace("0.", ".") for end in ("low", "high"))
     assert shown[2, 1] == [number(row["spearman"]), f"{low}, {high}"]  # the interval
@@ -351,7 +359,8 @@ def test_agreement_has_correlation_below_and_overlap_above_the_diagonal():
 
 def test_many_measures_leave_no_room_for_small_print(monkeypatch):
     monkeypatch.setattr(agreement, "PAGE", 5)
-    shown = cell_texts(agreement.draw(agreement_table(SMALL)))
+    names = {f"m{i}": f"measure of heads {i}" for i in range(20)}
+    shown = cell_texts(agreement.draw(agreement_table(SMALL, list(names)), names))
     assert {len(written) for written in shown.values()} == {1}
 
 
@@ -368,7 +377,7 @@ def test_confidence_maps_share_a_scale():
 
 def test_change_is_after_minus_before_with_marked_decreases():
     before, after = heads_table(SMALL, 6, 12, 2), heads_table(SMALL, 6, 12, 2, shift=1)
-    figure = change.draw(before, after, SMALL)
+    figure = change.draw(before, after, SMALL, LABELS)
     maps = [axes for axes in figure.axes if axes.images and axes.get_xlabel() != "decrease"][:6]
     scales = {}
     for axes, (task, measure) in zip(maps, itertools.product(SMALL, change.UNITS), strict=True):
@@ -387,15 +396,15 @@ def test_change_is_after_minus_before_with_marked_decreases():
 
 def test_change_of_nothing_is_white():
     table = heads_table(SMALL, 2, 2, 1)
-    figure = change.draw(table, table, SMALL)
+    figure = change.draw(table, table, SMALL, LABELS)
     assert all((axes.images[0].get_array() == 0).all() for axes in figure.axes[:6])
 
 
 def test_differences_are_marked_by_their_sign_where_they_are_clear():
     table = differences_table(SMALL, 6, 12)
-    figure = differences.draw(table)
+    figure = differences.draw(table, LABELS)
     maps = [axes for axes in figure.axes if axes.images and axes.get_title()]
-    assert [axes.get_title() for axes in maps] == [NAMES[measure] for measure in differences.UNITS]
+    assert [axes.get_title() for axes in maps] == [LABELS[measure] for measure in differences.UNITS]
     assert maps[0].get_ylabel() == "sentiment\n− topic-pair\nlayer"
     for axes, (measure, (_, factor)) in zip(maps, differences.UNITS.items(), strict=True):
         rows = table[table["measure"] == measure]
@@ -411,7 +420,7 @@ def test_differences_are_marked_by_their_sign_where_they_are_clear():
 
 
 def test_differences_of_three_tasks_have_a_row_each():
-    figure = differences.draw(differences_table(LONG, 2, 2))
+    figure = differences.draw(differences_table(LONG, 2, 2), LABELS)
     names = [axes.get_ylabel().split("\n")[:2] for axes in figure.axes if axes.get_ylabel()]
     assert names == [[task, "− others"] for task in LONG]
 
@@ -424,11 +433,11 @@ def test_figures_are_of_one_run():
 
 def test_belief_shows_agreement_areas_and_dissociation_sorted_by_area():
     table = belief_table([("minilm", "a+b"), ("minilm", "c")])
-    figure = believe.draw(table)
+    figure = believe.draw(table, LABELS)
     means, expected = table[table["task"] == "mean"], []
     for mixture in ("a+b", "c"):
         block = means[(means["mixture"] == mixture) & (means["method"] == "tuned")].sort_values("area")
-        expected += [NAMES[ranking] for ranking in block["ranking"]]
+        expected += [LABELS[ranking] for ranking in block["ranking"]]
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == expected
     assert [text.get_text() for text in figure.texts] == ["minilm, a+b", "minilm, c"]
     for axes, (column, (_, factor)) in zip(figure.axes, believe.PANELS.items(), strict=True):
@@ -457,7 +466,7 @@ def test_belief_shows_agreement_areas_and_dissociation_sorted_by_area():
 def test_belief_without_any_dissociation():
     table = belief_table([("minilm", "sst2")], ("single",))
     table[[column for column in table if column.startswith("dissociation")]] = np.nan
-    *_, d = (axes := believe.draw(table.assign(at_chance=None)).axes)
+    *_, d = (axes := believe.draw(table.assign(at_chance=None), LABELS).axes)
     assert len(axes[0].get_yticklabels()) == len(RANKINGS)
     assert not labelled(d, "interval over examples")
 
@@ -523,8 +532,6 @@ def test_methods_are_told_apart_without_colour():
     assert len({look["marker"] for look in believe.METHODS.values()}) == len(believe.METHODS)
 
 
-def test_every_measure_ranking_and_method_has_a_look():
-    others = {"random", "importance_all", "ablation_size"}
-    assert set(get_args(Measure)) | set(attention.MEASURES) | others == set(NAMES)
+def test_every_method_has_a_look():
     methods = Atlas.model_json_schema()["properties"]["methods"]["items"]["enum"]
     assert set(methods) == set(believe.METHODS)

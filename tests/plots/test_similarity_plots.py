@@ -8,14 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from headspec.config.measures.similarity import MEASURES as REGISTERED
 from headspec.plots import correlation, scatter, similarity
 from headspec.plots.drawing import labels
 from headspec.plots.drawing.points import AT_CHANCE, PARADIGMS
-from headspec.plots.drawing.style import MEASURES, number, save
+from headspec.plots.drawing.style import number, save
 from headspec.statistics.similarity.correlation import correlation as correlate
 from headspec.statistics.similarity.paired import paired
 from support.figures import LONG, NINE, assert_readable, frame, labelled
 
+MEASURES = {name: measure.label for name, measure in REGISTERED.items()}
 SIX = ["cola", "mnli", "qnli", "qqp", "sst2", "topic-pair"]
 PAIRS = {"mnli", "mrpc", "qnli", "qqp", "rte", "stsb", "wnli", "topic-pair", LONG[1]}
 MODELS = ("bert-base", "minilm", "roberta-base")
@@ -71,7 +73,7 @@ def expected_dots(part: pd.DataFrame) -> np.ndarray:
 
 def test_points_intervals_line_and_title_of_a_scatter():
     study = made_up_study(SIX, MODELS)
-    figure = scatter.draw(study["pairs"], study["correlation"], "cnm")
+    figure = scatter.draw(study["pairs"], study["correlation"], "cnm", MEASURES["cnm"])
     for axes, model in zip(figure.axes, MODELS, strict=True):
         part = study["pairs"].query("model == @model and measure == 'cnm'")
         result = study["correlation"].query("model == @model and measure == 'cnm'").iloc[0]
@@ -94,7 +96,7 @@ def test_points_intervals_line_and_title_of_a_scatter():
 
 def test_numbers_of_a_scatter_name_their_pairs():
     study = made_up_study(SIX)
-    figure = scatter.draw(study["pairs"], study["correlation"], "rsa")
+    figure = scatter.draw(study["pairs"], study["correlation"], "rsa", MEASURES["rsa"])
     part = study["pairs"].query("measure == 'rsa'")
     key = dict(text.get_text().split(maxsplit=1) for text in figure.legends[0].get_texts())
     assert list(key.values()) == [mixture.replace("+", " + ") for mixture in part["mixture"]]
@@ -113,11 +115,11 @@ def test_a_pair_without_value_is_left_out():
     paradigms = dict.fromkeys(["cola", "mnli", "qnli", "qqp"], "single")
     pairs = paired(study["similarity"], study["combined"], paradigms, "tuned")
     results = correlate(pairs, 4, 0)
-    axes = scatter.draw(pairs, results, "rsa").axes[0]
+    axes = scatter.draw(pairs, results, "rsa", MEASURES["rsa"]).axes[0]
     assert axes.get_title() == "bert-base, 5 pairs\nr undefined"
     assert {text.get_text() for text in axes.texts} == {"2", "3", "4", "5", "6"}
     assert not labelled(axes, "least squares")
-    titles = [axes.get_title() for axes in correlation.draw(pairs, results).axes]
+    titles = [axes.get_title() for axes in correlation.draw(pairs, results, MEASURES).axes]
     assert titles[-1] == "RSA\nr undefined" and len(titles) == len(MEASURES)
 
 
@@ -127,7 +129,7 @@ def test_measures_are_in_the_order_of_their_strength():
     table = study["correlation"]
     mean = table[table["model"] != "pooled"]["pearson_r"].abs().groupby(table["measure"]).mean()
     expected = list(mean.sort_values(ascending=False).index)
-    figure = correlation.draw(study["pairs"], table)
+    figure = correlation.draw(study["pairs"], table, MEASURES)
     pairs = study["pairs"].groupby(["model", "measure"])
     panels = itertools.product(MODELS, expected)
     for axes, (model, measure) in zip(figure.axes, panels, strict=True):
@@ -142,7 +144,7 @@ def test_measures_are_in_the_order_of_their_strength():
 @pytest.mark.parametrize("tasks", [SIX[:3], NINE], ids=["three", "nine"])
 def test_matrices_show_values_in_the_order_of_the_tree(tasks):
     table = made_up_study(tasks)["similarity"]
-    figure = similarity.draw(table, tasks)
+    figure = similarity.draw(table, tasks, MEASURES)
     matrices, trees = (
         [axes for axes in figure.axes if bool(axes.images) == drawn] for drawn in (True, False)
     )
@@ -170,7 +172,7 @@ def test_matrices_show_values_in_the_order_of_the_tree(tasks):
 def test_a_missing_similarity_is_a_dash_and_has_no_tree():
     table = made_up_study(SIX[:3], measures=("rsa", "cnm"))["similarity"]
     table.loc[(table["measure"] == "cnm") & (table["task_a"] == "cola"), "similarity"] = np.nan
-    figure = similarity.draw(table, SIX[:3])
+    figure = similarity.draw(table, SIX[:3], MEASURES)
     matrices, trees = (
         [axes for axes in figure.axes if bool(axes.images) == drawn] for drawn in (True, False)
     )
@@ -178,7 +180,7 @@ def test_a_missing_similarity_is_a_dash_and_has_no_tree():
     assert sorted(text.get_text() for text in matrices[1].texts)[-4:] == ["–"] * 4
     assert [text.get_text() for text in matrices[1].get_xticklabels()] == ["1", "2", "3"]
     table["similarity"] = np.nan
-    assert {text.get_text() for text in similarity.draw(table, SIX[:3]).axes[0].texts} == {"–"}
+    assert {text.get_text() for text in similarity.draw(table, SIX[:3], MEASURES).axes[0].texts} == {"–"}
 
 
 # --- how they look ------------------------------------------------------------------------------
@@ -188,9 +190,9 @@ def figures(tasks: list[str], models: tuple[str, ...], measures=tuple(MEASURES))
     study = made_up_study(tasks, models, measures)
     pairs, results, table = study["pairs"], study["correlation"], study["similarity"]
     return [
-        scatter.draw(pairs, results, measures[-1]),
-        correlation.draw(pairs, results),
-        similarity.draw(table[table["model"] == models[0]], tasks),
+        scatter.draw(pairs, results, measures[-1], MEASURES[measures[-1]]),
+        correlation.draw(pairs, results, MEASURES),
+        similarity.draw(table[table["model"] == models[0]], tasks, MEASURES),
     ]
 
 
@@ -227,7 +229,7 @@ def test_two_tasks_are_drawn_without_correlation():
 
 def test_names_keep_clear_of_points_and_intervals():
     study = made_up_study(["cola", *PAIRS - {LONG[1], "wnli"}])
-    axes = scatter.draw(study["pairs"], study["correlation"], "rsa").axes[0]
+    axes = scatter.draw(study["pairs"], study["correlation"], "rsa", MEASURES["rsa"]).axes[0]
     axes.figure.draw_without_rendering()
     centres = axes.transData.transform(dots(axes))
     boxes = [text.get_window_extent() for text in axes.texts]

@@ -9,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from headspec.similarity.measures import MEASURES
-from headspec.similarity.table import combined, encodings, pairwise, traits
+from headspec.config.measures import similarity as similarity_measures
+from headspec.config.measures.similarity import SEEDLESS
+from headspec.similarity.table import combined, encodings, functions, pairwise, traits
 from headspec.similarity.traits import Traits
 from support.schemas import SCHEMAS
 
+MEASURES = functions(similarity_measures.modules(similarity_measures.MEASURES))
+CNM = {"cnm": MEASURES["cnm"]}
 N, HIDDEN = 40, 24
 
 
@@ -188,14 +191,21 @@ def test_seeds_and_subjects_are_averaged():
         ],
         columns=["task", "subject", "voxel", "r"],
     )
-    cnm = [pairwise(each, ["a", "b"], ["cnm"], subject) for subject, each in encodings(encoding).items()]
+    cnm = [pairwise(each, ["a", "b"], CNM, subject) for subject, each in encodings(encoding).items()]
     seeds = [
         pd.concat(
-            [pairwise({"a": {"text": np.array([1.0, 0])}, "b": {"text": b}}, ["a", "b"], ["text"]), *cnm]
+            [
+                pairwise(
+                    {"a": {"text": np.array([1.0, 0])}, "b": {"text": b}},
+                    ["a", "b"],
+                    {"text": MEASURES["text"]},
+                ),
+                *cnm,
+            ]
         )
         for b in (np.array([1.0, 0]), np.array([0, 1.0]))
     ]
-    frame = combined("m", seeds, 0.95)
+    frame = combined("m", seeds, 0.95, SEEDLESS)
     assert list(frame) == list(SCHEMAS["similarity"].columns)
     text = frame[frame["measure"] == "text"].iloc[0]
     assert text["similarity"] == 0.5 and np.isnan(text["ci_low"])
@@ -212,6 +222,6 @@ def test_seeds_and_subjects_are_averaged():
 
 def test_one_subject_has_no_interval():
     encoding = pd.DataFrame({"task": ["a", "b"], "subject": "s1", "voxel": 0, "r": [0.5, 0.2]})
-    seeds = [pairwise(each, ["a", "b"], ["cnm"], subject) for subject, each in encodings(encoding).items()]
-    mean = combined("m", seeds, 0.95).query("subject.isna()").iloc[0]
+    seeds = [pairwise(each, ["a", "b"], CNM, subject) for subject, each in encodings(encoding).items()]
+    mean = combined("m", seeds, 0.95, SEEDLESS).query("subject.isna()").iloc[0]
     assert mean["similarity"] == pytest.approx(1) and np.isnan(mean["ci_low"])

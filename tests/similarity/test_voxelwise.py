@@ -17,6 +17,7 @@ from headspec.similarity.brain import ceiling, scores, voxelwise
 from headspec.similarity.brain.folds import contiguous, products, splits, train_on_all
 from headspec.similarity.brain.network import Network
 from headspec.similarity.brain.ridge import PENALTIES, Ridge
+from headspec.similarity.cnm import cnm
 from headspec.similarity.table import encodings, pairwise
 from support.brains import code, smooth, subjects
 
@@ -195,7 +196,9 @@ def test_tasks_that_share_a_code_are_more_similar():
     vectors = {"a": code(rng, first, 32), "b": code(rng, first, 32), "c": code(rng, second, 32)}
     encoding, _ = analyse(vectors, subjects(*values))
     of_subjects = encodings(encoding)
-    similarity = pd.concat([pairwise(each, "abc", ["cnm"], subject) for subject, each in of_subjects.items()])
+    similarity = pd.concat(
+        [pairwise(each, "abc", {"cnm": cnm}, subject) for subject, each in of_subjects.items()]
+    )
     means = similarity.groupby(["task_a", "task_b"])["similarity"].mean()
     assert len(similarity) == 9
     assert means["a", "b"] > 0.95 and means["a", "c"] < 0.3 and means["b", "c"] < 0.3

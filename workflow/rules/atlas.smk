@@ -99,12 +99,13 @@ rule roles:
         mem_mb=4000,
         runtime=30,
     params:
+        script="roles",
         study=STUDY.study,
         code=code("atlas/roles.py"),
     message:
         "Roles of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
     script:
-        "../scripts/atlas/roles.py"
+        "../scripts/atlas/{params.script}.py"
 
 
 use rule attention as relevance with:
@@ -152,6 +153,50 @@ use rule attention as ablation with:
         "Ablating each head of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
 
 
+# a measure of the atlas's rankings that a module of its own takes, by passes through the model
+use rule attention as measured with:
+    output:
+        result(RUN, "atlas/{measure}.parquet"),
+    log:
+        log(RUN, "atlas/{measure}"),
+    wildcard_constraints:
+        measure=any_of(STUDY.atlas.measured),
+    resources:
+        gpu=GPU,
+        mem_mb=memory("relevance"),
+        microbatches=microbatches,
+        runtime=8 * 60,
+    params:
+        script="measured",
+        study=STUDY.study,
+        tasks=INPUTS.tasks,
+        examples=STUDY.atlas.examples,
+        precision=STUDY.precision,
+        code=code("atlas/measured.py", "atlas/{measure}.py"),
+    message:
+        "{wildcards.measure} of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+
+
+# the same, from another table of measures
+use rule roles as derived with:
+    input:
+        lambda wildcards: INPUTS.of_run(
+            f"atlas/{STUDY.atlas.derived[wildcards.measure]}.parquet", **wildcards
+        ),
+    output:
+        result(RUN, "atlas/{measure}.parquet"),
+    log:
+        log(RUN, "atlas/{measure}"),
+    wildcard_constraints:
+        measure=any_of(STUDY.atlas.derived),
+    params:
+        script="derived",
+        study=STUDY.study,
+        code=code("atlas/derived.py", "atlas/{measure}.py"),
+    message:
+        "{wildcards.measure} of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+
+
 use rule attention as cumulative with:
     input:
         model=rules.train.output.classifiers,
@@ -184,9 +229,7 @@ use rule attention as cumulative with:
 
 rule heads:
     input:
-        attention=tables_of(LAYOUT.atlas_runs, "atlas/attention.parquet"),
-        relevance=tables_of(LAYOUT.atlas_runs, "atlas/relevance.parquet"),
-        ablation=tables_of(LAYOUT.atlas_runs, "atlas/ablation.parquet"),
+        measures=lambda wildcards: LAYOUT.head_measures,
         roles=tables_of(LAYOUT.atlas_runs, "atlas/roles.parquet"),
     output:
         heads=result("tables/heads.parquet"),
@@ -205,6 +248,7 @@ rule heads:
         script="heads",
         study=STUDY.study,
         runs=settings_of(LAYOUT.atlas_runs),
+        compared=head_measures.compared(STUDY.atlas.rankings),
         fraction=STUDY.pruning.fraction,
         dissociation=INPUTS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,

@@ -74,6 +74,8 @@ use rule figure_reliability as figure_atlas_ranked with:
         figure="atlas/ranked",
         tasks=INPUTS.tasks,
         metrics=INPUTS.main_metrics,
+        labels=head_measures.labels(head_measures.pruned(STUDY.atlas.rankings)),
+        places=head_measures.places(STUDY.atlas.rankings),
         code=code("plots/atlas/ranked.py"),
     message:
         "Figure atlas/ranked.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
@@ -98,6 +100,7 @@ use rule figure_reliability as figure_atlas_agreement with:
         log("figures/atlas/agreement.{model}.{mixture}.{method}"),
     params:
         figure="atlas/agreement",
+        labels=head_measures.labels(head_measures.compared(STUDY.atlas.rankings)),
         code=code("plots/atlas/agreement.py"),
     message:
         "Figure atlas/agreement.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
@@ -149,6 +152,7 @@ use rule figure_reliability as figure_atlas_change with:
         figure="atlas/change",
         tasks=INPUTS.tasks,
         before=lambda wildcards: LAYOUT.before[wildcards.method],
+        labels=head_measures.labels(["importance", "confidence", "ablation"]),
         code=code("plots/atlas/change.py"),
     message:
         "Figure atlas/change.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
@@ -173,6 +177,7 @@ use rule figure_reliability as figure_atlas_differences with:
         log("figures/atlas/differences.{model}.{mixture}.{method}"),
     params:
         figure="atlas/differences",
+        labels=head_measures.labels(["importance", "ablation_size", "relevance", "confidence"]),
         code=code("plots/atlas/differences.py"),
     message:
         "Figure atlas/differences.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
@@ -192,6 +197,7 @@ use rule figure_reliability as figure_atlas_believe with:
         log("figures/atlas/believe"),
     params:
         figure="atlas/believe",
+        labels=head_measures.labels(head_measures.pruned(STUDY.atlas.rankings)),
         code=code("plots/atlas/believe.py"),
     message:
         "Figure atlas/believe"

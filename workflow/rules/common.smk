@@ -3,6 +3,7 @@
 
 import fcntl
 import functools
+import operator
 import os
 import re
 import sys
@@ -18,7 +19,7 @@ sys.path.insert(0, str(LIBRARY))
 
 from headspec import code_hash, digests
 from headspec.config import loading
-from headspec.config.sections.similarity import MEASURED_BY
+from headspec.config.measures import heads as head_measures, similarity as similarity_measures
 from headspec.config.study import Study, plain
 from headspec.cost import memory as requests
 from headspec.cost.runtime import Runtimes
@@ -113,13 +114,19 @@ CHECKPOINT_SECONDS = round(60 * STUDY.training.checkpoint_minutes)
 result, log, figure = LAYOUT.result, LAYOUT.log, LAYOUT.figure
 
 
-def code(script: str):
-    """Parameter: hashes of a rule's code, its script and every module that the script imports.
+def code(script: str, *modules: str):
+    """Parameter: hashes of a rule's code: its script, `modules` that this imports by name (with wildcards),
+    and every module that these import.
 
     They are looked up only if the rule has jobs.
     """
     hashes = functools.cache(code_hash.closure)
-    return lambda wildcards: hashes(LIBRARY / "scripts" / script)
+
+    def function(wildcards) -> dict[str, str]:
+        paths = [LIBRARY / "headspec" / module.format(**wildcards) for module in modules]
+        return functools.reduce(operator.or_, map(hashes, [LIBRARY / "scripts" / script, *paths]))
+
+    return function
 
 
 def tables_of(runs: list, name: str):

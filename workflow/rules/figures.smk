@@ -173,6 +173,7 @@ use rule figure_reliability as figure_similarity with:
     params:
         figure="similarity",
         tasks=list(LAYOUT.paradigms),
+        labels=similarity_measures.labels(STUDY.similarity.measures),
         code=code("plots/similarity.py"),
     message:
         "Figure similarity.{wildcards.model}"
@@ -196,6 +197,7 @@ use rule figure_reliability as figure_scatter with:
         figure="scatter",
         paradigms=LAYOUT.paradigms,
         method=STUDY.correlated,
+        label=lambda wildcards: similarity_measures.MEASURES[wildcards.measure].label,
         code=code("plots/scatter.py"),
     message:
         "Figure scatter.{wildcards.measure}"
@@ -219,6 +221,7 @@ use rule figure_reliability as figure_correlation with:
         figure="correlation",
         paradigms=LAYOUT.paradigms,
         method=STUDY.correlated,
+        labels=similarity_measures.labels(STUDY.similarity.measures),
         code=code("plots/correlation.py"),
     message:
         "Figure correlation"

@@ -132,7 +132,7 @@ rule sensitivity:
     log:
         log("similarity/{model}/seed{seed}/{measure}"),
     wildcard_constraints:
-        measure=any_of(MEASURED_BY["sensitivity"]),
+        measure=any_of(similarity_measures.by_rule("sensitivity")),
     conda:
         "../../envs/train.yaml"
     threads: THREADS
@@ -177,15 +177,18 @@ rule similarity:
         models=list(STUDY.models),
         seeds=list(STUDY.seeds),
         paradigms=LAYOUT.paradigms,
-        measures=[
-            m
-            for m in STUDY.similarity.measures
-            if m
-            not in STUDY.similarity.asked("sensitivity") + STUDY.similarity.asked("brain_encoding")
-        ],
+        measures=similarity_measures.modules(STUDY.similarity.of_tasks),
+        of_subjects=similarity_measures.modules(STUDY.similarity.asked("brain_encoding")),
+        seedless=[m for m in STUDY.similarity.measures if m in similarity_measures.SEEDLESS],
         fraction=STUDY.pruning.fraction,
         confidence=STUDY.dissociation.confidence,
-        code=code("similarity/similarity.py"),
+        code=code(
+            "similarity/similarity.py",
+            *[
+                f"similarity/{similarity_measures.MEASURES[measure].module}.py"
+                for measure in STUDY.similarity.measures
+            ],
+        ),
     message:
         "Similarity of tasks in {params.study}"
     script:

@@ -12,6 +12,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from headspec.config.measures import heads as head_measures
 from headspec.config.sources import locate
 from headspec.config.study import Study, plain
 from headspec.data import planned, readers, treebank
@@ -19,14 +20,6 @@ from headspec.data.planned import Planned
 from headspec.errors import ConfigError, nearest
 from headspec.models import versions
 from headspec.pipeline.layout import RUN, Layout
-
-#: ranking: the table of a run that has its measure; `rescored` needs none
-MEASURED_IN = {
-    "confidence": "attention",
-    "ablation": "ablation",
-    "mean_ablation": "ablation",
-    **dict.fromkeys(["importance", "token_importance", "gradient_x_activation", "relevance"], "relevance"),
-}
 
 Settings = dict[str, Any]
 Function = Callable[[Any], Any]  # called by Snakemake with the wildcards of a job
@@ -179,8 +172,8 @@ class Inputs:
 
     def ranking_tables(self, wildcards: Any) -> list[str]:
         """The tables of a run that have the measures by which heads are ranked."""
-        tables = dict.fromkeys(MEASURED_IN[r] for r in self.study.atlas.rankings if r in MEASURED_IN)
-        return [self.of_run(f"atlas/{name}.parquet", **wildcards) for name in tables]
+        names = head_measures.tables(self.study.atlas.rankings)
+        return [self.of_run(f"atlas/{name}.parquet", **wildcards) for name in names]
 
     @property
     def treebank_version(self) -> str:

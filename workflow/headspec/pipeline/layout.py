@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable
 from functools import cached_property
 
+from headspec.config.measures import heads as head_measures
 from headspec.config.runs import Run, Variant
 from headspec.config.study import Study
 from headspec.data import submission
@@ -145,6 +146,12 @@ class Layout:
     def of_atlas(self, name: str) -> list[str]:
         """A table of each run in the atlas."""
         return self.of_runs(self.atlas_runs, f"atlas/{name}.parquet")
+
+    @property
+    def head_measures(self) -> list[str]:
+        """All tables of measures of all runs in the atlas."""
+        tables = [*head_measures.STANDARD, *head_measures.own(self.study.atlas.rankings)]
+        return [path for table in tables for path in self.of_atlas(table)]
 
     # --- figures
 
@@ -391,6 +398,8 @@ class Layout:
         return {
             "treebank": [self.result("atlas/treebank.parquet")],
             **{stage: self.of_atlas(stage) for stage in stages},
+            "measured": [path for name in self.study.atlas.measured for path in self.of_atlas(name)],
+            "derived": [path for name in self.study.atlas.derived for path in self.of_atlas(name)],
             **{rule: [self.result(f"tables/{table}.parquet")] for rule, table in tables.items()},
             "atlas_page": self.pages,
         }

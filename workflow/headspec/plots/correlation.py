@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -10,7 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import offset_copy
 
 from headspec.plots.drawing.points import correlation_text, draw_points
-from headspec.plots.drawing.style import MEASURES, PAGE, legend, styled
+from headspec.plots.drawing.style import PAGE, legend, styled
 
 #: panels per row, at most
 COLUMNS = 6
@@ -25,13 +26,14 @@ def by_strength(correlation: pd.DataFrame) -> list[str]:
 
 
 @styled
-def draw(pairs: pd.DataFrame, correlation: pd.DataFrame) -> Figure:
+def draw(pairs: pd.DataFrame, correlation: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     """A block of panels per model, a panel per measure, the strongest correlation first.
 
     Parameters
     ----------
     pairs : result of `headspec.statistics.similarity.paired.paired`
     correlation : table 'correlation'
+    labels : measure: its name in the figure
     """
     models = list(pairs["model"].unique())
     results = correlation[correlation["model"].isin(models)]
@@ -46,7 +48,7 @@ def draw(pairs: pd.DataFrame, correlation: pd.DataFrame) -> Figure:
             chosen = (pairs["model"] == model) & (pairs["measure"] == measure)
             result = results[(results["model"] == model) & (results["measure"] == measure)].iloc[0]
             draw_points(axes, pairs[chosen], result)
-            axes.set_title(f"{MEASURES[measure]}\n{correlation_text(result)}", fontsize="small")
+            axes.set_title(f"{labels[measure]}\n{correlation_text(result)}", fontsize="small")
             axes.xaxis.set_major_locator(MaxNLocator(3, steps=STEPS))
             axes.yaxis.set_major_locator(MaxNLocator(4, steps=STEPS))
             axes.tick_params(axis="x", labelsize="small")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from headspec.plots.drawing.labels import name_points
 from headspec.plots.drawing.points import correlation_text, draw_points
-from headspec.plots.drawing.style import MEASURES, legend, styled
+from headspec.plots.drawing.style import legend, styled
 
 #: panels per row, at most
 COLUMNS = 3
@@ -20,7 +20,7 @@ INTERVAL = {"color": "0.6", "linewidth": 0.7, "zorder": 0.9}
 
 
 @styled
-def draw(pairs: pd.DataFrame, correlation: pd.DataFrame, measure: str) -> Figure:
+def draw(pairs: pd.DataFrame, correlation: pd.DataFrame, measure: str, label: str) -> Figure:
     """A panel per model: a numbered point per pair of tasks, intervals, and the least-squares line.
 
     Parameters
@@ -28,6 +28,7 @@ def draw(pairs: pd.DataFrame, correlation: pd.DataFrame, measure: str) -> Figure
     pairs : result of `headspec.statistics.similarity.paired.paired`
     correlation : table 'correlation'
     measure : of similarity
+    label : its name in the figure
     """
     pairs = pairs[pairs["measure"] == measure]
     results = correlation[correlation["measure"] == measure].set_index("model")
@@ -55,7 +56,7 @@ def draw(pairs: pd.DataFrame, correlation: pd.DataFrame, measure: str) -> Figure
         if pd.notna(result["partial_r"]):
             title += f"\npartial {correlation_text(result, 'p', 'partial_r', 'p_partial')}"
         axes.set_title(title)
-        axes.set_xlabel(f"similarity: {MEASURES[measure]}")
+        axes.set_xlabel(f"similarity: {label}")
     for axes in panels[::columns]:
         axes.set_ylabel("mean dissociation D (%)")
     for axes in panels[len(models) :]:

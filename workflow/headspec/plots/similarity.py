@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from scipy.cluster.hierarchy import dendrogram, linkage
 
-from headspec.plots.drawing.style import MEASURES, SHADES, number, styled
+from headspec.plots.drawing.style import SHADES, number, styled
 
 Floats = NDArray[np.float64]
 
@@ -23,7 +23,7 @@ CELL, TREE = 0.27, 0.3
 
 
 @styled
-def draw(similarity: pd.DataFrame, tasks: Sequence[str]) -> Figure:
+def draw(similarity: pd.DataFrame, tasks: Sequence[str], labels: Mapping[str, str]) -> Figure:
     """A matrix per measure, its tasks ordered by a tree of average linkage on 1 - similarity.
 
     Parameters
@@ -31,9 +31,10 @@ def draw(similarity: pd.DataFrame, tasks: Sequence[str]) -> Figure:
     similarity : rows of the table 'similarity' of one model
         Means over subjects are shown.
     tasks : compared tasks, in the order of the config, by which they are numbered
+    labels : measure: its name in the figure, in the order of the panels
     """
     means = similarity[similarity["subject"].isna()]
-    measures = [measure for measure in MEASURES if measure in set(means["measure"])]
+    measures = [measure for measure in labels if measure in set(means["measure"])]
     columns = min(COLUMNS, len(measures))
     lines = math.ceil(len(measures) / columns)
     side = max(1.0, CELL * len(tasks))
@@ -45,7 +46,7 @@ def draw(similarity: pd.DataFrame, tasks: Sequence[str]) -> Figure:
     for (axes, tree_axes), measure in zip(panels, measures, strict=False):
         matrix = _matrix(means[means["measure"] == measure], tasks)
         order = _draw_tree(tree_axes, matrix)
-        axes.set_title(MEASURES[measure])
+        axes.set_title(labels[measure])
         _draw_matrix(axes, matrix[np.ix_(order, order)])
         axes.set_xticks(range(len(tasks)), [str(index + 1) for index in order])
         axes.set_yticks(range(len(tasks)), [f"{tasks[index]}  {index + 1}" for index in order])

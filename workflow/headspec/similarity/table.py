@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
 from headspec.heads.ranking import importance_map, prune_count, top_heads
-from headspec.similarity.measures import MEASURES
 from headspec.similarity.traits import Floats, Traits
 from headspec.tables import FLOAT, TEXT, Schema
 
@@ -23,8 +23,16 @@ SIMILARITY = Schema(
 )  # fmt: skip
 
 PAIR = ["measure", "task_a", "task_b", "subject"]
-#: measures that are the same for every seed
-SEEDLESS = ("paradigm", "text")
+#: a measure
+Similarity = Callable[[Traits, Traits], float]
+
+
+def functions(modules: Mapping[str, str]) -> dict[str, Similarity]:
+    """The function of each measure, from its module in `headspec/similarity/`."""
+    return {
+        name: getattr(import_module(f"headspec.similarity.{module}"), name.replace("-", "_"))
+        for name, module in modules.items()
+    }
 
 
 def traits(
@@ -76,19 +84,21 @@ def _vectors(representations: pd.DataFrame) -> dict[str, Floats]:
 def pairwise(
     traits: Mapping[str, Traits],
     tasks: Sequence[str],
-    measures: Sequence[str],
+    measures: Mapping[str, Similarity],
     subject: str | None = None,
 ) -> pd.DataFrame:
     """Similarity of every pair of `tasks`; columns measure, task_a, task_b, subject, similarity."""
     rows = [
-        (measure, a, b, subject, MEASURES[measure](traits[a], traits[b]))
-        for measure in measures
+        (measure, a, b, subject, function(traits[a], traits[b]))
+        for measure, function in measures.items()
         for a, b in itertools.combinations(tasks, 2)
     ]
     return pd.DataFrame(rows, columns=[*PAIR, "similarity"])
 
 
-def combined(model: str, seeds: Sequence[pd.DataFrame], confidence: float) -> pd.DataFrame:
+def combined(
+    model: str, seeds: Sequence[pd.DataFrame], confidence: float, seedless: Sequence[str]
+) -> pd.DataFrame:
     """Average over seeds and, for CNM, over subjects.
 
     Parameters
@@ -96,6 +106,7 @@ def combined(model: str, seeds: Sequence[pd.DataFrame], confidence: float) -> pd
     seeds : for each seed, a result of `pairwise`
         Tasks are compared within a seed only, where their training draws the same random numbers.
     confidence : level of the interval over subjects (Student's t), each the mean over seeds
+    seedless : measures that are the same for every seed
 
     Returns
     -------
@@ -105,7 +116,7 @@ def combined(model: str, seeds: Sequence[pd.DataFrame], confidence: float) -> pd
     """
     pairs = pd.concat(seeds, ignore_index=True).groupby(PAIR, sort=False, dropna=False)["similarity"]
     frame = pairs.agg(similarity=lambda values: values.mean(skipna=False), between_seeds="std").reset_index()
-    frame.loc[frame["measure"].isin(SEEDLESS), "between_seeds"] = float("nan")
+    frame.loc[frame["measure"].isin(seedless), "between_seeds"] = float("nan")
     of_subjects = frame[frame["subject"].notna()].groupby(PAIR[:3], sort=False)["similarity"]
     means = of_subjects.agg(["mean", "sem", "count"]).reset_index()
     margin = means["sem"] * stdtrit(means["count"] - 1, (1 + confidence) / 2)

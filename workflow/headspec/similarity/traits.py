@@ -1,6 +1,6 @@
 """The traits of a task, from which every measure of similarity is computed.
 
-Measures are symmetric, at most 1, and 1 for equal traits; `measures` lists them.
+Measures are symmetric, at most 1, and 1 for equal traits; `headspec.config.measures.similarity` lists them.
 """
 
 from __future__ import annotations

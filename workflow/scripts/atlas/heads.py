@@ -10,7 +10,7 @@ import pandas as pd
 from headspec import tables
 from headspec.config.runs import Run
 from headspec.progress import stage
-from headspec.statistics.atlas.measures import AGREEMENT, COMPARED, HEADS, agreement, head_values
+from headspec.statistics.atlas.measures import AGREEMENT, HEADS, agreement, head_values
 from headspec.statistics.atlas.roles import HEAD_ROLES, one_role
 from headspec.statistics.atlas.task_differences import TASK_DIFFERENCES, task_differences
 
@@ -18,13 +18,11 @@ params, files = snakemake.params, snakemake.input
 with stage(snakemake, "heads"):
     runs = [Run(**run) for run in params.runs]
     values, measured, compared, roles = [], [], [], []
-    for run, *of_run, of_roles in zip(
-        runs, files.attention, files.relevance, files.ablation, files.roles, strict=True
-    ):
-        folds = pd.concat([tables.read(path) for path in of_run], ignore_index=True)
+    for i, (run, of_roles) in enumerate(zip(runs, files.roles, strict=True)):
+        folds = pd.concat([tables.read(path) for path in files.measures[i :: len(runs)]], ignore_index=True)
         values.append(head_values(run, folds, params.dissociation["confidence"]))
         measured.append((run, folds))
-        compared.append((run, folds[folds["measure"].isin(COMPARED)]))
+        compared.append((run, folds[folds["measure"].isin(params.compared)]))
         columns = pd.DataFrame(
             [{name: getattr(run, name) for name in ("model", "mixture", "method", "seed")}]
         )

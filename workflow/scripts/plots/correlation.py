@@ -15,5 +15,5 @@ params = snakemake.params
 with stage(snakemake, "figure correlation"):
     inputs = {name: tables.read(path) for name, path in snakemake.input.items()}
     pairs = paired(inputs["similarity"], inputs["combined"], params.paradigms, params.method)
-    figure = correlation.draw(pairs, inputs["correlation"])
+    figure = correlation.draw(pairs, inputs["correlation"], params.labels)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -15,5 +15,5 @@ params = snakemake.params
 with stage(snakemake, "figure scatter"):
     inputs = {name: tables.read(path) for name, path in snakemake.input.items()}
     pairs = paired(inputs["similarity"], inputs["combined"], params.paradigms, params.method)
-    figure = scatter.draw(pairs, inputs["correlation"], snakemake.wildcards.measure)
+    figure = scatter.draw(pairs, inputs["correlation"], snakemake.wildcards.measure, params.label)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

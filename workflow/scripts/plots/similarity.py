@@ -13,5 +13,5 @@ from headspec.progress import stage
 params = snakemake.params
 with stage(snakemake, "figure similarity"):
     frame = tables.read(snakemake.input[0])
-    figure = similarity.draw(frame[frame["model"] == snakemake.wildcards.model], params.tasks)
+    figure = similarity.draw(frame[frame["model"] == snakemake.wildcards.model], params.tasks, params.labels)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

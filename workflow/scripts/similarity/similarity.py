@@ -9,10 +9,11 @@ import pandas as pd
 
 from headspec import tables
 from headspec.progress import stage
-from headspec.similarity.table import SIMILARITY, combined, encodings, pairwise, traits
+from headspec.similarity.table import SIMILARITY, combined, encodings, functions, pairwise, traits
 
 params, inputs = snakemake.params, snakemake.input
 tasks = list(params.paradigms)
+measures, of_subjects = functions(params.measures), functions(params.of_subjects)
 with stage(snakemake, "similarity"):
     frames = []
     for m, model in enumerate(params.models):
@@ -23,13 +24,13 @@ with stage(snakemake, "similarity"):
             paths = inputs.importance[run * len(tasks) : (run + 1) * len(tasks)]
             importances = {task: tables.read(path) for task, path in zip(tasks, paths, strict=False)}
             by_task = traits(params.paradigms, text, vectors, importances, params.fraction)
-            frames_of_seed = [pairwise(by_task, tasks, params.measures)]
+            frames_of_seed = [pairwise(by_task, tasks, measures)]
             runs = len(params.models) * len(params.seeds)
             frames_of_seed += [tables.read(path) for path in inputs.parameters[run::runs]]
             if inputs.brain_encoding:
-                for subject, of_subject in encodings(tables.read(inputs.brain_encoding[run])).items():
-                    frames_of_seed.append(pairwise(of_subject, tasks, ["cnm"], subject))
+                for subject, by_task in encodings(tables.read(inputs.brain_encoding[run])).items():
+                    frames_of_seed.append(pairwise(by_task, tasks, of_subjects, subject))
             seeds.append(pd.concat(frames_of_seed, ignore_index=True))
-        frames.append(combined(model, seeds, params.confidence))
+        frames.append(combined(model, seeds, params.confidence, params.seedless))
     footer = tables.provenance(snakemake)
     tables.write(snakemake.output[0], SIMILARITY, pd.concat(frames, ignore_index=True), footer)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from headspec.config.measures.heads import RANKINGS, own
 from headspec.config.sections.base import NUMBER, Distinct, Fraction, Section
 
-Measure = Literal[
-    "importance",
-    "token_importance",
-    "gradient_x_activation",
-    "relevance",
-    "confidence",
-    "ablation",
-    "mean_ablation",
-    "rescored",
-]
+if TYPE_CHECKING:
+    Ranking = str
+else:
+    Ranking = Literal[RANKINGS]
 
 
 class Treebank(Section):
@@ -59,7 +54,7 @@ class Atlas(Section):
         description="rules of relevance propagation: attention weights are constant (Ali et al. 2022), or "
         "have relevance themselves (Achtibat et al. 2024)",
     )
-    rankings: Annotated[Distinct[Measure], Field(min_length=1)] = Field(
+    rankings: Annotated[Distinct[Ranking], Field(min_length=1)] = Field(
         [
             "importance", "token_importance", "gradient_x_activation", "relevance", "confidence", "ablation",
             "mean_ablation", "rescored",
@@ -79,6 +74,16 @@ class Atlas(Section):
         10,
         description="random orders of pruning, of each seed its own; with few, only large differences show",
     )
+
+    @property
+    def measured(self) -> list[str]:
+        """The rankings that a module of their own measures by passes through the model."""
+        return [name for name, of in own(self.rankings).items() if of is None]
+
+    @property
+    def derived(self) -> dict[str, str]:
+        """The rankings that a module of their own makes from another table of measures: this table."""
+        return {name: of for name, of in own(self.rankings).items() if of}
 
     @property
     def ablations(self) -> list[str]:

@@ -1,29 +1,18 @@
-"""The section `similarity`, and the rules that its measures depend on."""
+"""The section `similarity`."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from headspec.config.measures.similarity import MEASURES, SEEDLESS
 from headspec.config.sections.base import NUMBER, Distinct, Section
 
-Measure = Literal[
-    "paradigm", "text", "dse", "rsa", "cka", "fisher", "head-fisher", "gradient", "importance", "top-heads",
-    "cnm",
-]  # fmt: skip
-
-
-#: rule of the workflow: the measures that use its output
-MEASURED_BY: dict[str, tuple[Measure, ...]] = {
-    "text_embedding": ("text",),
-    "representations": ("dse", "rsa", "cka"),
-    "sensitivity": ("fisher", "gradient"),
-    "importance": ("head-fisher", "importance", "top-heads"),
-    "brain_encoding": ("cnm",),
-}
-#: rules that use a model of each task trained alone
-USES_SINGLE_MODELS = ("representations", "sensitivity", "importance", "brain_encoding")
+if TYPE_CHECKING:
+    Measure = str
+else:
+    Measure = Literal[tuple(MEASURES)]
 
 
 class Similarity(Section):
@@ -31,8 +20,10 @@ class Similarity(Section):
 
     measures: Distinct[Measure] = Field(
         [],
-        description="measures of similarity; all but `paradigm` and `text` also train each task of "
-        "`mixtures.pairs` alone (method `single`); `cnm` needs the section `brain`",
+        description="measures of similarity; all but "
+        + " and ".join(f"`{name}`" for name in SEEDLESS)
+        + " also train each task of `mixtures.pairs` alone (method `single`); `cnm` needs "
+        "the section `brain`",
     )
     sentences: str | None = Field(
         None,
@@ -49,8 +40,13 @@ class Similarity(Section):
     @property
     def compares_models(self) -> bool:
         """Whether a configured measure compares models of single tasks."""
-        return any(self.asked(rule) for rule in USES_SINGLE_MODELS)
+        return any(measure not in SEEDLESS for measure in self.measures)
+
+    @property
+    def of_tasks(self) -> list[str]:
+        """The configured measures of two tasks' traits: others are of subjects, or of all weights."""
+        return [m for m in self.measures if m not in self.asked("sensitivity") + self.asked("brain_encoding")]
 
     def asked(self, rule: str) -> list[Measure]:
         """The configured measures that use the output of `rule`."""
-        return [measure for measure in self.measures if measure in MEASURED_BY[rule]]
+        return [measure for measure in self.measures if MEASURES[measure].rule == rule]

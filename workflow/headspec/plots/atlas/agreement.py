@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from headspec.plots.atlas.measures import NAMES, SIGNED, ordered
+from headspec.plots.atlas.measures import SIGNED
 from headspec.plots.drawing.style import PAGE, number, styled
 
 #: side of a cell in inches, at most, and the least one with room for small print
@@ -15,7 +17,7 @@ CELL, ROOM = 0.55, 0.36
 
 
 @styled
-def draw(agreement: pd.DataFrame) -> Figure:
+def draw(agreement: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     """A matrix of measures: Spearman correlation below the diagonal, overlap of the top heads above it.
 
     Parameters
@@ -23,9 +25,11 @@ def draw(agreement: pd.DataFrame) -> Figure:
     agreement : rows of the table 'agreement' of one model, mixture and method
         Of several tasks, cells show the mean and, in small print, the range over tasks; of one task, its
         value and interval.
+    labels : measure: its name in the figure, in the order of the rows
     """
-    measures = ordered([*agreement["measure_a"], *agreement["measure_b"]])
-    names = [NAMES[measure] for measure in measures]
+    shown = {*agreement["measure_a"], *agreement["measure_b"]}
+    measures = [measure for measure in labels if measure in shown]
+    names = [labels[measure] for measure in measures]
     label_width = 0.15 + 0.053 * max(map(len, names))
     side = min(CELL, (PAGE - label_width) / len(measures))
     extent = side * len(measures)

@@ -13,7 +13,6 @@ from matplotlib.patheffects import withStroke
 from matplotlib.transforms import blended_transform_factory, offset_copy
 from numpy.typing import NDArray
 
-from headspec.plots.atlas.measures import NAMES
 from headspec.plots.dissociation import DAGGER
 from headspec.plots.drawing.style import MEAN, PAGE, interval_label, legend, styled
 from headspec.statistics.atlas.rankings import RANDOM
@@ -40,7 +39,7 @@ KEYS = ["model", "mixture", "ranking"]
 
 
 @styled
-def draw(belief: pd.DataFrame) -> Figure:
+def draw(belief: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     """A row per ranking in a block per model and mixture, sorted by area, the smallest on top.
 
     Panels: Spearman correlation with ablation and with its size, area under the pruning curve, dissociation.
@@ -49,6 +48,7 @@ def draw(belief: pd.DataFrame) -> Figure:
     Parameters
     ----------
     belief : table 'belief', of which means over tasks are shown
+    labels : ranking: its name in the figure
     """
     means = belief[belief["task"] == MEAN]
     methods = [method for method in METHODS if method in set(means["method"])]
@@ -58,7 +58,7 @@ def draw(belief: pd.DataFrame) -> Figure:
     size = (max(PAGE, 0.072 * max(map(len, headings))), 1.0 + max(0.17, 0.1 * len(methods)) * lines)
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(1, len(PANELS), sharey=True)
-    rows = _name_rows(figure, panels[0], blocks, headings)
+    rows = _name_rows(figure, panels[0], blocks, headings, labels)
     for axes, (column, (label, factor)) in zip(panels, PANELS.items(), strict=True):
         axes.set_xlabel(label)
         if column != "area":
@@ -99,7 +99,11 @@ def _sorted(rows: pd.DataFrame, methods: Sequence[str]) -> list[str]:
 
 
 def _name_rows(
-    figure: Figure, axes: Axes, blocks: Mapping[Any, list[str]], headings: Sequence[str]
+    figure: Figure,
+    axes: Axes,
+    blocks: Mapping[Any, list[str]],
+    headings: Sequence[str],
+    labels: Mapping[str, str],
 ) -> dict[tuple[str, ...], int]:
     """Write the names of rankings and, above those of a block, its heading; y by model, mixture, ranking."""
     rows: dict[tuple[str, ...], int] = {}
@@ -113,7 +117,7 @@ def _name_rows(
         text.set_in_layout(False)
         rows |= {(*block, ranking): y + 1 + i for i, ranking in enumerate(rankings)}
         y += 1 + len(rankings)
-    axes.set_yticks(list(rows.values()), [NAMES[ranking] for *_, ranking in rows])
+    axes.set_yticks(list(rows.values()), [labels[ranking] for *_, ranking in rows])
     axes.set_ylim(y - 0.4, -0.6)
     return rows
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from headspec.plots.atlas.measures import NAMES, Floats, draw_signed, head_map, panel_size, signed_maps
+from headspec.plots.atlas.measures import Floats, draw_signed, head_map, panel_size, signed_maps
 from headspec.plots.drawing.style import legend, styled
 
 #: measure: unit of its difference
@@ -24,7 +24,9 @@ LONGEST = 6
 
 
 @styled
-def draw(before: pd.DataFrame, after: pd.DataFrame, tasks: Sequence[str]) -> Figure:
+def draw(
+    before: pd.DataFrame, after: pd.DataFrame, tasks: Sequence[str], labels: Mapping[str, str]
+) -> Figure:
     """Heat maps of after minus before, mean over seeds: a row per task, a column per measure.
 
     Importance is shown as a share of the sum over all heads, because the scale of gradients changes in
@@ -34,6 +36,7 @@ def draw(before: pd.DataFrame, after: pd.DataFrame, tasks: Sequence[str]) -> Fig
     ----------
     before, after : rows of the table 'heads' of one model, mixture and method each
     tasks : in the order of the rows
+    labels : measure: its name in the figure
     """
     measures = [m for m in UNITS if m in set(before["measure"]) & set(after["measure"])]
     maps = np.array([[_change(before, after, task, m) for m in measures] for task in tasks])
@@ -45,7 +48,7 @@ def draw(before: pd.DataFrame, after: pd.DataFrame, tasks: Sequence[str]) -> Fig
         for axes, change in zip(column, changes, strict=True):
             layer, head = np.nonzero(change < -MARKED * largest)
             axes.scatter(head, layer, mark**2, color="black", marker="_", linewidth=0.6, label="decrease")
-        column[0].set_title(NAMES[measure])
+        column[0].set_title(labels[measure])
     legend(figure)
     return figure
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from headspec.plots.atlas.measures import NAMES, draw_signed, panel_size, signed_maps
+from headspec.plots.atlas.measures import draw_signed, panel_size, signed_maps
 from headspec.plots.drawing.style import legend, styled
 
 #: measure: unit of its difference, and factor to it
@@ -26,12 +28,13 @@ LONGEST = 5
 
 
 @styled
-def draw(differences: pd.DataFrame) -> Figure:
+def draw(differences: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     """Heat maps of a task minus the other one, or minus the mean of the others; a column per measure.
 
     Parameters
     ----------
     differences : rows of the table 'task_differences' of one model, mixture and method
+    labels : measure: its name in the figure
     """
     pairs = list(dict.fromkeys(zip(differences["task"], differences["against"], strict=True)))
     names = [f"{task}\n\N{MINUS SIGN} {against}" for task, against in pairs]
@@ -47,7 +50,7 @@ def draw(differences: pd.DataFrame) -> Figure:
         draw_signed(column, [factor * values.to_numpy(dtype=float) for values in maps], unit)
         for axes, heads in zip(column, of_pairs, strict=True):
             _mark(axes, heads, longest)
-        column[0].set_title(NAMES[measure])
+        column[0].set_title(labels[measure])
     legend(figure)
     return figure
 

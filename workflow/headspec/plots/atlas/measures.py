@@ -1,9 +1,9 @@
-"""What figures of single heads share: names of measures, heat maps of heads, and a grid of panels."""
+"""What figures of single heads share: heat maps of heads, and a grid of panels."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,29 +20,6 @@ Floats = NDArray[np.float64]
 Panels = tuple[Figure, list[Axes]]
 Grid = tuple[Figure, NDArray[np.object_]]
 
-#: measure of heads, or order in which they are pruned: name in a figure; in the order of legends and rows.
-#: Rankings come first, because their place gives their look.
-NAMES = {
-    "importance": "importance",
-    "importance_all": "importance, all tasks",
-    "rescored": "importance, rescored",
-    "token_importance": "importance by token",
-    "gradient_x_activation": "gradient × activation",
-    "relevance": "relevance (LRP)",
-    "ablation": "ablation",
-    "mean_ablation": "mean-ablation",
-    "confidence": "confidence",
-    "ablation_size": "ablation, either sign",
-    "confidence_no_separator": "confidence, no separator",
-    "confidence_with_separator": "confidence, all tokens",
-    "to_separator": "attention to separators",
-    "to_first": "attention to first token",
-    "to_self": "attention to itself",
-    "distance": "distance of attention",
-    "entropy": "entropy",
-    "entropy_relative": "entropy / maximum",
-    "random": "random",
-}
 #: below zero orange, above it blue; lightness alone does not tell the two apart, so that signs are marked too
 SIGNED = LinearSegmentedColormap.from_list(
     "headspec signed", ["#e08214", "#fdd0a2", "#ffffff", "#9ecae1", "#4292c6"]
@@ -53,11 +30,6 @@ RUN = ("model", "mixture", "method")
 TALLEST = 7.8
 #: height of a colour bar, its ticks and its label, and of a legend under it, in inches
 BAR = 0.6
-
-
-def ordered(measures: Iterable[str]) -> list[str]:
-    """The distinct `measures`, in the order of `NAMES`."""
-    return sorted(set(measures), key=list(NAMES).index)
 
 
 def of_run(table: pd.DataFrame, wildcards: Any) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from headspec.plots.atlas.measures import NAMES, ordered, panels, rows_of
+from headspec.plots.atlas.measures import panels, rows_of
 from headspec.plots.drawing.style import COLOURS, MARKERS, METRICS, PAGE, legend, styled
 from headspec.statistics.atlas.rankings import RANDOM
 
@@ -22,7 +22,13 @@ RANDOM_LINE: dict[str, Any] = {"color": "0.35", "linewidth": 1.6, "zorder": 1.8}
 
 
 @styled
-def draw(curves: pd.DataFrame, tasks: Sequence[str], chance: Mapping[str, float | None]) -> Figure:
+def draw(
+    curves: pd.DataFrame,
+    tasks: Sequence[str],
+    chance: Mapping[str, float | None],
+    labels: Mapping[str, str],
+    places: Mapping[str, int],
+) -> Figure:
     """A panel per task and order: metrics (mean over seeds), from no head pruned to all; a line per ranking.
 
     Parameters
@@ -30,6 +36,8 @@ def draw(curves: pd.DataFrame, tasks: Sequence[str], chance: Mapping[str, float 
     curves : rows of the table 'pruning_curves' of one model, mixture and method
     tasks : in the order of the panels
     chance : task: metric of the best constant prediction (fraction), None if unknown
+    labels : ranking: its name in the figure, in the order of the legend
+    places : ranking: the place that gives its `look`
     """
     orders = [order for order in FIRST if (curves["order"] == order).any()]
     shown = list(itertools.product(tasks, orders))
@@ -37,7 +45,7 @@ def draw(curves: pd.DataFrame, tasks: Sequence[str], chance: Mapping[str, float 
     figure, grid = panels(shape, len(shown), min(4.8, PAGE / shape[1]), 2.05, 0.6)
     for axes, (task, order) in zip(grid, shown, strict=True):
         panel = curves[(curves["task"] == task) & (curves["order"] == order)].sort_values("fraction")
-        _lines(axes, panel)
+        _lines(axes, panel, labels, places)
         level = chance[task]
         if level is not None:
             axes.axhline(100 * level, color="black", linestyle=":", linewidth=0.8, label="chance")
@@ -50,19 +58,21 @@ def draw(curves: pd.DataFrame, tasks: Sequence[str], chance: Mapping[str, float 
     return figure
 
 
-def look(ranking: str) -> dict[str, Any]:
-    """Colour, marker and line style of a ranking, the same in every figure."""
-    place = list(NAMES).index(ranking)
+def look(place: int) -> dict[str, Any]:
+    """Colour, marker and line style of a ranking, the same in every figure: after the last marker, hollow."""
+    colour = COLOURS[place % len(COLOURS)]
     return {
-        "color": COLOURS[place % len(COLOURS)],
+        "color": colour,
         "marker": MARKERS[place % len(MARKERS)],
+        "markerfacecolor": colour if place // len(MARKERS) % 2 == 0 else "white",
         "linestyle": LINES[place % len(LINES)],
     }
 
 
-def _lines(axes: Axes, panel: pd.DataFrame) -> None:
+def _lines(axes: Axes, panel: pd.DataFrame, labels: Mapping[str, str], places: Mapping[str, int]) -> None:
     """Draw the curve of every ranking, and the range of the random orders."""
-    for place, ranking in enumerate(ordered(panel["ranking"])):
+    drawn = set(panel["ranking"])
+    for i, ranking in enumerate(ranking for ranking in labels if ranking in drawn):
         rows = panel[panel["ranking"] == ranking]
         x, y = 100 * rows["fraction"], 100 * rows["value"]
         if ranking == RANDOM:
@@ -73,4 +83,4 @@ def _lines(axes: Axes, panel: pd.DataFrame) -> None:
             )
         else:
             # markers of neighbours in turn, so that they do not hide one another
-            axes.plot(x, y, label=NAMES[ranking], markevery=(place % 2, 2), **look(ranking))
+            axes.plot(x, y, label=labels[ranking], markevery=(i % 2, 2), **look(places[ranking]))

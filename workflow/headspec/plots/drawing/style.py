@@ -37,7 +37,7 @@ DESCRIPTION = {"svg": "Description", "pdf": "Subject", "png": "Description"}
 SHADES = LinearSegmentedColormap.from_list("headspec", ["#ffffff", "#9ecae1", "#4292c6"])
 #: Tol's muted scheme, colour-blind safe, ordered so that neighbours differ in lightness
 COLOURS = ("#332288", "#cc6677", "#117733", "#ddaa33", "#882255", "#88ccee", "#44aa99", "#999933", "#aa4499")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "*")
 #: metric: name on an axis
 METRICS = {
     "accuracy": "accuracy",
@@ -45,20 +45,6 @@ METRICS = {
     "matthews": "Matthews",
     "pearson": "Pearson",
     "spearman": "Spearman",
-}
-#: measure of task similarity: name in a figure
-MEASURES = {
-    "paradigm": "same paradigm",
-    "text": "TextEmb",
-    "dse": "DSE",
-    "rsa": "RSA",
-    "cka": "CKA",
-    "fisher": "TaskEmb",
-    "head-fisher": "TaskEmb of heads",
-    "gradient": "gradient cosine",
-    "importance": "importance (rank)",
-    "top-heads": "top heads (Jaccard)",
-    "cnm": "CNM",
 }
 #: (mixture, task): row
 Rows = dict[tuple[str, str], int]

@@ -20,11 +20,6 @@ from headspec.tables import FLOAT, INT, TEXT, Schema
 Floats = NDArray[np.float64]
 
 KEY = ("model", "mixture", "method")
-#: measures whose agreement is of interest: those that may say which heads matter
-COMPARED = (
-    "importance", "token_importance", "gradient_x_activation", "relevance", "confidence",
-    "confidence_no_separator", "ablation", "ablation_size", "mean_ablation",
-)  # fmt: skip
 #: value: mean over the n examples of a task
 HEADS = Schema(
     dict.fromkeys(KEY, TEXT)

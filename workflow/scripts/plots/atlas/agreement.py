@@ -13,5 +13,5 @@ from headspec.progress import stage
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "figure atlas_agreement"):
-    figure = agreement.draw(of_run(tables.read(snakemake.input.agreement), wildcards))
+    figure = agreement.draw(of_run(tables.read(snakemake.input.agreement), wildcards), params.labels)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -12,5 +12,5 @@ from headspec.progress import stage
 
 params = snakemake.params
 with stage(snakemake, "figure atlas_believe"):
-    figure = believe.draw(tables.read(snakemake.input[0]))
+    figure = believe.draw(tables.read(snakemake.input[0]), params.labels)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

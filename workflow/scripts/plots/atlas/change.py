@@ -16,5 +16,5 @@ with stage(snakemake, "figure atlas_change"):
         "model == @wildcards.model and mixture == @wildcards.mixture"
     )
     before, after = (table[table["method"] == method] for method in (params.before, wildcards.method))
-    figure = change.draw(before, after, params.tasks)
+    figure = change.draw(before, after, params.tasks, params.labels)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -13,5 +13,5 @@ from headspec.progress import stage
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "figure atlas_differences"):
-    figure = differences.draw(of_run(tables.read(snakemake.input[0]), wildcards))
+    figure = differences.draw(of_run(tables.read(snakemake.input[0]), wildcards), params.labels)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -22,5 +22,5 @@ with stage(snakemake, "figure atlas_ranked"):
         str(task): metrics.chance(params.metrics[task], rows["label"])
         for task, rows in unpruned.groupby("task")
     }
-    figure = ranked.draw(curves, params.tasks, chance)
+    figure = ranked.draw(curves, params.tasks, chance, params.labels, params.places)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -1,0 +1,1 @@
+"""The measures of heads and of similarity: one list of each."""

@@ -1,0 +1,92 @@
+"""The measures of single heads, which are also rankings of heads: the one list of them.
+
+Stages and figures do not import it: rules pass what a job needs of the entries that it uses, so that a new
+entry, or another label, reruns nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+#: tables of measures that every run of the atlas has, each made by a rule of its own
+STANDARD = ("attention", "relevance", "ablation")
+
+
+@dataclass(frozen=True)
+class HeadMeasure:
+    """A measure of heads.
+
+    Attributes
+    ----------
+    label : its name in figures
+    table : of a run, in `atlas/`, that has it; None for orders that are no measure
+        A table that is not in `STANDARD` has the name of its measure. It is made for studies that rank heads
+        by it, by the function `measure` of the module of that name in `headspec/atlas/`.
+    of : the table that this function takes; without it, the function takes the model and a task's examples
+    ranks : whether `atlas.rankings` may name it: heads with the largest values matter most
+    compared : whether the table 'agreement' has it
+    """
+
+    label: str
+    table: str | None = None
+    of: str | None = None
+    ranks: bool = True
+    compared: bool = True
+
+
+#: in the order of legends and rows; the place of a ranking gives its look, so a new one follows the last
+MEASURES = {
+    "importance": HeadMeasure("importance", "relevance"),
+    "importance_all": HeadMeasure("importance, all tasks", ranks=False, compared=False),
+    "rescored": HeadMeasure("importance, rescored", compared=False),
+    "token_importance": HeadMeasure("importance by token", "relevance"),
+    "gradient_x_activation": HeadMeasure("gradient × activation", "relevance"),
+    "relevance": HeadMeasure("relevance (LRP)", "relevance"),
+    "ablation": HeadMeasure("ablation", "ablation"),
+    "mean_ablation": HeadMeasure("mean-ablation", "ablation"),
+    "confidence": HeadMeasure("confidence", "attention"),
+    "ablation_size": HeadMeasure("ablation, either sign", "ablation", ranks=False),
+    "confidence_no_separator": HeadMeasure("confidence, no separator", "attention", ranks=False),
+    "random": HeadMeasure("random", ranks=False, compared=False),
+}
+RANKINGS = tuple(name for name, measure in MEASURES.items() if measure.ranks)
+
+
+def tables(rankings: Iterable[str]) -> list[str]:
+    """The tables that have the measures of `rankings`; `rescored` needs none."""
+    return list(dict.fromkeys(table for name in rankings if (table := MEASURES[name].table)))
+
+
+def own(rankings: Iterable[str]) -> dict[str, str | None]:
+    """Of `rankings`, those with a table of their own: the table that it is made from, None for the model."""
+    measures = {name: MEASURES[name] for name in rankings}
+    return {name: m.of for name, m in measures.items() if m.table and m.table not in STANDARD}
+
+
+def compared(rankings: Iterable[str]) -> list[str]:
+    """The measures of the table 'agreement': the standard ones, and `rankings` with a table of their own."""
+    rankings = set(rankings)
+    return [
+        name
+        for name, measure in MEASURES.items()
+        if measure.compared and (measure.table in STANDARD or name in rankings)
+    ]
+
+
+def labels(names: Iterable[str]) -> dict[str, str]:
+    """The labels of the measures `names`, in the order of `MEASURES`."""
+    names = set(names)
+    return {name: measure.label for name, measure in MEASURES.items() if name in names}
+
+
+def pruned(rankings: Iterable[str]) -> list[str]:
+    """The names of all orders of pruning where heads are ranked by `rankings`."""
+    rankings = set(rankings)
+    return [*rankings, *(["importance_all"] if "importance" in rankings else []), "random"]
+
+
+def places(rankings: Iterable[str]) -> dict[str, int]:
+    """The places in `MEASURES` of all orders of pruning but random ones."""
+    names = list(MEASURES)
+    return {name: names.index(name) for name in sorted({*pruned(rankings)} - {"random"}, key=names.index)}
