@@ -10,7 +10,7 @@ def found(folder: str, pattern: str) -> int:
 
 def test_cases():
     assert len(SCHEMAS) == 47
-    assert found("workflow/scripts", "*.py") == 68
+    assert found("workflow/scripts", "*.py") == 56
     assert found("workflow/rules", "*.smk") == 11
     assert found("workflow/report", "*.rst") == 23
     assert found("workflow/studies", "*.yaml") == 7

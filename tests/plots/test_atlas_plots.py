@@ -6,7 +6,6 @@ import itertools
 import re
 from functools import cache
 from html import unescape
-from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -28,8 +27,7 @@ from headspec.plots.atlas import (
     page,
     ranked,
 )
-from headspec.plots.atlas.measures import of_run
-from headspec.plots.drawing.style import number
+from headspec.plots.drawing.style import number, of_wildcards
 from headspec.statistics.atlas.measures import HEADS
 from support.figures import LARGE, LONG, SMALL, assert_readable, assert_same_bytes, frame, labelled
 from support.paths import ROOT
@@ -427,7 +425,7 @@ def test_differences_of_three_tasks_have_a_row_each():
 
 def test_figures_are_of_one_run():
     table = pd.concat([differences_table(SMALL, 2, 2), differences_table(SMALL, 2, 2, "frozen")])
-    wanted = of_run(table, SimpleNamespace(**RUN, seed=0))
+    wanted = of_wildcards(table, RUN | {"seed": 0})
     assert set(wanted["method"]) == {"tuned"} and len(wanted) == len(table) / 2
 
 

@@ -131,6 +131,47 @@ def test_an_edit_of_the_roles_reaches_their_statistics_only(copy):
     }
 
 
+HEADS_PY = "workflow/headspec/config/measures/heads.py"
+LAST = '"confidence": HeadMeasure("confidence", "attention"),'
+#: change of the registry of measures: the kinds of figures that are drawn again, and nothing else is made
+REGISTERED = {
+    "a measure that no study names": ('"new": HeadMeasure("new", "new"),', "", set()),
+    "a label": ("", "relevance (LRP)", {"ranked", "agreement", "differences", "believe"}),
+    "a label that few figures show": ("", "ablation, either sign", {"agreement", "differences"}),
+}
+
+
+@pytest.mark.parametrize(("entry", "label", "redrawn"), REGISTERED.values(), ids=REGISTERED)
+def test_an_entry_of_the_registry_reaches_the_figures_that_show_it(copy, entry, label, redrawn):
+    copy.replace(HEADS_PY, LAST, LAST + entry)
+    copy.replace(HEADS_PY, label, f"{label} of heads" if label else "")
+    rules = set(copy.plan("atlas").rules) - {"atlas", "atlas_page"}
+    assert rules == {f"figure_atlas_{kind}" for kind in redrawn}
+
+
+def test_a_measure_made_from_another_table_is_a_module_and_a_line(copy):
+    copy.replace(
+        HEADS_PY, LAST, LAST + '"last_layer": HeadMeasure("last layer", "last_layer", of="relevance"),'
+    )
+    module = copy.path / "workflow" / "headspec" / "atlas" / "last_layer.py"
+    module.write_text(
+        "def measure(heads):\n"
+        "    heads = heads[heads['measure'] == 'importance']\n"
+        "    return heads.assign(value=1.0 * heads['layer'])\n"
+    )
+    copy.set("atlas.rankings", [*RANKINGS, "last_layer"])
+    copy.snakemake("results/tiny/tables/belief.parquet", "results/tiny/figures/atlas/believe.png")
+    heads = pd.read_parquet(copy.results / "tables" / "heads.parquet").query("measure == 'last_layer'")
+    assert len(heads) == 4 * 2 * LAYERS * HEADS and (heads["value"] == heads["layer"]).all()
+    agreement = pd.read_parquet(copy.results / "tables" / "agreement.parquet")
+    assert "last_layer" in set(agreement["measure_a"])
+    assert "last_layer" in set(pd.read_parquet(copy.results / "tables" / "belief.parquet")["ranking"])
+    constant("headspec/atlas/last_layer.py")(copy)
+    assert {"derived", "cumulative", "heads"} <= set(copy.plan("atlas").rules)
+    copy.set("atlas.rankings", [*RANKINGS, "last-layer"])
+    assert "Did you mean 'last_layer'?" in copy.snakemake("atlas", fails=True)
+
+
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [

@@ -193,11 +193,15 @@ def new_section(study: Folder) -> None:
     study.replace("workflow/headspec/config/study.py", old, f"    added: Any = None\n{old}")
 
 
-def new_measure(study: Folder) -> None:
-    """A measure of similarity that this study does not use."""
-    study.replace("workflow/headspec/config/sections/similarity.py", '"text",', '"text", "new",')
-    old = '    "text": text,'
-    study.replace("workflow/headspec/similarity/measures.py", old, f'{old}\n    "new": text,')
+def new_measures(study: Folder) -> None:
+    """A measure of similarity and one of heads that this study does not use."""
+    for kind, entry in (
+        ("heads", '"new": HeadMeasure("new", "new"),'),
+        ("similarity", '"new": SimilarityMeasure("new", "new"),'),
+    ):
+        study.replace(
+            f"workflow/headspec/config/measures/{kind}.py", "\nMEASURES = {", f"\nMEASURES = {{{entry}"
+        )
 
 
 def new_version(study: Folder) -> None:
@@ -242,7 +246,9 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
      edit("headspec/plots/drawing/headspec.mplstyle", "font.size", "legend.fontsize: 5\nfont.size"),
      FIGURES, ""),
     ("a plot's module", constant("headspec/plots/curves.py"), {"figure_curves": 2}, ""),
-    ("a script", constant("scripts/plots/matrix.py"), {"figure_matrix": 2}, ""),
+    ("a script", constant("scripts/plots/curves.py"), {"figure_curves": 2}, ""),
+    ("the script of figures", constant("scripts/plots/figure.py"),
+     {"figure_importance": 2, "figure_matrix": 2, "figure_reliability": 1, "figure_fractions": 1}, ""),
     ("dissociation's module", constant("headspec/statistics/dissociation/scores.py"),
      STATISTICS | {"figure_matrix": 2}, ""),
     ("importance's module", constant("headspec/heads/importance.py"), FROM_IMPORTANCE, ""),
@@ -347,7 +353,7 @@ HARMLESS: dict[str, Callable[[Folder], None]] = {
     "a description reworded":
         edit("headspec/config/sections/training.py", '"weight decay of AdamW"', '"of the optimizer"'),
     "a check of the config": constant("headspec/config/consistency.py"),
-    "a measure of similarity added": new_measure,
+    "measures added": new_measures,
     "a table of another stage": constant("headspec/statistics/similarity/correlation.py"),
     "a version of headspec": new_version,
     "texts touched": touch("texts/*", "texts/tone/*"),

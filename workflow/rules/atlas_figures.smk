@@ -22,7 +22,7 @@ use rule figure_reliability as figure_atlas_heads with:
     params:
         figure="atlas/heads",
         tasks=INPUTS.tasks,
-        code=code("plots/atlas/heads.py"),
+        code=code("plots/figure.py", "plots/atlas/heads.py"),
     message:
         "Figure atlas/heads.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
@@ -47,7 +47,7 @@ use rule figure_reliability as figure_atlas_ablation with:
     params:
         figure="atlas/ablation",
         tasks=INPUTS.tasks,
-        code=code("plots/atlas/ablation.py"),
+        code=code("plots/figure.py", "plots/atlas/ablation.py"),
     message:
         "Figure atlas/ablation.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
@@ -71,6 +71,7 @@ use rule figure_reliability as figure_atlas_ranked with:
     log:
         log("figures/atlas/ranked.{model}.{mixture}.{method}"),
     params:
+        script="atlas/ranked",
         figure="atlas/ranked",
         tasks=INPUTS.tasks,
         metrics=INPUTS.main_metrics,
@@ -101,7 +102,7 @@ use rule figure_reliability as figure_atlas_agreement with:
     params:
         figure="atlas/agreement",
         labels=head_measures.labels(head_measures.compared(STUDY.atlas.rankings)),
-        code=code("plots/atlas/agreement.py"),
+        code=code("plots/figure.py", "plots/atlas/agreement.py"),
     message:
         "Figure atlas/agreement.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
@@ -126,7 +127,7 @@ use rule figure_reliability as figure_atlas_confidence with:
     params:
         figure="atlas/confidence",
         tasks=INPUTS.tasks,
-        code=code("plots/atlas/confidence.py"),
+        code=code("plots/figure.py", "plots/atlas/confidence.py"),
     message:
         "Figure atlas/confidence.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
@@ -149,6 +150,7 @@ use rule figure_reliability as figure_atlas_change with:
     log:
         log("figures/atlas/change.{model}.{mixture}.{method}"),
     params:
+        script="atlas/change",
         figure="atlas/change",
         tasks=INPUTS.tasks,
         before=lambda wildcards: LAYOUT.before[wildcards.method],
@@ -160,7 +162,7 @@ use rule figure_reliability as figure_atlas_change with:
 
 use rule figure_reliability as figure_atlas_differences with:
     input:
-        rules.heads.output.differences,
+        differences=rules.heads.output.differences,
     output:
         report(
             figure("atlas/differences.{model}.{mixture}.{method}"),
@@ -178,14 +180,14 @@ use rule figure_reliability as figure_atlas_differences with:
     params:
         figure="atlas/differences",
         labels=head_measures.labels(["importance", "ablation_size", "relevance", "confidence"]),
-        code=code("plots/atlas/differences.py"),
+        code=code("plots/figure.py", "plots/atlas/differences.py"),
     message:
         "Figure atlas/differences.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
 use rule figure_reliability as figure_atlas_believe with:
     input:
-        rules.belief.output,
+        belief=rules.belief.output[0],
     output:
         report(
             figure("atlas/believe"),
@@ -198,7 +200,7 @@ use rule figure_reliability as figure_atlas_believe with:
     params:
         figure="atlas/believe",
         labels=head_measures.labels(head_measures.pruned(STUDY.atlas.rankings)),
-        code=code("plots/atlas/believe.py"),
+        code=code("plots/figure.py", "plots/atlas/believe.py"),
     message:
         "Figure atlas/believe"
 
@@ -211,6 +213,7 @@ use rule figure_reliability as atlas_page with:
     log:
         log("figures/atlas/{model}.page"),
     params:
+        script="atlas/page",
         figure="atlas/page",
         study=STUDY.study,
         groups=lambda wildcards: LAYOUT.atlas_groups[wildcards.model],

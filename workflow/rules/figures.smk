@@ -1,10 +1,11 @@
-# Figures, from tables only. Every rule but the first states only how it differs from the first.
+# Figures, from tables only. Every rule but the first states only how it differs from the first. The script
+# `figure` calls `draw` of the module `figure` with the inputs and params that it takes, by name.
 # A cluster draws several in one job: the profile says how many are in a group.
 
 
 rule figure_reliability:
     input:
-        rules.reliability.output,
+        reliability=rules.reliability.output[0],
     output:
         report(
             figure("reliability"),
@@ -23,13 +24,14 @@ rule figure_reliability:
         mem_mb=4000,
         runtime=5,
     params:
+        script="figure",
         figure="reliability",
         dpi=STUDY.figures.dpi,
-        code=code("plots/reliability.py"),
+        code=code("plots/figure.py", "plots/reliability.py"),
     message:
         "Figure reliability"
     script:
-        "../scripts/plots/{params.figure}.py"
+        "../scripts/plots/{params.script}.py"
 
 
 use rule figure_reliability as figure_dissociation with:
@@ -46,6 +48,7 @@ use rule figure_reliability as figure_dissociation with:
     log:
         log("figures/dissociation"),
     params:
+        script="dissociation",
         figure="dissociation",
         fraction=STUDY.pruning.fraction,
         distinct=STUDY.dissociation.distinct,
@@ -82,16 +85,16 @@ use rule figure_reliability as figure_fractions with:
     params:
         figure="fractions",
         mixtures={mixture: list(tasks) for mixture, tasks in STUDY.mixture_tasks.items()},
-        fraction=STUDY.pruning.fraction,
+        main=STUDY.pruning.fraction,
         method=STUDY.correlated,
-        code=code("plots/fractions.py"),
+        code=code("plots/figure.py", "plots/fractions.py"),
     message:
         "Figure fractions.{wildcards.model}"
 
 
 use rule figure_reliability as figure_importance with:
     input:
-        INPUTS.of_seeds("importance.parquet"),
+        importance=INPUTS.of_seeds("importance.parquet"),
     output:
         report(
             figure("importance.{model}.{mixture}.{method}"),
@@ -106,14 +109,14 @@ use rule figure_reliability as figure_importance with:
         seeds=STUDY.seeds,
         tasks=INPUTS.tasks,
         fraction=STUDY.pruning.fraction,
-        code=code("plots/importance.py"),
+        code=code("plots/figure.py", "plots/importance.py"),
     message:
         "Figure importance.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
 use rule figure_reliability as figure_matrix with:
     input:
-        INPUTS.of_seeds("pruning.parquet"),
+        pruning=INPUTS.of_seeds("pruning.parquet"),
     output:
         report(
             figure("matrix.{model}.{mixture}.{method}"),
@@ -129,7 +132,7 @@ use rule figure_reliability as figure_matrix with:
         tasks=INPUTS.tasks,
         fraction=STUDY.pruning.fraction,
         metrics=INPUTS.main_metrics,
-        code=code("plots/matrix.py"),
+        code=code("plots/figure.py", "plots/matrix.py"),
     message:
         "Figure matrix.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
@@ -148,6 +151,7 @@ use rule figure_reliability as figure_curves with:
     log:
         log("figures/curves.{model}.{mixture}.{method}"),
     params:
+        script="curves",
         figure="curves",
         seeds=STUDY.seeds,
         tasks=INPUTS.tasks,
@@ -160,7 +164,7 @@ use rule figure_reliability as figure_curves with:
 
 use rule figure_reliability as figure_similarity with:
     input:
-        result("tables/similarity.parquet"),
+        similarity=result("tables/similarity.parquet"),
     output:
         report(
             figure("similarity.{model}"),
@@ -174,7 +178,7 @@ use rule figure_reliability as figure_similarity with:
         figure="similarity",
         tasks=list(LAYOUT.paradigms),
         labels=similarity_measures.labels(STUDY.similarity.measures),
-        code=code("plots/similarity.py"),
+        code=code("plots/figure.py", "plots/similarity.py"),
     message:
         "Figure similarity.{wildcards.model}"
 
@@ -194,6 +198,7 @@ use rule figure_reliability as figure_scatter with:
     log:
         log("figures/scatter.{measure}"),
     params:
+        script="scatter",
         figure="scatter",
         paradigms=LAYOUT.paradigms,
         method=STUDY.correlated,
@@ -218,6 +223,7 @@ use rule figure_reliability as figure_correlation with:
     log:
         log("figures/correlation"),
     params:
+        script="correlation",
         figure="correlation",
         paradigms=LAYOUT.paradigms,
         method=STUDY.correlated,
@@ -241,6 +247,7 @@ use rule figure_reliability as figure_improvement with:
     log:
         log("figures/improvement.{model}.{mixture}"),
     params:
+        script="improvement",
         figure="improvement",
         tasks=INPUTS.tasks,
         metrics=LAYOUT.main_metrics,
@@ -265,6 +272,7 @@ use rule figure_reliability as figure_specialization with:
     log:
         log("figures/specialization.{model}.{mixture}"),
     params:
+        script="specialization",
         figure="specialization",
         tasks=INPUTS.tasks,
         fraction=STUDY.pruning.fraction,
@@ -275,7 +283,7 @@ use rule figure_reliability as figure_specialization with:
 
 use rule figure_reliability as figure_alpha_delta with:
     input:
-        rules.improvement.output[0],
+        improvement=rules.improvement.output[0],
     output:
         report(
             figure("alpha-delta.{model}.{mixture}"),
@@ -287,7 +295,7 @@ use rule figure_reliability as figure_alpha_delta with:
         log("figures/alpha-delta.{model}.{mixture}"),
     params:
         figure="alpha_delta",
-        code=code("plots/alpha_delta.py"),
+        code=code("plots/figure.py", "plots/alpha_delta.py"),
     message:
         "Figure alpha-delta.{wildcards.model}.{wildcards.mixture}"
 
@@ -305,6 +313,7 @@ use rule figure_reliability as figure_transfer with:
     log:
         log("figures/transfer.{model}.{task}"),
     params:
+        script="transfer",
         figure="transfer",
         metrics=LAYOUT.metrics,
         code=code("plots/transfer.py"),
@@ -320,7 +329,7 @@ if STUDY.brain:
                 result(f"similarity/{{model}}/seed{seed}/brain_encoding.parquet")
                 for seed in STUDY.seeds
             ],
-            summary=[
+            summaries=[
                 result(f"similarity/{{model}}/seed{seed}/brain_encoding_summary.parquet")
                 for seed in STUDY.seeds
             ],
@@ -337,6 +346,6 @@ if STUDY.brain:
             figure="brain_encoding",
             seeds=STUDY.seeds,
             tasks=LAYOUT.compared,
-            code=code("plots/brain_encoding.py"),
+            code=code("plots/figure.py", "plots/brain_encoding.py"),
         message:
             "Figure brain_encoding.{wildcards.model}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,17 +23,10 @@ Grid = tuple[Figure, NDArray[np.object_]]
 SIGNED = LinearSegmentedColormap.from_list(
     "headspec signed", ["#e08214", "#fdd0a2", "#ffffff", "#9ecae1", "#4292c6"]
 )
-#: columns that name what most figures are of, seeds apart
-RUN = ("model", "mixture", "method")
 #: height of all heat maps of a figure together, in inches
 TALLEST = 7.8
 #: height of a colour bar, its ticks and its label, and of a legend under it, in inches
 BAR = 0.6
-
-
-def of_run(table: pd.DataFrame, wildcards: Any) -> pd.DataFrame:
-    """The rows of one model, mixture and method."""
-    return table[np.logical_and.reduce([table[name] == getattr(wildcards, name) for name in RUN])]
 
 
 def head_map(heads: pd.DataFrame, task: str, measure: str) -> Floats:

@@ -63,6 +63,14 @@ def at_fraction(frame: pd.DataFrame, fraction: float) -> pd.DataFrame:
     return frame[(frame["fraction"] - fraction).abs() < 1e-9]
 
 
+def of_wildcards(frame: pd.DataFrame, wildcards: Any) -> pd.DataFrame:
+    """The rows of `frame` of a job's model, mixture and method, as far as both have them."""
+    for name in ("model", "mixture", "method"):
+        if (value := wildcards.get(name)) and name in frame:
+            frame = frame[frame[name] == value]
+    return frame
+
+
 def stacked(seeds: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
     """Concatenate the tables of several seeds, with a column `seed`."""
     return pd.concat([frame.assign(seed=seed) for seed, frame in seeds.items()], ignore_index=True)

@@ -7,14 +7,13 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.plots.atlas import ranked
-from headspec.plots.atlas.measures import of_run
-from headspec.plots.drawing.style import save
+from headspec.plots.drawing.style import of_wildcards, save
 from headspec.progress import stage
 from headspec.statistics import metrics
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "figure atlas_ranked"):
-    curves = of_run(tables.read(snakemake.input.curves), wildcards)
+    curves = of_wildcards(tables.read(snakemake.input.curves), wildcards)
     unpruned = tables.read(snakemake.input.cumulative).query(
         "ranking == 'random' and draw == 0 and fraction == 0"
     )

@@ -1,0 +1,87 @@
+"""The worked examples of the architecture page, applied to a copy of the workflow and run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from support.pages import Block, blocks
+from support.paths import ROOT
+from support.studies import CONFIG, HEADS, LAYERS, Folder
+
+pytestmark = pytest.mark.slow
+
+BLOCKS = [block for block in blocks(ROOT / "docs" / "architecture.md") if block.title]
+STUDY: dict[str, Any] = CONFIG | {
+    "mixtures": {"pairs": ["tone", "topic", "match"]},
+    "methods": ["tuned"],
+    "training": CONFIG["training"] | {"epochs": 1},
+    "similarity": {"measures": ["text", "shared-importance"]},
+    "atlas": {
+        "mixtures": ["tone+topic"], "examples": 40, "rankings": ["importance", "gate_fisher"],
+        "fractions": [0.5], "draws": 2,
+    },
+    "figures": {"dpi": 60, "formats": ["png"]},
+}  # fmt: skip
+NEW = ["figures/overlap.png", "figures/similarity.bert.png", "figures/atlas/believe.png",
+       "figures/atlas/ranked.bert.tone+topic.tuned.png", "tables/layers.parquet"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(shared) -> Folder:
+    def run(path) -> None:
+        folder = Folder.new(path)
+        for block in BLOCKS:
+            block.apply(path)
+        folder.write(STUDY)
+        folder.snakemake(*(f"results/tiny/{name}" for name in NEW))
+
+    return Folder(shared("worked examples", run))
+
+
+def test_each_takes_at_most_two_lines_elsewhere():
+    def added(block: Block) -> int:
+        return sum(line[0] in "+-" for line in block.text.splitlines()) if block.language == "diff" else 0
+
+    lines: dict[str, int] = {}
+    for block in BLOCKS:
+        lines[block.heading] = lines.get(block.heading, 0) + added(block)
+    assert lines == dict.fromkeys(["A measure of heads", "A measure of similarity", "A figure", "A stage"], 1)
+
+
+def test_they_run(finished):
+    tables = finished.results / "tables"
+    heads = pd.read_parquet(tables / "heads.parquet").query("measure == 'gate_fisher'")
+    assert len(heads) == 2 * 2 * LAYERS * HEADS and (heads["value"] > 0).all()
+    assert "gate_fisher" in set(pd.read_parquet(tables / "belief.parquet")["ranking"])
+    similarity = pd.read_parquet(tables / "similarity.parquet").set_index("measure")["similarity"]
+    assert similarity["shared-importance"].between(0.01, 0.99).all()
+    layers = pd.read_parquet(tables / "layers.parquet")
+    assert len(layers) == 2 * (3 * 2 + 3) * LAYERS  # seeds; tasks of each pair, and each task alone
+    assert (layers["importance"] > 0).all()
+    assert all((finished.results / name).exists() for name in NEW)
+
+
+def test_they_are_among_the_targets(finished):
+    rules = finished.plan("--forceall").rules
+    assert rules["layers"] == rules["figure_overlap"] == 1
+
+
+def test_their_layout_and_types_are_those_of_the_house(finished):
+    """As `make check` would find."""
+    python = [block.title for block in BLOCKS if block.title.endswith(".py")]
+    rules = [block.title for block in BLOCKS if block.title.endswith(".smk")]
+    config = str(ROOT / "pyproject.toml")
+    for command in (
+        ["ruff", "check", "--config", config, *python],
+        ["ruff", "format", "--check", "--config", config, *python],
+        ["snakefmt", "--check", "--config", config, *rules],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", *command], cwd=finished.path, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
