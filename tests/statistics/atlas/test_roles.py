@@ -256,6 +256,25 @@ def test_one_role_for_each_head(planted):
     assert one_role(every)["role"].value_counts()[POSITIONAL] == 1
 
 
+def test_of_several_roles_a_head_has_the_first_and_of_relations_the_clearest():
+    columns = ["layer", "head", "role", "relation", "rate", "baseline", "claimed"]
+    frame = pd.DataFrame(
+        [
+            (0, 0, SYNTACTIC, "obj", 0.99, 0.2, True), (0, 0, POSITIONAL, None, 0.75, None, True),
+            (0, 1, RARE, None, 0.99, 0.1, True), (0, 1, SYNTACTIC, "obj", 0.9, 0.7, True),
+            (0, 1, SYNTACTIC, "nsubj", 0.6, 0.2, True), (0, 1, SYNTACTIC, "det", 0.9, 0.1, False),
+            (1, 0, RARE, None, 0.5, 0.1, True), (1, 0, POSITIONAL, None, 0.6, None, False),
+            (1, 1, RARE, None, 0.1, 0.1, False),
+        ],
+        columns=columns,
+    ).assign(direction=None, offset=None)  # fmt: skip
+    found = one_role(frame.sample(frac=1, random_state=0))
+    assert found[["layer", "head", "role"]].values.tolist() == [
+        [0, 0, POSITIONAL], [0, 1, SYNTACTIC], [1, 0, RARE], [1, 1, NONE],
+    ]  # fmt: skip
+    assert found["relation"].tolist()[1] == "nsubj" and found["rate"].tolist()[:3] == [0.75, 0.6, 0.5]
+
+
 def test_too_few_sentences_are_refused():
     bank = Bank(49)
     with pytest.raises(DataError, match="49 sentences fit the model; expected at least 50"):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t
 
 from headspec.config.runs import Run
 from headspec.statistics.atlas.task_differences import PLAIN, SHARES, TASK_DIFFERENCES, task_differences
+from headspec.statistics.resampling import holm
 
 SHAPE = (3, 4)
 
@@ -35,20 +37,27 @@ def examples(rng: np.random.Generator, pattern: np.ndarray, n: int = 60) -> np.n
 def test_two_tasks_have_one_difference_of_shares_or_of_values():
     rng = np.random.default_rng(0)
     values = {"a": rng.random((40, *SHAPE)) + 1, "b": 10 * rng.random((40, *SHAPE)) + 1}
-    table = task_differences([(run(("a", "b")), folds(values))], 200, 0.95, 0)
+    runs = [(run(("a", "b")), folds(values))]
+    runs[0][1].loc[runs[0][1]["measure"] == "confidence", "value"] *= 2
+    table = task_differences(runs, 200, 0.95, 0)
+    assert table.equals(task_differences(runs, 200, 0.95, 0))
     assert list(table.columns) == list(TASK_DIFFERENCES.columns) and len(table) == 4 * 12
     assert set(table["task"]) == {"a"} and set(table["against"]) == {"b"}
     means = {task: value.mean(axis=0).ravel() for task, value in values.items()}
     for measure, rows in table.groupby("measure"):
-        of = {task: mean / mean.sum() if measure in SHARES else mean for task, mean in means.items()}
+        double = 1 + (measure == "confidence")
+        of = {task: mean / mean.sum() if measure in SHARES else mean * double for task, mean in means.items()}
         np.testing.assert_allclose(rows["value"], of["a"])
         np.testing.assert_allclose(rows["other"], of["b"])
         np.testing.assert_allclose(rows["difference"], of["a"] - of["b"])
+        spread = (rows["ci_high"] - rows["difference"]) / t.ppf(0.975, 19)
+        np.testing.assert_allclose(rows["p_value"], 2 * t.sf(np.abs(rows["difference"]) / spread, 19))
+        np.testing.assert_allclose(rows["p_holm"], holm(rows["p_value"].to_numpy()))
     plain = table[table["measure"] == "confidence"]
     deviation = np.sqrt(sum(value.reshape(2, 20, *SHAPE).mean(axis=0).var(axis=0, ddof=1).ravel() / 20
                             for value in values.values()))  # fmt: skip
     reach = (plain["ci_high"] - plain["ci_low"]) / 2
-    np.testing.assert_allclose(reach, 2.093 * deviation, rtol=0.25)  # t of 19 degrees of freedom
+    np.testing.assert_allclose(reach, 2 * 2.093 * deviation, rtol=0.25)  # t of 19 degrees of freedom
 
 
 def test_three_tasks_have_a_difference_each_to_the_mean_of_the_others():
@@ -64,6 +73,9 @@ def test_three_tasks_have_a_difference_each_to_the_mean_of_the_others():
 def test_one_task_has_no_difference_and_equal_heads_none_that_is_clear():
     rng = np.random.default_rng(2)
     assert task_differences([(run(("a",)), folds({"a": rng.random((40, *SHAPE))}))], 50, 0.95, 0).empty
+    alike = [(run(("a", "b")), folds(dict.fromkeys("ab", rng.random((40, *SHAPE))), PLAIN[:1]))]
+    table = task_differences(alike, 50, 0.95, 0)  # tasks are resampled each for itself
+    assert set(table["measure"]) == set(PLAIN[:1]) and (table["ci_low"] < table["ci_high"]).all()
     same = dict.fromkeys("ab", np.full((40, *SHAPE), 0.5))
     table = task_differences([(run(("a", "b")), folds(same))], 50, 0.95, 0)
     assert (table["p_holm"] == 1).all() and (table["difference"] == 0).all()

@@ -5,12 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import spearmanr
+from scipy.stats import spearmanr, t
 
 from headspec.atlas.sample import FOLDS, fold_means, sampled
 from headspec.config.runs import Run
-from headspec.statistics.atlas.measures import AGREEMENT, agreement, head_values
+from headspec.statistics.atlas.measures import (
+    AGREEMENT,
+    agreement,
+    fold_interval,
+    head_values,
+    resampled_means,
+    unbiased,
+)  # fmt: skip
 from headspec.statistics.atlas.measures import HEADS as HEADS_TABLE
+from headspec.statistics.intervals import over_seeds_and_examples
 
 HEADS = 72
 
@@ -41,6 +49,30 @@ def test_examples_are_the_same_for_all_and_folds_are_means():
     assert len(sizes) == FOLDS and sizes.sum() == 30
     value = head_values(run(), frame, 0.95).set_index(["layer", "head"])["value"].unstack()
     np.testing.assert_allclose(value, values.mean(axis=0))
+
+
+def test_a_bootstrap_of_folds_has_the_mean_and_spread_of_their_mean():
+    rng = np.random.default_rng(0)
+    values, n = rng.normal([[0, 5, 9]], 1, (10, 3)), np.arange(1.0, 11)
+    means = resampled_means(values, n, 4000, seed=1)
+    assert (means == resampled_means(values, n, 4000, seed=1)).all()
+    np.testing.assert_allclose(means.mean(axis=0), np.average(values, axis=0, weights=n), atol=0.1)
+    assert means[:, 1] == pytest.approx(resampled_means(values[:, 1], n, 4000, seed=1))
+    wider = unbiased(means, 10)
+    np.testing.assert_allclose(wider.mean(axis=0), means.mean(axis=0))
+    np.testing.assert_allclose(wider.std(axis=0), means.std(axis=0) * np.sqrt(10 / 9))
+
+
+def test_intervals_of_folds_are_those_of_t_and_cover_three_seeds_as_well():
+    rng = np.random.default_rng(0)
+    estimate, bootstrap = rng.random((3, 2)), rng.random((50, 3, 2))
+    several = over_seeds_and_examples(estimate, bootstrap, 0.9)
+    for found, expected in zip(fold_interval(estimate, bootstrap, 10, 0.9), several, strict=True):
+        assert np.array_equal(found, expected)
+    low, high, over = fold_interval(estimate[:2], bootstrap[:, :2], 10, 0.9)
+    reach = t.ppf(0.95, 9) * bootstrap[:, :2].mean(axis=1).std(axis=0)
+    np.testing.assert_allclose([low, high], estimate[:2].mean(axis=0) + np.outer([-1, 1], reach))
+    assert over == "examples"
 
 
 def test_identical_and_opposite_measures():
