@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -17,7 +18,7 @@ from headspec import code_hash
 from headspec.code_hash import LIBRARY
 from headspec.config import reference
 from headspec.config.loading import load, strict_yaml
-from headspec.pipeline import outputs
+from headspec.pipeline import outputs, summary
 from headspec.pipeline.layout import Layout
 from support.paths import ROOT
 from support.schemas import SCHEMAS
@@ -35,7 +36,62 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 def test_the_readme_is_short():
-    assert len(README.read_text(encoding="utf-8").splitlines()) <= 160
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def jobs(study: str) -> int:
+    """Jobs of a study as `headspec plan` counts them."""
+    return sum(map(len, Layout(load(strict_yaml(ROOT / study))).jobs().values()))
+
+
+@pytest.mark.parametrize("study", ["config.yaml", "workflow/studies/paper.yaml"])
+def test_jobs_of_studies_are_counted(study):
+    (row,) = re.findall(rf"^\| `{study}` .+", README.read_text(encoding="utf-8"), re.M)
+    assert f" {jobs(study):,} jobs " in row
+
+
+def test_the_plan_on_the_page_is_the_demos():
+    text = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
+    plan = text.partition("What demo will cost")[2].partition("```")[0]
+    counts = {stage: int(n) for stage, n in re.findall(r"^(\w+) +(\d+) ", plan, re.M)}
+    made = Layout(load(strict_yaml(ROOT / "config.yaml"))).jobs()
+    assert counts.pop("all") == jobs("config.yaml")
+    assert counts and counts == {stage: len(made[stage]) for stage in counts}
+    assert f"of {jobs('config.yaml') + 1} jobs" in text  # Snakemake counts the target, too
+
+
+def test_the_readme_has_the_summary_of_the_demo():
+    """Its table has the demo's mixtures in the summary's layout, and its first lines count what is in it."""
+    (block,) = [b for b in blocks(README, "") if b.startswith("found")]
+    study = load(strict_yaml(ROOT / "config.yaml"))
+    number, mixture, rows = r" *(-?[\d.]+)", "", []
+    span = rf"{number}(†?) *\[{number},{number}\]"
+    for line in block[block.index("mixture ") :].splitlines()[1:]:
+        found = re.fullmatch(rf"(\S*) +(tuned|frozen){span}{number} +(\w+){span}", line)
+        assert found, line
+        name, method, d, mark, low, high, p, case, area, _, area_low, area_high = found.groups()
+        mixture = name or mixture
+        common = {"model": next(iter(study.models)), "mixture": mixture, "method": method, "task": "mean"}
+        rows.append(
+            common
+            | {
+                "fraction": study.pruning.fraction,
+                "case": case,
+                "distinct": case == "distinct",
+                "at_chance": bool(mark),
+            }
+            | {"dissociation": float(d) / 100, "ci_low": float(low) / 100, "ci_high": float(high) / 100}
+            | {"p_holm": float(p), "ci_over": "examples", "area": float(area) / 100}
+            | {"area_low": float(area_low) / 100, "area_high": float(area_high) / 100}
+        )
+    combined = pd.DataFrame(rows)
+    assert set(combined["mixture"]) == set(study.mixture_tasks)
+    areas = combined.drop(columns=["ci_low", "ci_high"])
+    areas = areas.rename(columns={"area_low": "ci_low", "area_high": "ci_high"})
+    fractions = pd.DataFrame({"fraction": study.pruning.fractions})
+    printed = summary.text(combined, ROOT, fractions=fractions, areas=areas).splitlines()
+    shown = [line for line in block.splitlines() if "r of D" not in line]
+    assert printed[: len(shown)] == shown
 
 
 @pytest.mark.parametrize("page", [README, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
