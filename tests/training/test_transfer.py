@@ -1,8 +1,7 @@
-"""Few-shot transfer: draws, fits, linear probes, tables, figure, config, and a whole study."""
+"""Few-shot transfer: draws, fits, linear probes, config, and a whole study."""
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from hypothesis import strategies as st
 
 from headspec import tables
 from headspec.config.loading import load
-from headspec.config.runs import Run
 from headspec.config.sections.training import Training
 from headspec.config.sections.transfer import Transfer
 from headspec.data import planned
@@ -24,13 +22,9 @@ from headspec.data.few_shot import check as check_draws
 from headspec.data.few_shot import few_shot
 from headspec.errors import ConfigError, DataError
 from headspec.models.multitask import MultiTask
-from headspec.plots import transfer as figure
-from headspec.statistics.intervals import over_seeds_and_draws
-from headspec.statistics.training.transfer_summary import scores, summary
 from headspec.training import linear_probe
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.transfer import batches, transfer
-from support.figures import assert_readable, assert_same_bytes
 from support.schemas import SCHEMAS
 from support.studies import CONFIG, Folder, texts
 from support.tiny import CPU, encoder
@@ -252,128 +246,6 @@ def test_vectors_that_are_all_the_same():
     labels = np.array([0.0, 1.0, 1.0, 1.0])
     assert (linear_probe.predictions(same, labels, same, False, 1.0) == 1).all()
     np.testing.assert_allclose(linear_probe.predictions(same, labels, same, True, 1.0), 0.75)
-
-
-# --- tables -------------------------------------------------------------------------------------
-
-METHODS = ["pretrained", "single", "tuned", "iat"]
-NINE = ["cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli"]
-
-
-def transfer_table(
-    mixtures: dict[str, list[str]], methods: list[str], seeds: int = 2, draws: int = 5, noise: float = 0.03
-) -> pd.DataFrame:
-    """A table 'transfer': metrics rise with the samples; `iat` is 0.05 above `tuned`."""
-    rng = np.random.default_rng(0)
-    gains = {"tuned": 0.05, "iat": 0.1}
-    alone = dict.fromkeys(itertools.chain(*mixtures.values()))
-    sources = [("single", task) for task in alone if "single" in methods]
-    sources += [("pretrained", "none")] * ("pretrained" in methods)
-    sources += [(m, mixture) for mixture in mixtures for m in methods if m not in ("single", "pretrained")]
-    runs = []
-    shift = {(seed, draw): rng.normal(0, noise) for seed in range(seeds) for draw in range(draws)}
-    for (method, mixture), seed in itertools.product(sources, range(seeds)):
-        rows = [
-            (tuning, n, draw, "accuracy", 0.5 + 0.08 * np.log10(n) + gains.get(method, 0) + shift[seed, draw])
-            for tuning, n, draw in itertools.product(["full", "linear"], [4, 16, 32, 100], range(draws))
-        ]
-        frame = pd.DataFrame(rows, columns=["tuning", "samples", "draw", "metric", "value"]).assign(
-            chance=0.5
-        )
-        runs.append((Run(model="m", mixture=mixture, tasks=(), method=method, seed=seed), "t", frame))
-    return scores(runs)
-
-
-def summarised(mixtures: dict[str, list[str]], methods: list[str], **more: Any) -> pd.DataFrame:
-    return summary(transfer_table(mixtures, methods, **more), mixtures, 0.95)
-
-
-def test_differences_are_paired():
-    """Noise that all encoders share widens the intervals of means, not those of differences."""
-    table = summarised({"a+b": ["a", "b"]}, METHODS)
-    iat = table[table["method"] == "iat"]
-    columns = ["difference", "difference_low", "difference_high"]
-    np.testing.assert_allclose(iat[columns].to_numpy(), 0.05, atol=1e-9)
-    assert (iat["ci_high"] - iat["ci_low"] > 0.01).all()
-    assert table.loc[table["method"] == "tuned", columns].isna().all(axis=None)
-    np.testing.assert_allclose(table.loc[table["method"] == "single", "difference"], -0.05, atol=1e-9)
-
-
-def test_each_mixture_is_compared_with_its_own_tasks_alone():
-    mixtures = {"a+b": ["a", "b"], "abc": ["a", "b", "c"]}
-    table = summarised(mixtures, METHODS)
-    one = table[(table["samples"] == 4) & (table["tuning"] == "full")]
-    for mixture, names in mixtures.items():
-        part = one[one["mixture"] == mixture].set_index("source")
-        assert set(part.index) == {"none", mixture, "mean", *names}
-        singles = part.loc[part["method"] == "single", "value"]
-        assert singles["mean"] == pytest.approx(singles[names].mean())
-    assert not one.duplicated(["mixture", "method", "source"]).any()
-
-
-def test_intervals_are_over_seeds_and_draws():
-    table = transfer_table({"a+b": ["a", "b"]}, METHODS, seeds=4, draws=6, noise=0.1)
-    means = summary(table, {"a+b": ["a", "b"]}, 0.9)
-    one = means[(means["method"] == "iat") & (means["tuning"] == "full")].iloc[0]
-    rows = table[(table["tuning"] == "full") & (table["samples"] == one["samples"])]
-    grids = {
-        method: part.pivot(index="seed", columns="draw", values="value").to_numpy()
-        for method, part in rows[rows["method"].isin(["tuned", "iat"])].groupby("method")
-    }
-    interval, difference = over_seeds_and_draws(grids["iat"], 0.9), grids["iat"] - grids["tuned"]
-    assert one[["ci_low", "ci_high", "ci_over"]].tolist() == list(interval)
-    assert interval.over == "seeds and draws" and one["value"] == pytest.approx(grids["iat"].mean())
-    ends = over_seeds_and_draws(difference, 0.9)
-    assert one[["difference_low", "difference_high"]].tolist() == [ends.low, ends.high]
-
-
-def test_the_interval_of_one_seed_is_over_draws():
-    table = summarised({"a+b": ["a", "b"]}, ["pretrained"], seeds=1)
-    assert (table["ci_low"] < table["value"]).all() and (table["value"] < table["ci_high"]).all()
-    assert set(table["ci_over"]) == {"draws"}
-    only = summary(transfer_table({}, ["pretrained"]), {}, 0.95)
-    assert only["mixture"].eq("none").all() and only["difference"].isna().all()
-
-
-# --- the figure ---------------------------------------------------------------------------------
-
-
-def labelled(axes: Any, label: str) -> list:
-    handles, labels = axes.get_legend_handles_labels()
-    return [handle for handle, name in zip(handles, labels, strict=True) if name == label]
-
-
-def test_lines_are_the_means_of_the_table():
-    means = summarised({"glue": NINE}, METHODS)
-    axes = figure.draw(means).axes
-    assert [panel.get_title() for panel in axes] == ["full fine-tuning", "linear classifier"]
-    (line,) = labelled(axes[1], "multi-task + IAT")
-    rows = means[(means["method"] == "iat") & (means["tuning"] == "linear")].sort_values("samples")
-    np.testing.assert_allclose(line.get_ydata(), 100 * rows["value"])
-    np.testing.assert_allclose(line.get_xdata(), rows["samples"], rtol=0.2)
-    assert len(labelled(axes[0], "single-task, each")) == len(NINE)
-    assert labelled(axes[0], "chance")[0].get_ydata()[0] == 50
-
-
-@pytest.mark.parametrize(
-    ("mixtures", "methods"),
-    [
-        ({"glue": NINE}, METHODS),
-        ({"a+b": ["a", "b"], "a-mixture-with-a-long-name-of-several-words": NINE}, list(figure.SOURCES)),
-        ({}, ["pretrained"]),
-    ],
-    ids=["glue", "controls", "pretrained"],
-)
-@pytest.mark.slow
-def test_texts_neither_overlap_nor_leave_the_figure(tmp_path, mixtures, methods):
-    assert_readable(figure.draw(summarised(mixtures, methods)))
-    assert_same_bytes(lambda: figure.draw(summarised(mixtures, methods)), tmp_path)
-
-
-def test_close_tick_labels_are_left_out():
-    assert figure._tick_labels([4, 16, 32, 100]) == ["4", "16", "32", "100"]
-    assert figure._tick_labels([4, 5, 100, 101]) == ["4", "", "100", ""]
-    assert figure._tick_labels([8]) == ["8"]
 
 
 # --- the config ---------------------------------------------------------------------------------
