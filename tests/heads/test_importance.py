@@ -41,9 +41,11 @@ def test_importance_is_the_mean_absolute_value_per_sample(model, data):
         assert sizes.sum() == len(of_task) and sizes.max() - sizes.min() <= 1
 
 
-def test_importance_draws_the_requested_number_of_samples(model, data):
-    frame = importance(model, data, 12, np.random.default_rng(0), CPU)
+def test_importance_draws_the_requested_number_of_samples(model, data, caplog):
+    with caplog.at_level("INFO", "headspec"):
+        frame = importance(model, data, 12, np.random.default_rng(0), CPU)
     assert set(frame.groupby(["task", "layer", "head"])["n"].sum()) == {12}
+    assert "100 %, 36 of 36 examples" in caplog.text and caplog.text.endswith(", r\n")
 
 
 def test_derivatives_are_those_of_a_model_whose_pruned_heads_are_closed(model, data):
@@ -95,3 +97,7 @@ def test_what_is_not_finite_names_the_task_and_an_example(model, data):
     problem = "^values, task 'a', of 1 of 2 examples, such as 5: nan or infinite"
     with pytest.raises(NumericalError, match=problem):
         by_batch(of_batch, "values", model, "a", data["a"], np.array([7, 5]), CPU)
+    broken = MultiTask(encoder("bert"), "mean", CLASSES)
+    torch.nn.init.constant_(broken.encoder.get_input_embeddings().weight, torch.nan)
+    with pytest.raises(NumericalError, match="^gradients of the gates, task 'b', of 31 of 31 examples"):
+        importance(broken, {"b": data["b"]}, 99, np.random.default_rng(0), CPU)
