@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +137,19 @@ def test_the_wrong_key_of_a_config_is_found():
         "iat.alfa",
         "tasks.a.txt",
     ]
+
+
+@pytest.mark.slow
+def test_the_site_opens_from_disk_with_its_search(tmp_path):
+    """Nothing is fetched, and the index is a script, since browsers read no other files from disk."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, check=True)
+    assert (tmp_path / "search" / "search_index.js").exists()
+    for page in tmp_path.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        loaded = re.findall(r'<(?:script|img)[^>]* src="([^"]+)"|<link[^>]* href="([^"]+)"', text)
+        assert loaded and [url for url in map("".join, loaded) if "//" in url] == []
+        assert "iframe-worker" in text
 
 
 @pytest.mark.slow
