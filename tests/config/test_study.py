@@ -227,7 +227,24 @@ WRONG: list[tuple[str, Any, list[str]]] = [
     ("tasks/sst2/labels", 2, ["tasks.sst2.labels: got 2, expected mapping of name to text or list of text."]),
     ("tasks/qnli/text_b", "question", ["tasks.qnli.text_b: got 'question', the column of text_a"]),
     ("tasks/sst2/validation_split", "train", ["tasks.sst2.validation_split: got 'train', the train_split"]),
+    ("tasks/sst2/text", "sentence", ["tasks.sst2.text: no key 'text'", "Did you mean 'text_a'?"]),
+    ("tasks/sst2/metrics", "f1", ["tasks.sst2.metrics: got 'f1', expected list", "Did you mean [f1]?"]),
+    (
+        "tasks/sst2/subset",
+        "sst2",
+        ["tasks.sst2.subset: got 'sst2', expected none, because tasks.sst2.source is not on the hub."],
+    ),
+    (
+        "atlas/treebank",
+        {"source": "x.conllu", "subset": "en_ewt"},
+        ["atlas.treebank.subset: got 'en_ewt', expected none"],
+    ),
+    # sections
+    ("models/minilm", "x/y", ["models.minilm: got 'x/y', expected section. Did you mean {source: x/y}?"]),
+    ("atlas/treebank", "x.conllu", ["atlas.treebank: got 'x.conllu'", "mean {source: x.conllu}?"]),
+    ("mixtures", ["sst2"], ["mixtures: got ['sst2'], expected section."]),
     # pairs
+    ("mixtures/pairs", [["sst2", "qnli"]], ["mixtures.pairs.0: got ['sst2', 'qnli'], expected text."]),
     ("tasks/agpair/source", "x", ["tasks.agpair: got both, expected one of source and pairs_of."]),
     (
         "tasks/agpair/pairs_of",
@@ -270,6 +287,7 @@ WRONG: list[tuple[str, Any, list[str]]] = [
         ["iat.mixtures.0: no mixture 'al'; expected one of sst2+qnli, all.", "mean 'all'?"],
     ),
     ("iat/mixtures", ["stsb"], ["iat.mixtures.0: no mixture 'stsb'; expected one of sst2+qnli, all."]),
+    ("iat/mixtures", ["qnli+sst2"], ["iat.mixtures.0: no mixture 'qnli+sst2'", "mean 'sst2+qnli'?"]),
     ("iat/alpha", 0, ["iat.alpha: got 0, expected number > 0 and <= 1."]),
     ("iat/delta", 1, ["iat.delta: got 1, expected number >= 0 and < 1."]),
     ("iat/deltas", [0.1, 1], ["iat.deltas.1: got 1, expected number >= 0 and < 1."]),
@@ -286,6 +304,12 @@ WRONG: list[tuple[str, Any, list[str]]] = [
         "iat",
         {"mixtures": ["all"], "alphas": [0.5, 0.5000001]},
         ["iat.alphas.1: got 0.5000001, whose runs have the name of 0.5; expected another."],
+    ),
+    ("transfer", {"draws": 3}, ["transfer.tasks: no task; expected one, because other keys of transfer"]),
+    (
+        "transfer",
+        {"tasks": ["stsb"]},
+        ["transfer.methods: got single, tuned, iat, expected a mixture under iat.mixtures to train on."],
     ),
     ("methods", ["tuned", "iat"], ["iat.mixtures: nothing to train; expected a mixture, because methods"]),
 ]

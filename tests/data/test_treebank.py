@@ -168,7 +168,7 @@ def test_the_number_of_sentences(tmp_path):
     table().loc[[0] * 49].to_parquet(tmp_path / "bank.parquet")
     with pytest.raises(DataError, match="treebank.source: .* has 49 sentences; expected at least 50"):
         treebank.read(settings(tmp_path / "bank.parquet"))
-    with pytest.raises(DataError, match="treebank: .* the validation texts, which have 2 sentences"):
+    with pytest.raises(DataError, match="^atlas.treebank: .* the validation texts, which have 2 sentences"):
         treebank.from_texts({"a": pd.DataFrame({"text_a": ["Is it? Yes!"], "text_b": [None]})})
 
 

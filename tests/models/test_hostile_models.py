@@ -114,3 +114,8 @@ def test_code_that_a_model_brings_is_not_run(model):
 def test_names_that_the_hub_has_not(source):
     with pytest.raises(EncoderError, match="models of the hub have no such names"):
         folder(Model(source=source), "models.m")
+
+
+def test_a_folder_of_models_names_the_model(model):
+    with pytest.raises(EncoderError, match=r"'\.' has no readable config.json .*Did you mean '\./m'\?"):
+        planned(".")

@@ -271,7 +271,7 @@ def config(transfer: dict[str, Any], **iat: Any) -> dict[str, Any]:
         ),
         (
             config({"methods": ["pretrained", "tuned"]}, mixtures=[]),
-            ["transfer.methods.1: got 'tuned', expected a mixture under iat.mixtures to train on."],
+            ["transfer.methods: got tuned, expected a mixture under iat.mixtures to train on."],
         ),
         (
             config({"methods": ["iat-bottom"]}),

@@ -68,11 +68,20 @@ class NumericalError(HeadspecError):
 
 
 def nearest(name: object, valid: Iterable[object]) -> str:
-    """`` Did you mean 'x'?`` with the valid name closest to `name`; empty where none is close."""
-    names = [str(v) for v in valid]
-    lowered = {n.lower(): n for n in reversed(names)}
-    matches = difflib.get_close_matches(str(name).lower(), lowered, n=1, cutoff=0.6)
-    return f" Did you mean '{lowered[matches[0]]}'?" if matches else ""
+    """`` Did you mean 'x'?`` with the valid name closest to `name`; empty where none is close.
+
+    Case and the order of tasks in the name of a mixture do not count. The first of equally close ones.
+    """
+
+    def likeness(other: str) -> float:
+        return difflib.SequenceMatcher(None, _form(other), _form(str(name))).ratio()
+
+    best = max(map(str, valid), key=likeness, default="")
+    return f" Did you mean '{best}'?" if best and likeness(best) >= 0.6 else ""
+
+
+def _form(name: str) -> str:
+    return "+".join(sorted(name.lower().split("+")))
 
 
 def listing(names: Iterable[object]) -> str:

@@ -29,7 +29,7 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
     typed_tasks = {name: _typed(Task, task) for name, task in tasks.items()}
     further = {name: list(_mapping(tasks, name, "further")) for name in tasks}
     yield from _names(models, tasks, groups, further)
-    if "mixtures" in config and tasks:
+    if isinstance(config.get("mixtures"), dict) and tasks:
         yield from _mixtures(mixtures, groups, list(tasks))
     yield from _similarity(
         _typed(Similarity, config.get("similarity", {})), mixtures, config.get("brain") is not None
@@ -93,7 +93,11 @@ def _mixtures(mixtures: dict[str, Any], groups: dict[str, Any], tasks: list[str]
         yield "mixtures: nothing to train; expected tasks under pairs, groups or single."
     named = {"mixtures.pairs": mixtures.get("pairs"), "mixtures.single": mixtures.get("single")}
     named |= {f"mixtures.groups.{name}": group for name, group in groups.items()}
-    lists = {key: [str(t) for t in value] for key, value in named.items() if isinstance(value, list)}
+    lists = {
+        key: [str(t) for t in value]
+        for key, value in named.items()
+        if isinstance(value, list) and not any(isinstance(t, (list, dict)) for t in value)
+    }
     seen = {
         frozenset(pair): "+".join(pair) for pair in itertools.combinations(lists.get("mixtures.pairs", ()), 2)
     }
@@ -126,6 +130,10 @@ def _similarity(similarity: Similarity | None, mixtures: dict[str, Any], brain: 
 
 
 def _atlas(atlas: Atlas, mixtures: list[str]) -> Iterator[str]:
+    if atlas.treebank:
+        yield from task_consistency.subset_problems(
+            "atlas.treebank", atlas.treebank.source, atlas.treebank.subset
+        )
     for i, name in enumerate(atlas.mixtures):
         if name not in mixtures:
             hint = nearest(name, mixtures)

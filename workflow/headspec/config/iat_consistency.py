@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from headspec.config.as_text import kept_by
 from headspec.config.sections.iat import IAT
+from headspec.config.sections.transfer import Transfer
 from headspec.config.sources import identity
 from headspec.errors import listing, nearest
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
-    from headspec.config.sections.transfer import Transfer
 
 
 def iat_problems(section: IAT, methods: Any, mixtures: Iterable[str], transferred: bool) -> Iterator[str]:
@@ -66,15 +66,18 @@ def transfer_problems(
         elif leak := _leak(name, iat.mixtures, mixtures, tasks):
             yield f"transfer.tasks.{i}: got '{name}', {leak}; expected a task that no encoder has seen."
     if not section.tasks:
+        if section != Transfer():
+            yield "transfer.tasks: no task; expected one, because other keys of transfer are set."
         return
-    for i, method in enumerate(section.methods):
+    trained = [method for method in section.methods if method != "pretrained"]
+    if trained and not iat.mixtures:
+        yield f"transfer.methods: got {listing(trained)}, expected a mixture under iat.mixtures to train on."
+        return
+    for method in trained:
         control = method.removeprefix("iat-")
-        if method == "pretrained":
-            continue
-        if not iat.mixtures:
-            yield f"transfer.methods.{i}: got '{method}', expected a mixture under iat.mixtures to train on."
-        elif method not in ("single", "tuned", "iat") and control not in iat.controls:
-            yield f"transfer.methods.{i}: got '{method}', expected '{control}' in iat.controls, to train it."
+        if method not in ("single", "tuned", "iat") and control not in iat.controls:
+            key = f"transfer.methods.{section.methods.index(method)}"
+            yield f"{key}: got '{method}', expected '{control}' in iat.controls, to train it."
 
 
 def _leak(

@@ -114,9 +114,16 @@ def _worded(error: ErrorDetails) -> str:
     if error["type"] == "missing":
         return f"{key}: missing, expected {allowed(node)}."
     hint = nearest(got, node.get("enum", ()))
-    if "items" in node and isinstance(got, (str, int, float)):
-        hint = " Did you mean [" + shown(got).strip("'") + "]?"
+    options = node.get("anyOf", [node])  # of a key that may be missing, also null
+    if any("items" in option for option in options) and isinstance(got, (str, int, float)):
+        hint = f" Did you mean [{_bare(got)}]?"
+    elif any("source" in option.get("properties", ()) for option in options) and isinstance(got, str):
+        hint = f" Did you mean {{source: {_bare(got)}}}?"
     return f"{key}: got {shown(got)}, expected {allowed(node)}.{hint}"
+
+
+def _bare(value: Any) -> str:
+    return shown(value).strip("'")
 
 
 def _renamed(key: str) -> str:

@@ -27,6 +27,8 @@ def task_problems(name: str, task: Task, tasks: dict[str, Task | None]) -> Itera
     """Problems of one task; of `tasks`, those that cannot be read are None."""
     key = f"tasks.{name}"
     yield from source_problems(key, task.source)
+    if not task.pairs_of:
+        yield from subset_problems(key, task.source, task.subset)
     yield from _columns(key, task)
     yield from _metrics(key, task)
     yield from _pairs_of(name, task, tasks)
@@ -48,6 +50,12 @@ def source_problems(key: str, source: str | None) -> Iterator[str]:
         importable = name.replace("-", "_") + slash + path
         hint = f" Did you mean '{scheme}:{importable}'?" if re.fullmatch(pattern, importable) else ""
         yield f"{key}.source: got '{source}', expected {written}.{hint}"
+
+
+def subset_problems(key: str, source: str | None, subset: str | None) -> Iterator[str]:
+    """Problems of `subset`, which only data sets of the hub have."""
+    if subset is not None and not str(source).startswith("hub:"):
+        yield f"{key}.subset: got '{subset}', expected none, because {key}.source is not on the hub."
 
 
 def _columns(key: str, task: Task) -> Iterator[str]:

@@ -108,7 +108,7 @@ def from_texts(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
                     rows.setdefault(words, task)
     columns: dict[str, Any] = {"name": list(rows.values()), "words": list(map(list, rows))}
     frame = pd.DataFrame({"sentence": np.arange(len(rows)), **columns, "head": None, "relation": None})
-    _check_number(frame, "treebank: without one, sentences are those of the validation texts, which have")
+    _check_number(frame, f"{KEY}: without one, sentences are those of the validation texts, which have")
     return frame
 
 

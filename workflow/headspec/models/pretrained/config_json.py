@@ -29,7 +29,8 @@ def settings(path: Path, key: str, source: str) -> dict[str, Any]:
         return _checked(json.loads((path / "config.json").read_text()))
     except (OSError, ValueError, RecursionError, struct.error) as error:
         problem = "is not a GGUF file" if path.is_file() else "has no readable config.json"
-        files = [] if path.is_file() else sorted(file.name for file in path.glob("*.gguf"))
+        found = [] if path.is_file() else [*path.glob("*.gguf"), *path.glob("*/config.json")]
+        files = sorted(file.relative_to(path).as_posix().removesuffix("/config.json") for file in found)
         hint = f". Did you mean '{source}/{files[0]}'?" if files else ""
         raise EncoderError(f"{key}.source: '{source}' {problem} ({error}){hint}") from None
 
