@@ -18,6 +18,7 @@ from headspec.statistics.atlas.pruning_curves import area_weights
 from headspec.statistics.dissociation.resampled import Evaluation
 from headspec.statistics.dissociation.scores import scores
 from headspec.statistics.metrics import score
+from headspec.statistics.resampling import holm
 
 FRACTIONS = (0.0, 0.3, 1.0)
 WEIGHTS = np.array([0.15, 0.5, 0.35])
@@ -213,6 +214,11 @@ def test_each_order_is_analysed_as_if_it_were_alone():
     pd.testing.assert_frame_equal(top, areas(of_top))
     pd.testing.assert_frame_equal(bottom.assign(order="top"), areas(of_bottom))
     assert one(top, "importance", "random")["value"] != one(bottom, "importance", "random")["value"]
+    compared = table.dropna(subset="against")
+    families = compared.groupby(["order", "against", compared["task"] == "mean"])
+    assert len(families) > 2
+    for _, family in families:
+        np.testing.assert_allclose(family["p_holm"], holm(family["p_value"].to_numpy()))
 
 
 def test_what_is_incomplete_is_refused():

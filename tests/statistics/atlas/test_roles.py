@@ -147,6 +147,9 @@ def test_the_table(planted):
     _, _, frame = planted
     assert list(frame.columns) == list(ROLES.columns)
     assert frame["role"].value_counts().to_dict() == {SYNTACTIC: 12 * 6, POSITIONAL: 12, RARE: 12}
+    numbers = ["hits", "cases", "sentences", "rate", "ci_low", "ci_high", "threshold", "p_value"]
+    assert frame[numbers].notna().all(axis=None) and frame.index.is_unique
+    assert frame["rate"].between(frame["ci_low"], frame["ci_high"]).all()
     for _, of_role in frame.groupby("role"):
         assert of_role["p_value"].equals(of_role["p_value"].clip(0, 1))
         assert (of_role["claimed"] == (of_role["p_value"] < 0.05)).all()

@@ -45,6 +45,17 @@ def test_changes_in_closed_form():
     assert better["p_value"] == better["p_holm"] == pytest.approx(0.125, abs=0.04)
 
 
+def test_resamples_are_enough_for_corrected_p_and_named_by_seed():
+    u, heads = np.random.default_rng(0).random(60), 30
+    closed = {("ablation", 0, head): u < 0.9 - head / 40 for head in range(heads)}
+    few, enough, other = (
+        single_heads([evaluation(u < 0.9, closed)], resamples, 0.95, seed)
+        for resamples, seed in ((9, 1), (40 * (heads + 1), 1), (9, 2))
+    )
+    pd.testing.assert_frame_equal(few, enough)
+    assert few["p_holm"].min() < 0.05 and not few["ci_low"].equals(other["ci_low"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_coverage_and_level(seeds):

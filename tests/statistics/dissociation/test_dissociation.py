@@ -14,8 +14,8 @@ from scipy import stats
 from headspec import tables
 from headspec.config.runs import Run
 from headspec.errors import DataError
-from headspec.statistics.dissociation.analysis import analyse
-from headspec.statistics.dissociation.resampled import Evaluation, combine, sample, samples
+from headspec.statistics.dissociation.analysis import _case_columns, analyse
+from headspec.statistics.dissociation.resampled import Evaluation, Sampled, combine, sample, samples
 from headspec.statistics.dissociation.scores import case, is_distinct, relative, scores
 from headspec.statistics.metrics import score
 from headspec.statistics.resampling import (
@@ -151,6 +151,15 @@ def test_case(d, low, high, expected):
 )
 def test_single_needs_a_simultaneous_interval_and_double_pointwise_ones(d, pointwise, simultaneous, expected):
     assert case(d, pointwise, simultaneous) == expected
+
+
+@pytest.mark.parametrize(("shift", "expected"), [(2.1, "none"), (2.3, "single")])
+def test_the_case_of_a_mixture_has_intervals_that_hold_at_once(shift, expected):
+    """At 95 % an interval reaches 1.96 standard errors; two that hold at once, 2.24."""
+    d = np.array([[shift, -shift]])
+    bootstrap = d + stats.norm.ppf((np.arange(2000) + 0.5) / 2000)[:, None, None]
+    sampled = Sampled(pair(rng=np.random.default_rng(0)).run, "", d[0], d, bootstrap, d, d[0] > 9)
+    assert _case_columns(sampled, 0.95, 0.1) == {"case": expected, "distinct": False}
 
 
 @pytest.mark.parametrize(
@@ -504,14 +513,13 @@ def test_a_fraction_depends_only_on_its_predictions():
 
 
 def test_area_is_the_mean_over_fractions_from_zero():
-    one = at_fractions({0.1: 0.8, 0.4: 0.5}, np.random.default_rng(23), n=400)
-    every = analyse([one], 200, 0.95, 0.1, 0.1, [0.4], 7)
+    one = at_fractions({0.1: 0.8, 0.2: 0.65, 0.4: 0.5}, np.random.default_rng(23), n=400)
+    every = analyse([one], 200, 0.95, 0.1, 0.1, [0.2, 0.4], 7)
     d = every["fractions"].set_index(["task", "fraction"])["dissociation"]
     areas = every["areas"].set_index("task")
     for task in ("a", "b", "mean"):
-        small, large = d[task, 0.1], d[task, 0.4]
-        triangle, trapezoid = 0.1 * small / 2, 0.3 * (small + large) / 2
-        assert areas.loc[task, "area"] == pytest.approx((triangle + trapezoid) / 0.4)
+        expected = np.trapezoid([0, d[task, 0.1], d[task, 0.2], d[task, 0.4]], [0, 0.1, 0.2, 0.4]) / 0.4
+        assert areas.loc[task, "area"] == pytest.approx(expected)
     assert (areas["ci_low"] > 0).all() and (areas["p_value"] == 1 / 201).all()
     assert analyse([one], 200, 0.95, 0.1, 0.1, [0.1], 7)["areas"].empty  # only one fraction
 
