@@ -280,7 +280,8 @@ use rule heads as single_heads with:
 
 use rule heads as rankings with:
     input:
-        tables_of(LAYOUT.atlas_runs, "atlas/cumulative.parquet"),
+        predictions=tables_of(LAYOUT.atlas_runs, "atlas/cumulative.parquet"),
+        texts=INPUTS.texts(LAYOUT.atlas_runs),
     output:
         pruning_curves=result("tables/pruning_curves.parquet"),
         pruning_areas=result("tables/pruning_areas.parquet"),
@@ -291,6 +292,7 @@ use rule heads as rankings with:
         script="rankings",
         study=STUDY.study,
         runs=settings_of(LAYOUT.atlas_runs),
+        sources=INPUTS.text_sources(LAYOUT.atlas_runs),
         metrics=LAYOUT.main_metrics,
         fraction=STUDY.pruning.fraction,
         dissociation=INPUTS.settings("dissociation", "resamples", "confidence", "distinct"),

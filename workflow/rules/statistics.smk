@@ -3,7 +3,8 @@
 
 rule dissociation:
     input:
-        tables_of(LAYOUT.mixed, "predictions.parquet"),
+        predictions=tables_of(LAYOUT.mixed, "predictions.parquet"),
+        texts=INPUTS.texts(LAYOUT.mixed),
     output:
         dissociation=result("tables/dissociation.parquet"),
         mixtures=result("tables/mixtures.parquet"),
@@ -21,6 +22,7 @@ rule dissociation:
     params:
         study=STUDY.study,
         runs=settings_of(LAYOUT.mixed),
+        sources=INPUTS.text_sources(LAYOUT.mixed),
         metrics=LAYOUT.main_metrics,
         pruning=INPUTS.settings("pruning", "fraction", "fractions"),
         dissociation=INPUTS.settings("dissociation", "resamples", "confidence", "distinct"),
@@ -34,7 +36,8 @@ rule dissociation:
 
 use rule dissociation as preview_dissociation with:
     input:
-        tables_of(LAYOUT.preview, "predictions.parquet"),
+        predictions=tables_of(LAYOUT.preview, "predictions.parquet"),
+        texts=INPUTS.texts(LAYOUT.preview),
     output:
         dissociation=result("preview/tables/dissociation.parquet"),
         mixtures=result("preview/tables/mixtures.parquet"),
@@ -46,6 +49,7 @@ use rule dissociation as preview_dissociation with:
     threads: 1
     params:
         runs=settings_of(LAYOUT.preview),
+        sources=INPUTS.text_sources(LAYOUT.preview),
     message:
         "Dissociation of the first mixture of {params.study}"
 
@@ -131,7 +135,8 @@ rule improvement:
 
 use rule dissociation as iat_dissociation with:
     input:
-        LAYOUT.of_runs(LAYOUT.before_and_after, "predictions.parquet"),
+        predictions=LAYOUT.of_runs(LAYOUT.before_and_after, "predictions.parquet"),
+        texts=INPUTS.texts(LAYOUT.before_and_after),
     output:
         dissociation=result("tables/iat_dissociation.parquet"),
         mixtures=result("tables/iat_mixtures.parquet"),
@@ -142,13 +147,15 @@ use rule dissociation as iat_dissociation with:
         log("iat_dissociation"),
     params:
         runs=settings_of(LAYOUT.before_and_after),
+        sources=INPUTS.text_sources(LAYOUT.before_and_after),
     message:
         "Dissociation of {params.study} before and after IAT"
 
 
 rule specialization:
     input:
-        rules.iat_dissociation.input,
+        predictions=rules.iat_dissociation.input.predictions,
+        texts=INPUTS.texts(LAYOUT.before_and_after),
     output:
         result("tables/specialization.parquet"),
     log:
@@ -162,6 +169,7 @@ rule specialization:
     params:
         study=STUDY.study,
         runs=settings_of(LAYOUT.before_and_after),
+        sources=INPUTS.text_sources(LAYOUT.before_and_after),
         metrics=LAYOUT.main_metrics,
         before="tuned",
         fraction=STUDY.pruning.fraction,

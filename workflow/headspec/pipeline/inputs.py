@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headspec.config.measures import heads as head_measures
+from headspec.config.runs import Run
 from headspec.config.sources import locate
 from headspec.config.study import Study, plain
 from headspec.data import planned, readers, treebank
@@ -72,6 +73,24 @@ class Inputs:
         stored = getattr(task, wildcards.kind)[wildcards.name]
         values = plain(task.model_dump(exclude={"metrics", "further", "test", "train_examples"}))
         return values | {wildcards.kind: {wildcards.name: stored}}
+
+    def text_sources(self, runs: list[Run]) -> Function:
+        """Function for the tasks of `runs` that share texts: task: the task whose texts they are."""
+        pairs = {name: task.pairs_of for name, task in self.study.tasks.items() if task.pairs_of}
+
+        @cache
+        def sources() -> Settings:
+            used = {task for run in runs for task in run.tasks} if pairs else set()
+            return {task: source for name, source in pairs.items() if name in used for task in (source, name)}
+
+        return lambda wildcards: sources()
+
+    def texts(self, runs: list[Run]) -> Function:
+        """Function for the validation tables of these tasks."""
+        sources = self.text_sources(runs)
+        return lambda wildcards: [
+            self.layout.result("data", task, "validation.parquet") for task in sources(wildcards)
+        ]
 
     def training_settings(self, wildcards: Any) -> Settings:
         """The training settings that a run's method uses."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -14,19 +16,37 @@ Floats = NDArray[np.float64]
 CHUNK = 2**22
 
 
+class Units(NamedTuple):
+    """What is drawn: groups of examples, or each example for itself.
+
+    Attributes
+    ----------
+    number : of units
+    of : (n,) unit of every example; or a slice of all, if each is one
+    """
+
+    number: int
+    of: NDArray[np.intp] | slice = slice(None)
+
+
 def bootstrap_counts(n: int, resamples: int, rng: np.random.Generator) -> NDArray[np.int16]:
     """Number of times that each of n examples is drawn in a resample of n, (resamples, n)."""
     return rng.multinomial(n, np.full(n, 1 / n), size=resamples).astype(np.int16)
 
 
 def permuted_scores(
-    metric: str, label: Floats, predictions: Floats, resamples: int, rng: np.random.Generator
+    metric: str,
+    label: Floats,
+    predictions: Floats,
+    resamples: int,
+    rng: np.random.Generator,
+    units: Units | None = None,
 ) -> Floats:
     """Metrics of k alternative predictions after shuffling them within each example.
 
-    All sets of alternatives are shuffled in the same way. Draws depend only on `rng`, n and k, so that
-    seeds evaluated on the same examples can be shuffled in the same way too: they share errors,
-    which would average out if each were shuffled separately.
+    All sets of alternatives are shuffled in the same way. Draws depend only on `rng`, the number of units
+    and k, so that seeds evaluated on the same examples can be shuffled in the same way too: they share
+    errors, which would average out if each were shuffled separately.
 
     Parameters
     ----------
@@ -36,6 +56,7 @@ def permuted_scores(
     predictions : (sets, n, k)
     resamples : int
     rng : Generator
+    units : whose examples are shuffled alike; each example by default
 
     Returns
     -------
@@ -43,8 +64,11 @@ def permuted_scores(
     """
     _, n, k = predictions.shape
     chunks = [np.empty((0, len(predictions), k))]
+    units = units or Units(n)
     for start in range(0, resamples, rows := max(1, CHUNK // (n * k))):
-        source = permutations((min(rows, resamples - start), n, k), rng)  # the alternative of each slot
+        source = permutations((min(rows, resamples - start), units.number, k), rng)[
+            :, units.of
+        ]  # of each slot
         if metric in counted.METRICS:
             chunks.append(counted.shuffled(metric, label, predictions, source))
         else:

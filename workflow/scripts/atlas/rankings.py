@@ -7,15 +7,17 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.config.runs import Run
+from headspec.data.shared_texts import grouped
 from headspec.progress import stage
 from headspec.statistics.atlas.pruning_areas import SCHEMAS, pruning_curves, ranking_dissociation
 from headspec.statistics.dissociation.resampled import Evaluation
 
 params, dissociation = snakemake.params, dict(snakemake.params.dissociation)
 with stage(snakemake, "rankings"):
+    groups = grouped(params.sources, map(tables.read, snakemake.input.texts))
     evaluations = [
-        Evaluation(Run(**run), params.metrics, tables.read(path))
-        for run, path in zip(params.runs, snakemake.input, strict=True)
+        Evaluation(Run(**run), params.metrics, tables.read(path), groups)
+        for run, path in zip(params.runs, snakemake.input.predictions, strict=True)
     ]
     mixed = [each for each in evaluations if len(each.run.tasks) > 1]
     frames = {

@@ -7,15 +7,17 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.config.runs import Run
+from headspec.data.shared_texts import grouped
 from headspec.progress import stage
 from headspec.statistics.dissociation.analysis import SCHEMAS, analyse
 from headspec.statistics.dissociation.resampled import Evaluation
 
 params = snakemake.params
 with stage(snakemake, "dissociation"):
+    groups = grouped(params.sources, map(tables.read, snakemake.input.texts))
     evaluations = (
-        Evaluation(Run(**run), params.metrics, path)
-        for run, path in zip(params.runs, snakemake.input, strict=True)
+        Evaluation(Run(**run), params.metrics, path, groups)
+        for run, path in zip(params.runs, snakemake.input.predictions, strict=True)
     )
     settings = {**params.dissociation, **params.pruning, "seed": params.seed}
     frames = analyse(evaluations, **settings, processes=snakemake.threads)

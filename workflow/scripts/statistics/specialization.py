@@ -7,15 +7,17 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.config.runs import Run
+from headspec.data.shared_texts import grouped
 from headspec.progress import stage
 from headspec.statistics.dissociation.resampled import Evaluation
 from headspec.statistics.training.specialization import SPECIALIZATION, specialization
 
 params = snakemake.params
 with stage(snakemake, "specialization before and after IAT"):
+    groups = grouped(params.sources, map(tables.read, snakemake.input.texts))
     evaluations = (
-        Evaluation(Run(**run), params.metrics, tables.read(path))
-        for run, path in zip(params.runs, snakemake.input, strict=True)
+        Evaluation(Run(**run), params.metrics, tables.read(path), groups)
+        for run, path in zip(params.runs, snakemake.input.predictions, strict=True)
     )
     frame = specialization(evaluations, params.before, params.fraction, **params.resampling, seed=params.seed)
     footer = tables.provenance(snakemake)

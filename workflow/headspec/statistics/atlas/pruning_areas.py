@@ -218,10 +218,7 @@ def ranking_dissociation(
         name for e in evaluations for name in e.predictions.dropna(subset="pruned_for")["ranking"].unique()
     }
     for ranking in sorted(names):
-        pruned = (
-            Evaluation(e.run, e.metrics, _as_predictions(e.predictions, ranking, fraction))
-            for e in evaluations
-        )
+        pruned = (replace(e, stored=_as_predictions(e.predictions, ranking, fraction)) for e in evaluations)
         tables = analyse(pruned, resamples, confidence, distinct, fraction, [], seed)
         frames.append(tables["combined"].assign(ranking=ranking))
     columns = list(SCHEMAS["ranking_dissociation"].columns)

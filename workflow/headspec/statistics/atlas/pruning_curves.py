@@ -15,7 +15,7 @@ from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.atlas.rankings import IMPORTANCE, RANDOM
-from headspec.statistics.dissociation.resampled import Evaluation
+from headspec.statistics.dissociation.resampled import Evaluation, drawn_units
 from headspec.statistics.metrics import score
 from headspec.statistics.resampling import bootstrap_counts, permuted_scores
 
@@ -94,6 +94,8 @@ def sample(evaluation: Evaluation, resamples: int, seed: int) -> Sampled:
 
     Permutation: in each example, the predictions of two rankings at all fractions together are swapped or
     not, alike for all seeds. The hypothesis is that *these* masks do equally well on other examples.
+
+    Examples that share texts are drawn and swapped by groups (see `dissociation.resampled.samples`).
     """
     by_ranking: dict[str, list[Curve]] = defaultdict(list)
     examples = hashlib.sha256()
@@ -121,8 +123,10 @@ def _task_curves(
     label = wide.index.get_level_values("label").to_numpy(dtype=float)
     by_area = area_weights(_fractions(wide))
     names = ("pruning curves", run.model, run.mixture)
-    rng = np.random.default_rng(derive(seed, *names, task, "bootstrap"))
-    weights = bootstrap_counts(len(label), resamples, rng)
+    numbers = wide.index.get_level_values("example").to_numpy(dtype=np.intp)
+    source, units = drawn_units(evaluation, task, numbers)
+    rng = np.random.default_rng(derive(seed, *names, source, "bootstrap"))
+    weights = bootstrap_counts(units.number, resamples, rng)[:, units.of]
     known: dict[bytes, tuple[float, Floats]] = {}  # rankings agree at no head and at all heads
 
     def scores(predicted: Floats) -> tuple[float, Floats]:
@@ -142,8 +146,8 @@ def _task_curves(
         null = np.empty((0,))
         if IMPORTANCE in predictions and ranking not in BASELINES:
             pair = np.stack([predicted, predictions[IMPORTANCE]], axis=-1).swapaxes(0, 1)  # (F, n, 2)
-            rng = np.random.default_rng(derive(seed, *names, task, "permutation"))
-            swapped = permuted_scores(metric, label, pair, resamples, rng)
+            rng = np.random.default_rng(derive(seed, *names, source, "permutation"))
+            swapped = permuted_scores(metric, label, pair, resamples, rng, units)
             null = (swapped[..., 0] - swapped[..., 1]) @ by_area
         curves[ranking] = Curve(values, resampled.mean(axis=1), null)
     return curves

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,13 @@ from headspec.seeds import derive
 from headspec.statistics.dissociation.scores import scores
 from headspec.statistics.intervals import Interval, over_seeds_and_examples
 from headspec.statistics.metrics import chance, score
-from headspec.statistics.resampling import bootstrap_counts, p_value, permuted_scores, resampled_scores
+from headspec.statistics.resampling import (
+    Units,
+    bootstrap_counts,
+    p_value,
+    permuted_scores,
+    resampled_scores,
+)
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +37,8 @@ class Evaluation:
     Attributes
     ----------
     metrics : task: its main metric
+    grouped : task: the source of its texts, and the group of each example by its number, where examples
+        share texts (see `headspec.data.shared_texts`)
     stored : table 'predictions', or its path
         Every task of the run is evaluated on the same examples without pruning, and with the heads of
         every task pruned, at every fraction.
@@ -39,6 +47,7 @@ class Evaluation:
     run: Run
     metrics: Mapping[str, str]
     stored: pd.DataFrame | str
+    grouped: Mapping[str, tuple[str, NDArray[np.intp]]] = field(default_factory=dict)
 
     @property
     def predictions(self) -> pd.DataFrame:
@@ -133,7 +142,8 @@ def samples(
     takes most of the time.
 
     Bootstrap: the validation examples of each evaluated task are resampled, the same ones for the base
-    and every pruning (paired), independently for each task.
+    and every pruning (paired), independently for each task. Examples that share texts are resampled and
+    permuted by groups, for tasks of the same texts together.
 
     Permutation: under the null hypothesis that it makes no difference whose heads are pruned, the
     predictions under the k prunings are exchangeable within an example. They are permuted within each
@@ -162,13 +172,19 @@ def samples(
         run, first = runs[0]
         drawn = []
         for i, task in enumerate(run.tasks):
-            predictions = np.stack([tasks[i].predictions for _, tasks in runs])  # (runs, n, 1 + k * F)
-            rngs = [
-                np.random.default_rng(derive(seed, "dissociation", run.model, run.mixture, task, purpose))
+            source, units = drawn_units(evaluations[0], task, first[i].numbers)
+            bootstrap_rng, permutation_rng = (
+                np.random.default_rng(derive(seed, "dissociation", run.model, run.mixture, source, purpose))
                 for purpose in ("bootstrap", "permutation")
-            ]
-            counts = (resamples, permutations, confidence)
-            drawn.append(_drawn(metrics[task], first[i].label, predictions, len(run.tasks), *counts, *rngs))
+            )
+            label, predictions = first[i].label, np.stack([tasks[i].predictions for _, tasks in runs])
+            pruned = predictions[:, 1:].reshape(len(runs), len(run.tasks), -1, len(label))
+            weights = bootstrap_counts(units.number, resamples, bootstrap_rng)[:, units.of]
+            point, bootstrap = _bootstrapped(metrics[task], label, predictions, weights)
+            null = _permuted(metrics[task], label, pruned, permutations, permutation_rng, units)
+            above = bootstrap[..., 1:] - chance(metrics[task], label, weights)[:, None]
+            at_chance: Any = np.quantile(above, 1 - confidence, axis=1) <= 0
+            drawn.append((point, bootstrap, null, at_chance.reshape(pruned.shape[:3]).any(axis=1)))
         sampled[examples] = [
             _sampled(of_run, examples, [[values[r] for values in task] for task in drawn])
             for r, (of_run, _) in enumerate(runs)
@@ -176,12 +192,23 @@ def samples(
     return [sampled[examples][place] for examples, place in order]
 
 
+def drawn_units(evaluation: Evaluation, task: str, numbers: NDArray[np.intp]) -> tuple[str, Units]:
+    """The name of the texts that examples of these numbers (n,) are of, and in which units they are drawn."""
+    source, group = evaluation.grouped.get(task, (task, numbers))
+    others = [t for t in evaluation.run.tasks if t != task and evaluation.grouped.get(t, ("",))[0] == source]
+    if source == task and not others:  # no pairs of its texts are in the mixture
+        return task, Units(len(numbers))
+    number = max(groups.max() for other, groups in evaluation.grouped.values() if other == source) + 1
+    return source, Units(int(number), group[numbers])
+
+
 class _TaskPredictions(NamedTuple):
     """Predictions of a task under every mask."""
 
     examples: bytes  # examples and labels
+    numbers: NDArray[np.intp]  # (n,), of the examples
     label: Floats  # (n,)
-    predictions: Floats  # (n, 1 + k * F)
+    predictions: Floats  # (1 + k * F, n)
 
 
 def _task_predictions(
@@ -205,44 +232,38 @@ def _task_predictions(
     )
     if (example != example[0]).any() or (label != label[0]).any() or np.isnan(prediction).any():
         raise DataError(f"{path} lacks predictions of some examples under some masks")
-    return _TaskPredictions(np.stack([example[0], label[0]], axis=1).tobytes(), label[0], prediction.T)
+    content = np.stack([example[0], label[0]], axis=1).tobytes()
+    return _TaskPredictions(content, example[0].astype(np.intp), label[0], prediction)
 
 
-def _drawn(
-    metric: str,
-    label: Floats,
-    predictions: Floats,
-    k: int,
-    resamples: int,
-    permutations: int,
-    confidence: float,
-    bootstrap_rng: np.random.Generator,
-    permutation_rng: np.random.Generator,
-) -> tuple[Any, ...]:
-    """Scores of one task by each run: of `predictions` (runs, n, 1 + k * F), resampled and permuted.
+def _bootstrapped(
+    metric: str, label: Floats, predictions: Floats, weights: NDArray[np.integer]
+) -> tuple[Floats, Floats]:
+    """Scores (runs, masks) of `predictions` (runs, masks, n), and in samples (runs, resamples, masks)."""
+    runs, masks, n = predictions.shape
+    point = np.array([[score(metric, label, p) for p in of_run] for of_run in predictions])
+    bootstrap = resampled_scores(metric, label, predictions.reshape(-1, n), weights)
+    return point, np.moveaxis(bootstrap.reshape(len(weights), runs, masks), 1, 0)
 
-    Returns
-    -------
-    point (runs, 1 + k * F), bootstrap (runs, resamples, 1 + k * F), null (runs, permutations, F, k) and
-    at_chance (runs, F)
-    """
-    runs, n, masks = predictions.shape
-    by_mask = np.moveaxis(predictions, 1, 2)  # (runs, masks, n)
-    weights = bootstrap_counts(n, resamples, bootstrap_rng)
-    point = np.array([[score(metric, label, p) for p in of_run] for of_run in by_mask])
-    bootstrap = resampled_scores(metric, label, by_mask.reshape(-1, n), weights)
-    bootstrap = np.moveaxis(bootstrap.reshape(resamples, runs, masks), 1, 0)
-    above = bootstrap[..., 1:] - chance(metric, label, weights)[:, None]
-    low = np.quantile(above, 1 - confidence, axis=1) <= 0
-    at_chance = low.reshape(runs, k, -1).any(axis=1)
-    pruned = by_mask[:, 1:].reshape(runs, k, -1, n).transpose(0, 2, 3, 1)  # (runs, F, n, k)
-    null = permuted_scores(metric, label, pruned.reshape(-1, n, k), permutations, permutation_rng)
-    null = np.moveaxis(null.reshape(permutations, runs, at_chance.shape[1], k), 1, 0)
-    return point, bootstrap, null, at_chance
+
+def _permuted(
+    metric: str, label: Floats, pruned: Floats, permutations: int, rng: np.random.Generator, units: Units
+) -> Floats:
+    """Scores (runs, permutations, F, k) of predictions `pruned` (runs, k, F, n), permuted."""
+    runs, k, fractions, n = pruned.shape
+    sets = pruned.transpose(0, 2, 3, 1).reshape(-1, n, k)
+    null = permuted_scores(metric, label, sets, permutations, rng, units)
+    return np.moveaxis(null.reshape(permutations, runs, fractions, k), 1, 0)
 
 
 def _sampled(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -> Sampled:
-    """Dissociation of one run, from the scores of each of its k tasks; see `_drawn`."""
+    """Dissociation of one run, from the scores of each of its k tasks.
+
+    Parameters
+    ----------
+    tasks : of each task point (1 + k * F,), bootstrap (resamples, 1 + k * F), null (permutations, F, k) and
+        at_chance (F,)
+    """
     k = len(tasks)
     point, bootstrap, null, at_chance = zip(*tasks, strict=True)
 

@@ -1,0 +1,100 @@
+"""A task and the task of pairs of its texts: level of the tests and coverage of intervals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from headspec.config.runs import Run
+from headspec.data.pairs import pair
+from headspec.data.shared_texts import TEXTS, grouped
+from headspec.statistics.atlas.pruning_areas import pruning_curves
+from headspec.statistics.dissociation.analysis import analyse
+from headspec.statistics.dissociation.resampled import Evaluation, sample
+
+TASKS = ("topic", "topic-pair")
+
+
+def texts(rng: np.random.Generator, n: int) -> dict[str, pd.DataFrame]:
+    """Validation tables of a task and of the pairs of its texts."""
+    names = [f"text {i}" for i in range(n)]
+    parent = pd.DataFrame({"text_a": names, "text_b": None, "label": rng.choice(list("abcd"), n)})
+    return {"topic": parent, "topic-pair": pair(parent, rng)}
+
+
+def null(rng: np.random.Generator, mixture: str, tables: dict[str, pd.DataFrame]) -> Evaluation:
+    """It makes no difference whose heads are pruned; a pair is right if both of its texts are understood."""
+    first, second = (
+        tables["topic-pair"][text].str.split().str[1].astype(int) for text in ("text_a", "text_b")
+    )
+    frames = []
+    for pruned_for in ("none", *TASKS):
+        understood = rng.random(len(tables["topic"])) < (0.95 if pruned_for == "none" else 0.8)
+        right = {"topic": understood, "topic-pair": understood[first] & understood[second]}
+        frames += [
+            pd.DataFrame({"task": task, "pruned_for": pruned_for, "example": np.arange(len(correct)),
+                          "fraction": 0.3 * (pruned_for != "none"), "label": 1.0,
+                          "prediction": correct.astype(float)})
+            for task, correct in right.items()
+        ]  # fmt: skip
+    run = Run(model="m", mixture=mixture, tasks=TASKS, method="tuned", seed=0)
+    return Evaluation(run, dict.fromkeys(TASKS, "accuracy"), pd.concat(frames))
+
+
+def as_rankings(one: Evaluation) -> Evaluation:
+    """The same predictions, as if two rankings had chosen the heads to prune."""
+    frame = one.predictions
+    of = {"importance": "topic", "confidence": "topic-pair"}
+    parts = [
+        frame[frame["pruned_for"].isin(["none", pruned_for])].assign(ranking=ranking)
+        for ranking, pruned_for in of.items()
+    ]
+    table = pd.concat(parts).assign(order="top", draw=None)
+    return replace(one, stored=table.assign(pruned_for=table["task"]).astype({"draw": "Int32"}))
+
+
+@pytest.mark.slow
+def test_pairs_of_texts_keep_level_and_coverage():
+    """Drawn one by one, 14 % of the intervals of pairs would miss 0, and of those of the mean none."""
+    rng = np.random.default_rng(0)
+    tables = texts(rng, 300)
+    groups = grouped(dict.fromkeys(TASKS, "topic"), tables.values())
+    runs = [replace(null(rng, f"m{i}", tables), grouped=groups) for i in range(150)]
+    dissociation = analyse(runs, 199, 0.95, 0.1, 0.3, [], seed=0)["combined"]
+    areas = pruning_curves(map(as_rankings, runs), 199, 0.95, seed=0)["pruning_areas"]
+    least, most = stats.binom.ppf([0.001, 0.999], 150, [0.03, 0.06])
+    for table in (dissociation, areas[areas["against"] == "importance"]):
+        for task, rows in table.groupby("task"):
+            missed = ((rows["ci_low"] > 0) | (rows["ci_high"] < 0)).sum()
+            assert len(rows) == 150 and least <= missed <= most, (task, missed)
+            assert (rows["p_value"] <= 0.05).sum() <= most, task
+
+
+def test_partners_and_their_texts_are_in_one_group():
+    tables = texts(np.random.default_rng(1), 700)
+    groups = grouped(dict.fromkeys(TASKS, "topic"), tables.values())
+    of_text = dict(zip(tables["topic"]["text_a"], groups["topic"].group, strict=True))
+    pairs = tables["topic-pair"].assign(group=groups["topic-pair"].group)
+    assert (pairs["text_a"].map(of_text) == pairs["group"]).all()
+    assert (pairs["text_b"].map(of_text) == pairs["group"]).mean() > 0.8
+    assert np.bincount(groups["topic"].group).max() == TEXTS
+
+
+def test_a_task_without_its_pairs_is_drawn_by_example():
+    rng = np.random.default_rng(2)
+    tables = texts(rng, 300)
+    one = null(rng, "m", tables)
+    groups = grouped(dict.fromkeys(TASKS, "topic"), tables.values())
+    tasks = ("topic", "other")
+    frame = one.predictions.replace({"topic-pair": "other"})
+    alone = Evaluation(replace(one.run, tasks=tasks), dict.fromkeys(tasks, "accuracy"), frame)
+    by_example, by_group = (
+        [sample(replace(e, grouped=given), [0.3], 100, 0.95, 0).bootstrap for given in ({}, groups)]
+        for e in (alone, one)
+    )
+    np.testing.assert_array_equal(*by_example)
+    assert (by_group[0] != by_group[1]).any()
