@@ -510,6 +510,7 @@ def test_a_fraction_depends_only_on_its_predictions():
     pd.testing.assert_frame_equal(
         together.reset_index(drop=True), every["combined"][together.columns], check_dtype=False
     )
+    pd.testing.assert_frame_equal(analyse([one], 200, 0.95, 0.1, 0.3, [], 7)["combined"], every["combined"])
 
 
 def test_area_is_the_mean_over_fractions_from_zero():
@@ -521,6 +522,10 @@ def test_area_is_the_mean_over_fractions_from_zero():
         expected = np.trapezoid([0, d[task, 0.1], d[task, 0.2], d[task, 0.4]], [0, 0.1, 0.2, 0.4]) / 0.4
         assert areas.loc[task, "area"] == pytest.approx(expected)
     assert (areas["ci_low"] > 0).all() and (areas["p_value"] == 1 / 201).all()
+    frozen = analyse(
+        [one, replace(one, run=replace(one.run, method="frozen"))], 200, 0.95, 0.1, 0.1, [0.4], 7
+    )
+    assert frozen["areas"]["method"].value_counts().to_dict() == {"tuned": 3, "frozen": 3}
     assert analyse([one], 200, 0.95, 0.1, 0.1, [0.1], 7)["areas"].empty  # only one fraction
 
 
