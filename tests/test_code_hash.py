@@ -209,7 +209,7 @@ def test_comments_docstrings_and_layout_do_not_count(copy):
 
 def test_a_string_that_is_not_a_docstring_counts(copy):
     before = closure("data/training.py")
-    rewrite(copy / "headspec" / "errors.py", "{lowered[matches[0]]}'?", "{lowered[matches[0]]}'!")
+    rewrite(copy / "headspec" / "errors.py", "{best}'?", "{best}'!")
     assert closure("data/training.py") != before
 
 
