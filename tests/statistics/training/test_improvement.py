@@ -328,10 +328,10 @@ def test_a_task_that_one_method_lacks_is_named_with_both_runs():
     both = {task: Predicted(run("tuned"), np.arange(20.0), label, x) for task in METRICS}
     lacking = {"a": Predicted(run("iat"), np.arange(20.0), label, y)}
     paths = run("iat").path, run("tuned").path
-    message = f"^{paths[0]}/evaluation.parquet: no task 'b', which {paths[1]} has"
     for method, base in ((both, lacking), (lacking, both)):
-        with pytest.raises(DataError, match=message):
+        with pytest.raises(DataError) as caught:
             compare(method, base, METRICS, 9, 0)
+        assert str(caught.value) == f"{paths[0]}/evaluation.parquet: no task 'b', which {paths[1]} has"
 
 
 def test_the_table_fits_its_schema_and_repeats_to_the_byte(tmp_path):
