@@ -10,6 +10,7 @@ import torch
 
 from headspec.heads.importance import gate_gradients, importance
 from headspec.heads.ranking import importance_map
+from headspec.models.architectures import ARCHITECTURES
 from headspec.models.gates import HeadGates
 from headspec.models.internals.representations import mean_of_tasks, of_tasks, vectors
 from headspec.models.multitask import MultiTask
@@ -18,13 +19,15 @@ from headspec.similarity import sensitivity, traits
 from headspec.similarity.sensitivity import fisher, gradient, parameters
 from support.tiny import CPU, encoder, examples
 
+#: types with parameters whose use has no dimension of examples
+SHARING = ["deberta", "deberta-v2", "mpnet"]
 KINDS = ["bert", "gpt2", "albert", "modernbert"]
 ROWS = np.array([7, 2, 9, 4, 11])
 
 
 def model(kind: str) -> MultiTask:
     torch.manual_seed(1)
-    pooling = "last" if kind == "gpt2" else "mean"
+    pooling = "mean" if kind in ("bert", "albert", "modernbert") else ARCHITECTURES[kind].pooling
     return MultiTask(encoder(kind), pooling, {"a": ["no", "yes"], "b": None}).eval()
 
 
@@ -38,6 +41,17 @@ def gradients_one_by_one(net: MultiTask, task: str, texts) -> torch.Tensor:
         of_parameters = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters(net)]
         gradients.append(torch.cat([g.flatten() for g in of_parameters]).clone())
     return torch.stack(gradients)
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_fisher_of_every_architecture_is_that_of_single_examples(kind, caplog):
+    """By batches, except where a module's output is one for all examples."""
+    net, texts = model(kind), examples()
+    each = gradients_one_by_one(net, "a", texts)
+    with caplog.at_level("INFO"):
+        found = torch.from_numpy(fisher(net, "a", texts, ROWS, CPU, Progress(5, "examples")))
+    torch.testing.assert_close(found, (each**2).mean(0), rtol=1e-4, atol=1e-7 * float(found.max()))
+    assert ("one at a time" in caplog.text) == (kind in SHARING)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -15,8 +17,9 @@ from torch import nn
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.finite import unusable
+from headspec.models.internals.squared_gradients import Squares
 from headspec.models.multitask import MultiTask
-from headspec.progress import Progress
+from headspec.progress import Progress, log
 from headspec.similarity.traits import BLOCK, cosines
 from headspec.tables import FLOAT, TEXT, Schema
 
@@ -34,21 +37,55 @@ def fisher(
 ) -> np.ndarray:
     """Diagonal of the empirical Fisher information: the mean over examples of their squared gradients.
 
-    Gradients are those of the loss for the true label with respect to `parameters`. Examples are processed
-    one at a time, since the squared gradient of a batch is not the sum of its examples' squared gradients.
+    Gradients are those of the loss for the true label with respect to `parameters`. They are squared by
+    batches (`headspec.models.internals.squared_gradients`), or, in models with modules that do not allow
+    it, such as DeBERTa, by examples one at a time.
 
     Returns
     -------
     (parameters,) float32
     """
-    squares = [torch.zeros_like(p, device=device.name) for p in parameters(model)]
+    model.to(device.name).eval()
+    if not _by_batches(model, task, examples, rows[:2], device):
+        log.info("examples one at a time, because modules of the model share gradients between examples")
+        squares = [torch.zeros_like(p) for p in parameters(model)]
+        for row in rows:
+            _add_squares(squares, _gradients(model, task, examples, np.array([row]), device))
+            progress.advance(1, task)
+        return _flat(squares, task, device) / len(rows)
+    total = Squares(model.encoder, parameters(model))
+    for batch_rows in (batches := examples.in_length_order(rows, device)):
+        try:
+            total.add(partial(_loss, model, task, examples, batch_rows, device), len(batch_rows))
+        except RuntimeError as error:
+            batches.halve(error)
+            continue
+        progress.advance(len(batch_rows), task)
+    return _flat(total.sums, task, device) / len(rows)
+
+
+def _by_batches(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device) -> bool:
+    """Whether squared gradients of a batch are those of its examples: tried on `rows`, in float32."""
+    whole = Squares(model.encoder, parameters(model))
+    if not whole.supported:
+        return False
+    single = [torch.zeros_like(p) for p in parameters(model)]
+    exact = replace(device, autocast=None)
+    try:
+        whole.add(partial(_loss, model, task, examples, rows, exact), len(rows))
+    except ValueError:
+        return False
     for row in rows:
-        for square, gradient in zip(
-            squares, _gradients(model, task, examples, np.array([row]), device), strict=True
-        ):
-            square.addcmul_(gradient, gradient)
-        progress.advance(1, task)
-    return _flat(squares, task, device) / len(rows)
+        _add_squares(single, _gradients(model, task, examples, np.array([row]), exact))
+    # the gradient of a bias of keys is 0, and rounding all that there is
+    rounding = 1e-6 * max(square.norm() for square in single)
+    pairs = zip(whole.sums, single, strict=True)
+    return all((a - b).norm() <= 1e-3 * b.norm() + rounding for a, b in pairs)
+
+
+def _add_squares(squares: list[torch.Tensor], gradients: Sequence[torch.Tensor]) -> None:
+    for square, of_example in zip(squares, gradients, strict=True):
+        square.addcmul_(of_example, of_example)
 
 
 def gradient(
@@ -94,12 +131,17 @@ def _gradients(
     model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device
 ) -> tuple[torch.Tensor, ...]:
     """Gradients of the summed loss of `rows`; zero for a parameter that does not affect it."""
+    loss = _loss(model, task, examples, rows, device)
+    return torch.autograd.grad(loss, parameters(model), allow_unused=True, materialize_grads=True)
+
+
+def _loss(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device) -> torch.Tensor:
+    """The sum of the losses of `rows`."""
     model.to(device.name).eval()
     model.attend_for_gradients(device)
     batch = examples.batch(rows, device.name)
     with device.cast():
-        loss = model.losses(task, model.pool(batch), batch.labels).sum()
-    return torch.autograd.grad(loss, parameters(model), allow_unused=True, materialize_grads=True)
+        return model.losses(task, model.pool(batch), batch.labels).sum()
 
 
 def _flat(tensors: list[torch.Tensor], task: str, device: Device) -> np.ndarray:
