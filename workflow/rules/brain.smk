@@ -91,6 +91,7 @@ rule brain_encoding:
         summary=result("similarity/{model}/seed{seed}/brain_encoding_summary.parquet"),
     log:
         log("brain_encoding/{model}/seed{seed}"),
+    priority: COMPARED
     conda:
         "../../envs/train.yaml"
     threads: 1

@@ -110,6 +110,7 @@ INPUTS = Inputs(LAYOUT, PLAN)
 GPU, THREADS = model_resources()
 RUNTIMES = Runtimes(STUDY)
 share_gpus(STUDY)
+COMPARED = 9  # priority of what compares models
 CHECKPOINT_SECONDS = round(60 * STUDY.training.checkpoint_minutes)
 result, log, figure = LAYOUT.result, LAYOUT.log, LAYOUT.figure
 
@@ -224,8 +225,11 @@ def by_tasks(wildcards) -> int:
     """Priority of a run's jobs: the number of its tasks.
 
     Chains of jobs (train, importance, prune) of more tasks take longer; started last, they would end
-    alone. Only data, tokens and features come before, with priority 10, because chains begin with them.
+    alone. The longest chain begins with single tasks, where models are compared (train, vectors or squared
+    gradients, similarity); so do those jobs, with `COMPARED`. Data, tokens and features come before all.
     """
+    if wildcards.method == "single" and STUDY.similarity.compares_models:
+        return COMPARED
     return len(LAYOUT.mixtures.get(wildcards.mixture, ()))
 
 

@@ -104,6 +104,7 @@ rule representations:
         log("similarity/{model}/seed{seed}/{texts}"),
     wildcard_constraints:
         texts=any_of(TEXTS),
+    priority: COMPARED
     conda:
         "../../envs/train.yaml"
     threads: THREADS
@@ -133,6 +134,7 @@ rule sensitivity:
         log("similarity/{model}/seed{seed}/{measure}"),
     wildcard_constraints:
         measure=any_of(similarity_measures.by_rule("sensitivity")),
+    priority: COMPARED
     conda:
         "../../envs/train.yaml"
     threads: THREADS
