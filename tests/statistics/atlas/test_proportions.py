@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom, binomtest
+from scipy.stats import beta, binom, binomtest
 
 from headspec.statistics.atlas.proportions import (
     effective_cases,
@@ -23,6 +23,13 @@ def test_whole_numbers_are_the_exact_binomial_test(n, data, threshold):
     assert p == pytest.approx(binom.sf(hits - 1, n, threshold), rel=1e-6, abs=1e-12)
     expected = binomtest(hits, n).proportion_ci(0.95, method="exact")
     assert exact_interval(hits / n, n, 0.95) == (pytest.approx(expected.low), pytest.approx(expected.high))
+
+
+def test_effective_numbers_need_not_be_whole():
+    assert exceeding(0.05, 10, 0.01) == pytest.approx(beta.cdf(0.01, 0.5, 10.5))
+    low, high = exact_interval([0, 0.05, 1], 10, 0.9)
+    np.testing.assert_allclose(low, [0, beta.ppf(0.05, 0.5, 10.5), beta.ppf(0.05, 10, 1)])
+    np.testing.assert_allclose(high, [beta.ppf(0.95, 1, 10), beta.ppf(0.95, 1.5, 9.5), 1])
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))

@@ -182,6 +182,13 @@ def test_a_test_finds_a_difference():
     assert one(table, "confidence", "importance")["p_value"] < 0.01
 
 
+def test_resamples_depend_on_the_seed():
+    runs = simulated(np.random.default_rng(1), LEVELS, seeds=1)
+    first, again, other = (pruning_curves(runs, 99, 0.95, seed)["pruning_areas"] for seed in (1, 1, 2))
+    assert first.equals(again)
+    assert not first["ci_low"].equals(other["ci_low"]) and not first["p_value"].equals(other["p_value"])
+
+
 def test_a_copy_of_a_seed_adds_nothing_to_the_test():
     rng = np.random.default_rng(1)
     (run,) = simulated(rng, LEVELS)

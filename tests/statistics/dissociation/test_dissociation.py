@@ -278,6 +278,14 @@ def test_identical_predictions_do_not_dissociate():
     assert not result["mixtures"]["distinct"].any() and not result["mixtures"]["at_chance"].any()
 
 
+def test_resamples_depend_on_the_seed():
+    one = pair(same=0.85, rng=np.random.default_rng(0))
+    first, again, other = (analyse([one], 99, 0.95, 0.1, FRACTION, [], seed) for seed in (1, 1, 2))
+    assert first["dissociation"].equals(again["dissociation"])
+    for column in ("ci_low", "p_value"):
+        assert not first["dissociation"][column].equals(other["dissociation"][column])
+
+
 def test_estimates_are_those_of_the_pruning_matrix():
     masks = {"none": 0.95, "a": 0.55, "b": 0.9, "c": 0.7}
     one = evaluation(
