@@ -193,7 +193,7 @@ def test_edits_change_the_hash_of_every_stage_that_reaches_them(copy):
     assert changed == {
         "training/branch.py", "heads/importance.py", "atlas/relevance.py", "atlas/cumulative.py",
     }  # fmt: skip
-    rewrite(copy / "headspec" / "errors.py", "cutoff=0.6", "cutoff=0.7")
+    rewrite(copy / "headspec" / "errors.py", ">= 0.6", ">= 0.7")
     assert {name for name, old in before.items() if closure(name) != old} == set(before)
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 
 from headspec.atlas.sample import fold_means
-from headspec.models.batching import Batch, Examples, in_order
+from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
 from headspec.models.internals.resuming import Resuming
@@ -82,23 +82,16 @@ def ablate(
     model.to(device.name).eval()
     half = np.zeros(len(examples), dtype=int)
     half[rows] = np.arange(len(rows)) % 2  # the parity of a row's fold, since FOLDS is even
-    batch_rows: list[np.ndarray] = []
-    results: list[torch.Tensor] = []  # kept on the device, to wait for it only once
     with Resuming(model.encoder, model.gates) as passes, device.cast():
         if MEAN_ABLATION in measures:
             means = _half_means(model, examples, rows, half, passes, device)
-        for chunk in (batches := examples.in_length_order(rows, device)):
-            batch = examples.batch(chunk, device.name)
-            try:
-                instead = {m: means[1 - half[chunk]] if m == MEAN_ABLATION else None for m in measures}
-                results.append(_batch_results(model, task, batch, passes, instead))
-            except RuntimeError as error:
-                batches.halve(error)
-                continue
-            batch_rows.append(chunk)
-            if progress:
-                progress.advance(len(chunk), task)
-    loss, prediction = in_order(rows, batch_rows, torch.cat(results).cpu().numpy()).transpose(2, 0, 1)
+
+        def of_batch(batch: Batch) -> torch.Tensor:
+            instead = {m: means[1 - half[batch.rows]] if m == MEAN_ABLATION else None for m in measures}
+            return _batch_results(model, task, batch, passes, instead)
+
+        results = examples.values(of_batch, rows, device, progress, task)
+    loss, prediction = results.transpose(2, 0, 1)
     for what, values in {"losses": loss, "predictions": prediction}.items():
         require(values, f"{what} of task '{task}' with heads ablated", examples.example[rows], device)
     shape = (len(rows), len(measures), model.gates.layers, model.gates.heads)

@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 
 from headspec.atlas.sample import fold_means, sampled
-from headspec.models.batching import Batch, Examples, in_order
+from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
 from headspec.models.internals.attention_maps import attention_maps
@@ -144,24 +144,18 @@ def _of_examples(
     """Statistics of each example, (len(rows), measures, layers, heads), in the order of `rows`."""
     model.to(device.name)
     layers: list[torch.Tensor] = []  # of one batch, each (batch, measures, heads)
-    batch_rows: list[np.ndarray] = []
-    batch_values: list[torch.Tensor] = []  # kept on the device, to wait for it only once
+    tokens: Tokens  # of one batch
 
     def receive(layer: int, weights: torch.Tensor) -> None:
         found = statistics(weights, tokens)
         layers.append(torch.stack([found[name] for name in MEASURES], dim=1))
 
+    def of_batch(batch: Batch) -> torch.Tensor:
+        nonlocal tokens
+        layers.clear()
+        tokens = Tokens(batch, separators)
+        model.pool(batch)
+        return torch.stack(layers, dim=2)
+
     with attention_maps(model.encoder, receive):
-        for chunk in (batches := examples.in_length_order(rows, device)):
-            layers.clear()
-            try:
-                batch = examples.batch(chunk, device.name)
-                tokens = Tokens(batch, separators)
-                model.pool(batch)
-            except RuntimeError as error:
-                batches.halve(error)
-                continue
-            batch_rows.append(chunk)
-            batch_values.append(torch.stack(layers, dim=2))
-            progress.advance(len(chunk))
-    return in_order(rows, batch_rows, torch.cat(batch_values).cpu().numpy())
+        return examples.values(of_batch, rows, device, progress)

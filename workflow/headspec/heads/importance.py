@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 
 from headspec.heads.folds import fold_means
-from headspec.models.batching import Batch, Examples, in_order
+from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
 from headspec.models.multitask import MultiTask
@@ -86,8 +86,7 @@ def by_batch(
 ) -> np.ndarray:
     """Values of examples that take a backward pass, computed in batches of similar length.
 
-    Weights get no gradients and dropout is off; both are restored on return, and gates removed. Batches
-    get smaller when memory runs out.
+    Weights get no gradients and dropout is off; both are restored on return, and gates removed.
 
     Parameters
     ----------
@@ -106,27 +105,15 @@ def by_batch(
     training, trainable = model.training, [p.requires_grad for p in model.parameters()]
     model.to(device.name).eval().requires_grad_(False)
     model.attend_for_gradients(device)
-    batch_rows: list[np.ndarray] = []
-    batch_values: list[torch.Tensor] = []  # kept on the device, to wait for it only once
     try:
-        for chunk in (batches := examples.in_length_order(rows, device)):
-            try:
-                values = of_batch(examples.batch(chunk, device.name))
-            except RuntimeError as error:
-                batches.halve(error)
-                continue
-            batch_rows.append(chunk)
-            batch_values.append(values)
-            if progress:
-                progress.advance(len(chunk), task)
+        values = examples.values(of_batch, rows, device, progress, task)
     finally:
         model.gates.values = None
         model.train(training)
         for parameter, requires_grad in zip(model.parameters(), trainable, strict=True):
             parameter.requires_grad_(requires_grad)
-    ordered = in_order(rows, batch_rows, torch.cat(batch_values).cpu().numpy())
-    require(ordered, f"{what}, task '{task}'", examples.example[rows], device)
-    return ordered
+    require(values, f"{what}, task '{task}'", examples.example[rows], device)
+    return values
 
 
 def importance(

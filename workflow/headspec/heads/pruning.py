@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 
 from headspec.heads.masks import Mask, window
-from headspec.models.batching import Examples, in_order
+from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
 from headspec.models.multitask import MultiTask
@@ -95,24 +95,16 @@ def under_masks(
     """
     closed = np.stack([mask.closed for mask in masks])
     gates = 1 - torch.from_numpy(closed).float().to(device.name)  # (masks, layers, heads)
-    batch_rows: list[np.ndarray] = []
-    batch_predictions: list[torch.Tensor] = []  # kept on the device, to wait for it only once
-    for chunk in (batches := examples.in_length_order(rows, device)):
-        batch = examples.batch(chunk, device.name)
+
+    def of_batch(batch: Batch) -> torch.Tensor:
         by_gates = []
-        try:
-            for values in gates:
-                model.gates.values = values
-                by_gates.append(model.predictions(task, model.pool(batch)))
-        except RuntimeError as error:
-            batches.halve(error)
-            continue
-        batch_rows.append(chunk)
-        batch_predictions.append(torch.stack(by_gates, dim=1))
-        if progress:
-            progress.advance(len(chunk) * len(gates), task)
+        for values in gates:
+            model.gates.values = values
+            by_gates.append(model.predictions(task, model.pool(batch)))
+        return torch.stack(by_gates, dim=1)
+
+    predicted = examples.values(of_batch, rows, device, progress, task, len(gates)).T
     model.gates.values = None
-    predicted = in_order(rows, batch_rows, torch.cat(batch_predictions).cpu().numpy()).T
     for mask, of_mask in zip(masks, predicted, strict=True):
         pruned = f" with heads pruned for {mask.pruned_for}" if mask.closed.any() else ""
         require(of_mask, f"predictions of task '{task}'{pruned}", examples.example[rows], device)

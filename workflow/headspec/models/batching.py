@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 import torch
 
 from headspec.models.devices import Device, out_of_memory
-from headspec.progress import log
+from headspec.progress import Progress, log
 
 
 @dataclass
@@ -69,6 +70,35 @@ class Examples:
         """The vectors of these examples in a table 'representations', (n, hidden) float32."""
         return np.stack(frame.set_index("example")["vector"].loc[self.example].tolist())
 
+    def values(
+        self, of_batch: Callable[[Batch], torch.Tensor], rows: np.ndarray, device: Device,
+        progress: Progress | None = None, note: str = "", passes: int = 1,
+    ) -> np.ndarray:  # fmt: skip
+        """Values of examples, (len(rows), ...) in the order of `rows`, computed in batches of similar length.
+
+        Batches get smaller when memory runs out. Values stay on the device until the last batch, which is waited for once.
+
+        Parameters
+        ----------
+        of_batch : computes the values of a batch, (batch, ...)
+        progress, note : is told of every batch, with this note
+        passes : that an example counts for
+        """
+        done: list[np.ndarray] = []
+        found: list[torch.Tensor] = []
+        for chunk in (batches := self.in_length_order(rows, device)):
+            try:
+                found.append(of_batch(self.batch(chunk, device.name)))
+            except RuntimeError as error:
+                batches.halve(error)
+                continue
+            done.append(chunk)
+            if progress:
+                progress.advance(passes * len(chunk), note)
+        ordered = np.empty_like(values := torch.cat(found).cpu().numpy())
+        ordered[np.argsort(rows, kind="stable")] = values[np.argsort(np.concatenate(done), kind="stable")]
+        return ordered
+
     def in_length_order(self, rows: np.ndarray, device: Device) -> LengthOrder:
         """`rows` in batches of similar length, sized for `device`."""
         return LengthOrder(rows[np.argsort(-self.lengths[rows], kind="stable")], self.lengths, device)
@@ -111,10 +141,3 @@ class LengthOrder:
         self.end = self.start
         torch.cuda.empty_cache()
         log.info("out of memory: batches of %d tokens from here", self.tokens)
-
-
-def in_order(rows: np.ndarray, batches: list[np.ndarray], values: np.ndarray) -> np.ndarray:
-    """Reorder `values`, (n, ...), from the order of `batches` to that of `rows`, (n,)."""
-    ordered = np.empty_like(values)
-    ordered[np.argsort(rows, kind="stable")] = values[np.argsort(np.concatenate(batches), kind="stable")]
-    return ordered

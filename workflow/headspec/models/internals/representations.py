@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import torch
 
-from headspec.models.batching import Examples, in_order
+from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
 from headspec.models.multitask import MultiTask
@@ -46,20 +46,8 @@ def vectors(
         A vector is not finite.
     """
     model.to(device.name).eval()
-    batch_rows: list[np.ndarray] = []
-    batch_vectors: list[torch.Tensor] = []  # kept on the device, to wait for it only once
     with device.cast():
-        for batch in (batches := examples.in_length_order(rows, device)):
-            try:
-                pooled = model.pool(examples.batch(batch, device.name))
-            except RuntimeError as error:
-                batches.halve(error)
-                continue
-            batch_rows.append(batch)
-            batch_vectors.append(pooled.float())
-            if progress:
-                progress.advance(len(batch))
-    values = in_order(rows, batch_rows, torch.cat(batch_vectors).cpu().numpy())
+        values = examples.values(lambda batch: model.pool(batch).float(), rows, device, progress)
     require(values, f"vectors of texts, task '{task}'", examples.example[rows], device)
     return values
 
