@@ -76,7 +76,8 @@ class Examples:
     ) -> np.ndarray:  # fmt: skip
         """Values of examples, (len(rows), ...) in the order of `rows`, computed in batches of similar length.
 
-        Batches get smaller when memory runs out. Values stay on the device until the last batch, which is waited for once.
+        Batches get smaller when memory runs out. Values stay on the device until the last batch, so that
+        it is waited for only once.
 
         Parameters
         ----------
