@@ -114,6 +114,16 @@ def test_files_that_pages_name_exist(page):
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_that_pages_name_is_there(page):
+    """`a`, `b` and `c.d` in `workflow/...py`."""
+    listed = r"((?:`[\w.]+`(?:,? and |, )?)+) in `([\w/.-]+\.(?:py|smk))`"
+    for names, path in re.findall(listed, page.read_text(encoding="utf-8")):
+        code = (ROOT / path).read_text(encoding="utf-8") if (ROOT / path).exists() else ""
+        missing = [n for n in re.findall(r"`([\w.]+)`", names) if n.split(".")[-1] not in code]
+        assert missing == [], path
+
+
 def unknown(node: reference.Node, value: Any, path: str = "") -> list[str]:
     """Dotted keys in `value` that the config does not have where they stand."""
     if not isinstance(value, dict) or node.get("additionalProperties") is True:

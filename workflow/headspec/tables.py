@@ -52,7 +52,7 @@ def provenance(job: Any, **more: Any) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of headspec and of the installed packages that can change results."""
+    """Versions of the installed packages that can change results."""
     installed = {}
     for package in ("torch", "transformers", "numpy", "pandas", "pyarrow", "scipy"):
         with contextlib.suppress(metadata.PackageNotFoundError):
