@@ -149,6 +149,7 @@ def responses(study: Folder) -> None:
     frame.assign(voxels=[2 * voxels for voxels in frame["voxels"]]).to_parquet(path)
 
 
+REGISTRY = "workflow/headspec/config/measures/similarity.py"
 CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int]]] = [
     ("a measure removed", setting("similarity.measures", [m for m in MEASURES if m != "fisher"]),
      FROM_SIMILARITY),
@@ -165,6 +166,11 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int]]] = [
     ("the permutation test", constant("headspec/statistics/similarity/mantel.py"),
      {"correlation": 1, "figure_correlation": 1, "figure_scatter": 1}),
     ("a figure", constant("headspec/plots/scatter.py"), {"figure_scatter": 1}),
+    ("a label", lambda study: study.replace(REGISTRY, '"CKA"', '"linear CKA"'), DRAWN),
+    ("a label that is not shown", lambda study: study.replace(REGISTRY, '"RSA"', '"CRA"'), {}),
+    ("an entry that is not used",
+     lambda study: study.replace(REGISTRY, '"cka": ', '"new": SimilarityMeasure("new", "new"), "cka": '),
+     {}),
 ]  # fmt: skip
 
 
