@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import re
 import subprocess
@@ -23,6 +24,7 @@ from headspec.config import reference
 from headspec.config.loading import load, strict_yaml
 from headspec.pipeline import outputs, summary
 from headspec.pipeline.layout import Layout
+from headspec.tables import Schema
 from support import pages
 from support.paths import ROOT
 from support.schemas import SCHEMAS
@@ -30,7 +32,7 @@ from support.schemas import SCHEMAS
 README = ROOT / "README.md"
 PAGES = pages.PAGES
 STUDIES = [ROOT / "config.yaml", *sorted((ROOT / "workflow" / "studies").glob("*.yaml"))]
-TABLES = {name: table for group in outputs.GROUPS.values() for name, table in group.items()}
+TABLES = outputs.described()
 #: folders of which pages name files
 FOLDERS = ("workflow", "tests", "profiles", "envs", "docs")
 
@@ -194,6 +196,16 @@ def test_imports_go_the_way_that_the_architecture_page_says():
         for imported in (file for node in code_hash._executed(tree) for file in code_hash._imports(node)):
             left = level[room(imported)] < level[room(path)]
             assert left or room(imported) == room(path), (path, imported)
+
+
+@pytest.mark.slow
+def test_every_schema_of_the_library_is_a_known_table():
+    known = {id(schema) for schema in SCHEMAS.values()}
+    for path in LIBRARY.rglob("*.py"):
+        if path.stem != "__main__":
+            name = ".".join(path.relative_to(LIBRARY.parent).with_suffix("").parts)
+            values = vars(importlib.import_module(name)).values()
+            assert {id(value) for value in values if isinstance(value, Schema)} <= known, name
 
 
 def test_every_table_is_described_and_no_other():

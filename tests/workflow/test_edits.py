@@ -352,6 +352,7 @@ HARMLESS: dict[str, Callable[[Folder], None]] = {
     "a section added": new_section,
     "a description reworded":
         edit("headspec/config/sections/training.py", '"weight decay of AdamW"', '"of the optimizer"'),
+    "what a column means": edit("headspec/heads/importance.py", "n: samples in the fold", "n: their number"),
     "a check of the config": constant("headspec/config/consistency.py"),
     "measures added": new_measures,
     "a table of another stage": constant("headspec/statistics/similarity/correlation.py"),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from py_compile import PycInvalidationMode
-from typing import Any
+from typing import Any, TypeGuard
 
 from headspec.digests import Memory
 
@@ -75,16 +75,23 @@ def _by() -> str:
 SEEN = Memory("code.json", _by)
 
 
+def is_text(statement: ast.AST) -> TypeGuard[ast.Expr]:
+    """Whether `statement` is a string alone: a docstring, or one below what it describes."""
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
+
+
 def _executed(tree: ast.Module) -> Iterator[ast.AST]:
-    """All statements of `tree`, from which docstrings and imports for type checkers are removed.
+    """All statements of `tree`, from which docstrings, of names as well, and imports for type checkers are
+    removed.
 
     Only lists of statements are searched, which are a small part of a tree.
     """
     nodes: list[Any] = [tree]
     while nodes:
         node = nodes.pop()
-        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
+        if isinstance(node, DOCUMENTED) and any(map(is_text, node.body)):
+            node.body = [statement for statement in node.body if not is_text(statement)] or [ast.Pass()]
         elif isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             node.body = [ast.Pass()]
         yield node

@@ -29,6 +29,13 @@ ABLATED = Schema(
      "prediction": FLOAT},
     keys=5,
 )  # fmt: skip
+"""Table `ablated`: a row for each task, measure, head and example.
+runs/{model}/{mixture}/{method}/seed{seed}/atlas/ablated.parquet
+
+measure: `ablation` (by zero) or `mean_ablation`; null without ablation
+layer: layer of the ablated head; null without ablation
+head: ablated head; null without ablation
+"""
 
 
 @dataclass(frozen=True)

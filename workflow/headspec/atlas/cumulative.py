@@ -32,6 +32,16 @@ CUMULATIVE = Schema(
      "example": INT, "label": FLOAT, "prediction": FLOAT},
     keys=7,
 )  # fmt: skip
+"""Table `cumulative`: a row for each ranking, fraction and example.
+runs/{model}/{mixture}/{method}/seed{seed}/atlas/cumulative.parquet
+
+ranking: what orders the heads to prune
+pruned_for: task whose examples order the heads; null if all tasks share the order
+order: which of its heads are pruned first: `top`, those with the largest values, or `bottom`, those with
+    the smallest; null for random orders
+draw: which random order, from 0; null for other rankings
+task: evaluated task
+"""
 
 
 @dataclass(frozen=True)

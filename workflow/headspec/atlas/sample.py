@@ -13,6 +13,16 @@ from headspec.tables import FLOAT, INT, TEXT, Schema
 HEAD_FOLDS = Schema(
     {"task": TEXT, "measure": TEXT, "fold": INT, "layer": INT, "head": INT, "value": FLOAT, "n": INT}, keys=5
 )
+"""Table `head_folds`: a row for each task, measure, fold, layer and head.
+runs/{model}/{mixture}/{method}/seed{seed}/atlas/attention.parquet,
+runs/{model}/{mixture}/{method}/seed{seed}/atlas/relevance.parquet,
+runs/{model}/{mixture}/{method}/seed{seed}/atlas/ablation.parquet
+
+measure: measure of heads; see [Head atlas](atlas.md)
+fold: twentieth of the examples, from 0, the same for all measures and runs
+value: mean over the fold's examples
+n: examples in the fold
+"""
 FOLDS = 20
 
 

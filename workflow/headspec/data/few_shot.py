@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 # the first m places of a draw are its set of m samples
 DRAWS = Schema({"draw": INT, "place": INT, "example": INT}, keys=2)
+"""Table `draws`: a row for each example of a draw.
+transfer/{task}.parquet
+
+place: place in the draw, from 0: the first m are its m samples
+"""
 
 
 def few_shot(name: str, labels: pd.Series, samples: list[int], draws: int, seed: int) -> pd.DataFrame:

@@ -21,8 +21,16 @@ if TYPE_CHECKING:
 
 # label: class name, or for regression the score as text
 DATA = Schema({"example": INT, "text_a": TEXT, "text_b": TEXT, "label": TEXT}, keys=1)
+"""Table `data`: a row for each example.
+data/{task}/train.parquet, data/{task}/validation.parquet, data/{task}/further/{split}.parquet
+
+label: name of the class, or the score as text
+"""
 # a test set in its own order; index: the number of the row in prediction files
 UNLABELLED = Schema({"example": INT, "index": INT, "text_a": TEXT, "text_b": TEXT}, keys=1)
+"""Table `unlabelled`: a row for each example of a test set.
+data/{task}/test/{file}.parquet
+"""
 
 HELD_OUT = 0.1  # fraction of the training split to validate on, if there is no validation split
 PAIR_CLASSES = ["different", "same"]

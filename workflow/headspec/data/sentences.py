@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
 # task: the task that the sentence is taken from; null for sentences of the user's file
 SENTENCES = Schema({"example": INT, "text": TEXT, "task": TEXT}, keys=1)
+"""Table `sentences`: a row for each sentence.
+similarity/sentences.parquet
+
+example: which sentence, from 0
+task: task whose validation text it is; null for sentences of your own
+"""
 
 FEWEST = 10  # sentences
 

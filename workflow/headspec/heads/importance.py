@@ -20,6 +20,14 @@ IMPORTANCE = Schema(
     {"task": TEXT, "fold": INT, "layer": INT, "head": INT, "importance": FLOAT, "n": INT, "fisher": FLOAT},
     keys=4,
 )
+"""Table `importance`: a row for each task, fold, layer and head.
+runs/{model}/{mixture}/{method}/seed{seed}/importance.parquet,
+runs/{model}/{mixture}/{method}/seed{seed}/branch/{delta}/importance.parquet
+
+fold: tenth of the samples, from 0; importance of a head is the mean over folds, weighted by n
+n: samples in the fold
+fisher: mean of the squared derivative: diagonal empirical Fisher information of the gate
+"""
 
 FOLDS = 10
 

@@ -21,14 +21,35 @@ PRUNING = Schema(
      "metric": TEXT, "value": FLOAT, "n": INT},
     keys=7,
 )  # fmt: skip
+"""Table `pruning`: a row for each mask, evaluated task and metric.
+runs/{model}/{mixture}/{method}/seed{seed}/pruning.parquet
+
+pruned_for: whose heads are pruned: a task, `none`, `random` or `random_by_layer`
+order: `top` or `bottom` heads of a task; null for others
+draw: which random mask, from 0; null for others
+n_pruned: number of heads pruned
+task: evaluated task
+value: value of the metric
+n: validation examples it is of
+"""
 # only masks of top heads, and pruned_for "none" at fraction 0; label, prediction: class index or score
 PREDICTIONS = Schema(
     {"pruned_for": TEXT, "fraction": FLOAT, "task": TEXT, "example": INT, "label": FLOAT,
      "prediction": FLOAT},
     keys=4,
 )  # fmt: skip
+"""Table `predictions`: a row for each mask of top heads and validation example.
+runs/{model}/{mixture}/{method}/seed{seed}/predictions.parquet
+
+pruned_for: task whose top heads are pruned, or `none`
+task: evaluated task
+fraction: fraction of heads pruned; 0 for `none`
+"""
 # without pruning; label, prediction: class index or score
 EVALUATION = Schema({"task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT}, keys=2)
+"""Table `evaluation`: a row for each validation example.
+runs/{model}/{mixture}/{method}/seed{seed}/evaluation.parquet
+"""
 
 
 @torch.no_grad()

@@ -24,6 +24,15 @@ RELIABILITY = Schema(
      "seed_b": INT, "spearman": FLOAT, "top_overlap": FLOAT},
     keys=7,
 )  # fmt: skip
+"""Table `reliability`: a row for each task of a run (split halves), or of a pair of seeds.
+tables/reliability.parquet
+
+kind: `split_half`: even against odd folds of one run; `seeds`: two seeds
+seed_a: seed of the run, or the first of two
+seed_b: the second of two; null for split halves
+spearman: rank correlation of the two maps over all heads
+top_overlap: Jaccard index of the two sets of top heads; null where they are empty
+"""
 
 
 def agreement(a: NDArray[np.floating], b: NDArray[np.floating], fraction: float) -> dict[str, float]:

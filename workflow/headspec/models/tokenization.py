@@ -27,6 +27,15 @@ TOKENS = Schema(
     {"example": INT, "label": FLOAT, "input_ids": pa.list_(INT), "token_type_ids": pa.list_(pa.int8())},
     keys=1,
 )
+"""Table `tokens`: a row for each example.
+tokens/{model}/{task}/train.parquet, tokens/{model}/{task}/validation.parquet,
+tokens/{model}/{task}/further/{split}.parquet, tokens/{model}/{task}/test/{file}.parquet,
+tokens/{model}/sentences.parquet, tokens/{model}/stimuli.parquet
+
+label: index of the true class, or the true score; null without labels
+input_ids: tokens, not padded
+token_type_ids: which text of a pair each token is of; null where the model has no token types
+"""
 
 
 def tokenizer(model: Model, key: str) -> PreTrainedTokenizerBase:

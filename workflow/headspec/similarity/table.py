@@ -21,6 +21,16 @@ SIMILARITY = Schema(
      "between_seeds": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT},
     keys=5,
 )  # fmt: skip
+"""Table `similarity`: a row for each model, measure, pair of tasks and subject.
+tables/similarity.parquet
+
+measure: measure of similarity
+subject: subject of `cnm`; null for the mean over subjects, and for every other measure
+similarity: similarity of the two tasks, at most 1; mean over seeds
+between_seeds: standard deviation over seeds; null for one seed and for measures without any
+ci_low: lower end of the interval over subjects; `cnm` only
+ci_high: upper end of the interval over subjects; `cnm` only
+"""
 
 PAIR = ["measure", "task_a", "task_b", "subject"]
 #: a measure

@@ -34,6 +34,17 @@ TRAINING = Schema(
      "examples_per_second": FLOAT, "memory_mb": FLOAT},
     keys=1,
 )  # fmt: skip
+"""Table `training`: a row for each step.
+runs/{model}/{mixture}/{method}/seed{seed}/training.parquet
+
+step: step, from 0
+epoch: pass over the training examples, from 0
+task: task of the batch
+loss: mean loss of the batch
+learning_rate: learning rate of the step
+examples_per_second: speed at that time
+memory_mb: peak memory so far, of the GPU or the process
+"""
 
 
 class Trainer:

@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 TRANSFERRED = Schema(
     {"tuning": TEXT, "samples": INT, "draw": INT, "metric": TEXT, "value": FLOAT, "chance": FLOAT}, keys=4
 )
+"""Table `transferred`: a row for each fit and metric.
+runs/{model}/{mixture}/{method}/seed{seed}/transfer/{task}.parquet
+
+value: value of the metric
+"""
 
 
 def transfer(

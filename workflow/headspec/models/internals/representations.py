@@ -18,6 +18,14 @@ from headspec.tables import INT, TEXT, Schema
 
 # example: number of the text; null for a mean over texts
 REPRESENTATIONS = Schema({"task": TEXT, "example": INT, "vector": pa.list_(pa.float32())}, keys=2)
+"""Table `representations`: a row for each text.
+features/{model}/{task}.parquet, similarity/{model}/text.parquet,
+similarity/{model}/seed{seed}/sentences.parquet, similarity/{model}/seed{seed}/stimuli.parquet
+
+task: task whose text it is, or whose model made the vector
+example: which example, sentence or stimulus; null for a mean over texts
+vector: vector of the text, as long as the model is wide
+"""
 
 
 @torch.no_grad()

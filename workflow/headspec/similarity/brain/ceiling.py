@@ -27,6 +27,15 @@ VOXELS = Schema(
     {"subject": TEXT, "voxel": INT, "fold": INT, "reliability": FLOAT, "selected": FLAG, "ceiling": FLOAT},
     keys=3,
 )
+"""Table `voxels`: a row for each subject, voxel and fold.
+brain/voxels.parquet
+
+fold: fold of cross-validation, from 0
+reliability: r of the prediction from other subjects' responses, within the training part; null with one
+    subject
+selected: whether the voxel is used in this fold
+ceiling: the same r on the held-out part; null with one subject
+"""
 
 Floats = NDArray[np.floating]
 

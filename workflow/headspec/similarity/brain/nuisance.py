@@ -15,6 +15,12 @@ from headspec.tables import FLOAT, INT, Schema
 
 # example: row of the stimuli; nuisance: one value for each regressor of the config
 NUISANCE = Schema({"example": INT, "nuisance": pa.list_(FLOAT)}, keys=1)
+"""Table `nuisance`: a row for each stimulus.
+brain/nuisance.parquet
+
+example: place in the presentation, from 0
+nuisance: a value for each regressor of `brain.nuisance`, in its order
+"""
 
 Floats = NDArray[np.float64]
 

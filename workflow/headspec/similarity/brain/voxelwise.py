@@ -21,11 +21,25 @@ from headspec.tables import FLOAT, INT, TEXT, Schema
 BRAIN_ENCODING = Schema(
     {"task": TEXT, "subject": TEXT, "voxel": INT, "r": FLOAT, "ceiling": FLOAT, "n_folds": INT}, keys=3
 )
+"""Table `brain_encoding`: a row for each task, subject and voxel.
+similarity/{model}/seed{seed}/brain_encoding.parquet
+
+task: task whose model is the source of the vectors
+"""
 # r, ceiling: means over voxels; p_value: of the test, by circular shifts of the stimuli, that ridge with one
 # penalty predicts the voxels at all, whichever regression gives r
 BRAIN_ENCODING_SUMMARY = Schema(
     {"task": TEXT, "subject": TEXT, "n_voxels": INT, "r": FLOAT, "ceiling": FLOAT, "p_value": FLOAT}, keys=2
 )
+"""Table `brain_encoding_summary`: a row for each task and subject.
+similarity/{model}/seed{seed}/brain_encoding_summary.parquet
+
+task: task whose model is the source of the vectors
+n_voxels: voxels selected in some fold
+r: mean over voxels of r
+ceiling: mean over voxels of the ceiling
+p_value: one-sided p that vectors predict the voxels at all, against circular shifts of stimuli
+"""
 
 Floats = NDArray[np.floating]
 

@@ -29,6 +29,35 @@ BELIEF = Schema(
     | {"at_chance": FLAG, "ci_over": TEXT},
     keys=5,
 )  # fmt: skip
+"""Table `belief`: a row for each mixture, task (or `mean`) and ranking; seeds combined.
+tables/belief.parquet
+
+ranking: what orders the heads to prune
+ablation_spearman: rank correlation over heads with `ablation`
+ablation_spearman_low: lower end of its interval
+ablation_spearman_high: upper end of its interval
+ablation_top_overlap: Jaccard index of the top heads with those of `ablation`
+ablation_top_overlap_low: lower end of its interval
+ablation_top_overlap_high: upper end of its interval
+ablation_size_spearman: rank correlation over heads with `ablation_size`
+ablation_size_spearman_low: lower end of its interval
+ablation_size_spearman_high: upper end of its interval
+ablation_size_top_overlap: Jaccard index of the top heads with those of `ablation_size`
+ablation_size_top_overlap_low: lower end of its interval
+ablation_size_top_overlap_high: upper end of its interval
+area: area under the pruning curve
+area_low: lower end of its interval
+area_high: upper end of its interval
+difference: area less that of random orders
+difference_low: lower end of its interval
+difference_high: upper end of its interval
+difference_p_holm: its corrected p
+dissociation: D when a task's heads to prune are those of the ranking; null if all tasks share it
+dissociation_low: lower end of its interval
+dissociation_high: upper end of its interval
+dissociation_p_holm: its corrected p
+ci_over: what the interval of the area is over; that of the difference is over orders, too
+"""
 
 
 def belief(agreement: pd.DataFrame, areas: pd.DataFrame, dissociation: pd.DataFrame) -> pd.DataFrame:

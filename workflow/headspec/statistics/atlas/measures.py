@@ -27,6 +27,13 @@ HEADS = Schema(
        "ci_low": FLOAT, "ci_high": FLOAT, "n": INT},
     keys=8,
 )  # fmt: skip
+"""Table `heads`: a row for each run, task, layer, head and measure.
+tables/heads.parquet
+
+measure: measure of heads; see [Head atlas](atlas.md)
+value: mean over examples
+n: examples it is of
+"""
 # spearman: over heads; top_overlap: Jaccard index of the two sets of top heads
 AGREEMENT = Schema(
     dict.fromkeys(KEY, TEXT)
@@ -35,6 +42,18 @@ AGREEMENT = Schema(
        "top_overlap_high": FLOAT, "ci_over": TEXT},
     keys=6,
 )  # fmt: skip
+"""Table `agreement`: a row for each task and pair of measures; seeds combined.
+tables/agreement.parquet
+
+measure_a: first measure
+measure_b: second measure
+spearman: rank correlation over heads, mean over seeds
+spearman_low: lower end of its interval
+spearman_high: upper end of its interval
+top_overlap: Jaccard index of the two sets of top heads, mean over seeds
+top_overlap_low: lower end of its interval
+top_overlap_high: upper end of its interval
+"""
 
 
 def head_values(run: Run, folds: pd.DataFrame, confidence: float) -> pd.DataFrame:

@@ -32,6 +32,23 @@ ROLES = Schema(
      "threshold": FLOAT, "p_value": FLOAT, "claimed": FLAG},
     keys=5,
 )  # fmt: skip
+"""Table `roles`: a row for each layer, head and role.
+runs/{model}/{mixture}/{method}/seed{seed}/atlas/roles.parquet
+
+role: `positional`, `syntactic` or `rare word`
+relation: dependency relation of a syntactic role; else null
+direction: of a syntactic role: `dependent to head` or `head to dependent`; else null
+offset: relative position: of a positional role its own, of a syntactic one that of the baseline
+hits: cases in which the head attends most to the place of the role
+cases: all cases
+sentences: sentences that have a case
+rate: hits / cases
+baseline: rate of the best fixed offset, or of chance; null for positional roles
+threshold: rate that the role takes
+p_value: one-sided p that the rate is no higher than the threshold, by Holm's method over all heads (and
+    relations)
+claimed: whether the head has the role
+"""
 
 # the first role of every head of a run; rate, baseline: null without a role
 HEAD_ROLES = Schema(
@@ -39,6 +56,16 @@ HEAD_ROLES = Schema(
      "relation": TEXT, "direction": TEXT, "offset": INT, "rate": FLOAT, "baseline": FLOAT},
     keys=6,
 )  # fmt: skip
+"""Table `head_roles`: a row for each run, layer and head.
+tables/head_roles.parquet
+
+role: first of `positional`, `syntactic` and `rare word` that the head has, or `none`
+relation: dependency relation of a syntactic role, the one that exceeds its baseline most
+direction: of a syntactic role: `dependent to head` or `head to dependent`
+offset: relative position: of a positional role its own, of a syntactic one that of the baseline
+rate: share of cases in which the head attends most to the place of its role
+baseline: rate of the best fixed offset, or of chance
+"""
 
 POSITIONAL, SYNTACTIC, RARE, NONE = "positional", "syntactic", "rare word", "none"
 FROM_DEPENDENT, FROM_HEAD = "dependent to head", "head to dependent"

@@ -33,6 +33,17 @@ TASK_DIFFERENCES = Schema(
        "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT},
     keys=8,
 )  # fmt: skip
+"""Table `task_differences`: a row for each task, measure and head; seeds combined.
+tables/task_differences.parquet
+
+against: the other task of the mixture; `others` for the mean of several
+measure: `importance` and `ablation_size`, as shares of the sum over heads; `relevance` and `confidence`,
+    as they are
+value: the measure for the task, mean over seeds
+other: the same for `against`
+difference: value less other
+p_value: two-sided p of the difference, by a t test over folds
+"""
 
 
 def task_differences(

@@ -49,6 +49,28 @@ SCHEMAS = {
         SEEDS | {"area": FLOAT} | INTERVAL | {"p_value": FLOAT, "p_holm": FLOAT}, keys=4
     ),
 }  # fmt: skip
+"""Table `dissociation`: a row for each run, fraction and task.
+tables/dissociation.parquet, tables/iat_dissociation.parquet
+
+dissociation: D of this run (Eq. 6 and 7), as a fraction
+metric: the task's main metric
+
+Table `mixtures`: a row for each run.
+tables/mixtures.parquet, tables/iat_mixtures.parquet
+
+mean_dissociation: mean of D over the mixture's tasks at the main fraction
+case: `double`, `single`, `inverted` or `none`
+distinct: a double dissociation whose mean reaches `dissociation.distinct`
+
+Table `combined`: a row for each mixture and task, or `mean`; seeds combined, at the main fraction.
+tables/combined.parquet, tables/iat_combined.parquet
+
+Table `fractions`: a row for each mixture, task (or `mean`) and fraction; seeds combined.
+tables/fractions.parquet, tables/iat_fractions.parquet
+
+Table `areas`: a row for each mixture and task, or `mean`; seeds combined, all fractions.
+tables/areas.parquet, tables/iat_areas.parquet
+"""
 #: task of the row with the mean over a mixture's tasks
 MEAN = "mean"
 

@@ -23,6 +23,12 @@ IAT = Schema(
      "metric": TEXT, "value": FLOAT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT},
     keys=7,
 )  # fmt: skip
+"""Table `iat`: a row for each run, task and metric.
+tables/iat.parquet
+
+value: value of the metric
+task: name of the task, or of a further split
+"""
 # against: the method of the comparison, null for plain training; task and metric "mean": the mean over
 # tasks of the mean over metrics; ci_over: "examples" or "seeds and examples"
 IMPROVEMENT = Schema(
@@ -32,6 +38,13 @@ IMPROVEMENT = Schema(
      "p_holm": FLOAT},
     keys=5,
 )  # fmt: skip
+"""Table `improvement`: a row for each mixture, method, task and metric; seeds combined.
+tables/improvement.parquet
+
+task: name of the task or further split, or `mean`: the mean over tasks of the mean over metrics
+metric: name of the metric, or `mean`
+against: method that it is compared with; null for plain training
+"""
 
 Floats = NDArray[np.float64]
 

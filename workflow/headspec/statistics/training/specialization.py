@@ -18,6 +18,13 @@ SPECIALIZATION = Schema(
      "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "at_chance": FLAG},
     keys=3,
 )  # fmt: skip
+"""Table `specialization`: a row for each mixture and task, or `mean`; seeds combined.
+tables/specialization.parquet
+
+before: D after plain training
+after: D after IAT
+difference: after less before
+"""
 
 
 def specialization(

@@ -19,6 +19,14 @@ TRANSFER = Schema(
      "seed": INT, "draw": INT, "metric": TEXT, "value": FLOAT, "chance": FLOAT},
     keys=9,
 )  # fmt: skip
+"""Table `transfer`: a row for each fit and metric.
+tables/transfer.parquet
+
+value: value of the metric
+mixture: what the encoder learnt: a mixture, a task (`single`), or `none` (`pretrained`)
+method: whose encoder: `pretrained`, `single`, `tuned`, `iat` or a control
+task: task that is learnt
+"""
 # means over seeds and draws, and their difference from method tuned; source: what the encoder was trained
 # on; for method single a task of the mixture, or "mean" over them; ci_over (of both intervals): "draws" or
 # "seeds and draws"
@@ -29,6 +37,20 @@ TRANSFER_SUMMARY = Schema(
      "ci_over": TEXT, "chance": FLOAT},
     keys=8,
 )  # fmt: skip
+"""Table `transfer_summary`: a row for each mixture, encoder, task, tuning, samples and metric; seeds and
+draws combined.
+tables/transfer_summary.parquet
+
+task: task that is learnt
+method: whose encoder: `pretrained`, `single`, `tuned`, `iat` or a control
+source: what the encoder learnt: the mixture, one of its tasks, the `mean` of these, or `none`
+n_draws: number of draws
+value: mean of the metric over seeds and draws
+difference: value less that of `tuned`, paired by seed and draw; null for `tuned`
+difference_low: lower end of the interval of the difference
+difference_high: upper end of the interval of the difference
+ci_over: what both intervals are over: `draws` (one or two seeds), or `seeds and draws`
+"""
 
 #: source of the mean over encoders trained on one task each
 MEAN = "mean"
