@@ -7,7 +7,7 @@ how long they will take, correct the plan of those like them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 STARTS = 6.0, 3.0  # seconds to start a job that runs a model, and any other, if not measured
@@ -22,6 +22,7 @@ class Job:
     ----------
     model : the model it works with, if any
     at_once : jobs like it that can run side by side
+    needs : ids of the jobs whose outputs it reads
     operations : floating-point operations; None if it runs no model
     begun : time at which it started, in seconds; None before
     taken : seconds it took; None before it has finished
@@ -31,6 +32,7 @@ class Job:
     rule: str
     model: str = ""
     at_once: int = 1
+    needs: tuple[int, ...] = ()
     operations: float | None = None
     begun: float | None = None
     taken: float | None = None
@@ -73,22 +75,23 @@ class Forecast:
         return self.done / (self.done + self.left) if self.done + self.left else 1.0
 
 
-def forecast(jobs: Collection[Job], now: float) -> Forecast:
-    """What is done of `jobs`, which all finish, and what is left at the time `now`.
+def forecast(jobs: Mapping[int, Job], now: float) -> Forecast:
+    """What is done of `jobs`, by their ids, which all finish, and what is left at the time `now`.
 
-    As in the plan, stages follow each other, and each keeps as many jobs running as it can.
+    As in the plan, stages follow each other, and each keeps as many jobs running as it can; a run lasts at
+    least as long as its longest chain of jobs. One that has outlasted what was expected goes on for as long
+    again.
     """
     shown: dict[tuple[object, ...], list[tuple[float, float]]] = {}
-    for job in jobs:
+    for job in jobs.values():
         if (seconds := _shown(job, now)) is not None:
             for group in job.groups:
                 shown.setdefault(group, []).append((seconds / job.planned, job.planned))
     factors = {group: _median(each) for group, each in shown.items()}
     done, known = 0.0, True
+    left: dict[int, float] = {}
     waits: dict[str, list[float]] = {}
-    widths: dict[str, int] = {}
-    running = [0.0]
-    for job in jobs:
+    for id, job in jobs.items():
         spent = 0.0 if job.begun is None else now - job.begun
         if job.taken is not None:
             done += job.taken
@@ -96,15 +99,25 @@ def forecast(jobs: Collection[Job], now: float) -> Forecast:
         factor = next((factors[group] for group in job.groups if group in factors), None)
         known &= factor is not None or not job.operations
         expected = job.planned * (1.0 if factor is None else factor)
-        left = max(expected - spent, 0.0) if job.left is None else job.left
+        left[id] = abs(expected - spent) if job.left is None else job.left
         done += spent
-        waits.setdefault(job.rule, []).append(left)
-        widths[job.rule] = job.at_once
-        if job.begun is not None:
-            running.append(left)
+        waits.setdefault(job.rule, []).append(left[id])
+    widths = {jobs[id].rule: jobs[id].at_once for id in left}
     stages = (sum(each) / min(len(each), widths[rule]) for rule, each in waits.items())
-    wall = max(sum(stages), *running) if known else None
-    return Forecast(done, sum(map(sum, waits.values())), wall)
+    wall = max(sum(stages), _longest_chain(jobs, left)) if known else None
+    return Forecast(done, sum(left.values()), wall)
+
+
+def _longest_chain(jobs: Mapping[int, Job], left: Mapping[int, float]) -> float:
+    """Seconds of the longest chain of jobs of which each needs the one before; `left` has those of each."""
+    ends: dict[int, float] = {}
+
+    def end(id: int) -> float:
+        if id not in ends:
+            ends[id] = left[id] + max((end(needed) for needed in jobs[id].needs if needed in left), default=0)
+        return ends[id]
+
+    return max(map(end, left), default=0.0)
 
 
 def _shown(job: Job, now: float) -> float | None:

@@ -24,7 +24,6 @@ class Job(forecast.Job):
     Attributes
     ----------
     outputs : of which one names its operations
-    needs : ids of the jobs whose outputs it reads
     name : what it does; the rule until it starts
     percent : of its own work, if it says so
     """
@@ -32,7 +31,6 @@ class Job(forecast.Job):
     outputs: tuple[str, ...] = ()
     log: str = ""
     cores: int = 1
-    needs: tuple[int, ...] = ()
     name: str = ""
     percent: int | None = None
 
@@ -148,5 +146,5 @@ class Jobs:
     def forecast(self, now: float) -> forecast.Forecast:
         """What is done and left of the jobs that can still run; no time before operations are known."""
         lost = self.lost.union(self.failed)
-        expected = forecast.forecast([job for id, job in self.jobs.items() if id not in lost], now)
+        expected = forecast.forecast({id: job for id, job in self.jobs.items() if id not in lost}, now)
         return expected if self.counted else replace(expected, wall=None)
