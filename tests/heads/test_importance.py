@@ -11,20 +11,9 @@ from headspec.heads.importance import FOLDS, IMPORTANCE, by_batch, gate_gradient
 from headspec.heads.ranking import importance_map
 from headspec.models.batching import Batch
 from headspec.models.multitask import MultiTask
-from support.tiny import CPU, HEADS, LAYERS, encoder, examples
+from support.tiny import CPU, HEADS, LAYERS, encoder
 
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}
-
-
-@pytest.fixture(scope="module")
-def model() -> MultiTask:
-    torch.manual_seed(2)
-    return MultiTask(encoder("bert"), "mean", CLASSES).eval()
-
-
-@pytest.fixture(scope="module")
-def data():
-    return {"a": examples(23, 2, 1), "b": examples(31, 3, 2), "r": examples(17, 5, 3)}
 
 
 def test_importance_is_the_mean_absolute_value_per_sample(model, data):

@@ -18,24 +18,12 @@ from headspec.heads.pruning import (
     predictions_table,
     pruning_table,
 )  # fmt: skip
-from headspec.models.multitask import MultiTask
 from headspec.seeds import derive
 from headspec.statistics.metrics import score
-from support.tiny import CPU, HEADS, LAYERS, encoder, examples
+from support.tiny import CPU, HEADS, LAYERS
 
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}
 METRICS = {"a": ["accuracy", "f1"], "b": ["accuracy"], "r": ["spearman"]}
-
-
-@pytest.fixture(scope="module")
-def model() -> MultiTask:
-    torch.manual_seed(2)
-    return MultiTask(encoder("bert"), "mean", CLASSES).eval()
-
-
-@pytest.fixture(scope="module")
-def data():
-    return {"a": examples(23, 2, 1), "b": examples(31, 3, 2), "r": examples(17, 5, 3)}
 
 
 @pytest.fixture(scope="module")

@@ -20,24 +20,10 @@ from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import Own, OwnHeads, branch, owned_heads, retrain
 from headspec.training.loop import train, trainer
 from headspec.training.updates import Updates
-from support.tiny import CPU, HEADS, LAYERS, encoder, examples
+from support.tiny import CPU, HEADS, LAYERS, examples
+from support.two_tasks import CLASSES, data, model, never
 
 SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3)
-CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"]}
-
-
-def model(kind: str = "bert", **settings) -> MultiTask:
-    built = encoder(kind, **settings)
-    torch.manual_seed(3)
-    return MultiTask(built, "mean", CLASSES)
-
-
-def data() -> dict:
-    return {"a": examples(40, 2, 1), "b": examples(30, 3, 2)}
-
-
-def never(folder) -> Checkpoint:
-    return Checkpoint(folder / "checkpoint.pt", "f", 1e9)
 
 
 def gradients(net: MultiTask, gates: torch.Tensor | None = None) -> None:

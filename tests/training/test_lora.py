@@ -19,25 +19,11 @@ from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import branch, retrain
 from headspec.training.loop import Trainer, trainer
 from headspec.training.lora import LoRA
-from support.tiny import CPU, HEADS, LAYERS, encoder, examples
+from support.tiny import CPU, HEADS, LAYERS, examples
+from support.two_tasks import data, model, never
 
-CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"]}
 SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3, clip=1e6)  # never reached
 SEED = 7
-
-
-def model(kind: str = "bert", **settings) -> MultiTask:
-    built = encoder(kind, **settings)
-    torch.manual_seed(3)
-    return MultiTask(built, "mean", CLASSES)
-
-
-def data() -> dict:
-    return {"a": examples(40, 2, 1), "b": examples(30, 3, 2)}
-
-
-def never(folder) -> Checkpoint:
-    return Checkpoint(folder / "checkpoint.pt", "f", 1e9)
 
 
 def heads(net: MultiTask, n: int = 4) -> dict[str, np.ndarray]:
