@@ -52,7 +52,11 @@ def test_every_pair_of_seeds_of_the_same_runs(tmp_path):
     tables.write(tmp_path / "r.parquet", SCHEMAS["reliability"], reliability(pairs, 0.3), {})
     table = tables.read(tmp_path / "r.parquet")
     seeds = table[table["kind"] == "seeds"]
-    assert len(table) == 6 * 2 + 2 * 2 * 3
+    assert len(table) == 6 * 2 + 2 * 2 * 3 and list(table) == list(SCHEMAS["reliability"].columns)
+    assert set(table[["model", "method", "mixture", "task"]].itertuples(index=False, name=None)) == {
+        (r.model, r.method, r.mixture, task) for r in runs for task in r.tasks
+    }
+    assert seeds[["model", "method", "mixture", "task"]].notna().all(axis=None) and len(seeds) == 12
     assert {tuple(p) for p in seeds[["seed_a", "seed_b"]].astype(int).to_numpy()} == {(0, 1), (0, 2), (1, 2)}
     again = reliability(pairs[::-1], 0.3)
     tables.write(tmp_path / "again.parquet", SCHEMAS["reliability"], again, {})

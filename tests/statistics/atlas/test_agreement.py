@@ -85,6 +85,11 @@ def test_identical_and_opposite_measures():
     same = rows.loc[("m0", "m2")]
     assert same["spearman"] == pytest.approx(1) and same["top_overlap"] == 1
     assert same["spearman_low"] == pytest.approx(1) and same["ci_over"] == "examples"
+    noisy = value + np.random.default_rng(2).normal(0, 3, (FOLDS, 1, HEADS))
+    of_noisy = agreement([(run(), folds(np.concatenate([value, noisy], axis=1)))], 0.01, 50, 0.999999, 0)
+    assert of_noisy["top_overlap_high"].item() == 1
+    empty = agreement([], 0.25, 50, 0.95, 0)
+    assert empty.empty and list(empty) == list(AGREEMENT.columns)
 
 
 def test_overlap_and_spearman_are_those_of_the_weighted_means():
@@ -94,7 +99,9 @@ def test_overlap_and_spearman_are_those_of_the_weighted_means():
     frame.loc[frame["fold"] == 3, "n"] = 500
     weights = np.where(np.arange(FOLDS) == 3, 500, 50)
     a, b = np.average(values, axis=0, weights=weights)
-    row = agreement([(run(), frame)], 0.3, 20, 0.95, 0).iloc[0]
+    first, again, other = (agreement([(run(), frame)], 0.3, 20, 0.95, seed) for seed in (0, 0, 1))
+    assert first.equals(again) and not first["spearman_low"].equals(other["spearman_low"])
+    row = first.iloc[0]
     top_a, top_b = (set(np.argsort(-x)[:21]) for x in (a, b))
     assert row["spearman"] == pytest.approx(spearmanr(a, b).statistic)
     assert row["top_overlap"] == pytest.approx(len(top_a & top_b) / len(top_a | top_b))

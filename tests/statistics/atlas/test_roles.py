@@ -76,7 +76,7 @@ class Bank:
         return dependents, self.heads[dependents] - 1 - self.place[dependents]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def planted():
     """A head each at -1, on nsubj from the dependent and from the head, and on the rarest word."""
     bank = Bank()
