@@ -1,4 +1,4 @@
-"""Rules of relevance propagation: closed forms, and conservation in every architecture of the table."""
+"""Rules of relevance propagation: closed forms, and where relevance ends in every architecture."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def top_logit(model: MultiTask, batch) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("rules", RULES)
-def test_relevance_in_equals_relevance_out(model, rules):
-    check_conservation(model, rules)
+def test_relevance_ends_in_embeddings_and_biases_or_is_absorbed_by_the_softmax(model, rules):
+    check_ends(model, rules)
 
 
 @pytest.mark.parametrize("rules", RULES)
@@ -88,11 +88,11 @@ def test_relevance_in_equals_relevance_out(model, rules):
         ("qwen2", {"hidden_act": "quick_gelu", "use_sliding_window": True, "sliding_window": 4}),
     ],
 )
-def test_unusual_configs_conserve_relevance(kind, settings, rules):
-    check_conservation(multitask(kind, **settings), rules)
+def test_relevance_ends_there_in_unusual_configs_too(kind, settings, rules):
+    check_ends(multitask(kind, **settings), rules)
 
 
-def check_conservation(model: MultiTask, rules: Rules) -> None:
+def check_ends(model: MultiTask, rules: Rules) -> None:
     """The logit is the relevance of embeddings and biases, plus what the softmax absorbs in `attnlrp`."""
     batch, ends = examples(4).batch(np.arange(4)), sources(model)
     for parameter in ends:
