@@ -23,7 +23,6 @@ ABLATION, MEAN_ABLATION = "ablation", "mean_ablation"
 #: the absolute value of `ablation` by example: how much a head does, for better or worse
 SIZE = "ablation_size"
 
-# measure, layer, head: null without ablation; label, prediction: class index or score
 ABLATED = Schema(
     {"task": TEXT, "measure": TEXT, "layer": INT, "head": INT, "example": INT, "label": FLOAT,
      "prediction": FLOAT},

@@ -22,8 +22,6 @@ from headspec.tables import INT, Schema
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# sentence: as in table 'treebank'; tokens, words: for each token (word), how many tokens (words) after it the
-# one is that it attends to most, in order; 0 is itself
 ATTENDED = Schema(
     {"sentence": INT, "layer": INT, "head": INT, "tokens": pa.list_(INT), "words": pa.list_(INT)}, keys=3
 )

@@ -25,8 +25,6 @@ from headspec.seeds import derive
 from headspec.statistics.atlas.rankings import BOTTOM, IMPORTANCE, IMPORTANCE_ALL, RANDOM, RESCORED, TOP
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
-# pruned_for: the task whose ranking prunes, null if all tasks share it; order: top or bottom, null for a
-# random ranking; draw: of a random ranking, else null; label, prediction: class index or score
 CUMULATIVE = Schema(
     {"ranking": TEXT, "pruned_for": TEXT, "order": TEXT, "fraction": FLOAT, "draw": INT, "task": TEXT,
      "example": INT, "label": FLOAT, "prediction": FLOAT},

@@ -9,7 +9,6 @@ from headspec.heads import folds
 from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
-#: a row per task x measure x fold x layer x head; value is the mean over the n examples of the fold
 HEAD_FOLDS = Schema(
     {"task": TEXT, "measure": TEXT, "fold": INT, "layer": INT, "head": INT, "value": FLOAT, "n": INT}, keys=5
 )

@@ -19,14 +19,12 @@ from headspec.tables import INT, TEXT, Schema
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
-# label: class name, or for regression the score as text
 DATA = Schema({"example": INT, "text_a": TEXT, "text_b": TEXT, "label": TEXT}, keys=1)
 """Table `data`: a row for each example.
 data/{task}/train.parquet, data/{task}/validation.parquet, data/{task}/further/{split}.parquet
 
 label: name of the class, or the score as text
 """
-# a test set in its own order; index: the number of the row in prediction files
 UNLABELLED = Schema({"example": INT, "index": INT, "text_a": TEXT, "text_b": TEXT}, keys=1)
 """Table `unlabelled`: a row for each example of a test set.
 data/{task}/test/{file}.parquet

@@ -15,7 +15,6 @@ from headspec.tables import INT, TEXT, Schema
 if TYPE_CHECKING:
     from headspec.config.study import Study
 
-# task: the task that the sentence is taken from; null for sentences of the user's file
 SENTENCES = Schema({"example": INT, "text": TEXT, "task": TEXT}, keys=1)
 """Table `sentences`: a row for each sentence.
 similarity/sentences.parquet

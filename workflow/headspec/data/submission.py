@@ -24,7 +24,6 @@ from headspec.errors import DataError, listing
 from headspec.files import atomic
 from headspec.tables import FLOAT, INT, TEXT, Schema, inscription
 
-# prediction: class index or score; file: the prediction file that the row belongs to
 SUBMISSION = Schema({"file": TEXT, "example": INT, "index": INT, "prediction": FLOAT}, keys=2)
 """Table `submission`: a row for each example of a test set.
 runs/{model}/{mixture}/{method}/seed{seed}/submission.parquet

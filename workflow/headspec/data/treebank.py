@@ -20,8 +20,6 @@ from headspec.tables import INT, TEXT, Schema
 if TYPE_CHECKING:
     from headspec.config.study import Study
 
-# words: syntactic words; head: number of each word's head, from 1, and 0 for the root; head and relation
-# are null without trees
 TREEBANK = Schema(
     {"sentence": INT, "name": TEXT, "words": pa.list_(TEXT), "head": pa.list_(INT),
      "relation": pa.list_(TEXT)},

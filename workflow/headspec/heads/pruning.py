@@ -32,7 +32,6 @@ task: evaluated task
 value: value of the metric
 n: validation examples it is of
 """
-# only masks of top heads, and pruned_for "none" at fraction 0; label, prediction: class index or score
 PREDICTIONS = Schema(
     {"pruned_for": TEXT, "fraction": FLOAT, "task": TEXT, "example": INT, "label": FLOAT,
      "prediction": FLOAT},
@@ -45,7 +44,6 @@ pruned_for: task whose top heads are pruned, or `none`
 task: evaluated task
 fraction: fraction of heads pruned; 0 for `none`
 """
-# without pruning; label, prediction: class index or score
 EVALUATION = Schema({"task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT}, keys=2)
 """Table `evaluation`: a row for each validation example.
 runs/{model}/{mixture}/{method}/seed{seed}/evaluation.parquet

@@ -18,7 +18,6 @@ from headspec.statistics.metrics import score
 from headspec.statistics.processes import mapped
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
-# kind: split_half (seed_b null) or seeds; top_overlap: Jaccard of the two prune sets
 RELIABILITY = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "kind": TEXT, "seed_a": INT,
      "seed_b": INT, "spearman": FLOAT, "top_overlap": FLOAT},

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from headspec.config.sections.model import Model
 
-# label: class index or score; null in a test set
 TOKENS = Schema(
     {"example": INT, "label": FLOAT, "input_ids": pa.list_(INT), "token_type_ids": pa.list_(pa.int8())},
     keys=1,

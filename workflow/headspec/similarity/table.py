@@ -14,8 +14,6 @@ from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.similarity.traits import Floats, Traits
 from headspec.tables import FLOAT, TEXT, Schema
 
-# similarity: mean over seeds; between_seeds: their standard deviation; rows of CNM without subject: the
-# mean over subjects, with its interval
 SIMILARITY = Schema(
     {"model": TEXT, "measure": TEXT, "task_a": TEXT, "task_b": TEXT, "subject": TEXT, "similarity": FLOAT,
      "between_seeds": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT},

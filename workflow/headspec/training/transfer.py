@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from headspec.config.sections.training import Training
     from headspec.config.sections.transfer import Transfer
 
-# scores of one encoder on one task; chance: score of the best constant prediction
 TRANSFERRED = Schema(
     {"tuning": TEXT, "samples": INT, "draw": INT, "metric": TEXT, "value": FLOAT, "chance": FLOAT}, keys=4
 )

@@ -16,7 +16,6 @@ from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.tables import INT, TEXT, Schema
 
-# example: number of the text; null for a mean over texts
 REPRESENTATIONS = Schema({"task": TEXT, "example": INT, "vector": pa.list_(pa.float32())}, keys=2)
 """Table `representations`: a row for each text.
 features/{model}/{task}.parquet, similarity/{model}/text.parquet,

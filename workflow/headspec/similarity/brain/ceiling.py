@@ -21,8 +21,6 @@ from headspec.similarity.brain.ridge import Ridge
 from headspec.similarity.brain.scores import correlation, encode
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
-# reliability: r of the prediction from the other subjects' responses, within the training part of the
-# fold; ceiling: the same on the held-out part; both null if there is only one subject
 VOXELS = Schema(
     {"subject": TEXT, "voxel": INT, "fold": INT, "reliability": FLOAT, "selected": FLAG, "ceiling": FLOAT},
     keys=3,

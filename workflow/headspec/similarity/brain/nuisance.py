@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from headspec.tables import FLOAT, INT, Schema
 
-# example: row of the stimuli; nuisance: one value for each regressor of the config
 NUISANCE = Schema({"example": INT, "nuisance": pa.list_(FLOAT)}, keys=1)
 """Table `nuisance`: a row for each stimulus.
 brain/nuisance.parquet

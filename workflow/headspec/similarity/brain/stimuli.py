@@ -13,7 +13,6 @@ from headspec.errors import DataError, listing, nearest
 from headspec.similarity.brain import nuisance
 from headspec.tables import INT, TEXT, Schema
 
-# in the order of presentation
 STIMULI = Schema({"example": INT, "stimulus_id": TEXT, "text": TEXT, "passage": TEXT}, keys=1)
 """Table `stimuli`: a row for each stimulus.
 brain/stimuli.parquet

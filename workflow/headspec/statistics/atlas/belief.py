@@ -21,7 +21,6 @@ DISSOCIATION = {"dissociation": "dissociation", "ci_low": "dissociation_low",
                 "at_chance": "at_chance"}  # fmt: skip
 ROW = [*KEY, "task", "ranking"]
 
-# difference: of the area to that of random orders
 BELIEF = Schema(
     dict.fromkeys(ROW, TEXT) | {"n_seeds": INT}
     | {f"{truth}_{column}": FLOAT for truth in TRUTHS for column in AGREEMENT}

@@ -20,7 +20,6 @@ from headspec.tables import FLOAT, INT, TEXT, Schema
 Floats = NDArray[np.float64]
 
 KEY = ("model", "mixture", "method")
-#: value: mean over the n examples of a task
 HEADS = Schema(
     dict.fromkeys(KEY, TEXT)
     | {"seed": INT, "task": TEXT, "layer": INT, "head": INT, "measure": TEXT, "value": FLOAT,
@@ -34,7 +33,6 @@ measure: measure of heads; see [Head atlas](atlas.md)
 value: mean over examples
 n: examples it is of
 """
-# spearman: over heads; top_overlap: Jaccard index of the two sets of top heads
 AGREEMENT = Schema(
     dict.fromkeys(KEY, TEXT)
     | {"task": TEXT, "measure_a": TEXT, "measure_b": TEXT, "n_seeds": INT, "spearman": FLOAT,

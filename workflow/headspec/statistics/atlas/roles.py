@@ -24,8 +24,6 @@ from headspec.statistics.atlas.proportions import effective_cases, exact_interva
 from headspec.statistics.resampling import holm
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
-# a row per layer x head x role, of syntactic roles x relation x direction; offset: of a positional role, the
-# relative position; of a syntactic one, that of the baseline; p_value: corrected
 ROLES = Schema(
     {"layer": INT, "head": INT, "role": TEXT, "relation": TEXT, "direction": TEXT, "offset": INT, "hits": INT,
      "cases": INT, "sentences": INT, "rate": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "baseline": FLOAT,
@@ -50,7 +48,6 @@ p_value: one-sided p that the rate is no higher than the threshold, by Holm's me
 claimed: whether the head has the role
 """
 
-# the first role of every head of a run; rate, baseline: null without a role
 HEAD_ROLES = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "seed": INT, "layer": INT, "head": INT, "role": TEXT,
      "relation": TEXT, "direction": TEXT, "offset": INT, "rate": FLOAT, "baseline": FLOAT},

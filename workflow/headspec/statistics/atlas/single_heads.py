@@ -16,7 +16,6 @@ from headspec.statistics.metrics import score
 from headspec.statistics.resampling import holm, p_value, paired_differences
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
-# base: the metric without ablation; change: with it, minus base; ci_over: "examples" or "seeds and examples"
 SINGLE_HEADS = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "measure": TEXT, "layer": INT,
      "head": INT, "n_seeds": INT, "metric": TEXT, "base": FLOAT, "change": FLOAT, "ci_low": FLOAT,

@@ -26,7 +26,6 @@ PLAIN = ("relevance", "confidence")
 #: in place of a task's name: the mean of the other tasks
 OTHERS = "others"
 
-# against: the other task, or "others"; value, other: of the two, mean over seeds; difference: value - other
 TASK_DIFFERENCES = Schema(
     dict.fromkeys((*KEY, "task", "against", "measure"), TEXT)
     | {"layer": INT, "head": INT, "n_seeds": INT, "value": FLOAT, "other": FLOAT, "difference": FLOAT,

@@ -17,7 +17,6 @@ from headspec.statistics.resampling import holm, p_value
 from headspec.statistics.training.comparison import MEAN, compare, predicted
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
-# heads: choice of heads that batches update at the end of training; heads, alpha, delta: null if plain
 IAT = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "sampling": TEXT, "seed": INT, "task": TEXT,
      "metric": TEXT, "value": FLOAT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT},
@@ -29,8 +28,6 @@ tables/iat.parquet
 value: value of the metric
 task: name of the task, or of a further split
 """
-# against: the method of the comparison, null for plain training; task and metric "mean": the mean over
-# tasks of the mean over metrics; ci_over: "examples" or "seeds and examples"
 IMPROVEMENT = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "against": TEXT,
      "sampling": TEXT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT, "n_seeds": INT, "value": FLOAT,

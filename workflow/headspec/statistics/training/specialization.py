@@ -12,7 +12,6 @@ from headspec.statistics.intervals import over_seeds_and_examples
 from headspec.statistics.training.comparison import MEAN
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
-# dissociation before and after IAT; task "mean" is the mean over the mixture's tasks
 SPECIALIZATION = Schema(
     {"model": TEXT, "mixture": TEXT, "task": TEXT, "n_seeds": INT, "before": FLOAT, "after": FLOAT,
      "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "at_chance": FLAG},

@@ -13,7 +13,6 @@ from headspec.statistics.intervals import over_seeds_and_draws
 from headspec.statistics.resampling import Floats
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
-# mixture: what the encoder was trained on; a task for method single, "none" for pretrained
 TRANSFER = Schema(
     {"model": TEXT, "task": TEXT, "mixture": TEXT, "method": TEXT, "tuning": TEXT, "samples": INT,
      "seed": INT, "draw": INT, "metric": TEXT, "value": FLOAT, "chance": FLOAT},
@@ -27,9 +26,6 @@ mixture: what the encoder learnt: a mixture, a task (`single`), or `none` (`pret
 method: whose encoder: `pretrained`, `single`, `tuned`, `iat` or a control
 task: task that is learnt
 """
-# means over seeds and draws, and their difference from method tuned; source: what the encoder was trained
-# on; for method single a task of the mixture, or "mean" over them; ci_over (of both intervals): "draws" or
-# "seeds and draws"
 TRANSFER_SUMMARY = Schema(
     {"model": TEXT, "task": TEXT, "mixture": TEXT, "method": TEXT, "source": TEXT, "tuning": TEXT,
      "samples": INT, "metric": TEXT, "n_seeds": INT, "n_draws": INT, "value": FLOAT, "ci_low": FLOAT,
