@@ -20,7 +20,7 @@ from headspec.cost import plan, throughput, workload
 from headspec.cost.job_counts import jobs, of_stage
 from headspec.cost.operations import REDUCED_BY, examples, expected_examples, of_jobs, operations
 from headspec.cost.report import report
-from headspec.cost.runtime import LEAST, SLOWEST, Runtimes
+from headspec.cost.requests import LEAST, SLOWEST, Runtimes
 from headspec.cost.throughput import PASSES, Speed
 from headspec.data import prepare
 from headspec.errors import ConfigError, HeadspecError

@@ -12,7 +12,7 @@ import yaml
 from snakemake.cli import parse_args
 
 from headspec import code_hash
-from headspec.cost.runtime import LEAST
+from headspec.cost.requests import LEAST
 from support import every_stage
 from support.every_stage import TARGETS
 from support.faults import at_work

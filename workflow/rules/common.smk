@@ -5,7 +5,6 @@ import fcntl
 import functools
 import operator
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -21,8 +20,7 @@ from headspec import code_hash, digests
 from headspec.config import loading
 from headspec.config.measures import heads as head_measures, similarity as similarity_measures
 from headspec.config.study import Study, plain
-from headspec.cost import memory as requests
-from headspec.cost.runtime import Runtimes
+from headspec.cost.requests import COMPARED, Requests, microbatches, processes
 from headspec.data.planned import Planned
 from headspec.errors import HeadspecError
 from headspec.live import view
@@ -30,6 +28,7 @@ from headspec.models import devices
 from headspec.pipeline import preflight, records, warm
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import RUN, SUBMISSION, Layout
+from headspec.pipeline.wildcards import any_of, constraints
 
 
 def checked(config: dict) -> tuple[Study, Planned | None]:
@@ -108,9 +107,10 @@ STUDY, PLAN = checked(config)
 LAYOUT = Layout(STUDY)
 INPUTS = Inputs(LAYOUT, PLAN)
 GPU, THREADS = model_resources()
-RUNTIMES = Runtimes(STUDY)
+REQUESTS = Requests(LAYOUT, GPU, THREADS, timed=workflow.is_main_process and on_cluster())
+memory, runtime, by_tasks = REQUESTS.memory, REQUESTS.runtime, REQUESTS.by_tasks
+training_gpus, training_threads = REQUESTS.training_gpus, REQUESTS.training_threads
 share_gpus(STUDY)
-COMPARED = 9  # priority of what compares models
 CHECKPOINT_SECONDS = round(60 * STUDY.training.checkpoint_minutes)
 result, log, figure = LAYOUT.result, LAYOUT.log, LAYOUT.figure
 
@@ -148,89 +148,6 @@ def captions(group: str) -> dict[str, str]:
     """Kind of figure of a group: its caption."""
     files = sorted((LIBRARY / "report").glob(f"{group}_*.rst"))
     return {path.stem.removeprefix(f"{group}_"): path.read_text(encoding="utf-8") for path in files}
-
-
-def any_of(names) -> str:
-    """Wildcard constraint: one of `names`."""
-    return "|".join(re.escape(str(name)) for name in names) or "(?!)"
-
-
-def any_mixture() -> str:
-    """Wildcard constraint: a task, two tasks, or a group.
-
-    Snakemake works through the constraint for every file. That of all pairs would grow with the square of
-    the number of tasks.
-    """
-    task = any_of(STUDY.tasks)
-    return rf"(?:{task})(?:\+(?:{task}))?|{any_of(STUDY.mixtures.groups)}"
-
-
-def microbatches(wildcards, attempt: int) -> int:
-    """Resource: microbatches per batch, more after each failed attempt; results stay the same."""
-    return 2 ** (attempt - 1)
-
-
-def memory(stage: str, gpus=lambda wildcards: 1):
-    """Resource: memory in MB of a job that runs a model, more after each failed attempt."""
-
-    @functools.cache
-    def of_model(model: str) -> int:
-        return requests.megabytes(STUDY, model, stage, bool(GPU))
-
-    def function(wildcards, attempt: int) -> int:
-        return attempt * max(1, gpus(wildcards)) * of_model(wildcards.model)
-
-    return function
-
-
-def processes(runs: list) -> int:
-    """Threads of the statistics of `runs`: one for every 40 models and mixtures, of which each takes
-    seconds, up to 16, with which they stay below 8 GB.
-    """
-    return min(16, 1 + len({(run.model, run.mixture) for run in runs}) // 40)
-
-
-def runtime(unknown: int, *output: str):
-    """Resource: minutes of a job, more after each failed attempt; only a cluster's scheduler reads them.
-
-    Parameters
-    ----------
-    unknown : minutes if the operations of the job cannot be counted here
-    output : parts of the path of one of its outputs
-    """
-
-    def function(wildcards, attempt: int) -> int:
-        if not (workflow.is_main_process and on_cluster()):
-            return unknown
-        path = result(*output).format(**wildcards)
-        return attempt * RUNTIMES.minutes(path, GPU, THREADS, unknown)
-
-    return function
-
-
-def training_gpus(wildcards) -> int:
-    """Resource: GPUs of a job that trains: those of its model, but one if it trains no encoder."""
-    branch_at_trunk = wildcards.get("delta") == f"{STUDY.iat.reserve:g}"
-    if wildcards.method == "frozen" or branch_at_trunk:
-        return GPU
-    return GPU * STUDY.models[wildcards.model].gpus
-
-
-def training_threads(wildcards) -> int:
-    """Threads of a job that trains: those of any job for each GPU."""
-    return THREADS * max(1, training_gpus(wildcards))
-
-
-def by_tasks(wildcards) -> int:
-    """Priority of a run's jobs: the number of its tasks.
-
-    Chains of jobs (train, importance, prune) of more tasks take longer; started last, they would end
-    alone. The longest chain begins with single tasks, where models are compared (train, vectors or squared
-    gradients, similarity); so do those jobs, with `COMPARED`. Data, tokens and features come before all.
-    """
-    if wildcards.method == "single" and STUDY.similarity.compares_models:
-        return COMPARED
-    return len(LAYOUT.mixtures.get(wildcards.mixture, ()))
 
 
 def without_traceback(function):
@@ -324,10 +241,5 @@ if workflow.is_main_process and os.path.isdir(result()):
     compare_results()
 
 
-# names may contain dots and dashes; the constraints make every path match one run only
 wildcard_constraints:
-    model=any_of(STUDY.models),
-    mixture=any_mixture(),
-    method=any_of(LAYOUT.methods),
-    task=any_of(STUDY.tasks),
-    seed=r"\d+",
+    **constraints(LAYOUT),

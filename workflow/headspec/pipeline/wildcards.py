@@ -1,0 +1,30 @@
+"""Constraints of wildcards, so that every path matches one job only: names may contain dots and dashes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from headspec.pipeline.layout import Layout
+
+
+def any_of(names: Iterable[object]) -> str:
+    """A regular expression for one of `names`."""
+    return "|".join(re.escape(str(name)) for name in names) or "(?!)"
+
+
+def constraints(layout: Layout) -> dict[str, str]:
+    """Wildcard: its constraint.
+
+    A mixture is a task, two tasks, or a group. Snakemake works through the constraint for every file, and
+    that of all pairs would grow with the square of the number of tasks.
+    """
+    study = layout.study
+    task = any_of(study.tasks)
+    return {
+        "model": any_of(study.models),
+        "mixture": rf"(?:{task})(?:\+(?:{task}))?|{any_of(study.mixtures.groups)}",
+        "method": any_of(layout.methods),
+        "task": task,
+        "seed": r"\d+",
+    }
