@@ -105,6 +105,17 @@ def test_overlap_and_spearman_are_those_of_the_weighted_means():
     top_a, top_b = (set(np.argsort(-x)[:21]) for x in (a, b))
     assert row["spearman"] == pytest.approx(spearmanr(a, b).statistic)
     assert row["top_overlap"] == pytest.approx(len(top_a & top_b) / len(top_a | top_b))
+    for fraction, size in ((0.25, 18), (0.29 / 7.2, 2), (0.01, 1)):  # at least one head
+        tops = [set(np.argsort(-x)[:size]) for x in (a, b)]
+        overlap = agreement([(run(), frame)], fraction, 20, 0.95, 0)["top_overlap"].item()
+        assert overlap == pytest.approx(len(tops[0] & tops[1]) / len(tops[0] | tops[1]))
+
+
+def test_a_measure_that_is_the_same_for_all_heads_correlates_with_none():
+    values = np.random.default_rng(3).random((FOLDS, 2, HEADS))
+    values[:, 1] = 0.5
+    row = agreement([(run(), folds(values))], 0.25, 20, 0.95, 0).iloc[0]
+    assert row["spearman"] == row["spearman_low"] == row["spearman_high"] == 0
 
 
 def simulated(rng: np.random.Generator, rho: float, noise: float, seeds: int) -> np.ndarray:
