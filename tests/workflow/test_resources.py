@@ -40,7 +40,7 @@ def scripts() -> dict[str, Path]:
         rule = re.match(r"(?:rule|use rule (\w+) as) (\w+)", block)
         script, figure = (
             re.search(r'"\.\./(scripts/.+)"', block),
-            re.search(r'(?:figure|script)="([\w/]+)"', block),
+            re.search(r'\bscript="([\w/]+)"', block),
         )
         paths[rule[2]] = paths[rule[1]] if rule[1] else script[1]
         drawn[rule[2]] = figure[1] if figure else drawn.get(rule[1], "")
