@@ -5,15 +5,41 @@ import fcntl
 import functools
 import operator
 import os
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
 from snakemake.settings.types import DeploymentMethod
 
-LIBRARY = Path(workflow.current_basedir).parent
+
+def on_this_disk(folder: Any) -> Path:
+    """The folder of a Snakefile; of one in a repository (`github(...)`, ``git+file://``), a copy.
+
+    Jobs import the library from it, and hashes of their code are those of its files.
+    """
+    if not hasattr(folder, "ref"):
+        return Path(folder)
+    hosted = getattr(folder, "hosted_repo", None)
+    git = ["git", "-C", str(hosted.repo_clone if hosted else folder.repo_path)]
+    commit = subprocess.check_output(
+        [*git, "rev-parse", f"{folder.ref}^{{commit}}"], text=True
+    ).strip()
+    copy = Path(".snakemake/headspec", commit).resolve()
+    if not copy.exists():
+        archive = subprocess.check_output([*git, "archive", commit, "workflow", "envs"])
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        filling = Path(tempfile.mkdtemp(dir=copy.parent))
+        subprocess.run(["tar", "-x", "-C", filling], input=archive, check=True)
+        filling.rename(copy)
+    return copy / folder.path
+
+
+LIBRARY = on_this_disk(workflow.current_basedir).parent
 sys.path.insert(0, str(LIBRARY))
 
 from headspec import code_hash, digests
