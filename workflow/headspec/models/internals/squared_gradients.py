@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 from torch.func import functional_call
-from transformers.pytorch_utils import Conv1D
 
 #: entries of the gradients that a GPU computes at once; a CPU computes one gradient, which stays in its cache
 ON_GPU = 2**26
@@ -86,7 +85,7 @@ class Squares:
 def _linear(module: nn.Module, calls: Calls, sums: Sums) -> None:
     """Of a Linear, whose weight is (out, in), or of a Conv1D, (in, out)."""
     into, grad = (torch.cat([_by_token(each) for each in of], 1) for of in zip(*calls, strict=True))
-    first, second = (into, grad) if isinstance(module, Conv1D) else (grad, into)
+    first, second = (into, grad) if _is_conv1d(module) else (grad, into)
     if "weight" in sums and grad.is_cuda:
         at_once = max(1, ON_GPU // sums["weight"].numel())
         for a, b in zip(first.split(at_once), second.split(at_once), strict=True):
@@ -128,9 +127,14 @@ def _embedding(module: nn.Module, calls: Calls, sums: Sums) -> None:
         sums["weight"].index_add_(0, used, own.square_())
 
 
+def _is_conv1d(module: nn.Module) -> bool:
+    """Whether a module is a Conv1D of transformers, which is slow to import."""
+    return type(module).__name__ == "Conv1D"
+
+
 def _kind(module: nn.Module) -> Callable[[nn.Module, Calls, Sums], None] | None:
     """The function for a kind of module; None for one that is not known."""
-    if isinstance(module, nn.Linear | Conv1D):
+    if isinstance(module, nn.Linear) or _is_conv1d(module):
         return _linear
     if isinstance(module, nn.Embedding):
         return _embedding
