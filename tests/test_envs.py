@@ -92,10 +92,10 @@ def test_environments_have_the_locked_versions(path):
         assert versions[name] == version, name
 
 
-def imported(script: Path) -> set[str]:
-    """Distributions that a script and the modules it reaches import, also inside functions."""
+def imported(paths: list[Path]) -> set[str]:
+    """Distributions that a script, modules, and what they reach import, also inside functions."""
     names = set()
-    for file in (file for file in closure(script) if str(file).endswith(".py")):
+    for file in (file for path in paths for file in closure(path) if file.endswith(".py")):
         for node in ast.walk(ast.parse((LIBRARY.parent / file).read_text())):
             if isinstance(node, ast.Import):
                 names |= {alias.name.split(".")[0] for alias in node.names}
@@ -105,8 +105,11 @@ def imported(script: Path) -> set[str]:
     return {canonicalize_name(DISTRIBUTIONS.get(name, name)) for name in names} - {""}
 
 
-def stages() -> list[tuple[str, Path, Path]]:
-    """(rule, environment, script) of every rule; one that uses another has what it does not override."""
+def stages() -> list[tuple[str, Path, list[Path]]]:
+    """(rule, environment, script and modules that this imports by name) of every rule.
+
+    A rule that uses another has what it does not override.
+    """
     text = "\n".join(path.read_text() for path in sorted((ROOT / "workflow" / "rules").glob("*.smk")))
     blocks: dict[str, tuple[str | None, str]] = {}
     for block in re.split(r"^ *(?=rule |use rule )", text, flags=re.MULTILINE)[1:]:
@@ -120,15 +123,16 @@ def stages() -> list[tuple[str, Path, Path]]:
 
     rows = []
     for rule in blocks:
-        env, script = of(rule, r'"\.\./\.\./(envs/.+)"'), of(rule, r'"\.\./(scripts/.+)"')
-        script = re.sub(r"\{params\.\w+\}", of(rule, r'(?:figure|script)="([\w/]+)"'), script)
-        rows.append((rule, ROOT / env, ROOT / "workflow" / script))
+        env = of(rule, r'"\.\./\.\./(envs/.+)"')
+        script, *modules = re.findall(r'"([\w/]+\.py)"', of(rule, r"(?s)code=code\((.+?)\),\n"))
+        paths = [ROOT / "workflow" / "scripts" / script, *(LIBRARY / module for module in modules)]
+        rows.append((rule, ROOT / env, paths))
     return rows
 
 
-@pytest.mark.parametrize(("rule", "env", "script"), stages(), ids=[stage[0] for stage in stages()])
-def test_the_environment_of_a_stage_has_what_its_code_imports(rule, env, script):
-    wanted = imported(script)
+@pytest.mark.parametrize(("rule", "env", "paths"), stages(), ids=[stage[0] for stage in stages()])
+def test_the_environment_of_a_stage_has_what_its_code_imports(rule, env, paths):
+    wanted = imported(paths)
     if rule not in ("validation", "data"):
         wanted -= {"datasets"}  # imported where hub data is read, and nowhere else
     assert wanted and wanted <= set(environment(env))
@@ -136,4 +140,4 @@ def test_the_environment_of_a_stage_has_what_its_code_imports(rule, env, script)
 
 def test_every_environment_and_script_is_used():
     assert {env for _, env, _ in stages()} == set(ENVS)
-    assert {script for _, _, script in stages()} == set((ROOT / "workflow" / "scripts").rglob("*.py"))
+    assert {paths[0] for _, _, paths in stages()} == set((ROOT / "workflow" / "scripts").rglob("*.py"))

@@ -37,7 +37,9 @@ def test_secrets_are_hidden_wherever_a_message_is_made(tmp_path, case):
         and str(HeadspecError.of([DataError(secret)] * 2)) == f"{shown}\n{shown}"
     )
     file = tmp_path / "log"
-    job = SimpleNamespace(rule="r", wildcards={}, threads=1, resources={}, log=[str(file)])
+    job = SimpleNamespace(
+        rule="r", wildcards={}, threads=1, resources={}, log=[str(file)], input=[], params={}
+    )
     with pytest.raises(SystemExit), stage(job, "x"):
         log.info("read %s", secret)
         raise ValueError(secret)

@@ -48,7 +48,8 @@ def of_bert(folder, name: str, tokens: int, batch: int) -> Study:
     (folder / "config.json").write_text(json.dumps(config))
     models = {"bert": {"source": str(folder), "max_length": tokens}}
     training = CONFIG["training"] | {"batch_size": batch}
-    return study(models=models, training=training, transfer={"batch_size": batch}, methods=["tuned"])
+    transfer = {"tasks": ["topic"], "methods": ["pretrained"], "batch_size": batch}
+    return study(models=models, training=training, transfer=transfer, methods=["tuned"])
 
 
 @pytest.mark.parametrize("case", MEASURED, ids=str)
