@@ -63,7 +63,7 @@ coverage: $(VENV)/.ready-test
 check: $(VENV)/.ready-test
 	ruff check .
 	ruff format --check .
-	snakefmt --check Snakefile workflow/rules
+	snakefmt --check Snakefile workflow/Snakefile workflow/rules
 	snakemake --lint
 	mypy
 	lint-imports

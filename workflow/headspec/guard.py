@@ -39,7 +39,7 @@ def unchanged(job: Any) -> Iterator[None]:
     """
     code = getattr(job.params, "code", {})
     inputs = {path: (digests.signature(path), digests.mark(path)) for path in set(job.input)}
-    began = os.stat(sys.argv[0]).st_mtime  # of the script, which Snakemake writes just before
+    began = os.stat(sys.argv[0]).st_mtime if code else 0.0  # Snakemake has just written it
     for name, planned in code.items():
         path = code_hash.LIBRARY.parent / name
         if _current(name) != planned or digests.signature(path)[3] / 1e9 > began - CLOCK:
