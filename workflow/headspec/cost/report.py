@@ -46,8 +46,10 @@ def report(
         raise HeadspecError(f"--gpus: got {gpus}, but {known} can be measured here; give --rate")
     # these load torch, and a study that cannot be planned should not wait for it
     from headspec.cost import plan, workload
-    from headspec.cost.throughput import PASSES, Speed
+    from headspec.cost.throughput import PASSES, Speed, warmed
 
+    if not rate:
+        warmed()
     extent = workload.read(study)
     if rate:
         measured = Speed([dict.fromkeys(PASSES, rate) for _ in extent.configs], *STARTS)

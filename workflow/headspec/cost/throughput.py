@@ -1,11 +1,13 @@
 """The operations of a model, and the operations per second of jobs on this machine.
 
 ``python -m headspec.cost.throughput <tokens> <batch size> <precision> <threads> <folder of a config> ...``
-measures in a separate process and prints JSON; `rates` starts as many of these as jobs will run at once.
+measures in a separate process and prints JSON; `rates` starts as many of these as jobs will run at once, in
+the way in which jobs of this machine start (`headspec.pipeline.warm`).
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -22,6 +24,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 
+from headspec import code_hash
 from headspec.config.sections.training import Training
 from headspec.errors import HeadspecError
 from headspec.heads.importance import gate_gradients
@@ -32,13 +35,18 @@ from headspec.models.architectures import ARCHITECTURES
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
+from headspec.pipeline import warm
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train
 
 #: kinds of pass that are measured: operations per example, relative to a forward pass
 PASSES = {"train": 3, "importance": 2, "prune": 1}
 LAYERS, VOCABULARY, STEPS = 2, 1000, 4  # of the reduced model that is measured
-SECONDS = 6.0  # spent measuring a model, at least
+SECONDS = 2.0  # spent measuring a model, at least
+IMPORTED = warm.TABLES + warm.MODELS + warm.ANALYSIS
+
+#: says whether what jobs import is there
+READY = f"import sys; sys.exit(not {set(IMPORTED)} <= set(sys.modules))"
 
 #: what the job of a figure imports, and one figure
 FIGURE = """
@@ -157,13 +165,16 @@ def rates(
     tokens, size : tokens per example, examples per training step
     """
     settings = {devices.JOBS_PER_GPU: str(jobs_per_gpu)} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
+    python = warmed()
     environment = os.environ | settings
     with tempfile.TemporaryDirectory() as folder:
+        while python != sys.executable and _run(python, folder, READY, environment):
+            time.sleep(0.1)
         names = [f"{folder}/{i}" for i in range(len(configs))]
         for config, name in zip(configs, names, strict=True):
             config.save_pretrained(name)
         numbers = [str(tokens), str(size), precision, "2" if gpu else "1"]
-        command = [sys.executable, "-m", "headspec.cost.throughput", *numbers, *names]
+        command = [python, "-m", "headspec.cost.throughput", *numbers, *names]
         begun = time.time()
         children = [
             subprocess.Popen(
@@ -172,6 +183,11 @@ def rates(
             for _ in range(at_once)
         ]
         outputs = [child.communicate() for child in children]
+        begun_light = time.time()
+        failed = _run(python, folder, FIGURE, environment)
+        light_start = time.time() - begun_light
+    if failed:
+        raise HeadspecError("a figure cannot be drawn on this machine; give --rate")
     for child, (_, error) in zip(children, outputs, strict=True):
         if child.returncode:
             raise HeadspecError(f"cannot measure the speed ({error.strip().splitlines()[-1]}); give --rate")
@@ -180,11 +196,22 @@ def rates(
         {stage: float(np.mean([answer["rates"][i][stage] for answer in answers])) for stage in PASSES}
         for i in range(len(configs))
     ]
-    begun_light = time.time()
-    light = subprocess.run([sys.executable, "-c", FIGURE], env=environment, capture_output=True)
-    light.check_returncode()
     model_start = float(np.mean([answer["ready"] for answer in answers])) - begun
-    return Speed(mean_rates, model_start, time.time() - begun_light)
+    return Speed(mean_rates, model_start, light_start)
+
+
+@functools.cache
+def warmed() -> str:
+    """The command by which jobs of this machine start Python; what they import is imported meanwhile."""
+    code_hash.make_importable()
+    return warm.start(IMPORTED)
+
+
+def _run(python: str, folder: str, code: str, environment: dict[str, str]) -> int:
+    """The exit status of `code`, run as the script of a job."""
+    script = Path(folder, "script.py")
+    script.write_text(code)
+    return subprocess.run([python, str(script)], env=environment, capture_output=True).returncode
 
 
 def main(tokens: str, size: str, precision: str, threads: str, *folders: str) -> None:
