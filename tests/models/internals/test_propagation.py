@@ -103,6 +103,8 @@ def check_ends(model: MultiTask, rules: Rules) -> None:
     relevance = sum(float((end * end.grad).sum().detach()) for end in ends if end.grad is not None)
     absorbed = offsets.absorbed()
     model.requires_grad_(False)
+    share = relevance / float(logit)
+    print(f"{model.encoder.config.model_type}, {rules}: {share:.3f} of the logit comes out")
     assert relevance + absorbed == pytest.approx(float(logit.detach()), rel=1e-3)
     assert (absorbed == 0) == (rules == "constant_attention") and len(offsets.calls) == LAYERS
 
