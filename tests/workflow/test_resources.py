@@ -31,6 +31,10 @@ def whole(tmp_path_factory) -> Folder:
     return folder
 
 
+#: rules of measures of heads that are yet to be added; test_worked_examples.py runs them
+ADDED = {"measured", "derived"}
+
+
 def scripts() -> dict[str, Path]:
     """Rule: its script; a rule that inherits from another has the other's."""
     text = "\n".join(path.read_text() for path in (ROOT / "workflow" / "rules").glob("*.smk"))
@@ -47,6 +51,7 @@ def scripts() -> dict[str, Path]:
     return {
         rule: ROOT / "workflow" / re.sub(r"\{params\.\w+\}", drawn[rule], path)
         for rule, path in paths.items()
+        if rule not in ADDED
     }
 
 

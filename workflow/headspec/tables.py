@@ -74,7 +74,8 @@ def record(job: Any) -> dict[str, Any]:
         # a training state contains step times, so its content differs in every run
         if os.path.getsize(path) <= LARGEST and not path.endswith(".pt"):
             inputs[path] = f"sha256:{digests.content(path)}"
-    plain = [path for path in job.output if not path.endswith(INSCRIBED)]
+    # weights take long to read; the file beside them has their digest
+    plain = [path for path in job.output if not path.endswith((*INSCRIBED, ".safetensors"))]
     marks = {path: digests.mark(path) for path in [*inputs, *plain] if os.path.exists(path)}
     params = sorted(repr(value) for value in job.params)
     return {"rule": job.rule, "params": params, "input": inputs, "output": list(job.output), "marks": marks}
