@@ -348,6 +348,16 @@ def test_length_ordered_batches_hold_each_row_once_within_the_budget():
     assert all(len(b) * texts.lengths[b].max() <= 48 for b in batches)
 
 
+def test_batches_of_long_texts_have_enough_examples_until_memory_runs_out():
+    texts, rows = examples(50, shortest=14, longest=14), np.arange(50)
+    device = Device("cpu", "bfloat16", tokens=48, fewest=20)
+    assert [len(batch) for batch in texts.in_length_order(rows, device)] == [20, 20, 10]
+    batches = texts.in_length_order(rows, device)
+    next(batches)
+    batches.halve(MemoryError())
+    assert [len(batch) for batch in batches] == [10] * 5
+
+
 @pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2", "albert", "deberta-v2"])
 def test_a_compact_vocabulary_trains_to_the_same_weights(tmp_path, monkeypatch, kind):
     compact, full = model(kind), model(kind)

@@ -119,7 +119,8 @@ class LengthOrder:
     """
 
     def __init__(self, order: np.ndarray, lengths: np.ndarray, device: Device) -> None:
-        self.order, self.lengths, self.tokens, self.examples = order, lengths, device.tokens, device.examples
+        self.order, self.lengths, self.tokens = order, lengths, device.tokens
+        self.fewest, self.examples = device.fewest, device.examples
         self.start = self.end = 0
 
     def __iter__(self) -> LengthOrder:
@@ -129,7 +130,8 @@ class LengthOrder:
         if self.end == len(self.order):
             raise StopIteration
         self.start = self.end
-        size = min(max(1, self.tokens // int(self.lengths[self.order[self.start]])), self.examples)
+        size = max(self.fewest, self.tokens // int(self.lengths[self.order[self.start]]))
+        size = min(size, self.examples)
         self.end = min(self.start + size, len(self.order))
         return self.order[self.start : self.end]
 
@@ -138,7 +140,7 @@ class LengthOrder:
         size = self.end - self.start
         if size == 1 or not out_of_memory(error):
             raise error
-        self.tokens = size * int(self.lengths[self.order[self.start]]) // 2
+        self.tokens, self.fewest = size * int(self.lengths[self.order[self.start]]) // 2, 1
         self.end = self.start
         torch.cuda.empty_cache()
         log.info("out of memory: batches of %d tokens from here", self.tokens)

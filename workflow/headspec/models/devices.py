@@ -127,6 +127,7 @@ class Device:
     autocast: str | None
     tokens: int = 768  # per batch with padding, where the batch size does not change results
     examples: int = 256  # most per such batch
+    fewest: int = 1  # at least, also of examples so long that they exceed `tokens`
 
     def cast(self) -> torch.autocast:
         """The autocast context for this device's precision."""
@@ -201,4 +202,6 @@ def prepare(precision: str, threads: int, microbatches: int = 1, gpus: int = 1) 
         precision = "bf16" if faster else "fp32"
     autocast = "bfloat16" if precision == "bf16" else None
     tokens, examples = SIZES[name]
-    return Device(name, autocast, max(1, tokens // microbatches), examples)
+    # matrix products in bf16 need more rows to be quick
+    fewest = max(1, 24 // microbatches) if (name, precision) == ("cpu", "bf16") else 1
+    return Device(name, autocast, max(1, tokens // microbatches), examples, fewest)
