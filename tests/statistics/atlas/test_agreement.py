@@ -9,6 +9,7 @@ from scipy.stats import spearmanr, t
 
 from headspec.atlas.sample import FOLDS, fold_means, sampled
 from headspec.config.runs import Run
+from headspec.seeds import derive
 from headspec.statistics.atlas.measures import (
     AGREEMENT,
     agreement,
@@ -58,6 +59,7 @@ def test_a_bootstrap_of_folds_has_the_mean_and_spread_of_their_mean():
     assert (means == resampled_means(values, n, 4000, seed=1)).all()
     np.testing.assert_allclose(means.mean(axis=0), np.average(values, axis=0, weights=n), atol=0.1)
     assert means[:, 1] == pytest.approx(resampled_means(values[:, 1], n, 4000, seed=1))
+    np.testing.assert_allclose(unbiased(np.array([[0.0], [2]]), 2), [[1 - 2**0.5], [1 + 2**0.5]])
     wider = unbiased(means, 10)
     np.testing.assert_allclose(wider.mean(axis=0), means.mean(axis=0))
     np.testing.assert_allclose(wider.std(axis=0), means.std(axis=0) * np.sqrt(10 / 9))
@@ -75,6 +77,18 @@ def test_intervals_of_folds_are_those_of_t_and_cover_three_seeds_as_well():
     assert over == "examples"
 
 
+def test_values_of_heads_have_the_interval_of_t_over_folds():
+    """Fold means 1, 2, 3 in one head, and 0, 0, 4, the last of as many examples as the others, in another."""
+    frame = folds(np.array([[[1.0, 0]], [[2, 0]], [[3, 4]]]))
+    frame.loc[frame["fold"] == 2, "n"] = 100
+    found = head_values(run(7), frame[::-1], 0.9)
+    assert found["head"].tolist() == [0, 1] and found["n"].tolist() == [200, 200]
+    assert (found["seed"] == 7).all() and (found["mixture"] == "a+b").all()
+    value, spread = np.array([2.25, 2]), np.array([0.6875, 4])  # 23/4 - 81/16 and 16/2 - 4
+    reach = t.ppf(0.95, 2) * np.sqrt(spread / 2)
+    np.testing.assert_allclose(found[["value", "ci_low", "ci_high"]].T, [value, value - reach, value + reach])
+
+
 def test_identical_and_opposite_measures():
     value = np.random.default_rng(1).random((FOLDS, 1, HEADS)) * 0.01 + np.arange(HEADS)
     frame = agreement([(run(), folds(np.concatenate([value, -value, value], axis=1)))], 0.25, 50, 0.95, 0)
@@ -88,6 +102,8 @@ def test_identical_and_opposite_measures():
     noisy = value + np.random.default_rng(2).normal(0, 3, (FOLDS, 1, HEADS))
     of_noisy = agreement([(run(), folds(np.concatenate([value, noisy], axis=1)))], 0.01, 50, 0.999999, 0)
     assert of_noisy["top_overlap_high"].item() == 1
+    opposite = agreement([(run(), folds(np.concatenate([value, -noisy], axis=1)))], 0.01, 50, 0.999999, 0)
+    assert opposite["spearman_low"].item() == -1
     empty = agreement([], 0.25, 50, 0.95, 0)
     assert empty.empty and list(empty) == list(AGREEMENT.columns)
 
@@ -109,6 +125,27 @@ def test_overlap_and_spearman_are_those_of_the_weighted_means():
         tops = [set(np.argsort(-x)[:size]) for x in (a, b)]
         overlap = agreement([(run(), frame)], fraction, 20, 0.95, 0)["top_overlap"].item()
         assert overlap == pytest.approx(len(tops[0] & tops[1]) / len(tops[0] | tops[1]))
+
+
+def test_intervals_are_of_the_resampled_folds_of_the_task():
+    values = np.random.default_rng(4).random((FOLDS, 2, HEADS))
+    row = agreement([(run(), folds(values))], 0.3, 20, 0.95, 3).iloc[0]
+    assert row[["model", "mixture", "method", "task", "n_seeds"]].tolist() == ["m", "a+b", "tuned", "a", 1]
+    means = resampled_means(values, np.full(FOLDS, 50.0), 20, derive(3, "agreement", "a"))
+    deviation = np.std([spearmanr(*mean).statistic for mean in means]) * np.sqrt(FOLDS / (FOLDS - 1))
+    reach = t.ppf(0.975, FOLDS - 1) * deviation
+    assert row["spearman_high"] - row["spearman"] == pytest.approx(reach)
+    assert row["spearman"] - row["spearman_low"] == pytest.approx(reach)
+
+
+def test_of_two_opposite_heads_one_is_on_top():
+    row = agreement([(run(), folds(np.tile([[0.0, 1], [1, 0]], (FOLDS, 1, 1))))], 0.3, 20, 0.95, 0).iloc[0]
+    assert row["spearman"] == pytest.approx(-1) and row["top_overlap"] == 0
+
+
+def test_of_heads_with_the_same_value_the_first_are_on_top():
+    values = np.tile([-np.arange(float(HEADS)), np.zeros(HEADS)], (FOLDS, 1, 1))
+    assert agreement([(run(), folds(values))], 0.3, 20, 0.95, 0)["top_overlap"].item() == 1
 
 
 def test_a_measure_that_is_the_same_for_all_heads_correlates_with_none():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -27,9 +29,26 @@ def test_whole_numbers_are_the_exact_binomial_test(n, data, threshold):
 
 def test_effective_numbers_need_not_be_whole():
     assert exceeding(0.05, 10, 0.01) == pytest.approx(beta.cdf(0.01, 0.5, 10.5))
-    low, high = exact_interval([0, 0.05, 1], 10, 0.9)
-    np.testing.assert_allclose(low, [0, beta.ppf(0.05, 0.5, 10.5), beta.ppf(0.05, 10, 1)])
-    np.testing.assert_allclose(high, [beta.ppf(0.95, 1, 10), beta.ppf(0.95, 1.5, 9.5), 1])
+    low, high = exact_interval([0, 0.05, 0.95, 1], 10, 0.9)
+    np.testing.assert_allclose(low, [0, *beta.ppf(0.05, [0.5, 9.5, 10], [10.5, 1.5, 1])])
+    np.testing.assert_allclose(high, [*beta.ppf(0.95, [1, 1.5, 10.5], [10, 9.5, 0.5]), 1])
+
+
+def test_thresholds_that_no_rate_or_every_rate_exceeds():
+    assert exceeding([0, 0.5, 1], 10, 1.1).tolist() == [1, 1, 1]
+    assert exceeding([0, 0.5, 1], 10, -0.1).tolist() == exceeding([0, 0.5, 1], 10, 0).tolist() == [1, 0, 0]
+
+
+def test_fractions_are_the_numbers_that_they_are():
+    half, ten = [Fraction(1, 2)], [Fraction(10)]
+    assert exceeding(half, ten, 0.5) == pytest.approx(binom.sf(4, 10, 0.5))
+    assert exceeding_pairs(half, [Fraction(1)], ten, 0) == pytest.approx(beta.cdf(0.5, 7.5, 3.5))
+    assert exact_interval(half, ten, 0.95) == (
+        pytest.approx(beta.ppf(0.025, 5, 6)),
+        pytest.approx(beta.ppf(0.975, 6, 5)),
+    )
+    mean, effective = effective_cases([Fraction(1), Fraction(0)], [Fraction(1)] * 2, Fraction(1, 2))
+    assert mean.dtype == effective.dtype == float and (mean, effective) == (0.5, 1)
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 40))
@@ -61,6 +80,14 @@ def test_effective_cases():
     assert mean.tolist() == [1, 0] and effective.tolist() == [2, 2]
     balanced = np.array([[1.0], [1], [1], [2]])  # clusters more alike than chance
     assert effective_cases(balanced, [2, 2, 2, 3])[1] == 9
+
+
+def test_effective_cases_in_closed_form():
+    """Variance of the mean: K / (K - 1) times the sum of squared residuals over the squared cases."""
+    assert effective_cases([1, 0], [1, 1]) == (0.5, 1)  # 2 (1/4 + 1/4) / 4, as one case has
+    million = 10**6
+    sums = million / 2 + np.array([500, -500, 500, -500])  # 4 / 3 10^6 / (16 10^12); a case has 1/4
+    assert effective_cases(sums, [million] * 4) == (0.5, pytest.approx(3 * million))
 
 
 def clustered(rate: float, sentences: int, heads: int, rng) -> tuple[np.ndarray, np.ndarray]:

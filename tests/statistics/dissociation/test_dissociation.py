@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -109,6 +110,11 @@ def test_leading_axes_broadcast(matrix, base):
 def test_a_base_that_is_not_positive_gives_nan(base):
     np.testing.assert_array_equal(relative([[0.1, 0.4], [0.2, 0.3]], [base, 0.5])[:, 0], [np.nan, np.nan])
     np.testing.assert_allclose(scores([[0.1, 0.4], [0.2, 0.3]], [base, 0.5]), [np.nan, 0.2])
+
+
+def test_fractions_are_the_numbers_that_they_are():
+    half, third = Fraction(1, 2), Fraction(1, 3)
+    np.testing.assert_allclose(relative([[half, third]] * 2, [1, third]), [[0.5, 1]] * 2)
 
 
 def test_one_task_does_not_dissociate():
