@@ -51,8 +51,8 @@ fuzz: $(VENV)/.ready-test
 mutants: $(VENV)/.ready-test
 	@rm -rf .mutants && mkdir .mutants && cd .mutants && ln -s ../workflow src && ln -s ../tests ../pyproject.toml .
 	cd .mutants && OMP_NUM_THREADS=1 mutmut run
-	@cd .mutants && mutmut results --all true | awk '/__mutmut_/ { sub(/\.x[^.]*$$/, "", $$1); all[$$1]++ } \
-	/__mutmut_/ && !/: (survived|no tests|not checked)$$/ { caught[$$1]++ } \
+	@cd .mutants && mutmut results --all true | awk '/__mutmut_/ { noticed = !/: (survived|no tests|not checked)$$/; \
+	sub(/\.x[^.]*$$/, "", $$1); all[$$1]++; caught[$$1] += noticed } \
 	END { for (m in all) printf "%3d %% of %3d  %s\n", 100 * caught[m] / all[m], all[m], m }' | sort -k5
 
 # Counts the lines that the tests' own processes run. Jobs of Snakemake are not measured, so what only a
