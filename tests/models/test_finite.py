@@ -26,7 +26,7 @@ from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import Own, retrain
 from headspec.training.loop import train, trainer
 from headspec.training.lora import LoRA
-from headspec.training.transfer import transfer
+from headspec.training.transfer import Fitting, Target, transfer
 from support.studies import CONFIG, Folder
 from support.tiny import CPU, HEADS, LAYERS, encoder, examples
 
@@ -181,14 +181,12 @@ def encoded(n: int, seed: int) -> pd.DataFrame:
 def test_diverging_transfer(tmp_path, key):
     draws = pd.DataFrame({"draw": 0, "place": range(8), "example": range(8)})
     rates = {"learning_rate": HUGE} if key.startswith("transfer") else {}
+    target = Target("a", encoded(20, 1), encoded(9, 2), draws, ["accuracy"])
     few = Transfer(samples=[8], draws=2, steps=6, tuning=["full"], **rates)
     with pytest.raises(
         NumericalError, match=rf"step \d of 6 on 8 examples of task 'a'.*try a smaller {key} "
     ):
-        transfer(
-            model(), "a", encoded(20, 1), encoded(9, 2), draws, ["accuracy"], few,
-            settings(learning_rate=HUGE), 0, CPU, never(tmp_path),
-        )  # fmt: skip
+        transfer(model(), target, Fitting(few, settings(learning_rate=HUGE), 0, CPU), never(tmp_path))
 
 
 # --- models whose output is not finite

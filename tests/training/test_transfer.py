@@ -24,7 +24,7 @@ from headspec.errors import ConfigError, DataError
 from headspec.models.multitask import MultiTask
 from headspec.training import linear_probe
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.transfer import batches, transfer
+from headspec.training.transfer import Fitting, Target, batches, transfer
 from support.schemas import SCHEMAS
 from support.studies import CONFIG, Folder, texts
 from support.tiny import CPU, encoder
@@ -58,8 +58,8 @@ def run(folder: Path, net: MultiTask, settings: Transfer = SETTINGS, seconds: fl
     train, validation = data(60, 1, regression), data(40, 2, regression)
     metrics = ["spearman", "pearson"] if regression else ["accuracy", "f1"]
     checkpoint = Checkpoint(folder / "checkpoint.pt", "f", seconds)
-    draws = drawn(train, settings)
-    return transfer(net, "t", train, validation, draws, metrics, settings, TRAINING, 0, CPU, checkpoint)
+    target = Target("t", train, validation, drawn(train, settings), metrics)
+    return transfer(net, target, Fitting(settings, TRAINING, 0, CPU), checkpoint)
 
 
 # --- draws --------------------------------------------------------------------------------------

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,33 +43,65 @@ value: value of the metric
 """
 
 
+@dataclass(frozen=True)
+class Target:
+    """The unseen task.
+
+    Parameters
+    ----------
+    train, validation : tables 'tokens'
+    draws : table 'draws'
+    metrics : names of the task's metrics
+    """
+
+    task: str
+    train: pd.DataFrame
+    validation: pd.DataFrame
+    draws: pd.DataFrame
+    metrics: list[str]
+
+    @functools.cached_property
+    def drawn(self) -> pd.DataFrame:
+        """Training examples of any draw, each once, with their numbers as index."""
+        return self.train.set_index("example", drop=False).loc[np.unique(self.draws["example"])]
+
+    def examples(self, draw: int, samples: int) -> pd.DataFrame:
+        """The first `samples` training examples of a draw."""
+        return self.drawn.loc[self.draws.loc[self.draws["draw"] == draw, "example"].iloc[:samples]]
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How it is learnt.
+
+    Parameters
+    ----------
+    training : settings that the section `transfer` takes from the section `training`
+    """
+
+    settings: Transfer
+    training: Training
+    seed: int
+    device: Device
+
+    def fits(self) -> list[tuple[str, int, int]]:
+        """Ways of tuning x numbers of samples x draws."""
+        order = sorted(self.settings.tuning, reverse=True)  # linear first, while the encoder is unchanged
+        return list(itertools.product(order, self.settings.samples, range(self.settings.draws)))
+
+
 def transfer(
-    model: MultiTask,
-    task: str,
-    train: pd.DataFrame,
-    validation: pd.DataFrame,
-    draws: pd.DataFrame,
-    metrics: list[str],
-    settings: Transfer,
-    training: Training,
-    seed: int,
-    device: Device,
-    checkpoint: Checkpoint,
-    microbatches: int = 1,
+    model: MultiTask, target: Target, fitting: Fitting, checkpoint: Checkpoint, microbatches: int = 1
 ) -> pd.DataFrame:
-    """Scores on the validation set after every fit: ways of tuning x numbers of samples x draws.
+    """Scores on the validation set after every fit.
 
     Every fit starts from the same encoder, restored bit by bit. In full fine-tuning, the initial
-    weights of the classifier depend on `seed` and the draw; batches and dropout also depend on the
+    weights of the classifier depend on the seed and the draw; batches and dropout also depend on the
     number of samples. None of these depends on the encoder. The linear classifier has no randomness.
 
     Parameters
     ----------
-    model : its encoder is transferred; it has a classifier for `task` alone, which is replaced
-    train, validation : tables 'tokens' of the task
-    draws : table 'draws'
-    metrics : names of the task's metrics
-    training : settings that the section `transfer` takes from the section `training`
+    model : its encoder is transferred; it has a classifier for the target alone, which is replaced
     checkpoint : scores so far, from which an interrupted job continues
     microbatches : as in `headspec.training.loop.trainer`
 
@@ -76,68 +109,60 @@ def transfer(
     -------
     table 'transferred'
     """
+    task, seed, device = target.task, fitting.seed, fitting.device
     model.to(device.name)
     initial = {name: value.clone() for name, value in model.encoder.state_dict().items()}
     interrupted = checkpoint.load(device.name)
     rows = [tuple(row) for row in interrupted["rows"]] if interrupted else []
     done = {row[:3] for row in rows}
-    order = sorted(settings.tuning, reverse=True)  # linear first, while the encoder is unchanged
-    fits = [
-        fit for fit in itertools.product(order, settings.samples, range(settings.draws)) if fit not in done
-    ]
-    progress = Progress(len(order) * len(settings.samples) * settings.draws, "fits")
-    progress.resume(progress.total - len(fits))
-    held_out = Examples(validation)
-    chances = {metric: chance(metric, held_out.label) for metric in metrics}
-    by_example = train.set_index("example", drop=False).loc[np.unique(draws["example"])]
-    by_draw = {draw: drawn["example"].to_numpy() for draw, drawn in draws.groupby("draw")}
-
-    @functools.cache
-    def frozen_vectors() -> list[np.ndarray]:
-        """Vectors of the training and validation examples from the unchanged encoder."""
-        return [
-            vectors(model, task, examples, np.arange(len(examples)), device).astype(float)
-            for examples in (Examples(by_example), held_out)
-        ]
-
-    for tuning, samples, draw in fits:
-        chosen = by_example.loc[by_draw[draw][:samples]]
+    progress = Progress(len(fitting.fits()), "fits")
+    progress.resume(len(done))
+    held_out = Examples(target.validation)
+    chances = {metric: chance(metric, held_out.label) for metric in target.metrics}
+    frozen = functools.cache(functools.partial(linear_predictor, model, target, fitting))
+    for tuning, samples, draw in fitting.fits():
+        if (tuning, samples, draw) in done:
+            continue
+        chosen = target.examples(draw, samples)
         if tuning == "linear":
-            few, labels = by_example.index.get_indexer(chosen.index), chosen["label"].to_numpy()
-            scores = model.classes[task] is None
-            predicted = linear_probe.predictions(
-                frozen_vectors()[0][few], labels, frozen_vectors()[1], scores, settings.penalty
-            )
+            predicted = frozen()(chosen)
         else:
             model.encoder.load_state_dict(initial)
             torch.manual_seed(derive(seed, "transfer classifier", task, draw))
             model.new_classifiers(model.classes)
             model.to(device.name)
-            fit_seed = derive(seed, "transfer", task, draw, samples)
-            microbatches = tune(
-                model, task, Examples(chosen), settings, training, fit_seed, device, microbatches
-            )
+            of_fit = replace(fitting, seed=derive(seed, "transfer", task, draw, samples))
+            microbatches = tune(model, task, Examples(chosen), of_fit, microbatches)
             predicted = predictions(model, task, held_out, device)
-        for metric in metrics:
+        for metric in target.metrics:
             value = score(metric, held_out.label, predicted)
             rows.append((tuning, samples, draw, metric, value, chances[metric]))
-        progress.advance(1, f"{tuning}, {samples} samples: {metrics[0]} {rows[-len(metrics)][4]:.3f}")
+        note = f"{tuning}, {samples} samples: {target.metrics[0]} {rows[-len(target.metrics)][4]:.3f}"
+        progress.advance(1, note)
         if checkpoint.due():
             checkpoint.save({"rows": rows})
     model.encoder.load_state_dict(initial)
     return pd.DataFrame(rows, columns=list(TRANSFERRED.columns))
 
 
-def tune(
-    model: MultiTask,
-    task: str,
-    examples: Examples,
-    settings: Transfer,
-    training: Training,
-    seed: int,
-    device: Device,
-    microbatches: int,
-) -> int:
+def linear_predictor(
+    model: MultiTask, target: Target, fitting: Fitting
+) -> Callable[[pd.DataFrame], np.ndarray]:
+    """Of training examples, the predictions of a probe on the vectors of the encoder as it is now."""
+    train, test = (
+        vectors(model, target.task, examples, np.arange(len(examples)), fitting.device).astype(float)
+        for examples in (Examples(target.drawn), Examples(target.validation))
+    )
+
+    def predicted(chosen: pd.DataFrame) -> np.ndarray:
+        few, labels = target.drawn.index.get_indexer(chosen.index), chosen["label"].to_numpy()
+        scores = model.classes[target.task] is None
+        return linear_probe.predictions(train[few], labels, test, scores, fitting.settings.penalty)
+
+    return predicted
+
+
+def tune(model: MultiTask, task: str, examples: Examples, fitting: Fitting, microbatches: int) -> int:
     """Fine-tune encoder and classifier on a few examples.
 
     Returns
@@ -149,9 +174,10 @@ def tune(
     NumericalError
         A loss or the norm of a gradient is not finite.
     """
+    settings, training, device = fitting.settings, fitting.training, fitting.device
     model.train().requires_grad_(True)
     model.attend_for_gradients(device)
-    torch.manual_seed(seed)
+    torch.manual_seed(fitting.seed)
     rate = settings.learning_rate or training.learning_rate
     compact = training.weight_decay == 0
     by_task = {task: examples}
@@ -161,7 +187,7 @@ def tune(
             return model.losses(task, model.pool(batch), batch.labels)
 
         updates = Updates(model, training)
-        rng, losses_and_norms = np.random.default_rng(seed), []
+        rng, losses_and_norms = np.random.default_rng(fitting.seed), []
         for number, rows in enumerate(batches(len(examples), settings.batch_size, settings.steps, rng)):
             batch = renumbered[task].batch(rows, device.name)
             loss, microbatches = backward(losses, batch, updates.parameters, microbatches, device)

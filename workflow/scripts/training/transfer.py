@@ -12,7 +12,7 @@ from headspec.models.multitask import MultiTask, saved_encoder
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint
-from headspec.training.transfer import TRANSFERRED, transfer
+from headspec.training.transfer import TRANSFERRED, Fitting, Target, transfer
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "transfer {model}/{mixture}/{method}/seed{seed} to {task}".format(**wildcards)):
@@ -26,17 +26,12 @@ with stage(snakemake, "transfer {model}/{mixture}/{method}/seed{seed} to {task}"
             encoder, pooling = job.pretrained()
         identity = fingerprint([settings, params.model, params.version, params.code], snakemake.input)
         checkpoint = Checkpoint(output.with_suffix(".pt"), identity, snakemake.resources.checkpoint_seconds)
+        inputs = snakemake.input
+        train, validation, draws = map(tables.read, (inputs.train, inputs.validation, inputs.draws))
         frame = transfer(
             MultiTask(encoder, pooling, job.classes([task], [snakemake.input.train])),
-            task,
-            tables.read(snakemake.input.train),
-            tables.read(snakemake.input.validation),
-            tables.read(snakemake.input.draws),
-            params.metrics,
-            section(params.transfer),
-            section(params.training),
-            job.seed,
-            job.device,
+            Target(task, train, validation, draws, params.metrics),
+            Fitting(section(params.transfer), section(params.training), job.seed, job.device),
             checkpoint,
             job.microbatches,
         )
