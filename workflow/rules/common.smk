@@ -43,7 +43,7 @@ LIBRARY = on_this_disk(workflow.current_basedir).parent
 sys.path.insert(0, str(LIBRARY))
 
 from headspec import code_hash, digests
-from headspec.config import loading
+from headspec.config import loading, ways
 from headspec.config.measures import heads as head_measures, similarity as similarity_measures
 from headspec.config.study import Study, plain
 from headspec.cost.requests import COMPARED, Requests, microbatches, processes
@@ -52,6 +52,7 @@ from headspec.errors import HeadspecError
 from headspec.live import view
 from headspec.models import devices
 from headspec.pipeline import preflight, records, warm
+from headspec.pipeline.budgets import BUDGET, WAY, Budgets
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import RUN, SUBMISSION, Layout
 from headspec.pipeline.wildcards import any_of, constraints
@@ -132,6 +133,7 @@ VIEW = view.attach(logger) if wants_view() else None
 STUDY, PLAN = checked(config)
 LAYOUT = Layout(STUDY)
 INPUTS = Inputs(LAYOUT, PLAN)
+BUDGETS = Budgets(INPUTS)
 GPU, THREADS = model_resources()
 REQUESTS = Requests(LAYOUT, GPU, THREADS, timed=workflow.is_main_process and on_cluster())
 memory, runtime, by_tasks = REQUESTS.memory, REQUESTS.runtime, REQUESTS.by_tasks

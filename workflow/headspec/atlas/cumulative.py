@@ -16,7 +16,7 @@ from headspec.errors import DataError, listing, nearest
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
-from headspec.heads.ranking import importance_map, prune_count, top_heads
+from headspec.heads.ranking import importance_map, prune_count, shared_map, top_heads
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
@@ -90,8 +90,7 @@ def half_maps(heads: pd.DataFrame, task: str, measure: str) -> np.ndarray:
 def by_measures(heads: pd.DataFrame, measures: Sequence[str], tasks: Sequence[str]) -> list[Ranking]:
     """The ranking of each task by each measure, and of several tasks the one by importance for all.
 
-    `importance_all` is the sum over tasks, each divided by its mean over heads: the losses of tasks differ
-    in scale, and without that the task with the largest gradients would rank alone.
+    `importance_all` is the `shared_map` of all tasks.
 
     Parameters
     ----------
@@ -103,8 +102,7 @@ def by_measures(heads: pd.DataFrame, measures: Sequence[str], tasks: Sequence[st
         maps = {task: half_maps(heads, task, measure) for task in tasks}
         rankings += [Ranking(measure, task, TOP, None, of_task) for task, of_task in maps.items()]
         if measure == IMPORTANCE and len(tasks) > 1:
-            shares = [of_task / of_task.mean(axis=(1, 2), keepdims=True) for of_task in maps.values()]
-            rankings.append(Ranking(IMPORTANCE_ALL, None, TOP, None, np.sum(shares, axis=0)))
+            rankings.append(Ranking(IMPORTANCE_ALL, None, TOP, None, shared_map(list(maps.values()))))
     return rankings
 
 

@@ -9,14 +9,17 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from headspec.config import iat_consistency, task_consistency
+from headspec.config.measures.heads import MEASURES, own
 from headspec.config.runs import POOLED, RESERVED
 from headspec.config.sections.atlas import Atlas
 from headspec.config.sections.base import Section
+from headspec.config.sections.gates import Gates
 from headspec.config.sections.iat import IAT
 from headspec.config.sections.model import Model
 from headspec.config.sections.similarity import Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.transfer import Transfer
+from headspec.config.ways import COPYING, WAYS
 from headspec.errors import listing, nearest, shown
 
 S = TypeVar("S", bound=Section)
@@ -43,6 +46,8 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
         yield from iat_consistency.transfer_problems(transfer, iat, members, typed_tasks)
     if atlas := _typed(Atlas, config.get("atlas", {})):
         yield from _atlas(atlas, [*members, *tasks])
+        if gates := _typed(Gates, config.get("gates", {})):
+            yield from _gates(gates, atlas, config.get("methods", ["tuned"]), [*members, *tasks])
     yield from task_consistency.test_problems(typed_tasks, mixtures, groups)
     for name, model in models.items():
         if typed_model := _typed(Model, model):
@@ -138,6 +143,22 @@ def _atlas(atlas: Atlas, mixtures: list[str]) -> Iterator[str]:
         if name not in mixtures:
             hint = nearest(name, mixtures)
             yield f"atlas.mixtures.{i}: no mixture '{name}'; expected one of {listing(mixtures)}.{hint}"
+
+
+def _gates(gates: Gates, atlas: Atlas, methods: Any, mixtures: list[str]) -> Iterator[str]:
+    for i, name in enumerate(gates.mixtures):
+        if name not in mixtures:
+            hint = nearest(name, mixtures)
+            yield f"gates.mixtures.{i}: no mixture '{name}'; expected one of {listing(mixtures)}.{hint}"
+    measured = own(way for way in gates.ways if way in MEASURES)
+    for i, way in enumerate(gates.ways):
+        if way in measured and way not in atlas.rankings:
+            yield f"gates.ways.{i}: got '{way}', expected it in atlas.rankings, which measures it."
+    copied = [way for way in gates.ways if WAYS[way].chosen == "copied"]
+    if gates.source != Gates().source and not copied:
+        yield f"gates.source: not used; expected {listing(COPYING)} in gates.ways, which keep its heads."
+    if isinstance(methods, list) and "gates" in methods and not {"tuned", "frozen"} & {*map(str, methods)}:
+        yield f"methods: got {listing(methods)}, expected tuned as well, whose runs are pruned."
 
 
 def _mixture_tasks(

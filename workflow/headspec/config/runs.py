@@ -34,6 +34,33 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """A run that is pruned to a number of heads, and trained on.
+
+    Attributes
+    ----------
+    way : how heads are chosen, of `headspec.config.ways`
+    sets : {"shared", "own"}, whether all tasks keep the same heads, or each its own
+    fraction : of heads to keep; None for those that an open-ended way leaves open
+    """
+
+    run: Run
+    way: str
+    sets: str
+    fraction: float | None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.run, dict):  # as rules pass it
+            object.__setattr__(self, "run", Run(**self.run))
+
+    @property
+    def path(self) -> str:
+        """Its folder in that of the runs."""
+        kept = "open" if self.fraction is None else f"{self.fraction:g}"
+        return f"{self.run.path}/gates/{self.way}/{self.sets}/{kept}"
+
+
+@dataclass(frozen=True)
 class Variant:
     """A variant of multi-task training: IAT, or what it is compared with.
 

@@ -10,12 +10,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from headspec.config.runs import NO_MIXTURE, Run, Variant
+from headspec.config.runs import NO_MIXTURE, Budget, Run, Variant
 from headspec.config.sections.atlas import Atlas
 from headspec.config.sections.base import Count, Distinct, Name, Section, Seed
 from headspec.config.sections.brain import Brain
 from headspec.config.sections.dissociation import Dissociation
 from headspec.config.sections.figures import Figures
+from headspec.config.sections.gates import Gates
 from headspec.config.sections.iat import IAT
 from headspec.config.sections.importance import Importance
 from headspec.config.sections.mixtures import Mixtures
@@ -25,8 +26,11 @@ from headspec.config.sections.similarity import Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.training import Training
 from headspec.config.sections.transfer import Transfer
+from headspec.config.ways import WAYS, WHOLE
 
 Method = Literal["tuned", "frozen", "single"]
+#: what `methods` may name: methods of training, and sections that are run as part of the study
+Listed = Literal["tuned", "frozen", "iat", "atlas", "gates"]
 
 
 class Study(Section):
@@ -50,11 +54,11 @@ class Study(Section):
         description="name: a labelled data set; names of mixtures keep this order"
     )
     mixtures: Mixtures
-    methods: Annotated[Distinct[Literal["tuned", "frozen", "iat", "atlas"]], Field(min_length=1)] = Field(
+    methods: Annotated[Distinct[Listed], Field(min_length=1)] = Field(
         ["tuned"],
         description="`tuned`: all weights are trained; `frozen`: only the classifiers, as a control; `iat`: "
-        "the sections `iat` and `transfer`, which `snakemake iat` runs in any case; `atlas`: the section "
-        "`atlas`, which `snakemake atlas` runs in any case",
+        "the sections `iat` and `transfer`, which `snakemake iat` runs in any case; `atlas`, `gates`: the "
+        "section of this name, which `snakemake atlas` or `snakemake gates` runs in any case",
     )
     training: Training = Training()
     importance: Importance = Importance()
@@ -65,6 +69,7 @@ class Study(Section):
     iat: IAT = IAT()
     transfer: Transfer = Transfer()
     atlas: Atlas = Atlas()
+    gates: Gates = Gates()
     figures: Figures = Figures()
 
     def in_order(self, tasks: list[str]) -> tuple[str, ...]:
@@ -157,13 +162,28 @@ class Study(Section):
         return [run for run in runs.values() if run.method in self.atlas.methods and run.mixture in wanted]
 
     @property
+    def budgets(self) -> list[Budget]:
+        """The runs of the section `gates`, pruned in every way to every number of heads."""
+        gates, budgets = self.gates, []
+        wanted = {*(gates.mixtures or [*self.mixture_tasks, *self.tasks])}
+        for run in self.runs:
+            if run.method not in gates.methods or run.mixture not in wanted:
+                continue
+            for sets in gates.sets if len(run.tasks) > 1 else ["shared"]:
+                budgets.append(Budget(run, WHOLE, sets, 1.0))
+                for way in gates.ways:
+                    fractions = [*gates.kept, *([None] if WAYS[way].open_ended else [])]
+                    budgets += [Budget(run, way, sets, fraction) for fraction in fractions]
+        return budgets
+
+    @property
     def runs(self) -> list[Run]:
         """The training runs whose heads are scored: all but those that only IAT needs."""
         mixed = [
             (mixture, tasks, method)
             for mixture, tasks in self.mixture_tasks.items()
             for method in self.methods
-            if method not in ("iat", "atlas")
+            if method in ("tuned", "frozen")
         ]
         return self._runs([*mixed, *((task, (task,), "single") for task in self.alone)])
 
@@ -184,7 +204,7 @@ def plain(value: Any) -> Any:
     """
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json")
-    elif isinstance(value, (Run, Variant)):
+    elif isinstance(value, (Run, Variant, Budget)):
         value = vars(value)
     if isinstance(value, dict):
         return {str(k): value[k] if k == "labels" else plain(value[k]) for k in sorted(value, key=str)}

@@ -1,4 +1,4 @@
-"""Number of heads according to a model's config, and fractions of them that come to no head."""
+"""Number of heads according to a model's config, and fractions of them that come to none or all."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def size(model: Model, key: str) -> tuple[int, int] | None:
 
 
 def check(study: Study) -> None:
-    """Raise one EncoderError that lists every fraction of a model's heads that is less than one head."""
+    """Raise one EncoderError that lists every fraction of a model's heads that prunes none of them."""
     fractions = {"pruning.fraction": study.pruning.fraction}
     if study.iat.mixtures:
         fractions |= {"iat.alpha": study.iat.alpha}
@@ -44,6 +44,12 @@ def check(study: Study) -> None:
             f"expected at least {1 / (layers * heads):.3g}"
             for key, fraction in fractions.items()
             if prune_count(fraction, layers * heads) == 0
+        ]
+        problems += [
+            f"gates.kept.{i}: got {fraction:g}, all of the {layers} x {heads} heads of models.{name}; "
+            f"expected at most {1 - 1 / (layers * heads):.3g}"
+            for i, fraction in enumerate(study.gates.kept)
+            if prune_count(1 - fraction, layers * heads) == 0
         ]
     if problems:
         raise EncoderError("\n".join(problems))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -34,6 +35,14 @@ def importance_map(importance: pd.DataFrame, task: str, column: str = "importanc
         )
     sums = rows.assign(total=rows[column] * rows["n"]).groupby(["layer", "head"])[["total", "n"]].sum()
     return (sums["total"] / sums["n"]).unstack("head").to_numpy(dtype=float)
+
+
+def shared_map(maps: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """One map (..., layers, heads) for several tasks: the sum of theirs, each divided by its mean size.
+
+    The losses of tasks differ in scale; without that, the task with the largest gradients would rank alone.
+    """
+    return np.sum([of / np.abs(of).mean(axis=(-2, -1), keepdims=True) for of in maps], axis=0)
 
 
 def prune_count(fraction: float, heads_total: int) -> int:

@@ -27,4 +27,6 @@ def constraints(layout: Layout) -> dict[str, str]:
         "method": any_of(layout.methods),
         "task": task,
         "seed": r"\d+",
+        "sets": "shared|own",
+        "kept": r"open|[\d.e-]+",
     }

@@ -6,7 +6,7 @@ import resource
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -47,6 +47,20 @@ memory_mb: peak memory so far, of the GPU or the process
 """
 
 
+class Gating(Protocol):
+    """Gates on the heads while a run trains."""
+
+    def begin(self, run: Trainer, number: int) -> list[torch.Tensor]:
+        """Set the gates of step `number`; returns what of them gets gradients."""
+
+    def end(self) -> None:
+        """Use these gradients."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
 class Trainer:
     """A training run between two steps; its state can be saved and restored.
 
@@ -55,6 +69,7 @@ class Trainer:
     steps : all steps of the run, done or not
     history : a row of the table `training` for every step done
     updates : applies the gradients of a step; restrictions such as `headspec.training.iat.Own` replace it
+    gating : gates on the heads, if there are any
     patience : seconds between reads of the losses, during which a GPU computes without interruption
     """
 
@@ -76,6 +91,7 @@ class Trainer:
         if self.features is None:
             model.attend_for_gradients(device)
         self.updates: Stepping = Updates(model, settings)
+        self.gating: Gating | None = None
         self.history: list[tuple] = []
         self.pending: list[tuple[float, torch.Tensor]] = []  # rate, (loss, norm): steps not yet in history
         self.patience = 1.0 if device.name == "cuda" else 0.0
@@ -97,7 +113,11 @@ class Trainer:
         for number in range(len(self.history), until):
             step = self.steps[number]
             rate = learning_rate(number, len(self.steps), settings.learning_rate, settings.warmup)
-            loss = self._backward(step)
+            gates = self.gating.begin(self, number) if self.gating else []
+            loss = self._backward(step, gates)
+            self.model.gates.values = None
+            if self.gating:
+                self.gating.end()
             norm = self.updates.step(step.task, rate)
             self.pending.append((rate, torch.stack([loss, norm])))
             due = checkpoint.due()
@@ -139,8 +159,8 @@ class Trainer:
         settings = self.settings
         return diverged(where, what, key, settings.learning_rate, settings.clip, self.device, kept)
 
-    def _backward(self, step: Step) -> torch.Tensor:
-        """The mean loss of the step; leaves its gradients in the weights."""
+    def _backward(self, step: Step, gates: list[torch.Tensor]) -> torch.Tensor:
+        """The mean loss of the step; leaves its gradients in the weights, and in `gates`."""
 
         def losses(batch: Batch) -> torch.Tensor:
             if self.features is None:
@@ -152,7 +172,7 @@ class Trainer:
         batch = self.examples[step.task].batch(step.rows, self.device.name)
         microbatches = self.microbatches if self.features is None else 1
         loss, self.microbatches = backward(
-            losses, batch, list(self.model.parameters()), microbatches, self.device
+            losses, batch, [*self.model.parameters(), *gates], microbatches, self.device
         )
         return loss
 
@@ -161,12 +181,15 @@ class Trainer:
         state = {
             "model": self.model.state_dict(), "updates": self.updates.state_dict(), "history": self.history,
         }  # fmt: skip
-        return state | random_state()
+        gating = {"gating": self.gating.state_dict()} if self.gating else {}
+        return state | gating | random_state()
 
     def restore(self, state: dict) -> None:
         """Continue from `state`, whose tensors are used in place and change from here on."""
         self.model.load_state_dict(state["model"])
         self.updates.load_state_dict(state["updates"])
+        if self.gating:
+            self.gating.load_state_dict(state["gating"])
         self.history = list(state["history"])
         set_random_state(state)
         log.info("continuing after step %d of %d", len(self.history), len(self.steps))

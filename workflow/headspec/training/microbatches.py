@@ -7,12 +7,11 @@ masks are others.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
@@ -69,7 +68,7 @@ class DropoutOfTheWhole(TorchFunctionMode):
 def backward(
     losses: Callable[[Batch], torch.Tensor],
     batch: Batch,
-    parameters: list[nn.Parameter],
+    parameters: Sequence[torch.Tensor],
     microbatches: int,
     device: Device,
 ) -> tuple[torch.Tensor, int]:

@@ -33,6 +33,11 @@ class Step:
     rows: np.ndarray
 
 
+def epoch_steps(examples: dict[str, Examples], size: int) -> int:
+    """Steps of an epoch, with batches of `size` examples."""
+    return sum(-(-len(of_task) // size) for of_task in examples.values())
+
+
 def schedule(
     examples: dict[str, Examples], size: int, epochs: int, sampling: str, rng: np.random.Generator
 ) -> list[Step]:

@@ -1,0 +1,59 @@
+"""The section `gates`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from headspec.config.sections.base import NUMBER, Count, Distinct, Fraction, Positive, Section
+from headspec.config.ways import NAMES, SOURCES
+
+if TYPE_CHECKING:
+    WayName = str
+    Source = str
+else:
+    WayName, Source = Literal[NAMES], Literal[SOURCES]
+
+Share = Annotated[float, Field(gt=0, lt=1), NUMBER]
+
+
+class Gates(Section):
+    """Ways to keep a number of heads, which `snakemake gates` compares."""
+
+    methods: Annotated[Distinct[Literal["tuned", "single"]], Field(min_length=1)] = Field(
+        ["tuned", "single"],
+        description="methods whose runs are pruned, as far as the study trains them",
+    )
+    mixtures: Distinct[str] = Field(
+        [], description="mixtures whose runs are pruned, by default all; a task stands for itself alone"
+    )
+    ways: Annotated[Distinct[WayName], Field(min_length=1)] = Field(
+        ["importance", "rescored", "l0", "l0-target", "subset", "random", "random-by-layer"],
+        description="ways to choose the heads to keep; see [Gates](gates.md)",
+    )
+    sets: Annotated[Distinct[Literal["shared", "own"]], Field(min_length=1)] = Field(
+        ["shared"],
+        description="whether the tasks of a mixture keep the same heads, or each its own",
+    )
+    kept: Annotated[Distinct[Share], Field(min_length=1)] = Field(
+        [0.1, 0.2, 0.3, 0.5, 0.7], description="fractions of heads to keep"
+    )
+    epochs: Count = Field(2, description="further passes over the training examples, the same for every way")
+    learning: Fraction = Field(
+        0.5,
+        description="first fraction of their steps, in which gates learn or heads close in steps; in the "
+        "rest the kept heads are trained alone",
+    )
+    learning_rate: Positive = Field(0.1, description="learning rate of the gates, by Adam")
+    penalty: Positive = Field(
+        0.02,
+        description="coefficient of the L0 penalty, for each head; He and Choi (2021) give one for the mean "
+        "over heads, which is this one times the number of heads",
+    )
+    rescorings: Count = Field(
+        5, description="steps in which `rescored` closes heads, with importance computed again before each"
+    )
+    source: Source = Field(
+        "subset", description="the way whose kept heads `fresh` and `pretrained` train again"
+    )

@@ -1,0 +1,1 @@
+"""Gates on heads that learn which heads to keep."""

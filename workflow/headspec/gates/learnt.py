@@ -1,0 +1,175 @@
+"""Gates that learn which heads to keep: a score for each head, and gates drawn from it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import nn
+
+from headspec.gates import hard_concrete, subset
+from headspec.heads.ranking import top_heads
+
+#: part of learning over which the number of heads falls to the one asked for; then it stays
+FALLING = 0.5
+#: temperatures of subsets at the beginning and the end; below .1 gradients overflow
+WARM, COLD = 1.0, 0.1
+
+
+class Settled(NamedTuple):
+    """Gates without noise.
+
+    Attributes
+    ----------
+    kept : bool (layers, heads)
+    gate : (layers, heads), from 0 to 1
+    probability : P(gate > 0), (layers, heads); None for gates that have none
+    """
+
+    kept: np.ndarray
+    gate: np.ndarray
+    probability: np.ndarray | None
+
+
+class LearntGates(Protocol):
+    """One gate for each head.
+
+    Attributes
+    ----------
+    scores : (layers, heads); heads with the largest are kept
+    target : number of open heads that the cost drives them to, if it does
+    """
+
+    scores: nn.Parameter
+    target: int | None
+
+    def draw(self, progress: float, uniform: torch.Tensor) -> torch.Tensor:
+        """The gates of one step, (layers, heads).
+
+        Parameters
+        ----------
+        progress : fraction of learning that is done
+        uniform : (layers, heads), noise in (0, 1)
+        """
+
+    def cost(self, progress: float) -> torch.Tensor:
+        """What is added to the loss of a batch, a scalar."""
+
+    def settled(self, scores: np.ndarray, count: int | None) -> Settled:
+        """What gates with these `scores` are without noise; `count` is None to keep those that are open."""
+
+    def optimizer(self, rate: float) -> torch.optim.Optimizer:
+        """Of the scores, and of whatever else learns with them."""
+
+    def state_dict(self) -> dict: ...
+
+    def load_state_dict(self, state: dict) -> object: ...
+
+
+class L0(nn.Module):
+    """Hard Concrete gates with a penalty on the expected number of open heads (Voita et al. 2019).
+
+    Parameters
+    ----------
+    shape : layers, heads
+    penalty : its coefficient, for each head. He and Choi (2021) have one on the mean over heads: theirs is
+        this one times the number of heads.
+    """
+
+    def __init__(self, shape: tuple[int, int], penalty: float) -> None:
+        super().__init__()
+        self.target: int | None = None
+        self.scores, self.penalty = nn.Parameter(torch.full(shape, hard_concrete.OPEN)), penalty
+
+    def draw(self, progress: float, uniform: torch.Tensor) -> torch.Tensor:
+        return hard_concrete.noisy(self.scores, uniform)
+
+    def cost(self, progress: float) -> torch.Tensor:
+        return self.penalty * hard_concrete.open_probability(self.scores).sum()
+
+    def settled(self, scores: np.ndarray, count: int | None) -> Settled:
+        gate = hard_concrete.settled(torch.from_numpy(scores)).numpy()
+        probability = hard_concrete.open_probability(torch.from_numpy(scores)).numpy()
+        return Settled(
+            gate > hard_concrete.CLOSED if count is None else top_heads(scores, count), gate, probability
+        )
+
+    def optimizer(self, rate: float) -> torch.optim.Optimizer:
+        return torch.optim.Adam([self.scores], lr=rate)
+
+
+class L0Target(L0):
+    """Hard Concrete gates whose expected number is driven to `count` (Wang et al. 2020; Xia et al. 2022).
+
+    With s the expected share of open heads and t its target, which falls linearly from 1 over the first
+    half of learning, the cost is lambda_1 (s - t) + lambda_2 (s - t)^2. The multipliers climb: the longer a
+    target is missed, the more it costs. lambda_2 stays positive, so that the cost has its minimum there.
+    """
+
+    def __init__(self, shape: tuple[int, int], count: int) -> None:
+        super().__init__(shape, 0.0)
+        self.target, self.share = count, count / (shape[0] * shape[1])
+        self.multipliers = nn.Parameter(torch.zeros(2))
+
+    def cost(self, progress: float) -> torch.Tensor:
+        target = 1 - (1 - self.share) * min(progress / FALLING, 1.0)
+        gap = hard_concrete.open_probability(self.scores).mean() - target
+        linear, quadratic = self.multipliers
+        return linear * gap + quadratic * gap.square()
+
+    def optimizer(self, rate: float) -> torch.optim.Optimizer:
+        climbing = {"params": [self.multipliers], "maximize": True}
+        return torch.optim.Adam([{"params": [self.scores], "maximize": False}, climbing], lr=rate)
+
+
+class Subset(nn.Module):
+    """Subsets of exactly `count` heads (Li, Cotterell and Sachan 2021).
+
+    The number falls linearly from all heads over the first half of learning, the temperature
+    geometrically over all of it.
+
+    Parameters
+    ----------
+    hard : whether gates are 0 and 1 in training too, with the straight-through gradient
+    """
+
+    def __init__(self, shape: tuple[int, int], count: int, hard: bool = False) -> None:
+        super().__init__()
+        self.target: int | None = None
+        self.scores, self.count = nn.Parameter(torch.zeros(shape)), count
+        self.gates = subset.straight_through if hard else subset.relaxed
+
+    def draw(self, progress: float, uniform: torch.Tensor) -> torch.Tensor:
+        closed = round((uniform.numel() - self.count) * min(progress / FALLING, 1.0))
+        noisy = (self.scores + subset.gumbel(uniform)).flatten()
+        temperature = WARM * (COLD / WARM) ** progress
+        return self.gates(noisy, uniform.numel() - closed, temperature).view_as(uniform)
+
+    def cost(self, progress: float) -> torch.Tensor:
+        return torch.zeros(())
+
+    def settled(self, scores: np.ndarray, count: int | None) -> Settled:
+        kept = top_heads(scores, self.count)
+        return Settled(kept, kept.astype(float), None)
+
+    def optimizer(self, rate: float) -> torch.optim.Optimizer:
+        return torch.optim.Adam([self.scores], lr=rate)
+
+
+def learnt_gates(kind: str, shape: tuple[int, int], count: int | None, penalty: float) -> LearntGates:
+    """Gates of a kind, all open.
+
+    Parameters
+    ----------
+    kind : {"l0", "l0-target", "subset", "subset-hard"}
+    shape : layers, heads
+    count : number of heads that they learn to keep; unused by `l0`
+    penalty : used by `l0` alone
+    """
+    if kind == "l0":
+        return L0(shape, penalty)
+    assert count is not None
+    if kind == "l0-target":
+        return L0Target(shape, count)
+    return Subset(shape, count, hard=kind == "subset-hard")

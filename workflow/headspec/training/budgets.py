@@ -1,0 +1,215 @@
+"""Training that ends with a number of heads, in the same number of steps whichever way they are chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from headspec.gates.learnt import learnt_gates
+from headspec.heads.masks import Mask, random_by_layer, random_heads
+from headspec.heads.pruning import under_masks
+from headspec.heads.ranking import prune_count, shared_map, top_heads
+from headspec.models.batching import Examples
+from headspec.models.devices import Device
+from headspec.models.multitask import MultiTask
+from headspec.models.stage import ModelStage
+from headspec.seeds import derive
+from headspec.training.checkpoint import Checkpoint
+from headspec.training.gated import Fixed, Learning, Sets, Stepwise
+from headspec.training.loop import trainer
+from headspec.training.schedule import branch_point, epoch_steps
+
+if TYPE_CHECKING:
+    from headspec.config.sections.gates import Gates
+    from headspec.config.sections.training import Training
+    from headspec.config.ways import Way
+
+
+def count_kept(fraction: float, heads: int) -> int:
+    """The number of `heads` that are kept where `fraction` of them is: all that are not pruned."""
+    return heads - prune_count(1 - fraction, heads)
+
+
+def ranked(sets: Sets, maps: dict[str, np.ndarray], count: int) -> np.ndarray:
+    """The first `count` heads of each set, bool (sets, layers, heads).
+
+    Parameters
+    ----------
+    maps : task: (layers, heads), the largest value is kept first; tasks with a set in common share a map
+        (`shared_map`)
+    """
+    of_sets = [shared_map([maps[task] for task in sets.tasks(i)]) for i in range(len(sets.names))]
+    return np.stack([top_heads(of_set, count) for of_set in of_sets])
+
+
+def drawn(sets: Sets, maps: dict[str, np.ndarray], count: int, by_layer: bool, seed: int) -> np.ndarray:
+    """`count` random heads of each set, bool (sets, layers, heads).
+
+    Parameters
+    ----------
+    by_layer : whether to keep as many in each layer as `ranked` keeps by the `maps`
+    """
+    first = ranked(sets, maps, count)
+    rngs = [np.random.default_rng(derive(seed, "kept at random", name or "all")) for name in sets.names]
+    if by_layer:
+        return np.stack([random_by_layer(of_set, rng) for of_set, rng in zip(first, rngs, strict=True)])
+    return np.stack([random_heads(first.shape[1:], count, rng) for rng in rngs])
+
+
+def course(examples: dict[str, Examples], training: Training, settings: Gates, start: str) -> tuple[int, int]:
+    """Epochs of a run, and its number of steps in which gates learn or heads close.
+
+    A run that starts from other weights than the trained ones also takes the steps that these have had.
+    """
+    before = 0 if start == "trained" else training.epochs
+    per_epoch = epoch_steps(examples, training.batch_size)
+    learning = branch_point(settings.epochs * per_epoch, 1 - settings.learning)
+    return before + settings.epochs, before * per_epoch + learning
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run with gates is to keep, and how it learns that.
+
+    Attributes
+    ----------
+    samples : training examples of each task that importance is computed on
+    shape : layers, heads
+    count : heads to keep of each set; None for those that an open-ended way leaves open
+    learning : number of steps in which gates learn or heads close
+    seed : of the run
+    """
+
+    way: Way
+    settings: Gates
+    samples: int
+    sets: Sets
+    shape: tuple[int, int]
+    count: int | None
+    learning: int
+    seed: int
+
+    def gating(self, maps: dict[str, np.ndarray] | None, copied: np.ndarray | None) -> Fixed | Learning:
+        """The gates of the run.
+
+        Parameters
+        ----------
+        maps : task: (layers, heads), for ways that rank or draw
+        copied : bool (sets, layers, heads), for ways that take the heads of another
+        """
+        chosen, count = self.way.chosen, self.count
+        if chosen == "learnt":
+            assert self.way.gates is not None
+            gates = [
+                learnt_gates(self.way.gates, self.shape, count, self.settings.penalty)
+                for _ in self.sets.names
+            ]
+            return Learning(self.sets, gates, self.learning, count, self.settings.learning_rate, self.seed)
+        if chosen == "all":
+            return Fixed(self.sets, np.ones((len(self.sets.names), *self.shape), dtype=bool))
+        if chosen == "copied":
+            assert copied is not None
+            return Fixed(self.sets, copied)
+        assert count is not None
+        if chosen == "stepwise":
+            steps = np.linspace(0, self.learning, self.settings.rescorings, endpoint=False).astype(int)
+            return Stepwise(self.sets, self.shape, count, steps.tolist(), self.samples, self.seed)
+        assert maps is not None
+        if chosen == "ranked":
+            return Fixed(self.sets, ranked(self.sets, maps, count))
+        return Fixed(self.sets, drawn(self.sets, maps, count, self.way.by_layer, self.seed))
+
+
+def beginning(job: ModelStage, way: Way, classes: dict[str, list[str] | None]) -> MultiTask:
+    """The model that a way starts from: the trained one, or one with untrained classifiers."""
+    if way.start == "trained":
+        model = job.trained()
+    else:
+        encoder, pooling = job.pretrained()
+        if way.start == "fresh":
+            torch.manual_seed(derive(job.seed, "fresh weights"))
+            pooled = getattr(encoder, "pooler", None)
+            encoder = type(encoder)(encoder.config)
+            if pooled is None and getattr(encoder, "pooler", None) is not None:
+                encoder.pooler = None
+        torch.manual_seed(derive(job.seed, "heads"))
+        model = MultiTask(encoder, pooling, classes)
+    model.classifiers.requires_grad_(way.classifiers)
+    return model
+
+
+def learn(
+    model: MultiTask,
+    examples: dict[str, Examples],
+    settings: Training,
+    gating: Learning,
+    seed: int,
+    device: Device,
+    checkpoint: Checkpoint,
+    microbatches: int = 1,
+) -> dict[str, Any]:
+    """Train with gates as long as they learn.
+
+    Returns
+    -------
+    state : from which `finish` goes on
+    """
+    with trainer(model, examples, settings, None, derive(seed, "gates"), device, microbatches) as run:
+        run.gating = gating
+        if interrupted := checkpoint.load(device.name):
+            run.restore(interrupted)
+        run.run(gating.steps, checkpoint)
+        return run.state()
+
+
+def finish(
+    model: MultiTask,
+    examples: dict[str, Examples],
+    settings: Training,
+    gating: Fixed | Learning,
+    seed: int,
+    device: Device,
+    state: dict[str, Any] | None,
+    checkpoint: Checkpoint,
+    microbatches: int = 1,
+) -> tuple[np.ndarray, pd.DataFrame]:
+    """Train to the end, from the model as it is or from the `state` that `learn` returned.
+
+    Returns
+    -------
+    kept : bool (sets, layers, heads)
+    frame : table `gates`
+    """
+    with trainer(model, examples, settings, None, derive(seed, "gates"), device, microbatches) as run:
+        run.gating = gating
+        if resumed := checkpoint.load(device.name) or state:
+            run.restore(resumed)
+        run.run(len(run.steps), checkpoint)
+        if isinstance(gating, Learning):
+            gating.warn()
+        return gating.kept, gating.frame(len(run.steps))
+
+
+def evaluation(
+    model: MultiTask,
+    examples: dict[str, Examples],
+    rows: dict[str, np.ndarray],
+    sets: Sets,
+    kept: np.ndarray,
+    device: Device,
+) -> pd.DataFrame:
+    """The table `evaluation` of `rows` of each task, with the heads that its set keeps."""
+    model.to(device.name).eval()
+    frames = []
+    with device.cast():
+        for task, of_task in examples.items():
+            closed = ~kept[sets.index(task)]
+            mask = Mask(task, None, float(closed.mean()), None, closed)
+            predicted = under_masks(model, task, of_task, rows[task], [mask], device)[0]
+            columns = {"example": of_task.example[rows[task]], "label": of_task.label[rows[task]]}
+            frames.append(pd.DataFrame({"task": task, **columns, "prediction": predicted.astype(float)}))
+    return pd.concat(frames, ignore_index=True)

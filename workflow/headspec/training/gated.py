@@ -1,0 +1,259 @@
+"""Training with gates on heads: heads that stay closed, heads that close in steps, and gates that learn.
+
+A mixture has one set of gates for all tasks, or one for each task, which only its own batches meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from headspec.gates.learnt import LearntGates, Settled
+from headspec.heads.importance import gate_gradients
+from headspec.heads.ranking import shared_map, top_heads
+from headspec.progress import log
+from headspec.seeds import derive
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+from headspec.training.loop import Trainer
+
+GATES = Schema(
+    {"task": TEXT, "step": INT, "layer": INT, "head": INT, "open_probability": FLOAT, "gate": FLOAT,
+     "kept": FLAG},
+    keys=4,
+)  # fmt: skip
+"""Table `gates`: a row for each set of gates, recorded step and head.
+runs/{model}/{mixture}/{method}/seed{seed}/gates/{way}/{sets}/{kept}/gates.parquet
+
+task: task of the set; null for the set of all tasks
+step: number of steps done; at the last, the heads that were kept
+open_probability: P(gate > 0) of Hard Concrete gates; null for others
+gate: the gate without noise, from 0 to 1
+kept: whether the head would be kept
+"""
+#: how often gates are recorded while they learn
+RECORDS = 20
+#: fraction of the heads by which gates may miss their target without a warning
+MISSED = 0.05
+
+
+class Sets:
+    """The sets of gates: one for each of `tasks`, or one for all.
+
+    Attributes
+    ----------
+    names : the task of each set; [None] for the set of all tasks
+    """
+
+    def __init__(self, tasks: Sequence[str], own: bool) -> None:
+        self.all, self.own = list(tasks), own
+        self.names: list[str | None] = list(tasks) if own else [None]
+
+    def index(self, task: str) -> int:
+        """The place of the set that batches of `task` meet."""
+        return self.all.index(task) if self.own else 0
+
+    def tasks(self, index: int) -> list[str]:
+        """The tasks whose batches meet a set."""
+        return [self.all[index]] if self.own else self.all
+
+
+class Fixed:
+    """Heads that stay open or closed.
+
+    Attributes
+    ----------
+    kept : bool (sets, layers, heads), True for open heads
+    """
+
+    def __init__(self, sets: Sets, kept: np.ndarray) -> None:
+        self.sets, self.kept = sets, kept
+
+    def begin(self, run: Trainer, number: int) -> list[torch.Tensor]:
+        close(run, self.kept[self.sets.index(run.steps[number].task)])
+        return []
+
+    def end(self) -> None:
+        """Nothing learns."""
+
+    def frame(self, step: int) -> pd.DataFrame:
+        """The table `gates`, of the end alone."""
+        settled = [Settled(of_set, of_set.astype(float), None) for of_set in self.kept]
+        return recorded(self.sets, step, settled)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"kept": torch.from_numpy(self.kept)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.kept = state["kept"].numpy()
+
+
+class Stepwise(Fixed):
+    """Heads that close in steps, the least important first; importance is computed again at each.
+
+    As in Michel et al. (2019), with training between the steps.
+
+    Parameters
+    ----------
+    shape : layers, heads
+    count : heads of a set that are kept in the end
+    steps : training steps before which heads close, the same number before each
+    samples : training examples of each task that importance is computed on
+    """
+
+    def __init__(
+        self, sets: Sets, shape: tuple[int, int], count: int, steps: Sequence[int], samples: int, seed: int
+    ) -> None:
+        super().__init__(sets, np.ones((len(sets.names), *shape), dtype=bool))
+        total, self.samples, self.seed = shape[0] * shape[1], samples, seed
+        closed = [round((total - count) * (i + 1) / len(steps)) for i in range(len(steps))]
+        self.counts = {step: total - n for step, n in zip(steps, closed, strict=True)}
+
+    def begin(self, run: Trainer, number: int) -> list[torch.Tensor]:
+        count = self.counts.get(number)
+        if count is not None:
+            self.kept = np.stack([self._most_important(run, i, count) for i in range(len(self.kept))])
+        return super().begin(run, number)
+
+    def _most_important(self, run: Trainer, index: int, count: int) -> np.ndarray:
+        """`count` of the heads that a set has open."""
+        maps = []
+        for task in self.sets.tasks(index):
+            rng = np.random.default_rng(derive(self.seed, "importance samples", task))
+            rows = rng.permutation(len(run.examples[task]))[: self.samples]
+            gradients = gate_gradients(
+                run.model, task, run.examples[task], rows, run.device, closed=~self.kept[index]
+            )
+            maps.append(np.abs(gradients).mean(axis=0, dtype=float))
+        return top_heads(np.where(self.kept[index], shared_map(maps), -np.inf), count)
+
+
+class Learning:
+    """Gates that learn in the first steps; then the kept heads are open and the others closed.
+
+    Noise depends on the seed and the number of the step alone.
+
+    Parameters
+    ----------
+    gates : those of each set
+    steps : number of steps in which they learn
+    count : heads to keep of each set; None for those that are open
+    rate : learning rate of the gates' own optimizers
+    """
+
+    def __init__(
+        self, sets: Sets, gates: Sequence[LearntGates], steps: int, count: int | None, rate: float, seed: int
+    ) -> None:
+        self.sets, self.gates, self.steps, self.count, self.seed = sets, gates, steps, count, seed
+        self.optimizers = [of_set.optimizer(rate) for of_set in gates]
+        self.course: list[tuple[int, list[torch.Tensor]]] = []
+        self.drawn: tuple[int, torch.Tensor, torch.Tensor, torch.Tensor] | None = None
+
+    def begin(self, run: Trainer, number: int) -> list[torch.Tensor]:
+        index = self.sets.index(run.steps[number].task)
+        if number >= self.steps:
+            close(run, self.kept[index])
+            return []
+        if number % max(1, self.steps // RECORDS) == 0:
+            self.course.append((number, self._scores()))
+        gates, progress = self.gates[index], number / self.steps
+        rng = torch.Generator().manual_seed(derive(self.seed, "noise of gates", number))
+        least = torch.finfo(torch.float32).eps
+        uniform = torch.rand(gates.scores.shape, generator=rng).clamp(least, 1 - least)
+        drawn = gates.draw(progress, uniform)
+        leaf = drawn.detach().to(run.device.name).requires_grad_()
+        self.drawn = index, drawn, leaf, gates.cost(progress)
+        run.model.gates.values = leaf.to(getattr(torch, run.device.autocast or "float32"))
+        return [leaf]
+
+    def end(self) -> None:
+        """Let the gates learn from the gradient that the batch has left in those of `begin`."""
+        if self.drawn is None:
+            return
+        index, drawn, leaf, cost = self.drawn
+        self.drawn = None
+        assert leaf.grad is not None
+        ((drawn * leaf.grad.to(drawn.device)).sum() + cost).backward()
+        torch.nn.utils.clip_grad_norm_([self.gates[index].scores], 1.0)
+        self.optimizers[index].step()
+        self.optimizers[index].zero_grad()
+
+    @property
+    def kept(self) -> np.ndarray:
+        """The heads that are kept, bool (sets, layers, heads)."""
+        return np.stack([of_set.kept for of_set in self._settled(self._scores())])
+
+    def _scores(self) -> list[torch.Tensor]:
+        return [of_set.scores.detach().clone() for of_set in self.gates]
+
+    def _settled(self, scores: list[torch.Tensor]) -> list[Settled]:
+        """The gates of each set with these scores."""
+        return [
+            of_set.settled(of_scores.double().numpy(), self.count)
+            for of_set, of_scores in zip(self.gates, scores, strict=True)
+        ]
+
+    def warn(self) -> None:
+        """Say so if the gates have not learnt what they were asked for."""
+        for name, gates, of_set in zip(
+            self.sets.names, self.gates, self._settled(self._scores()), strict=True
+        ):
+            heads, n, of = of_set.kept.size, int(of_set.kept.sum()), f" for task '{name}'" if name else ""
+            if self.count is None and n in (0, heads):
+                smaller = "smaller" if n == 0 else "larger"
+                log.warning("%d of %d heads are open%s; expected a %s gates.penalty", n, heads, of, smaller)
+            elif gates.target is not None and of_set.probability is not None:
+                expected = of_set.probability.sum()
+                if abs(expected - gates.target) > MISSED * heads:
+                    log.warning(
+                        "%.1f heads are expected to be open%s, the target is %d: those with the largest "
+                        "scores are kept; expected more gates.epochs, or a larger gates.learning_rate",
+                        *(expected, of, gates.target),
+                    )
+
+    def frame(self, step: int) -> pd.DataFrame:
+        """The table `gates`: the course of learning, and the end."""
+        course = [*self.course, (step, self._scores())]
+        return pd.concat(recorded(self.sets, at, self._settled(scores)) for at, scores in course)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "gates": [of_set.state_dict() for of_set in self.gates],
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "course": self.course,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for of_set, saved in zip(self.gates, state["gates"], strict=True):
+            of_set.load_state_dict(saved)
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+        self.course = list(state["course"])
+
+
+def close(run: Trainer, kept: np.ndarray) -> None:
+    """Close the heads of the model that are not `kept`, bool (layers, heads)."""
+    run.model.gates.values = torch.from_numpy(kept).float().to(run.device.name)
+
+
+def recorded(sets: Sets, step: int, settled: list[Settled]) -> pd.DataFrame:
+    """Rows of the table `gates` of all sets after a step."""
+    frames = []
+    for task, of_set in zip(sets.names, settled, strict=True):
+        layer, head = (index.ravel() for index in np.indices(of_set.kept.shape))
+        probability = np.nan if of_set.probability is None else of_set.probability.ravel()
+        frame = pd.DataFrame({"task": task, "step": step, "layer": layer, "head": head})
+        frames.append(
+            frame.assign(open_probability=probability, gate=of_set.gate.ravel(), kept=of_set.kept.ravel())
+        )
+    return pd.concat(frames, ignore_index=True)
+
+
+def last_kept(gates: pd.DataFrame, sets: Sets) -> np.ndarray:
+    """The heads that are kept in a table `gates`, bool (sets, layers, heads)."""
+    last = gates[gates["step"] == gates["step"].max()]
+    of_sets = [last if name is None else last[last["task"] == name] for name in sets.names]
+    return np.stack([rows.pivot(index="layer", columns="head", values="kept").to_numpy() for rows in of_sets])

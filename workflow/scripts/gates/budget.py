@@ -1,0 +1,74 @@
+"""One run pruned to a number of heads and trained on: model, ranking, tokens -> gates and predictions."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+import numpy as np
+
+from headspec import tables
+from headspec.atlas.cumulative import half_maps
+from headspec.atlas.sample import sampled
+from headspec.config.stage_settings import section
+from headspec.heads.pruning import EVALUATION
+from headspec.heads.ranking import importance_map
+from headspec.models.stage import ModelStage
+from headspec.progress import stage
+from headspec.training import parallel
+from headspec.training.budgets import Plan, beginning, count_kept, course, evaluation, finish
+from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint, read
+from headspec.training.gated import GATES, Sets, last_kept
+
+params, files = snakemake.params, snakemake.input
+
+
+def ranked_on(task: str, available: int) -> np.ndarray:
+    """Rows of the validation examples that have ranked the heads: those of even folds."""
+    if not params.measured:
+        return np.empty(0, dtype=int)
+    return sampled(task, available, params.measured["examples"])[::2]
+
+
+with stage(snakemake, f"budget {snakemake.output.gates}"):
+    job = ModelStage(snakemake)
+    examples, way = job.examples(params.tasks, files.train), section(params.way)
+    gates, training = section({"learning": 1.0, "penalty": 0.0, **params.gates}), section(params.training)
+    training.epochs, learning = course(examples, training, gates, way.start)
+    sets = Sets(params.tasks, snakemake.wildcards.sets == "own")
+    held_out = job.examples(params.tasks, files.validation)
+    maps = copied = None
+    if files.get("heads"):
+        table, measured = tables.read(files.heads), params.measured
+        if measured:
+            maps = {task: half_maps(table, task, measured["measure"])[0] for task in params.tasks}
+        else:
+            maps = {task: importance_map(table, task) for task in params.tasks}
+    if files.get("copied"):
+        copied = last_kept(tables.read(files.copied), sets)
+    folder = Path(snakemake.output.gates).parent
+    with exclusive(folder / "training.lock"):
+        model = beginning(job, way, job.classes(params.tasks, files.train))
+        shape = model.gates.layers, model.gates.heads
+        asked = snakemake.wildcards.kept
+        count = None if asked == "open" else count_kept(float(asked), shape[0] * shape[1])
+        plan = Plan(way, gates, params.samples, sets, shape, count, learning, job.seed)
+        settings = [params.tasks, params.model, params.training, params.way, params.gates, params.samples]
+        settings += [asked, job.seed, job.device.precision]
+        identity = fingerprint([settings, params.version, params.code], files)
+        checkpoint = Checkpoint(folder / "checkpoint.pt", identity, snakemake.resources.checkpoint_seconds)
+        state = read(files.state) if files.get("state") else None
+        kept, frame = parallel.run(
+            job.gpus, folder, finish, model, examples, training, plan.gating(maps, copied), job.seed,
+            job.device, state, checkpoint, job.microbatches,
+        )  # fmt: skip
+        rows = {
+            task: np.setdiff1d(np.arange(len(of_task)), ranked_on(task, len(of_task)))
+            for task, of_task in held_out.items()
+        }
+        evaluated = evaluation(model, held_out, rows, sets, kept, job.device)
+        footer = job.footer()
+        tables.write(snakemake.output.evaluation, EVALUATION, evaluated, footer)
+        tables.write(snakemake.output.gates, GATES, frame, footer)
+        checkpoint.remove()

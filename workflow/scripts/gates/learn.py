@@ -1,0 +1,39 @@
+"""Gates of one run that learn without a number of heads in view: model and tokens -> state of training."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec.config.stage_settings import section
+from headspec.models.stage import ModelStage
+from headspec.progress import stage
+from headspec.training import parallel
+from headspec.training.budgets import Plan, beginning, course, learn
+from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint
+from headspec.training.gated import Sets
+
+params, paths = snakemake.params, snakemake.input.tokens
+with stage(snakemake, f"learn {snakemake.output[0]}"):
+    job = ModelStage(snakemake)
+    examples, way = job.examples(params.tasks, paths), section(params.way)
+    gates, training = section(params.gates), section(params.training)
+    training.epochs, learning = course(examples, training, gates, way.start)
+    output = Path(snakemake.output[0])
+    with exclusive(output.parent / "training.lock"):
+        model = beginning(job, way, job.classes(params.tasks, paths))
+        sets = Sets(params.tasks, snakemake.wildcards.sets == "own")
+        shape = model.gates.layers, model.gates.heads
+        plan = Plan(way, gates, 0, sets, shape, None, learning, job.seed)
+        settings = [params.tasks, params.model, params.training, params.way, params.gates, job.seed]
+        identity = fingerprint([settings, job.device.precision, params.version, params.code], snakemake.input)
+        checkpoint = Checkpoint(
+            output.parent / "learning.pt", identity, snakemake.resources.checkpoint_seconds
+        )
+        state = parallel.run(
+            job.gpus, output.parent, learn, model, examples, training, plan.gating(None, None), job.seed,
+            job.device, checkpoint, job.microbatches,
+        )  # fmt: skip
+        Checkpoint(output, identity, 0).save(state)
+        checkpoint.remove()
