@@ -15,6 +15,8 @@ from headspec.heads.ranking import top_heads
 FALLING = 0.5
 #: temperatures of subsets at the beginning and the end; below .1 gradients overflow
 WARM, COLD = 1.0, 0.1
+#: cost of heads above a target, and the share of it by which the multiplier climbs
+RHO, CLIMB = 0.3, 0.03
 
 
 class Settled(NamedTuple):
@@ -59,9 +61,6 @@ class LearntGates(Protocol):
     def settled(self, scores: np.ndarray, count: int | None) -> Settled:
         """What gates with these `scores` are without noise; `count` is None to keep those that are open."""
 
-    def optimizer(self, rate: float) -> torch.optim.Optimizer:
-        """Of the scores, and of whatever else learns with them."""
-
     def state_dict(self) -> dict: ...
 
     def load_state_dict(self, state: dict) -> object: ...
@@ -95,32 +94,30 @@ class L0(nn.Module):
             gate > hard_concrete.CLOSED if count is None else top_heads(scores, count), gate, probability
         )
 
-    def optimizer(self, rate: float) -> torch.optim.Optimizer:
-        return torch.optim.Adam([self.scores], lr=rate)
-
 
 class L0Target(L0):
-    """Hard Concrete gates whose expected number is driven to `count` (Wang et al. 2020; Xia et al. 2022).
+    """Hard Concrete gates whose expected number is driven to `count` by an augmented Lagrangian.
 
-    With s the expected share of open heads and t its target, which falls linearly from 1 over the first
-    half of learning, the cost is lambda_1 (s - t) + lambda_2 (s - t)^2. The multipliers climb: the longer a
-    target is missed, the more it costs. lambda_2 stays positive, so that the cost has its minimum there.
+    With g the expected number of open heads above the target, which falls linearly from all heads over the
+    first half of learning, the cost is lambda g + rho g^2 / 2. The multiplier lambda climbs by a fraction of
+    rho g in every step of the second half. In Wang et al. (2020) and Xia et al. (2022) both multipliers
+    climb all the time, and in a few hundred steps drive the gates far past the target.
     """
+
+    multiplier: torch.Tensor
 
     def __init__(self, shape: tuple[int, int], count: int) -> None:
         super().__init__(shape, 0.0)
-        self.target, self.share = count, count / (shape[0] * shape[1])
-        self.multipliers = nn.Parameter(torch.zeros(2))
+        self.target = count
+        self.register_buffer("multiplier", torch.zeros(()))
 
     def cost(self, progress: float) -> torch.Tensor:
-        target = 1 - (1 - self.share) * min(progress / FALLING, 1.0)
-        gap = hard_concrete.open_probability(self.scores).mean() - target
-        linear, quadratic = self.multipliers
-        return linear * gap + quadratic * gap.square()
-
-    def optimizer(self, rate: float) -> torch.optim.Optimizer:
-        climbing = {"params": [self.multipliers], "maximize": True}
-        return torch.optim.Adam([{"params": [self.scores], "maximize": False}, climbing], lr=rate)
+        assert self.target is not None
+        closed = (self.scores.numel() - self.target) * min(progress / FALLING, 1.0)
+        above = hard_concrete.open_probability(self.scores).sum() - (self.scores.numel() - closed)
+        if progress >= FALLING:
+            self.multiplier += CLIMB * RHO * above.detach()
+        return self.multiplier.clone() * above + RHO / 2 * above.square()
 
 
 class Subset(nn.Module):
@@ -152,9 +149,6 @@ class Subset(nn.Module):
     def settled(self, scores: np.ndarray, count: int | None) -> Settled:
         kept = top_heads(scores, self.count)
         return Settled(kept, kept.astype(float), None)
-
-    def optimizer(self, rate: float) -> torch.optim.Optimizer:
-        return torch.optim.Adam([self.scores], lr=rate)
 
 
 def learnt_gates(kind: str, shape: tuple[int, int], count: int | None, penalty: float) -> LearntGates:

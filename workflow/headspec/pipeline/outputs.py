@@ -152,6 +152,9 @@ GROUPS = {
         "ranking_dissociation": "statistics.atlas.pruning_areas",
         "belief": "statistics.atlas.belief",
     },
+    "Gates": {
+        "gates_of_run": "training.gated",
+    },
     "IAT and transfer": {
         "iat": "statistics.training.improvement",
         "improvement": "statistics.training.improvement",

@@ -182,7 +182,7 @@ def finish(
     Returns
     -------
     kept : bool (sets, layers, heads)
-    frame : table `gates`
+    frame : table `gates_of_run`
     """
     with trainer(model, examples, settings, None, derive(seed, "gates"), device, microbatches) as run:
         run.gating = gating

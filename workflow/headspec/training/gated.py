@@ -20,12 +20,12 @@ from headspec.seeds import derive
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 from headspec.training.loop import Trainer
 
-GATES = Schema(
+GATES_OF_RUN = Schema(
     {"task": TEXT, "step": INT, "layer": INT, "head": INT, "open_probability": FLOAT, "gate": FLOAT,
      "kept": FLAG},
     keys=4,
 )  # fmt: skip
-"""Table `gates`: a row for each set of gates, recorded step and head.
+"""Table `gates_of_run`: a row for each set of gates, recorded step and head.
 runs/{model}/{mixture}/{method}/seed{seed}/gates/{way}/{sets}/{kept}/gates.parquet
 
 task: task of the set; null for the set of all tasks
@@ -80,7 +80,7 @@ class Fixed:
         """Nothing learns."""
 
     def frame(self, step: int) -> pd.DataFrame:
-        """The table `gates`, of the end alone."""
+        """The table `gates_of_run`, of the end alone."""
         settled = [Settled(of_set, of_set.astype(float), None) for of_set in self.kept]
         return recorded(self.sets, step, settled)
 
@@ -148,7 +148,7 @@ class Learning:
         self, sets: Sets, gates: Sequence[LearntGates], steps: int, count: int | None, rate: float, seed: int
     ) -> None:
         self.sets, self.gates, self.steps, self.count, self.seed = sets, gates, steps, count, seed
-        self.optimizers = [of_set.optimizer(rate) for of_set in gates]
+        self.optimizers = [torch.optim.Adam([of_set.scores], lr=rate) for of_set in gates]
         self.course: list[tuple[int, list[torch.Tensor]]] = []
         self.drawn: tuple[int, torch.Tensor, torch.Tensor, torch.Tensor] | None = None
 
@@ -215,7 +215,7 @@ class Learning:
                     )
 
     def frame(self, step: int) -> pd.DataFrame:
-        """The table `gates`: the course of learning, and the end."""
+        """The table `gates_of_run`: the course of learning, and the end."""
         course = [*self.course, (step, self._scores())]
         return pd.concat(recorded(self.sets, at, self._settled(scores)) for at, scores in course)
 
@@ -240,7 +240,7 @@ def close(run: Trainer, kept: np.ndarray) -> None:
 
 
 def recorded(sets: Sets, step: int, settled: list[Settled]) -> pd.DataFrame:
-    """Rows of the table `gates` of all sets after a step."""
+    """Rows of the table `gates_of_run` of all sets after a step."""
     frames = []
     for task, of_set in zip(sets.names, settled, strict=True):
         layer, head = (index.ravel() for index in np.indices(of_set.kept.shape))
@@ -253,7 +253,7 @@ def recorded(sets: Sets, step: int, settled: list[Settled]) -> pd.DataFrame:
 
 
 def last_kept(gates: pd.DataFrame, sets: Sets) -> np.ndarray:
-    """The heads that are kept in a table `gates`, bool (sets, layers, heads)."""
+    """The heads that are kept in a table `gates_of_run`, bool (sets, layers, heads)."""
     last = gates[gates["step"] == gates["step"].max()]
     of_sets = [last if name is None else last[last["task"] == name] for name in sets.names]
     return np.stack([rows.pivot(index="layer", columns="head", values="kept").to_numpy() for rows in of_sets])

@@ -19,7 +19,7 @@ from headspec.progress import stage
 from headspec.training import parallel
 from headspec.training.budgets import Plan, beginning, count_kept, course, evaluation, finish
 from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint, read
-from headspec.training.gated import GATES, Sets, last_kept
+from headspec.training.gated import GATES_OF_RUN, Sets, last_kept
 
 params, files = snakemake.params, snakemake.input
 
@@ -70,5 +70,5 @@ with stage(snakemake, f"budget {snakemake.output.gates}"):
         evaluated = evaluation(model, held_out, rows, sets, kept, job.device)
         footer = job.footer()
         tables.write(snakemake.output.evaluation, EVALUATION, evaluated, footer)
-        tables.write(snakemake.output.gates, GATES, frame, footer)
+        tables.write(snakemake.output.gates, GATES_OF_RUN, frame, footer)
         checkpoint.remove()

@@ -1,0 +1,111 @@
+"""Gates that learn: what their costs drive them to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from headspec.gates.hard_concrete import open_probability
+from headspec.gates.learnt import L0, L0Target, Subset, learnt_gates
+from headspec.heads.ranking import top_heads
+
+SHAPE = (3, 4)
+KINDS = ["l0", "l0-target", "subset", "subset-hard"]
+
+
+def learn(gates, steps: int = 400, rate: float = 0.1, worth: torch.Tensor | None = None) -> None:
+    """Minimise -(worth * gates) and the cost, as training does."""
+    optimizer, shape = torch.optim.Adam([gates.scores], lr=rate), gates.scores.shape
+    for step in range(steps):
+        progress = step / steps
+        uniform = torch.rand(shape, generator=torch.Generator().manual_seed(step)).clamp(1e-6, 1 - 1e-6)
+        loss = gates.cost(progress)
+        if worth is not None:
+            loss = loss - (worth * gates.draw(progress, uniform)).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def test_the_penalty_is_a_coefficient_times_the_expected_number():
+    gates = L0(SHAPE, 0.3)
+    with torch.no_grad():
+        gates.scores.copy_(torch.randn(SHAPE))
+    cost = gates.cost(0.5)
+    assert cost.item() == pytest.approx(0.3 * open_probability(gates.scores).sum().item())
+    cost.backward()
+    p = open_probability(gates.scores.detach())
+    assert torch.allclose(gates.scores.grad, 0.3 * p * (1 - p))
+
+
+def test_a_head_stays_open_if_it_is_worth_more_than_the_penalty():
+    worth = torch.tensor([[0.02, 0.5, 0.0, 0.3], [0.01, 0.0, 0.6, 0.0], [0.0, 0.9, 0.03, 0.4]])
+    gates = L0(SHAPE, 0.1)
+    learn(gates, worth=worth)
+    settled = gates.settled(gates.scores.detach().double().numpy(), None)
+    assert np.array_equal(settled.kept, (worth > 0.1).numpy())
+
+
+def test_without_a_worth_every_gate_closes_and_without_a_penalty_none_does():
+    closing, open_ = L0(SHAPE, 0.1), L0(SHAPE, 1e-9)
+    learn(closing)
+    learn(open_, worth=torch.ones(SHAPE))
+    for gates, n in ((closing, 0), (open_, 12)):
+        assert gates.settled(gates.scores.detach().double().numpy(), None).kept.sum() == n
+
+
+@pytest.mark.parametrize("steps", [120, 400])
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.7])
+@pytest.mark.parametrize("worth", [0.0, 0.02, 0.3])
+def test_a_target_is_reached(worth, share, steps):
+    """Whether the losses would keep no head or all of them, in few steps and many."""
+    shape = (6, 12)
+    gates = L0Target(shape, round(share * 72))
+    learn(gates, steps, worth=worth * torch.rand(shape, generator=torch.Generator().manual_seed(0)))
+    reached = float(open_probability(gates.scores.detach()).sum())
+    assert reached == pytest.approx(round(share * 72), abs=0.05 * 72)
+
+
+def test_the_multiplier_climbs_once_the_target_stays():
+    gates = L0Target(SHAPE, 3)
+    gates.cost(0.4)
+    assert gates.multiplier == 0
+    cost = gates.cost(1.0)
+    above = float(open_probability(gates.scores.detach()).sum()) - 3
+    assert float(gates.multiplier) == pytest.approx(0.03 * 0.3 * above)
+    assert cost.item() == pytest.approx(float(gates.multiplier) * above + 0.15 * above**2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("count", [1, 5, 11])
+def test_exactly_the_number_asked_for_is_kept(kind, count):
+    gates = learnt_gates(kind, SHAPE, count, 0.1)
+    learn(gates, steps=30, worth=torch.rand(SHAPE, generator=torch.Generator().manual_seed(1)))
+    scores = gates.scores.detach().double().numpy()
+    assert np.array_equal(gates.settled(scores, count).kept, top_heads(scores, count))
+
+
+@pytest.mark.parametrize("kind", ["subset", "subset-hard", "l0-target"])
+def test_the_heads_of_most_worth_are_kept(kind):
+    worth = torch.rand(SHAPE, generator=torch.Generator().manual_seed(4))
+    gates = learnt_gates(kind, SHAPE, 4, 0.0)
+    learn(gates, worth=3 * worth)
+    kept = gates.settled(gates.scores.detach().double().numpy(), 4).kept
+    assert (kept & top_heads(worth.double().numpy(), 4)).sum() >= 3
+
+
+def test_the_number_of_a_subset_falls_and_then_stays():
+    gates = Subset(SHAPE, 4)
+    uniform = torch.full(SHAPE, 0.5)
+    numbers = [gates.draw(progress, uniform).sum().item() for progress in (0.0, 0.25, 0.5, 0.9)]
+    assert numbers == pytest.approx([12, 8, 4, 4], rel=1e-3)
+
+
+def test_state_is_restored_to_the_byte():
+    for kind in KINDS:
+        gates, other = (learnt_gates(kind, SHAPE, 3, 0.1) for _ in range(2))
+        learn(gates, steps=5, worth=torch.rand(SHAPE))
+        other.load_state_dict(gates.state_dict())
+        for name, value in gates.state_dict().items():
+            assert torch.equal(value, other.state_dict()[name])
