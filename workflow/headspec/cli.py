@@ -125,7 +125,7 @@ def import_onnx(
     source: Annotated[
         str, typer.Argument(help="Model whose config.json and tokenizer are taken, as `source` of a study.")
     ],
-    out: Annotated[Path, typer.Argument(help="Folder for weights, config and tokenizer.")],
+    out: Annotated[Path, typer.Argument(help="New folder for weights, config and tokenizer.")],
 ) -> None:
     """Convert an ONNX export into a model."""
     from headspec.models.pretrained.from_onnx import convert

@@ -2,17 +2,20 @@
 
 ``headspec import-onnx <file> <folder> <out>`` takes the weights and the number of layers from the ONNX
 file, and the rest (model type, sizes, heads, activation, tokenizer) from the folder of a model of the same
-type. Before it writes anything, it compares the encoder's hidden states with those that onnxruntime
-computes from the file.
+type. Quantised weights become float32. Before it writes anything, it compares the encoder's hidden states
+with those that onnxruntime computes from the file.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
+import json
+import os
 import shutil
 from collections import Counter
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,79 +29,18 @@ from transformers.pytorch_utils import Conv1D
 from headspec.config.sections.model import Model
 from headspec.config.sources import locate
 from headspec.errors import EncoderError, listing
-from headspec.files import atomic
+from headspec.files import digest, storage_error
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.pretrained.folders import folder
 from headspec.models.pretrained.from_pretrained import silence
+from headspec.models.pretrained.onnx_agreement import tokens, verify
+from headspec.models.pretrained.onnx_weights import Export, Stored, read
 
-TOLERANCE = 1e-4  # of hidden states
+RECORD = "onnx.json"  # which file a folder is from, and how well hidden states agree
 TOKENIZER = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
     "vocab.txt", "vocab.json", "merges.txt", "*.model",
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Stored:
-    """A tensor in an ONNX file.
-
-    Attributes
-    ----------
-    value : float32
-    rows : {"in", "out", None}
-        What the rows of a weight matrix stand for: inputs or outputs. None for other tensors.
-    """
-
-    value: np.ndarray
-    rows: str | None
-
-
-@dataclass(frozen=True)
-class Export:
-    """The tensors of an ONNX file.
-
-    Attributes
-    ----------
-    named : tensors by their names in the file
-    used : weight matrices by the module that uses them, because exporters often drop their names
-    other : types, such as INT8, of matrices that are neither float32 nor indices
-    """
-
-    named: dict[str, Stored]
-    used: dict[str, Stored]
-    other: list[str]
-
-
-def read(path: Path) -> Export:
-    """The float32 tensors of an ONNX file; EncoderError if it is not one, or onnx is not installed."""
-    try:
-        import onnx
-    except ImportError:
-        raise EncoderError("reading ONNX files needs the package onnx, which is not installed") from None
-    try:
-        graph = onnx.load(path).graph
-    except Exception as error:
-        raise EncoderError(f"'{path}' is not a readable ONNX file: {error}") from None
-    if not graph.node:
-        raise EncoderError(f"'{path}' is not a readable ONNX file: it has no graph")
-    kinds = onnx.TensorProto
-    values, other = {}, set()
-    for tensor in graph.initializer:
-        if tensor.data_type == kinds.FLOAT:
-            values[tensor.name] = onnx.numpy_helper.to_array(tensor)
-        elif len(tensor.dims) > 1 and tensor.data_type not in (kinds.INT32, kinds.INT64, kinds.BOOL):
-            other.add(kinds.DataType.Name(tensor.data_type))
-    rows, users = {}, {}
-    for node in graph.node:
-        if node.op_type == "Identity" and node.input[0] in values:  # equal tensors are stored once
-            values[node.output[0]] = values[node.input[0]]
-        if node.op_type in ("MatMul", "Gemm") and node.input[1] in values:
-            transposed = any(attribute.name == "transB" and attribute.i for attribute in node.attribute)
-            rows[node.input[1]] = "out" if transposed else "in"
-            *module, _ = node.name.strip("/").split("/")  # the last part is the operator
-            users[".".join([*module, "weight"])] = node.input[1]
-    named = {name: Stored(value, rows.get(name)) for name, value in values.items()}
-    return Export(named, {name: named[tensor] for name, tensor in users.items()}, sorted(other))
 
 
 def expected_names(tensors: dict[str, Stored], expected: Collection[str]) -> dict[str, Stored]:
@@ -148,28 +90,25 @@ def _rows(module: nn.Module) -> str | None:
     return "out" if isinstance(module, nn.Linear) else "in" if isinstance(module, Conv1D) else None
 
 
-def encoder(path: Path, config: PreTrainedConfig) -> PreTrainedModel:
+def encoder(export: Export, config: PreTrainedConfig) -> PreTrainedModel:
     """The encoder in an ONNX file, in float32, without pooler if the file has none.
 
     Parameters
     ----------
-    path
-        The ONNX file.
     config
         Config of a model of the same type and sizes; the number of layers is taken from the file.
 
     Raises
     ------
     EncoderError
-        The file is not ONNX, lacks tensors of the encoder, or has tensors of another shape.
+        The file lacks tensors of the encoder, or has tensors of another shape.
     """
-    export = read(path)
     settings: dict[str, Any] = config.to_dict() | {"num_hidden_layers": layers(export, config)}
     try:
         config = AutoConfig.for_model(settings.pop("model_type"), **settings)
         model = AutoModel.from_config(config, dtype=torch.float32)
     except Exception as error:
-        raise EncoderError(f"config.json does not fit '{path}': {error}") from None
+        raise EncoderError(f"config.json does not fit '{export.path}': {error}") from None
     state = tensors(export, config)
     if any(name.startswith("pooler.") and name not in state for name in model.state_dict()):
         model.pooler = None
@@ -182,10 +121,11 @@ def encoder(path: Path, config: PreTrainedConfig) -> PreTrainedModel:
     if missing or mismatched:
         reasons = [f"it lacks {_some(missing)}"] if missing else []
         reasons += [f"of another shape: {_some(mismatched)}"] if mismatched else []
-        if export.other:
-            types = listing(export.other)
-            reasons.append(f"it has weights of type {types}: quantised and half-precision files are not read")
-        raise EncoderError(f"'{path}' has no complete {config.model_type} encoder: {'; '.join(reasons)}")
+        if export.unread:
+            reasons.append(f"its weights of type {listing(export.unread)} are not read")
+        raise EncoderError(
+            f"'{export.path}' has no complete {config.model_type} encoder: {'; '.join(reasons)}"
+        )
     model.load_state_dict(state)
     return model.eval()
 
@@ -194,48 +134,8 @@ def _some(names: list[str], n: int = 4) -> str:
     return listing(names[:n]) + (f" and {len(names) - n} more" if len(names) > n else "")
 
 
-@torch.no_grad()
-def verify(path: Path, model: PreTrainedModel) -> str:
-    """Compare hidden states of padded random tokens with those that onnxruntime computes from the file.
-
-    Returns
-    -------
-    finding : the largest difference, or the reason why there is no comparison
-
-    Raises
-    ------
-    EncoderError
-        They differ by more than `TOLERANCE`.
-    """
-    try:
-        import onnxruntime
-    except ImportError:
-        return "not verified: onnxruntime is not installed"
-    mask = (np.arange(16) < np.array([[16], [9], [4]])).astype(np.int64)  # (batch, tokens)
-    ids = mask * np.random.default_rng(0).integers(model.config.vocab_size, size=mask.shape)
-    inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-    try:
-        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-        types = {node.name: np.int32 if "int32" in node.type else np.int64 for node in session.get_inputs()}
-        outputs = session.run(None, {name: inputs[name].astype(type_) for name, type_ in types.items()})
-    except Exception as error:
-        return f"not verified: onnxruntime cannot run the file on tokens ({error!r})"
-    output = model(input_ids=torch.from_numpy(ids), attention_mask=torch.from_numpy(mask))
-    states = output.last_hidden_state.numpy()  # (batch, tokens, hidden)
-    differences = [np.abs(o - states)[mask == 1].max() for o in outputs if o.shape == states.shape]
-    if not differences:
-        return "not verified: the file does not output hidden states"
-    largest = np.min(differences)  # of the output with the hidden states
-    if not largest <= TOLERANCE:
-        raise EncoderError(
-            f"the hidden states differ from those of '{path}' by {largest:.2g}: check the number of heads "
-            f"({model.config.num_attention_heads}), activation and layer-norm epsilon in config.json"
-        )
-    return f"verified: hidden states differ from those of the file by at most {largest:.1e}"
-
-
 def convert(file: str, source: str, out: Path) -> str:
-    """Convert an ONNX file; writes weights, config and tokenizer to the folder `out`.
+    """Convert an ONNX file; writes weights, config, tokenizer and `RECORD` to the new folder `out`.
 
     Parameters
     ----------
@@ -243,12 +143,12 @@ def convert(file: str, source: str, out: Path) -> str:
 
     Returns
     -------
-    report : the files written, and the finding of `verify`
+    report : what was written, and how well hidden states agree
     """
     silence()
     path, origin = locate(file, "file"), folder(Model(source=source), "folder")
-    if out.resolve() == origin.resolve():
-        raise EncoderError(f"'{out}' is the folder of the config and tokenizer; name another")
+    if out.exists():
+        raise EncoderError(f"'{out}' exists; name a new folder")
     try:
         config = AutoConfig.from_pretrained(origin, local_files_only=True, trust_remote_code=False)
     except Exception as error:
@@ -257,14 +157,31 @@ def convert(file: str, source: str, out: Path) -> str:
         raise EncoderError(
             f"the heads of a {config.model_type} cannot be gated; expected one of {listing(ARCHITECTURES)}"
         )
-    model = encoder(path, config)
-    finding = verify(path, model)
-    for path in sorted(match for pattern in TOKENIZER for match in origin.glob(pattern)):
-        with atomic(out / path.name) as temporary:
-            shutil.copyfile(path, temporary)
-    with atomic(out / "config.json") as temporary:
-        temporary.write_text(model.config.to_json_string())
-    with atomic(out / "model.safetensors") as temporary:
-        save_file(model.state_dict(), temporary, metadata={"format": "pt"})
+    export = read(path)
+    model = encoder(export, config)
+    found = verify(export, model, tokens(Model(source=source), config))
+    record = {"file": file, "sha256": digest(path), "quantised": export.quantised, **asdict(found)}
+    with _new_folder(out) as temporary:
+        for own in sorted(match for pattern in TOKENIZER for match in origin.glob(pattern)):
+            shutil.copyfile(own, temporary / own.name)
+        (temporary / "config.json").write_text(model.config.to_json_string())
+        (temporary / RECORD).write_text(json.dumps(record, indent=2) + "\n")
+        save_file(model.state_dict(), temporary / "model.safetensors", metadata={"format": "pt"})
     size = f"{model.config.num_hidden_layers} layers x {model.config.num_attention_heads} heads"
-    return f"{out}: {model.config.model_type}, {size}, {len(model.state_dict())} tensors\n{finding}"
+    return f"{out}: {model.config.model_type}, {size}, {len(model.state_dict())} tensors\nverified: {found}"
+
+
+@contextlib.contextmanager
+def _new_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder that is renamed to `path` when the block ends without error."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        temporary.rename(path)
+    except OSError as error:
+        if problem := storage_error(error, path):
+            raise problem from error
+        raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
