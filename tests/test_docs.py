@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ from headspec import code_hash
 from headspec.code_hash import LIBRARY
 from headspec.config import reference
 from headspec.config.loading import load, strict_yaml
+from headspec.cost import graph
+from headspec.data.planned import Planned
 from headspec.pipeline import outputs, summary
-from headspec.pipeline.layout import Layout
 from headspec.tables import Schema
 from support import pages
 from support.paths import ROOT
@@ -46,25 +48,26 @@ def test_the_readme_is_short():
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
 
 
-def jobs(study: str) -> int:
+@cache
+def jobs(study: Path) -> list[graph.Job]:
     """Jobs of a study as `headspec plan` counts them."""
-    return sum(map(len, Layout(load(strict_yaml(ROOT / study))).jobs().values()))
+    return graph.jobs(load(strict_yaml(study)), Planned())
 
 
 @pytest.mark.parametrize("study", ["config.yaml", "workflow/studies/paper.yaml"])
 def test_jobs_of_studies_are_counted(study):
     (row,) = re.findall(rf"^\| `{study}` .+", README.read_text(encoding="utf-8"), re.M)
-    assert f" {jobs(study):,} jobs " in row
+    assert f" {len(jobs(ROOT / study)):,} jobs " in row
 
 
 def test_the_plan_on_the_page_is_the_demos():
     text = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
     plan = text.partition("What demo will cost")[2].partition("```")[0]
     counts = {stage: int(n) for stage, n in re.findall(r"^(\w+) +(\d+) ", plan, re.M)}
-    made = Layout(load(strict_yaml(ROOT / "config.yaml"))).jobs()
-    assert counts.pop("all") == jobs("config.yaml")
-    assert counts and counts == {stage: len(made[stage]) for stage in counts}
-    assert f"of {jobs('config.yaml') + 1} jobs" in text  # Snakemake counts the target, too
+    made = jobs(ROOT / "config.yaml")
+    assert counts.pop("all") == len(made)
+    assert counts and counts == {stage: len(graph.by_stage(made)[stage]) for stage in counts}
+    assert f"of {len(made) + 1} jobs" in text  # Snakemake counts the target, too
 
 
 def test_the_readme_has_the_summary_of_the_demo():
@@ -218,10 +221,11 @@ def test_every_table_is_described_and_no_other():
     assert shared == set(outputs.COLUMNS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_every_table_that_a_job_makes_has_its_path(path):
     patterns = [re.sub(r"{\w+}", "[^/]+", path) for table in TABLES.values() for path in table.paths]
-    made = [each for paths in Layout(load(strict_yaml(path))).jobs().values() for each in paths]
+    made = [each for job in jobs(path) for each in job.outputs]
     tables = [each.split("/", 2)[2] for each in made if each.endswith(".parquet")]
     assert tables and [each for each in tables if not any(re.fullmatch(p, each) for p in patterns)] == []
 

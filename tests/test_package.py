@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -15,7 +16,7 @@ import yaml
 from headspec import code_hash
 from headspec.version import VERSION
 from support.paths import ROOT
-from support.studies import Folder
+from support.studies import CONFIG, Folder, local_model, texts
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
@@ -43,6 +44,8 @@ def test_the_wheel_has_every_file_of_the_package_and_nothing_else(wheel):
         cwd=library, capture_output=True, text=True, check=True,
     )  # fmt: skip
     expected = {f"headspec/{name}" for name in tracked.stdout.splitlines()}
+    rules = [*library.parent.glob("rules/*.smk"), library.parent / "Snakefile"]
+    expected |= {f"headspec/workflow/{path.relative_to(library.parent)}" for path in rules}
     assert {"headspec/VERSION", "headspec/py.typed", "headspec/plots/drawing/headspec.mplstyle"} <= expected
     packed = zipfile.ZipFile(wheel).namelist()
     assert {name for name in packed if ".dist-info/" not in name} == expected
@@ -62,6 +65,11 @@ def test_the_installed_package_runs_elsewhere(wheel, tmp_path):
         return done.stdout.strip()
 
     assert run(str(site / "bin" / "headspec"), "--version") == f"headspec {VERSION}"
+    local_model(tmp_path / "models" / "tiny-bert")
+    texts(tmp_path / "texts")
+    (tmp_path / "study.yaml").write_text(yaml.safe_dump(CONFIG))
+    plan = run(str(site / "bin" / "headspec"), "plan", "study.yaml", "--rate", "1e9")
+    assert re.search(r"^train +6 ", plan, re.MULTILINE)
     code = "import headspec; from headspec.plots.drawing import style; print(headspec.__file__)"
     assert run(sys.executable, "-c", code) == str(site / "headspec" / "__init__.py")
     code = "from importlib.metadata import version; print(version('headspec'))"

@@ -91,9 +91,10 @@ def assert_inside(study: Study) -> None:
     """Every path is one that a file system takes, in the folder of results."""
     layout = Layout(study)
     figures = [*layout.main_figures, *layout.iat_figures, *layout.transfer_figures, *layout.atlas_figures]
-    outputs = [path for paths in layout.jobs().values() for path in paths] + layout.figures(figures)
-    runs = layout.of_runs([*study.runs, *study.iat_runs], "training.parquet")
-    for path in [*outputs, *runs, layout.log("train")]:
+    splits = [(task, name) for task, settings in study.tasks.items() for name in ("train", *settings.further)]
+    made = [layout.result("tokens", model, *split) + ".parquet" for model in study.models for split in splits]
+    made += layout.figures(figures) + layout.of_runs([*study.runs, *study.iat_runs], "training.parquet")
+    for path in [*made, layout.log("train")]:
         assert path.startswith("results/") and ".." not in Path(path).parts and "\0" not in path
         # while it is written, a file has a longer name
         assert max(len(part.encode()) for part in Path(path).parts) <= 255 - len("..1234567.tmp")

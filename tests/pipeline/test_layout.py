@@ -1,4 +1,4 @@
-"""Paths and jobs of a study, and the inputs of its stages, compared with the config by hand."""
+"""Paths of a study, and the inputs of its stages, compared with the config by hand."""
 
 from __future__ import annotations
 
@@ -66,18 +66,6 @@ def test_figures_in_every_format():
           for method in ("tuned", "frozen")),
     }  # fmt: skip
     assert study.iat_figures == study.transfer_figures == []
-
-
-def test_jobs_have_outputs_of_their_own():
-    jobs = layout(methods=["tuned", "frozen", "iat"], iat={"mixtures": ["tone+topic"]}).jobs()
-    outputs = [path for paths in jobs.values() for path in paths]
-    assert len(outputs) == len(set(outputs))
-    assert {rule: len(paths) for rule, paths in jobs.items() if rule in ("train", "branch", "retrain")} == {
-        "train": 10,  # tuned and frozen pairs, and three tasks alone, by two seeds
-        "branch": 2,
-        "retrain": 4,  # IAT and random heads
-    }
-    assert f"{PAIR}/iat/seed1/importance.parquet" in jobs["importance"]
 
 
 def test_settings_are_those_of_the_method():

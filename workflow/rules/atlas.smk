@@ -43,7 +43,7 @@ rule attention:
         gpu=GPU,
         mem_mb=memory("attention"),
         microbatches=microbatches,
-        runtime=runtime(4 * 60, RUN, "atlas/attention.parquet"),
+        runtime=runtime("attention", 4 * 60),
     params:
         script="attention",
         study=STUDY.study,
@@ -71,7 +71,7 @@ use rule attention as attended with:
         gpu=GPU,
         mem_mb=memory("attended"),
         microbatches=microbatches,
-        runtime=runtime(4 * 60, RUN, "atlas/attended.parquet"),
+        runtime=runtime("attended", 4 * 60),
     params:
         script="attended",
         study=STUDY.study,
@@ -117,7 +117,7 @@ use rule attention as relevance with:
         gpu=GPU,
         mem_mb=memory("relevance"),
         microbatches=microbatches,
-        runtime=runtime(4 * 60, RUN, "atlas/relevance.parquet"),
+        runtime=runtime("relevance", 4 * 60),
     params:
         script="relevance",
         study=STUDY.study,
@@ -140,7 +140,7 @@ use rule attention as ablation with:
         gpu=GPU,
         mem_mb=memory("ablation"),
         microbatches=microbatches,
-        runtime=runtime(8 * 60, RUN, "atlas/ablation.parquet"),
+        runtime=runtime("ablation", 8 * 60),
     params:
         script="ablation",
         study=STUDY.study,
@@ -210,7 +210,7 @@ use rule attention as cumulative with:
         gpu=GPU,
         mem_mb=memory("cumulative"),
         microbatches=microbatches,
-        runtime=runtime(8 * 60, RUN, "atlas/cumulative.parquet"),
+        runtime=runtime("cumulative", 8 * 60),
     params:
         script="cumulative",
         study=STUDY.study,

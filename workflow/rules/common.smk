@@ -46,6 +46,7 @@ from headspec import code_hash, digests
 from headspec.config import loading, ways
 from headspec.config.measures import heads as head_measures, similarity as similarity_measures
 from headspec.config.study import Study, plain
+from headspec.cost import graph
 from headspec.cost.requests import COMPARED, Requests, microbatches, processes
 from headspec.data.planned import Planned
 from headspec.errors import HeadspecError
@@ -130,12 +131,12 @@ def share_gpus(study: Study) -> None:
 
 code_hash.make_importable()
 VIEW = view.attach(logger) if wants_view() else None
-STUDY, PLAN = checked(config)
+STUDY, PLAN = graph.listed or checked(config)
 LAYOUT = Layout(STUDY)
 INPUTS = Inputs(LAYOUT, PLAN)
 BUDGETS = Budgets(INPUTS)
 GPU, THREADS = model_resources()
-REQUESTS = Requests(LAYOUT, GPU, THREADS, timed=workflow.is_main_process and on_cluster())
+REQUESTS = Requests(INPUTS, GPU, THREADS, timed=workflow.is_main_process and on_cluster())
 memory, runtime, by_tasks = REQUESTS.memory, REQUESTS.runtime, REQUESTS.by_tasks
 training_gpus, training_threads = REQUESTS.training_gpus, REQUESTS.training_threads
 share_gpus(STUDY)
@@ -208,7 +209,7 @@ def require_configured(configured: bool, expected: str):
 @without_traceback
 def treebank_files(wildcards) -> list:
     """Files with sentences for the roles of heads; an error if there are too few."""
-    if PLAN is not None:
+    if workflow.is_main_process:
         preflight.sentences_for_roles(STUDY, PLAN)
     return INPUTS.treebank_files(wildcards)
 

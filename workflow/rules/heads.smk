@@ -20,7 +20,7 @@ rule importance:
         gpu=GPU,
         mem_mb=memory("importance"),
         microbatches=microbatches,
-        runtime=runtime(4 * 60, RUN, "importance.parquet"),
+        runtime=runtime("importance", 4 * 60),
     params:
         study=STUDY.study,
         tasks=INPUTS.tasks,
@@ -77,7 +77,7 @@ rule prune:
         gpu=GPU,
         mem_mb=memory("prune"),
         microbatches=microbatches,
-        runtime=runtime(8 * 60, RUN, "pruning.parquet"),
+        runtime=runtime("prune", 8 * 60),
     params:
         study=STUDY.study,
         metrics=INPUTS.metrics,

@@ -78,7 +78,7 @@ rule text_embedding:
         gpu=GPU,
         mem_mb=memory("text_embedding"),
         microbatches=microbatches,
-        runtime=runtime(4 * 60, "similarity/{model}/text.parquet"),
+        runtime=runtime("text_embedding", 4 * 60),
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,
@@ -112,7 +112,7 @@ rule representations:
         gpu=GPU,
         mem_mb=memory("representations"),
         microbatches=microbatches,
-        runtime=runtime(4 * 60, "similarity/{model}/seed{seed}/{texts}.parquet"),
+        runtime=runtime("representations", 4 * 60),
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,
@@ -142,7 +142,7 @@ rule sensitivity:
         gpu=GPU,
         mem_mb=memory("sensitivity"),
         microbatches=microbatches,
-        runtime=runtime(8 * 60, "similarity/{model}/seed{seed}/{measure}.parquet"),
+        runtime=runtime("sensitivity", 8 * 60),
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,

@@ -20,7 +20,7 @@ rule predict:
         gpu=GPU,
         mem_mb=memory("predict"),
         microbatches=microbatches,
-        runtime=runtime(4 * 60, RUN, "submission.parquet"),
+        runtime=runtime("predict", 4 * 60),
     params:
         study=STUDY.study,
         files=lambda wildcards: INPUTS.more_names("test", wildcards.mixture),

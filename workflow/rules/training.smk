@@ -18,7 +18,7 @@ rule features:
         gpu=GPU,
         mem_mb=memory("features"),
         microbatches=microbatches,
-        runtime=runtime(4 * 60, "features/{model}/{task}.parquet"),
+        runtime=runtime("features", 4 * 60),
     params:
         study=STUDY.study,
         model=INPUTS.model_settings("source", "sha256", "pooling"),
@@ -52,7 +52,7 @@ rule train:
         gpu=training_gpus,
         mem_mb=memory("train", training_gpus),
         microbatches=microbatches,
-        runtime=runtime(24 * 60, RUN, "training.parquet"),
+        runtime=runtime("train", 24 * 60),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
@@ -104,7 +104,7 @@ rule branch:
         gpu=training_gpus,
         mem_mb=memory("branch", training_gpus),
         microbatches=microbatches,
-        runtime=runtime(8 * 60, RUN, "branch/{delta}/state.pt"),
+        runtime=runtime("branch", 8 * 60),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
@@ -144,7 +144,7 @@ rule retrain:
         gpu=training_gpus,
         mem_mb=memory("retrain", training_gpus),
         microbatches=microbatches,
-        runtime=runtime(12 * 60, RUN, "training.parquet"),
+        runtime=runtime("retrain", 12 * 60),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
@@ -182,7 +182,7 @@ rule evaluate:
         gpu=GPU,
         mem_mb=memory("evaluate"),
         microbatches=microbatches,
-        runtime=runtime(60, RUN, "evaluation.parquet"),
+        runtime=runtime("evaluate", 60),
     params:
         study=STUDY.study,
         tasks=INPUTS.tasks,
@@ -217,7 +217,7 @@ rule transfer:
         gpu=GPU,
         mem_mb=memory("transfer"),
         microbatches=microbatches,
-        runtime=runtime(8 * 60, RUN, "transfer/{task}.parquet"),
+        runtime=runtime("transfer", 8 * 60),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,

@@ -24,7 +24,8 @@ import yaml
 from headspec import tables
 from headspec.config import loading
 from headspec.config.runs import Run
-from headspec.pipeline.layout import Layout
+from headspec.cost import graph
+from headspec.data.planned import Planned
 from headspec.statistics.dissociation.analysis import analyse
 from headspec.statistics.dissociation.resampled import Evaluation
 
@@ -116,7 +117,7 @@ def pairs(folder: Path, tasks: int, seeds: int) -> Path:
 
 def n_jobs(config: Path) -> int:
     """Jobs of a study without results."""
-    return sum(map(len, Layout(loading.load(loading.strict_yaml(config))).jobs().values()))
+    return len(graph.jobs(loading.load(loading.strict_yaml(config)), Planned()))
 
 
 def planning(config: Path) -> list[str]:

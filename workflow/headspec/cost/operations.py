@@ -1,100 +1,96 @@
-"""The floating-point operations of a study, by model, stage and task, and of each of its jobs.
+"""The floating-point operations of the jobs of a study.
 
-``python -m headspec.cost.operations`` reads the config of a study as JSON and prints the operations of its
-jobs as JSON, for the view of a run.
+``python -m headspec.cost.operations`` reads the config of a study, and rules and wildcards of jobs, as JSON,
+and prints their operations as JSON, for the view of a run.
 """
 
 from __future__ import annotations
 
-import functools
-import itertools
 import json
 import math
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from headspec.config.runs import Run
 from headspec.config.study import Study
-from headspec.cost import throughput, workload
-from headspec.cost.job_counts import frozen_features, of_stage
+from headspec.cost import graph, workload
 from headspec.cost.memory import Sizes
 from headspec.cost.throughput import PASSES
 from headspec.cost.workload import Extent
 from headspec.heads.masks import masks
 from headspec.pipeline import preflight
-from headspec.pipeline.layout import Layout
 
 OF_TRAINING, OF_VALIDATION = "tasks.{task}.train_examples", "tasks.{task}.validation_examples"
 #: (stage, pass of `PASSES`): the setting that reduces it
 REDUCED_BY = {
-    ("train", "train"): OF_TRAINING,
     ("features", "prune"): OF_TRAINING,
-    ("importance", "importance"): "importance.samples",
-    ("prune", "prune"): f"pruning.draw_examples or {OF_VALIDATION}",
-    ("text_embedding", "prune"): "similarity.samples",
-    ("representations", "prune"): "similarity.max_sentences",
-    ("sensitivity", "train"): "similarity.samples",
+    ("train", "train"): OF_TRAINING,
     ("branch", "train"): OF_TRAINING,
     ("branch", "importance"): "importance.samples",
     ("retrain", "train"): OF_TRAINING,
     ("evaluate", "prune"): OF_VALIDATION,
     ("transfer", "train"): "transfer.steps",
     ("transfer", "prune"): OF_VALIDATION,
+    ("importance", "importance"): "importance.samples",
+    ("prune", "prune"): f"pruning.draw_examples or {OF_VALIDATION}",
+    ("text_embedding", "prune"): "similarity.samples",
+    ("representations", "prune"): "similarity.max_sentences",
+    ("sensitivity", "train"): "similarity.samples",
     ("attention", "prune"): "atlas.examples",
     ("attended", "prune"): "atlas.sentences",
     ("relevance", "importance"): "atlas.examples",
     ("ablation", "prune"): "atlas.examples, or leave mean_ablation out of atlas.rankings",
+    ("measured", "importance"): "atlas.examples",
     ("cumulative", "prune"): "atlas.fractions, atlas.rankings or atlas.examples",
     ("cumulative", "importance"): "atlas.fractions",
 }
+#: stages that run a model
+OF_MODELS = {stage for stage, _ in REDUCED_BY}
 #: cost of ablating every head alone, relative to a whole pass for each: what comes before is computed once
 RESUMED = 0.53
-#: stages of the head atlas that run a model
-OF_ATLAS = ("attention", "attended", "relevance", "ablation", "cumulative")
-#: stage: an output of its job of each run
-OUTPUTS = {"train": "training.parquet", "importance": "importance.parquet", "prune": "pruning.parquet"}
 
 
 class Load(NamedTuple):
-    """Examples of a task that pass through the encoder in a job, named by one of its outputs."""
+    """Examples of a task that pass through the encoder in a job."""
 
-    output: str
-    model: str
-    stage: str
     kind: str  #: pass of `PASSES`
     task: str
     examples: float
 
 
-def examples(extent: Extent, run: Run) -> dict[str, dict[str, float]]:
-    """Stage: task: examples that pass through the encoder in a job of `run`, once per epoch and mask."""
-    study, sizes = extent.study, {task: extent.sizes[task] for task in run.tasks}
-    training_sizes = {task: size.train for task, size in sizes.items()}
-    trained = expected_examples(study, training_sizes, study.training.sampling)
-    if run.method == "frozen":  # the operations of the classifiers are negligible
-        trained = dict.fromkeys(sizes, 0.0)
-    pruning = study.pruning
-    importances = {task: np.zeros((2, 2)) for task in run.tasks}
-    shape = pruning.model_dump(include={"fraction", "fractions", "draws", "bottom"})
-    planned = masks(importances, seed=run.seed, **shape)
-    draws = sum(mask.draw is not None for mask in planned)
-    by_stage: dict[str, dict[str, float]] = {
-        "train": trained,
-        "importance": {t: min(study.importance.samples, s.train) for t, s in sizes.items()},
-        "prune": {
-            t: (len(planned) - draws) * s.validation
-            + draws * min(pruning.draw_examples or s.validation, s.validation)
-            for t, s in sizes.items()
-        },
-    }
-    return {stage: amounts for stage, amounts in by_stage.items() if of_stage([run], stage)}
+Loads = Iterable[Load]
 
 
-def expected_examples(study: Study, sizes: dict[str, int], sampling: str) -> dict[str, float]:
+def loads(extent: Extent, stage: str, wildcards: Mapping[str, str]) -> list[Load]:
+    """What passes through the encoder in a job; nothing if it runs no model, or an unknown one."""
+    if stage not in OF_MODELS or not extent.knows(wildcards):
+        return []
+    return list(getattr(_Stages(extent, wildcards), stage)())
+
+
+def of_job(extent: Extent, rule: str, wildcards: Mapping[str, str]) -> float | None:
+    """Floating-point operations of a job; None if it runs no model, or they are not known here."""
+    passed = loads(extent, graph.stage(rule), wildcards)
+    return sum(_operations(extent, wildcards["model"], load) for load in passed) if passed else None
+
+
+def operations(extent: Extent, jobs: Iterable[graph.Job]) -> dict[tuple[str, str, str, str], float]:
+    """(model, stage, pass of `PASSES`, task): floating-point operations of all its jobs."""
+    total: dict[tuple[str, str, str, str], float] = {}
+    for job in jobs:
+        for load in loads(extent, job.stage, job.wildcards):
+            key = job.wildcards["model"], job.stage, load.kind, load.task
+            total[key] = total.get(key, 0.0) + _operations(extent, key[0], load)
+    return total
+
+
+def _operations(extent: Extent, model: str, load: Load) -> float:
+    return PASSES[load.kind] * load.examples * extent.forward(model, load.task)
+
+
+def expected_examples(study: Study, sizes: Mapping[str, int], sampling: str) -> dict[str, float]:
     """Expected training examples of each task over all epochs, as drawn by `headspec.training.schedule`."""
     training = study.training
     if sampling == "proportional":
@@ -109,150 +105,127 @@ def expected_examples(study: Study, sizes: dict[str, int], sampling: str) -> dic
     return {task: d * n / s for (task, n), d, s in zip(sizes.items(), drawn, steps, strict=True)}
 
 
-def operations(extent: Extent) -> dict[tuple[str, str, str, str], float]:
-    """(model, stage, pass of `PASSES`, task): floating-point operations of all its jobs."""
-    total: dict[tuple[str, str, str, str], float] = {}
-    for load, cost in _costs(extent):
-        key = load.model, load.stage, load.kind, load.task
-        total[key] = total.get(key, 0.0) + cost
-    return total
+class _Stages:
+    """The loads of a job, if it is one of the stage with the name of the method.
 
-
-def of_jobs(extent: Extent) -> dict[str, float]:
-    """Output of a job that runs a model, as in `Layout.jobs`: its floating-point operations."""
-    total: dict[str, float] = {}
-    for load, cost in _costs(extent):
-        total[load.output] = total.get(load.output, 0.0) + cost
-    return total
-
-
-def _costs(extent: Extent) -> Iterator[tuple[Load, float]]:
-    """Every load with its floating-point operations."""
-    size, layout = extent.study.training.batch_size, Layout(extent.study)
-    of_length = functools.cache(lambda model, tokens: throughput.forward(extent.configs[model], tokens, size))
-    for load in itertools.chain(
-        _of_runs(extent, layout),
-        _of_similarity(extent, layout),
-        _of_iat_and_transfer(extent, layout),
-        _of_atlas(extent, layout),
-    ):
-        length = extent.tokens[load.model, load.task]
-        yield load, PASSES[load.kind] * load.examples * of_length(load.model, length)
-
-
-def _of_runs(extent: Extent, layout: Layout) -> Iterator[Load]:
-    """The loads of the study's runs."""
-    for run in extent.runs:
-        for stage, amounts in examples(extent, run).items():
-            (output,) = layout.of_runs([run], OUTPUTS[stage])
-            for task, n in amounts.items():
-                yield Load(output, run.model, stage, stage, task, n)
-    for model, task in sorted(frozen_features(extent.runs)):
-        output = layout.result("features", model, f"{task}.parquet")
-        yield Load(output, model, "features", "prune", task, extent.sizes[task].train)
-
-
-def _of_similarity(extent: Extent, layout: Layout) -> Iterator[Load]:
-    """The loads of measuring the similarity of tasks.
-
-    A sentence counts as an example. Stimuli, which are not read here, are left out.
+    Examples count once per epoch and mask.
     """
-    study, measures = extent.study, extent.study.similarity
-    known = [task for task in study.in_order(study.mixtures.pairs) if task in extent.sizes]
-    for model, task in itertools.product(extent.configs, known):
-        samples = min(measures.samples, extent.sizes[task].train)
-        if measures.asked("text_embedding"):
-            output = layout.result("similarity", model, "text.parquet")
-            yield Load(output, model, "text_embedding", "prune", task, samples)
-        for seed in study.seeds:
-            folder = layout.result("similarity", model, f"seed{seed}")
-            if measures.asked("representations"):
-                output = f"{folder}/sentences.parquet"
-                yield Load(output, model, "representations", "prune", task, measures.max_sentences)
-            for measure in measures.asked("sensitivity"):
-                yield Load(f"{folder}/{measure}.parquet", model, "sensitivity", "train", task, samples)
 
+    def __init__(self, extent: Extent, wildcards: Mapping[str, str]) -> None:
+        self.extent, self.study, self.wildcards = extent, extent.study, wildcards
+        self.tasks = extent.layout.mixtures.get(wildcards.get("mixture", ""), ())
+        self.method = wildcards.get("method", "")
+        self.variant = extent.layout.variants.get(self.method, extent.layout.variants["tuned"])
+        self.n_train = {task: size.train for task, size in extent.sizes.items()}
+        self.n_validation = {task: size.validation for task, size in extent.sizes.items()}
 
-def _of_iat_and_transfer(extent: Extent, layout: Layout) -> Iterator[Load]:
-    """The loads of the sections `iat` and `transfer`, if `methods` includes `iat`."""
-    study, iat, transfer = extent.study, extent.study.iat, extent.study.transfer
-    if "iat" not in study.methods:
-        return
-    done = {run.path for run in study.runs}
-    variants = {variant.method: variant for variant in study.variants}
-    scored: set[str] = set()
-    for run in (r for r in study.iat_runs if r.model in extent.configs and {*r.tasks} <= {*extent.sizes}):
-        model, variant = run.model, variants.get(run.method, variants["tuned"])
-        sizes = {task: extent.sizes[task].train for task in run.tasks}
-        (trained_to,) = layout.of_runs([run], OUTPUTS["train"])
-        (evaluated,) = layout.of_runs([run], "evaluation.parquet")
-        if variant.delta is not None:
-            base = replace(run, method=variant.base)
-            (branch,) = layout.of_runs([base], f"branch/{variant.delta:g}/state.pt")
-        for task, trained in expected_examples(study, sizes, variant.sampling).items():
-            splits = 1 + len(study.tasks[task].further)
-            yield Load(evaluated, model, "evaluate", "prune", task, splits * extent.sizes[task].validation)
-            if variant.delta is not None:
-                yield Load(trained_to, model, "retrain", "train", task, variant.delta * trained)
-                if branch not in scored:
-                    before = (iat.reserve - variant.delta) * trained
-                    yield Load(branch, model, "branch", "train", task, before)
-                    samples = min(study.importance.samples, sizes[task])
-                    yield Load(branch, model, "branch", "importance", task, samples)
-            elif run.path not in done:
-                yield Load(trained_to, model, "train", "train", task, trained)
-        if variant.delta is not None:
-            scored.add(branch)
-        if run.method == "iat":
-            for stage in ("importance", "prune"):
-                (output,) = layout.of_runs([run], OUTPUTS[stage])
-                for task, n in examples(extent, run)[stage].items():
-                    yield Load(output, model, stage, stage, task, n)
-    fits = transfer.draws * len(transfer.samples)
-    known = [task for task in transfer.tasks if task in extent.sizes]
-    for run, task in itertools.product(study.transfer_runs, known):
-        if run.model in extent.configs:
-            (output,) = layout.of_runs([run], f"transfer/{task}.parquet")
-            full = "full" in transfer.tuning
-            evaluated_on = extent.sizes[task].validation * (1 + fits * full)
-            yield Load(output, run.model, "transfer", "prune", task, evaluated_on)
-            if full:
-                trained = sum(transfer.steps * min(transfer.batch_size, n) for n in transfer.samples)
-                yield Load(output, run.model, "transfer", "train", task, transfer.draws * trained)
+    # --- training and pruning
 
+    def features(self) -> Loads:
+        yield Load("prune", self.wildcards["task"], self.n_train[self.wildcards["task"]])
 
-def _of_atlas(extent: Extent, layout: Layout) -> Iterator[Load]:
-    """The loads of the section `atlas`, if `methods` includes `atlas`.
+    def train(self, part: float = 1.0) -> Loads:
+        if self.method == "frozen":  # the operations of the classifiers are negligible
+            part = 0.0
+        sizes = {task: self.n_train[task] for task in self.tasks}
+        for task, n in expected_examples(self.study, sizes, self.variant.sampling).items():
+            yield Load("train", task, part * n)
 
-    Sentences for roles count as examples of the run's first task.
-    """
-    study, atlas = extent.study, extent.study.atlas
-    if "atlas" not in study.methods:
-        return
-    levels = len({*atlas.fractions, study.pruning.fraction} - {1.0})
-    ends = 1 + atlas.bottom
-    rescored = ends * levels * ("rescored" in atlas.rankings)
-    for run in study.atlas_runs:
-        if run.model not in extent.configs or not {*run.tasks} <= {*extent.sizes}:
-            continue
-        heads = math.prod(Sizes.of(extent.configs[run.model].to_dict()).grid)
-        ablated = 1 + len(atlas.ablations) * heads * RESUMED
-        others = len(atlas.rankings) * (len(run.tasks) - 1)
-        ranked = len(atlas.rankings) + ("importance" in atlas.rankings and len(run.tasks) > 1)  # and for all
-        pruned = 2 + levels * (ends * ranked + atlas.draws) + others
-        outputs = {stage: layout.of_runs([run], f"atlas/{stage}.parquet")[0] for stage in OF_ATLAS}
-        yield Load(outputs["attended"], run.model, "attended", "prune", run.tasks[0], atlas.sentences)
-        for task in run.tasks:
-            n = min(atlas.examples, extent.sizes[task].validation)
-            for stage, kind, passes in (
-                ("attention", "prune", 1), ("relevance", "importance", 2), ("ablation", "prune", ablated),
-                ("cumulative", "prune", pruned), ("cumulative", "importance", rescored),
-            ):  # fmt: skip
-                yield Load(outputs[stage], run.model, stage, kind, task, passes * n)
+    def branch(self) -> Loads:
+        yield from self.train(self.study.iat.reserve - float(self.wildcards["delta"]))
+        yield from self.importance()
+
+    def retrain(self) -> Loads:
+        yield from self.train(self.variant.delta or 0.0)
+
+    def importance(self) -> Loads:
+        for task in self.tasks:
+            yield Load("importance", task, min(self.study.importance.samples, self.n_train[task]))
+
+    def prune(self) -> Loads:
+        pruning = self.study.pruning
+        shape = pruning.model_dump(include={"fraction", "fractions", "draws", "bottom"})
+        planned = masks({task: np.zeros((2, 2)) for task in self.tasks}, seed=0, **shape)
+        draws = sum(mask.draw is not None for mask in planned)
+        for task in self.tasks:
+            n = self.n_validation[task]
+            of_draw = min(pruning.draw_examples or n, n)
+            yield Load("prune", task, (len(planned) - draws) * n + draws * of_draw)
+
+    # --- similarity
+
+    def text_embedding(self) -> Loads:
+        yield from self._compared("prune", self.study.similarity.samples)
+
+    def sensitivity(self) -> Loads:
+        yield from self._compared("train", self.study.similarity.samples)
+
+    def representations(self) -> Loads:
+        """A sentence counts as an example. Stimuli, which are not read here, are left out."""
+        if self.wildcards["texts"] == "sentences":
+            for load in self._compared("prune", 0):
+                yield load._replace(examples=self.study.similarity.max_sentences)
+
+    def _compared(self, kind: str, samples: int) -> Iterator[Load]:
+        for task in self.extent.layout.compared:
+            if task in self.n_train:
+                yield Load(kind, task, min(samples, self.n_train[task]))
+
+    # --- IAT and transfer
+
+    def evaluate(self) -> Loads:
+        for task in self.tasks:
+            splits = 1 + len(self.study.tasks[task].further)
+            yield Load("prune", task, splits * self.n_validation[task])
+
+    def transfer(self) -> Loads:
+        task, transfer = self.wildcards["task"], self.study.transfer
+        full = "full" in transfer.tuning
+        fits = transfer.draws * len(transfer.samples)
+        yield Load("prune", task, self.n_validation[task] * (1 + fits * full))
+        if full:
+            trained = sum(transfer.steps * min(transfer.batch_size, n) for n in transfer.samples)
+            yield Load("train", task, transfer.draws * trained)
+
+    # --- head atlas
+
+    def attended(self) -> Loads:
+        """Sentences for roles count as examples of the run's first task."""
+        yield Load("prune", self.tasks[0], self.study.atlas.sentences)
+
+    def attention(self) -> Loads:
+        yield from self._of_atlas("prune", 1)
+
+    def relevance(self) -> Loads:
+        yield from self._of_atlas("importance", 2)
+
+    def measured(self) -> Loads:
+        """A measure of one's own: what it passes is not known, and assumed to be what importance passes."""
+        yield from self._of_atlas("importance", 1)
+
+    def ablation(self) -> Loads:
+        heads = math.prod(Sizes.of(self.extent.configs[self.wildcards["model"]].to_dict()).grid)
+        yield from self._of_atlas("prune", 1 + len(self.study.atlas.ablations) * heads * RESUMED)
+
+    def cumulative(self) -> Loads:
+        atlas = self.study.atlas
+        levels = len({*atlas.fractions, self.study.pruning.fraction} - {1.0})
+        ends = 1 + atlas.bottom
+        others = len(atlas.rankings) * (len(self.tasks) - 1)
+        for_all = "importance" in atlas.rankings and len(self.tasks) > 1
+        pruned = 2 + levels * (ends * (len(atlas.rankings) + for_all) + atlas.draws) + others
+        yield from self._of_atlas("prune", pruned)
+        yield from self._of_atlas("importance", ends * levels * ("rescored" in atlas.rankings))
+
+    def _of_atlas(self, kind: str, passes: float) -> Iterator[Load]:
+        for task in self.tasks:
+            yield Load(kind, task, passes * min(self.study.atlas.examples, self.n_validation[task]))
 
 
 def main() -> None:
-    print(json.dumps(of_jobs(workload.read(preflight.load(json.load(sys.stdin))))))
+    asked = json.load(sys.stdin)
+    extent = workload.read(preflight.load(asked["config"]))
+    print(json.dumps([of_job(extent, rule, wildcards) for rule, wildcards in asked["jobs"]]))
 
 
 if __name__ == "__main__":

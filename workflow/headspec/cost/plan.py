@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
-from headspec.config.runs import Run
-from headspec.cost import memory, throughput
-from headspec.cost.job_counts import frozen_features, jobs, of_stage
-from headspec.cost.operations import REDUCED_BY, operations
+from headspec.cost import graph, memory, throughput
+from headspec.cost.operations import OF_MODELS, REDUCED_BY, operations
 from headspec.cost.throughput import PASSES, Speed
 from headspec.cost.workload import Extent
 from headspec.errors import listing
@@ -21,30 +20,31 @@ PREDICTION_BYTES = 16  # of a row in the table of predictions
 Work = dict[tuple[str, str, str, str], float]  # of model, stage, pass and task
 
 
-def text(extent: Extent, measured: Speed, source: str, cores: int, gpus: int) -> str:
+def text(extent: Extent, jobs: list[graph.Job], measured: Speed, source: str, cores: int, gpus: int) -> str:
     """The whole plan.
 
     Parameters
     ----------
+    jobs : of a study without results
     measured : with rates for every model of `extent`, in order
     source : where the rates come from
     gpus : GPUs available to jobs; without any, a job that runs a model takes one core
     """
-    work = operations(extent)
+    work = operations(extent, jobs)
     share = extent.study.jobs_per_gpu if gpus else 1
     seconds = {key: value / share for key, value in seconds_of(extent, work, measured).items()}
-    unit = "GPU hours" if gpus else "core hours"
+    unit = _unit(gpus)
     where = ", ".join([several(cores, "core"), *([several(gpus, "GPU")] if gpus else [])])
     lines = [f"What {extent.study.study} will cost with {where}", ""]
-    lines += stages(extent, work, seconds, measured, unit, cores, gpus)
+    lines += stages(extent, jobs, work, seconds, measured, cores, gpus)
     lines += [
         "",
         *dearest(seconds, unit),
         "",
-        *models(extent, seconds, unit),
+        *models(extent, jobs, seconds, unit),
         "",
-        *disk(extent, gpus * share or cores),
-        *largest_request(extent, gpus > 0),
+        *disk(extent, jobs, gpus * share or cores),
+        *largest_request(extent, jobs, gpus > 0),
         "",
         "assumed",
     ]
@@ -59,27 +59,25 @@ def seconds_of(extent: Extent, work: Work, measured: Speed) -> Work:
 
 
 def stages(
-    extent: Extent, work: Work, seconds: Work, measured: Speed, unit: str, cores: int, gpus: int
+    extent: Extent, jobs: list[graph.Job], work: Work, seconds: Work, measured: Speed, cores: int, gpus: int
 ) -> Iterator[str]:
     """One line per stage and one for all: jobs, operations, hours of computing, wall time."""
-    yield f"{'stage':<17} {'jobs':>6} {'PFLOP':>12} {unit:>12}   wall time"
+    yield f"{'stage':<17} {'jobs':>6} {'PFLOP':>12} {_unit(gpus):>12}   wall time"
     total = [0.0, 0.0, 0.0]
-    count = jobs(extent.study)
     share = extent.study.jobs_per_gpu if gpus else 1
-    for stage, n in count.items():
-        runs_model = any(stage == of for of, _ in REDUCED_BY)
+    for stage, of_stage in graph.by_stage(jobs).items():
+        runs_model = stage in OF_MODELS
         flops, computing = (_sum(values, stage=stage) for values in (work, seconds))
         start = measured.model_start if runs_model or stage == "tokenize" else measured.light_start
-        unknown = len(of_stage(extent.study.runs, stage)) - len(of_stage(extent.runs, stage))
-        planned = n - unknown if stage in PASSES else n
+        planned = sum(not runs_model or extent.knows(job.wildcards) for job in of_stage)
         per_gpu = share / gpus_of_a_job(extent, stage, gpus > 0) if runs_model else 1
         busy = computing + planned * start / per_gpu
         wall = busy / min((gpus or cores) if runs_model else cores, max(planned, 1) / per_gpu)
         numbers = f"{flops / 1e15:12,.3f} {busy / 3600:12,.2f}" if runs_model else f"{'':>25}"
-        yield f"{stage:<17} {n:6,} {numbers}   {duration(wall)}"
+        yield f"{stage:<17} {len(of_stage):6,} {numbers}   {duration(wall)}"
         total = [total[0] + flops, total[1] + busy * runs_model, total[2] + wall]
     numbers = f"{total[0] / 1e15:12,.3f} {total[1] / 3600:12,.2f}"
-    yield f"{'all':<17} {sum(count.values()):6,} {numbers}   {duration(total[2])}"
+    yield f"{'all':<17} {len(jobs):6,} {numbers}   {duration(total[2])}"
 
 
 def gpus_of_a_job(extent: Extent, stage: str, gpu: bool) -> float:
@@ -105,37 +103,35 @@ def dearest(seconds: Work, unit: str) -> Iterator[str]:
     )
 
 
-def models(extent: Extent, seconds: Work, unit: str) -> Iterator[str]:
+def models(extent: Extent, jobs: list[graph.Job], seconds: Work, unit: str) -> Iterator[str]:
     """One line per model: parameters, hours of each stage that runs it, disk space of its runs."""
     yield f"{'model':<20} {'parameters':>12} " + " ".join(f"{stage:>10}" for stage in PASSES) + "    saved"
+    encoders = _encoders(extent, jobs)
     for name, config in extent.configs.items():
         size = throughput.parameters(config)
         hours = " ".join(f"{_sum(seconds, name, stage) / 3600:10,.2f}" for stage in PASSES)
-        saved = NUMBER_BYTES * size * sum(run.model == name for run in _with_encoder(extent))
+        saved = NUMBER_BYTES * size * encoders[name]
         yield f"{name:<20} {size / 1e6:11,.1f}M {hours} {_space(saved):>8}"
     yield f"{unit} of computing, without the start-up of jobs"
 
 
-def _with_encoder(extent: Extent) -> list[Run]:
-    """The runs that save an encoder; frozen ones save their classifiers, which count for nothing."""
-    return [run for run in extent.runs if run.method != "frozen"]
+def _encoders(extent: Extent, jobs: list[graph.Job]) -> Counter[str]:
+    """Model: encoders that its runs save; frozen ones save their classifiers, which count for nothing."""
+    trained = [job.wildcards for job in jobs if job.stage in ("train", "retrain")]
+    return Counter(run["model"] for run in trained if run["method"] != "frozen" and extent.knows(run))
 
 
-def disk(extent: Extent, at_once: int) -> Iterator[str]:
+def disk(extent: Extent, jobs: list[graph.Job], at_once: int) -> Iterator[str]:
     """Disk space: what is kept, and the checkpoints while models are trained."""
     sizes = {name: NUMBER_BYTES * throughput.parameters(config) for name, config in extent.configs.items()}
-    saved = sum(sizes[run.model] for run in _with_encoder(extent))
-    study, states = extent.study, 0.0
-    if "iat" in study.methods:
-        done = {run.path for run in study.runs}
-        saved += sum(sizes.get(run.model, 0) for run in study.iat_runs if run.path not in done)
-        kept = len({v.base for v in study.variants}) + len(
-            {(v.base, v.delta) for v in study.variants if v.heads}
-        )
-        states = CHECKPOINT_NUMBERS * sum(sizes.values()) * kept * len(study.iat.mixtures) * len(study.seeds)
+    known = [job for job in jobs if extent.knows(job.wildcards)]
+    saved = sum(sizes[model] * n for model, n in _encoders(extent, jobs).items())
+    kept = [job.wildcards["model"] for job in known if job.rule in ("train_and_keep", "branch")]
+    states = CHECKPOINT_NUMBERS * sum(sizes[model] for model in kept)
     tables = 0.0
-    for model, task in frozen_features(extent.runs):
-        tables += NUMBER_BYTES * extent.configs[model].hidden_size * extent.sizes[task].train
+    for features in (job.wildcards for job in known if job.stage == "features"):
+        width = extent.configs[features["model"]].hidden_size
+        tables += NUMBER_BYTES * width * extent.sizes[features["task"]].train
     for (_, task), n in extent.tokens.items():
         tables += TOKEN_BYTES * n * (extent.sizes[task].train + extent.sizes[task].validation)
     for run in extent.runs:
@@ -154,9 +150,9 @@ def disk(extent: Extent, at_once: int) -> Iterator[str]:
     )
 
 
-def largest_request(extent: Extent, gpu: bool) -> Iterator[str]:
+def largest_request(extent: Extent, jobs: list[graph.Job], gpu: bool) -> Iterator[str]:
     """A line on the job that requests most memory."""
-    stages = [stage for stage in jobs(extent.study) if stage in memory.STAGES]
+    stages = [stage for stage in graph.by_stage(jobs) if stage in memory.STAGES]
     requested = {
         (stage, name): memory.megabytes(extent.study, name, stage, gpu)
         * (memory.gpus(extent.study, name, stage) if gpu else 1)
@@ -194,6 +190,8 @@ def assumptions(extent: Extent, measured: Speed, source: str) -> Iterator[str]:
         if (several_gpus := extent.study.models[name].gpus) > 1:
             yield f"{name}: training on {several_gpus} GPUs is {several_gpus} times as fast as on one"
     yield "features of a frozen encoder: one pass over a task's training examples, at the speed of pruning"
+    if "atlas" in extent.study.methods and (added := extent.study.atlas.measured):
+        yield f"{listing(added)}: a forward and a backward pass over the examples of the atlas"
     yield f"start of a job: {measured.model_start:.1f} s with a model, {measured.light_start:.1f} s without"
     yield "data, tokens, statistics and figures take no time beyond the start of their jobs"
     if extent.study.brain:
@@ -202,6 +200,10 @@ def assumptions(extent: Extent, measured: Speed, source: str) -> Iterator[str]:
         f"disk: {TOKEN_BYTES} bytes per token in tables, {CHECKPOINT_NUMBERS} numbers per parameter in a "
         "checkpoint"
     )
+
+
+def _unit(gpus: int) -> str:
+    return "GPU hours" if gpus else "core hours"
 
 
 def _sum(values: Work, model: str | None = None, stage: str | None = None) -> float:

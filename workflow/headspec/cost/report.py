@@ -1,8 +1,9 @@
 """What a study will cost, printed before anything runs: ``headspec plan my-study.yaml``.
 
-The study is checked, its tasks are read (`headspec.cost.workload`), operations are counted
-(`headspec.cost.operations`), a few seconds are spent measuring how fast they are here
-(`headspec.cost.throughput`), and the plan is put together (`headspec.cost.plan`).
+The study is checked, its tasks are read (`headspec.cost.workload`), its jobs are listed
+(`headspec.cost.graph`), their operations are counted (`headspec.cost.operations`), a few seconds are spent
+measuring how fast they are here (`headspec.cost.throughput`), and the plan is put together
+(`headspec.cost.plan`).
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ def report(
         known = "1 GPU" if devices.gpu_count() == 1 else f"{devices.gpu_count()} GPUs"
         raise HeadspecError(f"--gpus: got {gpus}, but {known} can be measured here; give --rate")
     # these load torch, and a study that cannot be planned should not wait for it
-    from headspec.cost import plan, workload
+    from headspec.cost import graph, plan, workload
     from headspec.cost.throughput import PASSES, Speed, warmed
 
     if not rate:
         warmed()
-    extent = workload.read(study)
+    extent = workload.read(study, planned)
     if rate:
         measured = Speed([dict.fromkeys(PASSES, rate) for _ in extent.configs], *STARTS)
         source = "as given"
@@ -59,7 +60,7 @@ def report(
         load = os.getloadavg()[0]
         measured = plan.find_speed(extent, at_once, gpus > 0)
         source = f"measured here with {plan.several(at_once, 'job')} at once (load before that: {load:.1f})"
-    print(plan.text(extent, measured, source, cores, gpus))
+    print(plan.text(extent, graph.jobs(study, planned), measured, source, cores, gpus))
     for line in planned.warnings(study):
         print(f"  {line}")
     for problem in missing:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headspec.config.runs import Run
-from headspec.config.study import Study
 from headspec.cost import memory
-from headspec.pipeline.layout import Layout
+from headspec.pipeline.inputs import Inputs
+
+if TYPE_CHECKING:
+    from headspec.cost.workload import Extent
 
 Request = Callable[[Any, int], int]  # called by Snakemake with the wildcards of a job and its attempt
 
@@ -24,40 +26,26 @@ LEAST = 30  # minutes, for the start of a job and its data
 COMPARED = 9  # priority of what compares models
 
 
-class Runtimes:
-    """Minutes that jobs request. The study's data are read when the first job is asked for."""
-
-    def __init__(self, study: Study) -> None:
-        self.study = study
-
-    @functools.cached_property
-    def operations(self) -> dict[str, float]:
-        """Output of a job: its floating-point operations, as far as tasks and models can be read here."""
-        from headspec.cost import operations, workload  # load transformers, which planning can do without
-
-        return operations.of_jobs(workload.read(self.study))
-
-    def minutes(self, output: str, gpus: int, threads: int, unknown: int) -> int:
-        """Minutes that the job of `output` requests; `unknown` if its operations are."""
-        if (operations := self.operations.get(output)) is None:
-            return unknown
-        rate = gpus * SLOWEST["gpu"] or threads * SLOWEST["thread"]
-        return LEAST + int(operations / rate / 60)
-
-
 class Requests:
     """Resources of the rules of a study.
 
     Parameters
     ----------
+    inputs : with the study, and its tasks as they were read
     gpu, threads : of a job that runs a model
     timed : whether someone reads the time that jobs request: only the scheduler of a cluster does
     """
 
-    def __init__(self, layout: Layout, gpu: int, threads: int, timed: bool) -> None:
-        self.layout, self.study = layout, layout.study
+    def __init__(self, inputs: Inputs, gpu: int, threads: int, timed: bool) -> None:
+        self.layout, self.study, self.plan = inputs.layout, inputs.study, inputs.plan
         self.gpu, self.threads, self.timed = gpu, threads, timed
-        self.runtimes = Runtimes(self.study)
+
+    @functools.cached_property
+    def extent(self) -> Extent:
+        """The size of the study, read when the first job is asked for."""
+        from headspec.cost import workload  # loads transformers, which planning can do without
+
+        return workload.read(self.study, self.plan)
 
     def memory(self, stage: str, gpus: Callable[[Any], int] = lambda wildcards: 1) -> Request:
         """Memory in MB of a job that runs a model, more after each failed attempt."""
@@ -71,22 +59,22 @@ class Requests:
 
         return function
 
-    def runtime(self, unknown: int, *output: str) -> Request:
-        """Minutes of a job, more after each failed attempt.
-
-        Parameters
-        ----------
-        unknown : minutes if the operations of the job cannot be counted here
-        output : parts of the path of one of its outputs
-        """
+    def runtime(self, rule: str, unknown: int) -> Request:
+        """Minutes of a job, more after each failed attempt; `unknown` if its operations are."""
 
         def function(wildcards: Any, attempt: int) -> int:
-            if not self.timed:
-                return unknown
-            path = self.layout.result(*output).format(**wildcards)
-            return attempt * self.runtimes.minutes(path, self.gpu, self.threads, unknown)
+            return attempt * self.minutes(rule, dict(wildcards.items()), unknown) if self.timed else unknown
 
         return function
+
+    def minutes(self, rule: str, wildcards: dict[str, str], unknown: int) -> int:
+        """Minutes of a job at the slowest speed; `unknown` if its operations are."""
+        from headspec.cost import operations
+
+        if (count := operations.of_job(self.extent, rule, wildcards)) is None:
+            return unknown
+        rate = self.gpu * SLOWEST["gpu"] or self.threads * SLOWEST["thread"]
+        return LEAST + int(count / rate / 60)
 
     def training_gpus(self, wildcards: Any) -> int:
         """GPUs of a job that trains: those of its model, but one if it trains no encoder."""

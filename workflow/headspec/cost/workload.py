@@ -1,25 +1,32 @@
 """The size of a study before anything runs: examples of tasks, configs of models, tokens.
 
-Files are read as the jobs will read them, if they are available here; what is missing is named and left out.
+Tasks are read as the jobs will read them, if they are available here; what is missing is named and left out.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from transformers import AutoConfig, AutoTokenizer, PretrainedConfig
+import numpy as np
+import pandas as pd
+from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
 from headspec.config.runs import Run
 from headspec.config.sections.model import Model
 from headspec.config.study import Study
-from headspec.data import prepare
+from headspec.cost import throughput
+from headspec.data import columns, planned, prepare, readers
+from headspec.data.planned import Planned
 from headspec.data.prepare import Prepared
 from headspec.errors import DataError, EncoderError, HeadspecError, listing
 from headspec.models import tokenization
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.pretrained.folders import folder, hub_name
 from headspec.models.pretrained.from_pretrained import silence
+from headspec.pipeline.layout import Layout
 
 TOKENS = {"single": 25, "pair": 50}  # in a single text and in a pair, if they cannot be counted
 SAMPLE = 300  # texts per task in which tokens are counted
@@ -27,11 +34,15 @@ SAMPLE = 300  # texts per task in which tokens are counted
 
 @dataclass(frozen=True)
 class Size:
-    """Examples of a task in each split; `prepared` if they were read, `note` names the source."""
+    """Examples of a task in each split; `prepared` and a sample of `texts` if they were read.
+
+    `note` names the source of the numbers.
+    """
 
     train: int
     validation: int
     prepared: Prepared | None
+    texts: pd.DataFrame | None
     note: str
 
 
@@ -52,14 +63,37 @@ class Extent:
         """The runs whose model and tasks are known."""
         return [r for r in self.study.runs if r.model in self.configs and {*r.tasks} <= {*self.sizes}]
 
+    @functools.cached_property
+    def layout(self) -> Layout:
+        return Layout(self.study)
 
-def read(study: Study) -> Extent:
-    """Read the sizes of tasks, the configs of models and the tokens, as far as they are available here."""
+    def knows(self, wildcards: Mapping[str, str]) -> bool:
+        """Whether the model and the tasks of a job, as far as its wildcards name them, are known."""
+        mixture = self.layout.mixtures.get(wildcards.get("mixture", ""), ())
+        tasks = [wildcards["task"]] if "task" in wildcards else mixture
+        return wildcards.get("model") in {None, *self.configs} and {*tasks} <= {*self.sizes}
+
+    @functools.cached_property
+    def forward(self) -> Callable[[str, str], float]:
+        """Function of a model and a task: floating-point operations of the forward pass of an example."""
+        size = self.study.training.batch_size
+        of_length = functools.cache(lambda model, n: throughput.forward(self.configs[model], n, size))
+        return lambda model, task: of_length(model, self.tokens[model, task])
+
+
+def read(study: Study, plan: Planned | None = None) -> Extent:
+    """Read the sizes of tasks, the configs of models and the tokens, as far as they are available here.
+
+    Parameters
+    ----------
+    plan : the tasks as they were read, to read them no second time
+    """
     silence()
+    plan = plan or planned.attempt(study)[0]
     extent = Extent(study)
     for name in sorted(study.tasks, key=lambda name: study.tasks[name].pairs_of is not None):
         try:
-            extent.sizes[name] = size(study, name, extent.sizes)
+            extent.sizes[name] = size(study, name, plan, extent.sizes)
         except DataError as error:
             extent.problems.append(str(error))
     for name, model in study.models.items():
@@ -68,22 +102,27 @@ def read(study: Study) -> Extent:
         except HeadspecError as error:
             extent.problems.append(str(error))
             continue
+        tokenizer = _tokenizer(path, extent.configs[name])
         for task, task_size in extent.sizes.items():
-            length = tokens(model, path, extent.configs[name], task_size)
+            length = tokens(tokenizer, model.max_length, task_size.texts) if tokenizer else None
             extent.counted[name, task] = length is not None
             extent.tokens[name, task] = length or min(TOKENS[study.tasks[task].paradigm], model.max_length)
     return extent
 
 
-def size(study: Study, name: str, known: dict[str, Size]) -> Size:
+def size(study: Study, name: str, plan: Planned, known: dict[str, Size]) -> Size:
     """Examples of a task: read and split as its job will do it, or else the numbers in the config."""
     task = study.tasks[name]
     parent = known.get(task.pairs_of or "")
     try:
         if task.pairs_of and (parent is None or parent.prepared is None):
             raise DataError(f"tasks.{task.pairs_of} cannot be read here")
-        prepared = prepare.prepare(name, task, study.data_seed, parent.prepared if parent else None)
-        return Size(len(prepared.train), len(prepared.validation), prepared, "as read here")
+        if (prepared := plan.prepared.get(name)) is not None:
+            texts = sample(study, name)
+        else:
+            prepared = prepare.prepare(name, task, study.data_seed, parent.prepared if parent else None)
+            texts = prepared.train.head(SAMPLE).drop(columns="label")
+        return Size(len(prepared.train), len(prepared.validation), prepared, texts, "as read here")
     except DataError as error:
         limits = {"train_examples": task.train_examples, "validation_examples": task.validation_examples}
         for split in ("train", "validation") if parent else ():
@@ -94,7 +133,33 @@ def size(study: Study, name: str, known: dict[str, Size]) -> Size:
                 f"{error}\n{listing(lacking)}: missing, expected a number to plan without the texts"
             ) from None
         train, validation = (int(value) for value in limits.values() if value)
-        return Size(train, validation, None, "from the config: the texts cannot be read here")
+        return Size(train, validation, None, None, "from the config: the texts cannot be read here")
+
+
+def sample(study: Study, name: str) -> pd.DataFrame:
+    """Texts of `SAMPLE` training rows, evenly spaced in a task's source; of a task of pairs, random pairs.
+
+    Rows with an empty text, which are never trained on, are left out.
+
+    Returns
+    -------
+    DataFrame
+        Columns example, text_a, and text_b (null for single texts).
+    """
+    task = study.tasks[name]
+    if task.pairs_of:
+        texts = sample(study, task.pairs_of)
+        return texts.assign(text_b=texts["text_a"].sample(frac=1, random_state=0).to_numpy())
+    key, where = f"tasks.{name}", readers.name_of(task, task.train_split)
+    frame = columns.filtered(readers.read(task, key, task.train_split), task, key, where)
+    frame = frame.iloc[np.linspace(0, len(frame) - 1, min(SAMPLE, len(frame))).astype(int)]
+    texts = pd.DataFrame(
+        {"text_a": columns.texts(frame, task.text_a, f"{key}.text_a", where), "text_b": None}
+    )
+    if task.text_b:
+        texts["text_b"] = columns.texts(frame, task.text_b, f"{key}.text_b", where)
+    full = (texts.dropna(axis="columns").map(str.strip) != "").all(axis="columns")
+    return texts[full].reset_index(drop=True).reset_index(names="example")
 
 
 def config(model: Model, key: str) -> tuple[Path, PretrainedConfig]:
@@ -128,16 +193,21 @@ def _hub_folder(model: Model) -> Path:
         raise OSError(str(error)) from None
 
 
-def tokens(model: Model, path: Path, config: PretrainedConfig, size: Size) -> int | None:
-    """Mean tokens in a sample of a task's training texts; None if texts or tokenizer are missing here."""
-    if size.prepared is None or path.suffix == ".gguf":
+def _tokenizer(path: Path, config: PretrainedConfig) -> PreTrainedTokenizerBase | None:
+    """The tokenizer in a model's folder; None if it is missing here."""
+    if path.suffix == ".gguf":
         return None
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
     except Exception:  # the library's errors have no common base
         return None
-    if len(tokenizer) < config.vocab_size / 2:  # a stub, which transformers makes without tokenizer files
+    # transformers makes a stub without tokenizer files
+    return tokenizer if len(tokenizer) >= config.vocab_size / 2 else None
+
+
+def tokens(tokenizer: PreTrainedTokenizerBase, most: int, texts: pd.DataFrame | None) -> int | None:
+    """Mean tokens of a table of texts, at most `most` each; None without texts."""
+    if texts is None:
         return None
-    sample = size.prepared.train.head(SAMPLE)
-    frame, _ = tokenization.encode(tokenizer, sample, model.max_length, size.prepared.classes)
+    frame, _ = tokenization.encode(tokenizer, texts, most, None)
     return round(frame["input_ids"].str.len().mean())

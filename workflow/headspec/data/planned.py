@@ -52,6 +52,14 @@ def read(study: Study, folder: Path = FOLDER) -> Planned:
     DataError
         One line for each problem.
     """
+    plan, problems = attempt(study, folder)
+    if problems:
+        raise DataError.of(problems)
+    return plan
+
+
+def attempt(study: Study, folder: Path = FOLDER) -> tuple[Planned, list[DataError]]:
+    """As `read`: the tasks without a problem, and the problems of the others."""
     plan = Planned()
     problems: list[DataError] = []
     validation: dict[str, tuple[pd.DataFrame, dict[str, int]]] = {}
@@ -76,9 +84,7 @@ def read(study: Study, folder: Path = FOLDER) -> Planned:
         except DataError as error:
             problems.append(error)
     problems += map(DataError, _seen_in_mixtures(study, plan.prepared))
-    if problems:
-        raise DataError.of(problems)
-    return plan
+    return plan, problems
 
 
 def _parents_first(study: Study) -> list:
@@ -163,14 +169,15 @@ def leaks(study: Study, plan: Planned) -> dict[str, dict[str, list[int] | None]]
     """Task: other task that is evaluated on some of its training rows: their keys, sorted.
 
     The keys are None where only the jobs can compare the tasks. Pairs of tasks without common rows are left
-    out, so that a change to one task affects another only if it changes the training rows of that task.
+    out, so that a change to one task affects another only if it changes the training rows of that task; so
+    are pairs with a task whose texts are missing here.
     """
     return {
-        name: {other: keys for other in others if (keys := _leak(plan, name, other)) != []}
+        name: {
+            other: keys
+            for other in others
+            if (keys := plan.leaking.get(name, {}).get(other))
+            or not (readable(study, name) and readable(study, other))
+        }
         for name, others in mates(study).items()
     }
-
-
-def _leak(plan: Planned, name: str, other: str) -> list[int] | None:
-    compared = name in plan.leaking and other in plan.evaluated
-    return plan.leaking[name].get(other, []) if compared else None

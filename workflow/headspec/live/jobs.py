@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,12 +23,12 @@ class Job(forecast.Job):
 
     Attributes
     ----------
-    outputs : of which one names its operations
+    wildcards : of the rule, by which its operations are counted
     name : what it does; the rule until it starts
     percent : of its own work, if it says so
     """
 
-    outputs: tuple[str, ...] = ()
+    wildcards: Mapping[str, str] = field(default_factory=dict)
     log: str = ""
     cores: int = 1
     name: str = ""
@@ -68,7 +68,7 @@ def planned(dag: Any, limits: Mapping[str, int]) -> dict[int, Job]:
                 rule=job.rule.name,
                 model=job.wildcards.get("model", ""),
                 at_once=max(1, min((limits[name] // n for name, n in wanted.items()), default=1)),
-                outputs=tuple(map(str, job.output)),
+                wildcards=dict(job.wildcards.items()),
                 log="".join(map(str, job.log)),
                 cores=job.threads,
                 needs=tuple(dag.jobid(needed) for needed in dag.dependencies[job]),
@@ -119,10 +119,10 @@ class Jobs:
         job.begun = None
         return job
 
-    def count(self, operations: Mapping[str, float]) -> None:
-        """Take over the operations of jobs, by one of their outputs."""
-        for job in self.jobs.values():
-            job.operations = next((operations[path] for path in job.outputs if path in operations), None)
+    def count(self, operations: Iterable[float | None]) -> None:
+        """Take over the operations of all jobs, in their order."""
+        for job, each in zip(self.jobs.values(), operations, strict=True):
+            job.operations = each
         self.counted = True
 
     @property

@@ -153,7 +153,8 @@ class View(logging.Handler):
         """Have the operations of jobs counted in a process of its own, and take them over when it ends."""
         if self.counting is None and now - jobs.begun > COUNTED_AFTER:
             study, self.counted = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
-            study.write(json.dumps(self.config, default=str).encode())
+            asked = [(job.rule, job.wildcards) for job in jobs.jobs.values()]
+            study.write(json.dumps({"config": self.config, "jobs": asked}, default=str).encode())
             study.seek(0)
             self.counting = subprocess.Popen(
                 [sys.executable, "-m", "headspec.cost.operations"],

@@ -7,7 +7,7 @@ one.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from headspec.config.sources import locate
 from headspec.config.study import Study, plain
 from headspec.data import planned, readers, treebank
 from headspec.data.planned import Planned
-from headspec.errors import ConfigError, nearest
+from headspec.errors import ConfigError, MissingError, nearest
 from headspec.models import versions
 from headspec.pipeline.layout import RUN, Layout
 
@@ -155,7 +155,12 @@ class Inputs:
 
     def user_file(self, key: str) -> Function:
         """Function for the file in a key of the section `brain`."""
-        return lambda wildcards: workflow_path(locate(getattr(self.study.brain, key), f"brain.{key}"))
+
+        def function(wildcards: Any) -> str:
+            source = getattr(self.study.brain, key)
+            return user_files(source, lambda: [locate(source, f"brain.{key}")])[0]
+
+        return function
 
     def source_files(self, split: str) -> Function:
         """Function for the local files of a task's source, or the table that its pairs are made of."""
@@ -164,29 +169,28 @@ class Inputs:
             task = self.study.tasks[wildcards.task]
             if task.pairs_of:
                 return [self.layout.result("data", task.pairs_of, f"{split}.parquet")]
-            return [workflow_path(path) for path in readers.files(task)]
+            return user_files(str(task.source), lambda: readers.files(task))
 
         return function
 
     def split_files(self, wildcards: Any) -> list[str]:
         """Local files of a task's further split or test set."""
         task = self.study.tasks[wildcards.task]
-        return [
-            workflow_path(path) for path in readers.files(task, getattr(task, wildcards.kind)[wildcards.name])
-        ]
+        split = getattr(task, wildcards.kind)[wildcards.name]
+        return user_files(str(task.source), lambda: readers.files(task, split))
 
     def sentence_sources(self, wildcards: Any) -> list[str]:
         """Source of the compared sentences: the user's file, or validation tables of all compared tasks."""
-        if self.study.similarity.sentences:
-            return [workflow_path(locate(self.study.similarity.sentences, "similarity.sentences"))]
+        if source := self.study.similarity.sentences:
+            return user_files(source, lambda: [locate(source, "similarity.sentences")])
         return [self.layout.result("data", task, "validation.parquet") for task in self.layout.compared]
 
     # --- treebank
 
     def treebank_files(self, wildcards: Any) -> list[str]:
         """The user's treebank, if it is a file; without a treebank, the texts of the atlas's tasks."""
-        if self.study.atlas.treebank:
-            return [workflow_path(path) for path in treebank.files(self.study.atlas.treebank)]
+        if settings := self.study.atlas.treebank:
+            return user_files(settings.source, lambda: treebank.files(settings))
         return [self.layout.result("data", task, "validation.parquet") for task in self.layout.atlas_tasks]
 
     def ranking_tables(self, wildcards: Any) -> list[str]:
@@ -194,8 +198,7 @@ class Inputs:
         names = head_measures.tables(self.study.atlas.rankings)
         return [self.of_run(f"atlas/{name}.parquet", **wildcards) for name in names]
 
-    @property
-    def treebank_version(self) -> str:
+    def treebank_version(self, wildcards: Any) -> str:
         """Version of the treebank, likewise."""
         settings = self.study.atlas.treebank
         return readers.version(settings.source, treebank.files(settings, "package:")) if settings else ""
@@ -314,6 +317,14 @@ class Inputs:
         return [
             self.of_run("submission.parquet", **{**wildcards, "mixture": mixture}) for mixture in mixtures
         ]
+
+
+def user_files(source: str, find: Callable[[], Iterable[Path]]) -> list[str]:
+    """The paths, for rules, of what `find` finds of a source; of one that is missing here, only its name."""
+    try:
+        return [workflow_path(path) for path in find()]
+    except MissingError:
+        return [source]
 
 
 def workflow_path(path: str | Path) -> str:

@@ -1,4 +1,4 @@
-"""Paths of a study's results, and the jobs that produce them."""
+"""Paths of a study's results, and lists of them that the rules of the workflow take."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from headspec.config.measures import heads as head_measures
 from headspec.config.runs import Run, Variant
 from headspec.config.study import Study
 from headspec.data import submission
-from headspec.data.planned import mates, readable
 
 #: folder of a training run, with wildcards
 RUN = "runs/{model}/{mixture}/{method}/seed{seed}"
@@ -27,7 +26,7 @@ DRAWN = 60
 class Layout:
     """Paths of a study's results, and lists of the results that the config asks for.
 
-    The rules of the workflow take their targets from it, and the plan its number of jobs.
+    The rules of the workflow take their targets from it.
     """
 
     def __init__(self, study: Study) -> None:
@@ -240,99 +239,7 @@ class Layout:
             pages.setdefault(model, []).extend((mixture, kind, of) for kind, of in wanted.items() if of)
         return pages
 
-    # --- jobs
-
-    def jobs(self) -> dict[str, list[str]]:
-        """Rule: one output of each of its jobs, if no results exist yet.
-
-        All figures are listed under `figures`, and all training from the start under `train`.
-        """
-        study = self.study
-        iat = "iat" in study.methods
-        compared = study.iat_runs if iat else []
-        runs = list({run.path: run for run in [*study.runs, *compared]}.values())
-        trained = [run for run in runs if run.method not in self.retrained]
-        scored = [*study.runs, *(run for run in compared if run.method == "iat")]
-        transferred = study.transfer.tasks if iat else []
-        learnt = dict.fromkeys([task for run in trained for task in run.tasks] + list(transferred))
-        evaluated = dict.fromkeys(task for run in compared for task in run.tasks)
-        frozen = [(run.model, task) for run in runs if run.method == "frozen" for task in run.tasks]
-        atlas = "atlas" in study.methods
-        figures = [*self.main_figures, *(self.iat_figures + self.transfer_figures if iat else [])]
-        figures += self.atlas_figures if atlas else []
-        jobs = self._data_jobs([*learnt], [*evaluated]) | {
-            "tokenize": [
-                self.result("tokens", model, task, "train.parquet")
-                for model, task in itertools.product(study.models, learnt)
-            ],
-            "tokenize_split": [
-                self.result("tokens", model, task, "further", f"{name}.parquet")
-                for model, task in itertools.product(study.models, evaluated)
-                for name in study.tasks[task].further
-            ],
-            "features": [
-                self.result("features", model, f"{task}.parquet") for model, task in dict.fromkeys(frozen)
-            ],
-            "train": self.of_runs(trained, "training.parquet"),
-            "importance": self.of_runs(scored, "importance.parquet"),
-            "prune": self.of_runs((run for run in scored if run.method != "single"), "pruning.parquet"),
-            "dissociation": [self.result("tables/dissociation.parquet")],
-            "reliability": [self.result("tables/reliability.parquet")],
-            **(self._similarity_jobs() if study.similarity.measures else {}),
-            **(self._iat_jobs() if iat else {}),
-            **(self._atlas_jobs() if atlas else {}),
-            "figures": [self.figure(name)[0] for name in figures],
-        }
-        return {rule: outputs for rule, outputs in jobs.items() if outputs}
-
-    def _data_jobs(self, learnt: list[str], evaluated: list[str]) -> dict[str, list[str]]:
-        """Jobs that read texts: of tasks that are `learnt`, and further splits of tasks that are `evaluated`.
-
-        If planning cannot read a task, jobs also read what other tasks of its encoders are evaluated on, to
-        remove it from training. Tasks that planning can read are assumed not to need this.
-        """
-        study = self.study
-
-        def with_parents(tasks: Iterable[str]) -> set[str]:
-            return {*tasks} | {parent for task in tasks if (parent := study.tasks[task].pairs_of)}
-
-        read, others = with_parents(learnt), mates(study)
-        uncompared = {o for t in read for o in others[t] if not (readable(study, t) and readable(study, o))}
-        return {
-            "validation": [
-                self.result("data", task, "validation.parquet")
-                for task in study.in_order([*read, *with_parents(uncompared)])
-            ],
-            "data": [self.result("data", task, "train.parquet") for task in study.in_order([*read])],
-            "split": [
-                self.result("data", task, "further", f"{name}.parquet")
-                for task in study.in_order([*evaluated, *uncompared])
-                for name in study.tasks[task].further
-            ],
-        }
-
-    def _similarity_jobs(self) -> dict[str, list[str]]:
-        """Jobs that compare tasks."""
-        study, asked = self.study, self.study.similarity.asked
-        texts = ["sentences"] * bool(asked("representations")) + ["stimuli"] * bool(asked("brain_encoding"))
-        of_brain = {"stimuli": "stimuli", "nuisance": "nuisance", "voxels": "voxels"}
-        return {
-            "sentences": [self.result("similarity/sentences.parquet")] * ("sentences" in texts),
-            **{rule: [self.result(f"brain/{name}.parquet")] * ("stimuli" in texts)
-               for rule, name in of_brain.items()},
-            "tokenize_texts": [
-                self.result("tokens", model, f"{name}.parquet") for model in study.models for name in texts
-            ],
-            "text_embedding": self.text_embeddings,
-            "representations": [
-                *self.similarity_tables("representations", "sentences"),
-                *self.similarity_tables("brain_encoding", "stimuli"),
-            ],
-            "sensitivity": self.similarity_tables("sensitivity", *asked("sensitivity")),
-            "brain_encoding": self.similarity_tables("brain_encoding", "brain_encoding"),
-            "similarity": [self.result("tables/similarity.parquet")],
-            "correlation": [self.result("tables/correlation.parquet")],
-        }  # fmt: skip
+    # --- similarity
 
     def similarity_tables(self, rule: str, *names: str) -> list[str]:
         """The tables `names` of each model and seed, if a configured measure uses the output of `rule`."""
@@ -359,50 +266,6 @@ class Layout:
             self.result("runs", model, task, "single", f"seed{seed}", "importance.parquet")
             for model, seed, task in singles
         ]
-
-    def _iat_jobs(self) -> dict[str, list[str]]:
-        """Jobs that only the sections `iat` and `transfer` need."""
-        study, runs = self.study, self.study.iat_runs
-        branches = dict.fromkeys((v.base, f"{v.delta:g}") for v in study.variants if v.delta is not None)
-        transferred = study.transfer.tasks
-        tables = ("iat", "improvement", "iat_dissociation", "specialization")
-        rules = ("iat_scores", *tables[1:])
-        return {
-            "branch": [
-                self.result(RUN.format(model=m, mixture=x, method=b, seed=s), "branch", d, "state.pt")
-                for m, x, s in itertools.product(study.models, study.iat.mixtures, study.seeds)
-                for b, d in branches
-            ],
-            "retrain": self.of_runs((r for r in runs if r.method in self.retrained), "training.parquet"),
-            "evaluate": self.of_runs(runs, "evaluation.parquet"),
-            **{
-                rule: [self.result("tables", f"{table}.parquet")] * bool(study.iat.mixtures)
-                for rule, table in zip(rules, tables, strict=True)
-            },
-            "few_shot": [self.result("transfer", f"{task}.parquet") for task in transferred],
-            "transfer": [
-                path
-                for task in transferred
-                for path in self.of_runs(study.transfer_runs, f"transfer/{task}.parquet")
-            ],
-            "transfer_scores": [self.result("tables/transfer.parquet")]
-            * bool(transferred and study.transfer_runs),
-        }
-
-    def _atlas_jobs(self) -> dict[str, list[str]]:
-        """Jobs of the head atlas."""
-        stages = ("attention", "attended", "roles", "relevance", "ablation", "cumulative")
-        tables = {
-            "heads": "heads", "single_heads": "single_heads", "rankings": "pruning_areas", "belief": "belief",
-        }  # fmt: skip
-        return {
-            "treebank": [self.result("atlas/treebank.parquet")],
-            **{stage: self.of_atlas(stage) for stage in stages},
-            "measured": [path for name in self.study.atlas.measured for path in self.of_atlas(name)],
-            "derived": [path for name in self.study.atlas.derived for path in self.of_atlas(name)],
-            **{rule: [self.result(f"tables/{table}.parquet")] for rule, table in tables.items()},
-            "atlas_page": self.pages,
-        }
 
     @property
     def submissions(self) -> list[str]:

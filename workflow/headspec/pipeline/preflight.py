@@ -104,7 +104,9 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
 
     def read(study: Study) -> None:
         nonlocal plan
-        plan = planned.read(study)
+        plan, errors_of_tasks = planned.attempt(study)
+        if errors_of_tasks:
+            raise HeadspecError.of(errors_of_tasks)
 
     errors: list[HeadspecError] = []
     for check in (

@@ -1,0 +1,84 @@
+"""The sizes of tasks are those of their tables, and tokens those of a sample of their texts."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from headspec.config import loading
+from headspec.config.study import Study
+from headspec.cost import workload
+from headspec.data import planned, prepare
+from headspec.models import tokenization
+from support.studies import CONFIG, Folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Folder:
+    return Folder.new(tmp_path_factory.mktemp("workload") / "study")
+
+
+@pytest.fixture
+def here(folder, monkeypatch) -> Folder:
+    """The tiny study, in whose folder the test runs."""
+    monkeypatch.chdir(folder.path)
+    return folder
+
+
+def study(**tasks) -> Study:
+    return loading.load(CONFIG | {"tasks": CONFIG["tasks"] | tasks})
+
+
+def test_rows_that_other_tasks_are_evaluated_on_are_not_counted(here):
+    """They are not trained on where an encoder learns both tasks."""
+    rows = pd.read_csv("texts/topic.tsv", sep="\t")
+    evaluated = pd.read_parquet("texts/tone/validation.parquet")["sentence"].head(7)
+    pd.concat([rows, pd.DataFrame({"text": evaluated, "label": "sea"})]).to_csv(
+        "more.tsv", sep="\t", index=False
+    )
+    mixed = study(topic=CONFIG["tasks"]["topic"] | {"source": "more.tsv"})
+    alone = prepare.prepare("topic", mixed.tasks["topic"], 0).train
+    left_out = alone["text_a"].isin(evaluated).sum()  # of seven, some are held out
+    assert left_out and workload.read(mixed).sizes["topic"].train == len(alone) - left_out
+
+
+def test_tasks_that_were_read_are_not_prepared_again(here, monkeypatch):
+    plan = planned.read(study())
+    sizes = {name: (size.train, size.validation) for name, size in workload.read(study()).sizes.items()}
+
+    def again(*_: object) -> None:
+        raise AssertionError("prepared again")
+
+    monkeypatch.setattr(prepare, "prepare", again)
+    extent = workload.read(study(), plan)
+    assert {name: (size.train, size.validation) for name, size in extent.sizes.items()} == sizes
+    assert all(extent.counted.values())
+
+
+def test_tokens_are_those_of_the_training_texts(here):
+    """Of short texts, in files of every form; filtered rows and empty texts do not count."""
+    rows = pd.read_csv("texts/topic.tsv", sep="\t").assign(kept="yes")
+    junk = pd.DataFrame({"text": ["sea " * 40] * 300, "label": "sea", "kept": "no"})
+    empty = pd.DataFrame({"text": [" "] * 300, "label": "sea", "kept": "yes"})
+    pd.concat([junk, empty, rows]).to_parquet("mixed.parquet")
+    odd = study(
+        topic=CONFIG["tasks"]["topic"] | {"source": "mixed.parquet", "filter": {"kept": "yes"}},
+        pairs={"pairs_of": "tone"},
+    )
+    extent = workload.read(odd)
+    tokenizer = tokenization.tokenizer(odd.models["bert"], "models.bert")
+    parents: dict[str, prepare.Prepared] = {}
+    for name, task in odd.tasks.items():
+        whole = parents[name] = prepare.prepare(name, task, 0, parents.get(task.pairs_of or ""))
+        frame, _ = tokenization.encode(tokenizer, whole.train, 16, whole.classes)
+        assert extent.tokens["bert", name] == pytest.approx(frame["input_ids"].str.len().mean(), abs=0.8), (
+            name
+        )
+
+
+def test_a_damaged_task_leaves_the_others_known(here):
+    extent = workload.read(study(topic={"source": "texts/gone.csv"}))
+    assert {*extent.sizes} == {"tone", "match"} and "no file or folder 'gone.csv'" in extent.problems[0]
+    job = {"model": "bert", "mixture": "tone+topic", "method": "tuned", "seed": "0"}
+    assert extent.knows(job | {"mixture": "tone"}) and not extent.knows(job)
+    assert not extent.knows({"model": "far", "task": "tone"}) and extent.knows({"task": "tone"})
