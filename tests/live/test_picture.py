@@ -45,7 +45,7 @@ def test_all_of_the_run_and_what_runs():
 
 def test_the_bar_goes_by_seconds_once_they_are_known():
     jobs = run(n=2, running=1)
-    jobs.count({})
+    jobs.count([None] * len(jobs.jobs))
     jobs.jobs[1].left = 40.0
     assert drawn(jobs)[0].endswith(" 76 %")  # 40 and 89 seconds of 169
     assert re.search(r"1 of 2 jobs, 1 of 2 cores, 1 min left, ends \d\d:\d\d$", drawn(jobs)[1])
@@ -77,7 +77,7 @@ def test_cores_elsewhere_are_not_counted():
 
 def test_a_run_that_took_long_says_the_day():
     jobs = run(n=2, running=1)
-    jobs.count({})
+    jobs.count([None] * len(jobs.jobs))
     for hours, end in ((1, r"\d\d:\d\d"), (30, r"\w+ \d\d:\d\d"), (200, r"\d\d \w+")):
         jobs.jobs[1].left = hours * 3600.0
         assert re.search(f", {hours} h 0 min left, ends {end}$", status(jobs, 2, 100.0))

@@ -20,4 +20,4 @@ SNAKEMAKE = (
 @functools.cache
 def python() -> str:
     """A command that runs Python as `python` does. The process that is forked ends with the caller's."""
-    return warm.start([*warm.TABLES, *warm.MODELS, *warm.ANALYSIS, *SNAKEMAKE], nested=True)
+    return warm.start([*warm.PACKAGES, *SNAKEMAKE], nested=True)

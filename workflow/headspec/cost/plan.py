@@ -218,15 +218,16 @@ def _space(size: float) -> str:
     return f"{size / 1e9:,.2f} GB" if size < 1e11 else f"{size / 1e12:,.2f} TB"
 
 
-def find_speed(extent: Extent, at_once: int, gpu: bool) -> Speed:
-    """The speed of every model of the study while `at_once` jobs run; equal configs are measured once."""
+def find_speed(extent: Extent, python: str, at_once: int, gpu: bool) -> Speed:
+    """The speed of every model of the study while `at_once` jobs run; equal configs are measured once.
+
+    Parameters
+    ----------
+    python : command by which jobs start
+    """
     distinct = {config.to_json_string(): config for config in extent.configs.values()}
     mean = round(sum(extent.tokens.values()) / max(len(extent.tokens), 1))
-    training, precision = extent.study.training, extent.study.precision
-    share = extent.study.jobs_per_gpu
-    measured = throughput.rates(
-        [*distinct.values()], mean, training.batch_size, precision, at_once, gpu, share
-    )
+    measured = throughput.rates([*distinct.values()], mean, extent.study, python, at_once, gpu)
     by_config = dict(zip(distinct, measured.rates, strict=True))
     rates = [by_config[config.to_json_string()] for config in extent.configs.values()]
     return Speed(rates, measured.model_start, measured.light_start)

@@ -9,13 +9,15 @@ measuring how fast they are here (`headspec.cost.throughput`), and the plan is p
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
+from headspec import code_hash
 from headspec.config import loading
 from headspec.cost.forecast import STARTS
 from headspec.errors import HeadspecError
 from headspec.models import devices
-from headspec.pipeline import preflight
+from headspec.pipeline import preflight, warm
 
 
 def report(
@@ -36,6 +38,8 @@ def report(
         printed, some of its runs could not be counted.
     """
     study = preflight.load(loading.strict_yaml(file))
+    code_hash.make_importable()
+    python = sys.executable if rate else warm.start(warm.PACKAGES)  # it imports while the study is read
     planned, missing = preflight.missing(study)
     here = len(os.sched_getaffinity(0))
     cores = here if cores is None else cores
@@ -47,10 +51,8 @@ def report(
         raise HeadspecError(f"--gpus: got {gpus}, but {known} can be measured here; give --rate")
     # these load torch, and a study that cannot be planned should not wait for it
     from headspec.cost import graph, plan, workload
-    from headspec.cost.throughput import PASSES, Speed, warmed
+    from headspec.cost.throughput import PASSES, Speed
 
-    if not rate:
-        warmed()
     extent = workload.read(study, planned)
     if rate:
         measured = Speed([dict.fromkeys(PASSES, rate) for _ in extent.configs], *STARTS)
@@ -58,7 +60,7 @@ def report(
     else:
         at_once = min(gpus * study.jobs_per_gpu or cores, here, max(len(extent.runs), 1))
         load = os.getloadavg()[0]
-        measured = plan.find_speed(extent, at_once, gpus > 0)
+        measured = plan.find_speed(extent, python, at_once, gpus > 0)
         source = f"measured here with {plan.several(at_once, 'job')} at once (load before that: {load:.1f})"
     print(plan.text(extent, graph.jobs(study, planned), measured, source, cores, gpus))
     for line in planned.warnings(study):

@@ -7,7 +7,6 @@ the way in which jobs of this machine start (`headspec.pipeline.warm`).
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import subprocess
@@ -24,8 +23,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 
-from headspec import code_hash
 from headspec.config.sections.training import Training
+from headspec.config.study import Study
 from headspec.errors import HeadspecError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import masks
@@ -43,10 +42,8 @@ from headspec.training.loop import train
 PASSES = {"train": 3, "importance": 2, "prune": 1}
 LAYERS, VOCABULARY, STEPS = 2, 1000, 4  # of the reduced model that is measured
 SECONDS = 2.0  # spent measuring a model, at least
-IMPORTED = warm.TABLES + warm.MODELS + warm.ANALYSIS
-
 #: says whether what jobs import is there
-READY = f"import sys; sys.exit(not {set(IMPORTED)} <= set(sys.modules))"
+READY = f"import sys; sys.exit(not {set(warm.PACKAGES)} <= set(sys.modules))"
 
 #: what the job of a figure imports, and one figure
 FIGURE = """
@@ -150,22 +147,16 @@ def measure(
 
 
 def rates(
-    configs: list[PretrainedConfig],
-    tokens: int,
-    size: int,
-    precision: str,
-    at_once: int,
-    gpu: bool,
-    jobs_per_gpu: int = 1,
+    configs: list[PretrainedConfig], tokens: int, study: Study, python: str, at_once: int, gpu: bool
 ) -> Speed:
-    """The speed of jobs while `at_once` of them run, averaged over that many processes.
+    """The speed of a study's jobs while `at_once` of them run, averaged over that many processes.
 
     Parameters
     ----------
-    tokens, size : tokens per example, examples per training step
+    tokens : per example
+    python : command by which jobs start; what they import may still be imported
     """
-    settings = {devices.JOBS_PER_GPU: str(jobs_per_gpu)} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
-    python = warmed()
+    settings = {devices.JOBS_PER_GPU: str(study.jobs_per_gpu)} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
     environment = os.environ | settings
     with tempfile.TemporaryDirectory() as folder:
         while python != sys.executable and _run(python, folder, READY, environment):
@@ -173,7 +164,7 @@ def rates(
         names = [f"{folder}/{i}" for i in range(len(configs))]
         for config, name in zip(configs, names, strict=True):
             config.save_pretrained(name)
-        numbers = [str(tokens), str(size), precision, "2" if gpu else "1"]
+        numbers = [str(tokens), str(study.training.batch_size), study.precision, "2" if gpu else "1"]
         command = [python, "-m", "headspec.cost.throughput", *numbers, *names]
         begun = time.time()
         children = [
@@ -198,13 +189,6 @@ def rates(
     ]
     model_start = float(np.mean([answer["ready"] for answer in answers])) - begun
     return Speed(mean_rates, model_start, light_start)
-
-
-@functools.cache
-def warmed() -> str:
-    """The command by which jobs of this machine start Python; what they import is imported meanwhile."""
-    code_hash.make_importable()
-    return warm.start(IMPORTED)
 
 
 def _run(python: str, folder: str, code: str, environment: dict[str, str]) -> int:

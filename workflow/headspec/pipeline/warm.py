@@ -45,6 +45,8 @@ ANALYSIS = (
     "scipy.stats", "matplotlib.pyplot", "matplotlib.backends.backend_agg",
     "matplotlib.backends.backend_svg",
 )  # fmt: skip
+#: of all rules
+PACKAGES = TABLES + MODELS + ANALYSIS
 _servers: list[subprocess.Popen[bytes]] = []  # whose pipes stay open
 
 
