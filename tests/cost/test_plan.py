@@ -397,8 +397,13 @@ def test_missing_files_are_named_in_the_plan(here, capsys):
 def test_every_stage_that_runs_a_model_is_counted(here):
     """And no other; what jobs of a stage compute is what the plan counts for it."""
     config = study(
-        methods=["tuned", "frozen", "iat", "atlas"],
+        methods=["tuned", "frozen", "iat", "atlas", "gates"],
         mixtures={"pairs": ["tone", "topic", "match"]},
+        gates={
+            "mixtures": ["tone+topic"],
+            "kept": [0.5],
+            "ways": ["importance", "rescored", "l0", "dynamic"],
+        },
         similarity={"measures": ["text", "cka", "fisher", "gradient", "importance"]},
         iat={"mixtures": ["tone+topic"], "controls": ["random"], "deltas": [0.2, 0.1], "samplings": ["sqrt"]},
         transfer={"tasks": ["match"], "samples": [4, 16]},
@@ -410,6 +415,24 @@ def test_every_stage_that_runs_a_model_is_counted(here):
         assert (None in known) == (stage not in OF_MODELS), stage
         assert sum(filter(None, known)) == pytest.approx(plan._sum(values, stage=stage)), stage
     assert {stage for _, stage, *_ in values} == OF_MODELS - {"measured"}
+
+
+def test_gates_learn_once_for_all_numbers_of_heads(here):
+    """What gates learn and what follows it are the further training of any other way."""
+    extent = workload.read(study(gates={"epochs": 3, "learning": 0.75, "rescorings": 5}))
+    run = {"mixture": "tone+topic", "method": "tuned", "sets": "shared", "kept": "0.5"}
+
+    def trained(stage: str, way: str) -> float:
+        loads = operations.loads(extent, stage, run | {"model": "bert", "seed": "0", "way": way})
+        return sum(load.examples for load in loads if load.kind == "train")
+
+    epoch = sum(extent.sizes[task].train for task in ("tone", "topic"))
+    assert trained("budget", "importance") == trained("budget", "subset") == 3 * epoch
+    assert (trained("learn_gates", "l0"), trained("budget", "l0")) == (2.25 * epoch, 0.75 * epoch)
+    assert trained("learn_gates", "dynamic") == (4 + 2.25) * epoch  # four in place of the run's training
+    assert trained("budget", "fresh") == (4 + 3) * epoch
+    rescored = operations.loads(extent, "budget", run | {"model": "bert", "seed": "0", "way": "rescored"})
+    assert [load.examples for load in rescored if load.kind == "importance"] == [5 * 60, 5 * 60]
 
 
 def test_a_measure_of_ones_own_counts_as_much_as_importance(here, monkeypatch, capsys):

@@ -438,7 +438,8 @@ def test_duplicates_overlap_and_empty_texts_are_removed_and_counted(tmp_path):
 def test_pair_texts_are_duplicates_only_as_pairs(tmp_path):
     path = table(a=["x", "x", "x y", "x"], b=["y", "z", "", "y"], label=[0, 1, 0, 0])(tmp_path)
     task = Task(source=str(path), text_a="a", text_b="b", validation_split=None)
-    cleaned, counts = prepare._distinct(splits.rows("t", task)["train"])
+    rows = splits.rows("t", task)["train"]
+    cleaned, counts = prepare._distinct(rows, splits.normal(rows))
     assert cleaned.index.tolist() == [0, 1] and (counts["empty"], counts["duplicate"]) == (1, 1)
 
 

@@ -21,7 +21,7 @@ rule learn_gates:
         gpu=training_gpus,
         mem_mb=memory("train", training_gpus),
         microbatches=microbatches,
-        runtime=12 * 60,
+        runtime=runtime("learn_gates", 12 * 60),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         script="learn",
@@ -52,6 +52,12 @@ use rule learn_gates as budget with:
         log(BUDGET, "budget"),
     wildcard_constraints:
         way=any_of(ways.WAYS),
+    resources:
+        gpu=training_gpus,
+        mem_mb=memory("train", training_gpus),
+        microbatches=microbatches,
+        runtime=runtime("budget", 12 * 60),
+        checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         script="budget",
         study=STUDY.study,

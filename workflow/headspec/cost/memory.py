@@ -30,7 +30,7 @@ EXAMPLES = 100_000  # training examples of a task for which the config gives no 
 #: words in use; a state to continue from, or the encoder to start again from, comes on top
 TRAINING = {"train": 5, "branch": 7, "retrain": 7, "transfer": 6}
 #: stages whose jobs take all GPUs of their model, with a process for each
-ON_ALL_GPUS = ("train", "branch", "retrain")
+ON_ALL_GPUS = ("train", "branch", "retrain", "learn_gates", "budget")
 #: without training, but with a backward pass; sensitivity also multiplies a block of every task's vector
 SCORING = {"importance": 3, "sensitivity": 5, "relevance": 3, "cumulative": 3}
 #: without a backward pass: weights are read twice; representations load a model beside the last one

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headspec.config.study import Study
+from headspec.config.ways import WAYS
 from headspec.cost import graph, workload
 from headspec.cost.memory import Sizes
 from headspec.cost.throughput import PASSES
@@ -35,6 +36,10 @@ REDUCED_BY = {
     ("transfer", "prune"): OF_VALIDATION,
     ("importance", "importance"): "importance.samples",
     ("prune", "prune"): f"pruning.draw_examples or {OF_VALIDATION}",
+    ("learn_gates", "train"): "gates.epochs",
+    ("budget", "train"): "gates.epochs, or name fewer gates.kept or gates.ways",
+    ("budget", "importance"): "gates.rescorings",
+    ("budget", "prune"): OF_VALIDATION,
     ("text_embedding", "prune"): "similarity.samples",
     ("representations", "prune"): "similarity.max_sentences",
     ("sensitivity", "train"): "similarity.samples",
@@ -151,6 +156,27 @@ class _Stages:
             n = self.n_validation[task]
             of_draw = min(pruning.draw_examples or n, n)
             yield Load("prune", task, (len(planned) - draws) * n + draws * of_draw)
+
+    # --- gates
+
+    def learn_gates(self) -> Loads:
+        gates = self.study.gates
+        yield from self.train((self._before() + gates.learning * gates.epochs) / self.study.training.epochs)
+
+    def budget(self) -> Loads:
+        """Further training, but for what learn_gates has done for an open-ended way, and an evaluation."""
+        gates, way = self.study.gates, WAYS[self.wildcards["way"]]
+        left = gates.epochs * (1 - gates.learning) if way.open_ended else self._before() + gates.epochs
+        yield from self.train(left / self.study.training.epochs)
+        if way.chosen == "stepwise":
+            for load in self.importance():
+                yield load._replace(examples=gates.rescorings * load.examples)
+        for task in self.tasks:
+            yield Load("prune", task, self.n_validation[task])
+
+    def _before(self) -> int:
+        """Epochs that a way which starts from other weights than the trained ones makes up for."""
+        return 0 if WAYS[self.wildcards["way"]].start == "trained" else self.study.training.epochs
 
     # --- similarity
 

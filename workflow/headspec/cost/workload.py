@@ -16,6 +16,7 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrained
 
 from headspec.config.runs import Run
 from headspec.config.sections.model import Model
+from headspec.config.sections.task import Task
 from headspec.config.study import Study
 from headspec.cost import throughput
 from headspec.data import columns, planned, prepare, readers
@@ -114,11 +115,12 @@ def size(study: Study, name: str, plan: Planned, known: dict[str, Size]) -> Size
     """Examples of a task: read and split as its job will do it, or else the numbers in the config."""
     task = study.tasks[name]
     parent = known.get(task.pairs_of or "")
+    texts = parent.texts if parent else None
     try:
-        if task.pairs_of and (parent is None or parent.prepared is None):
+        if task.pairs_of and texts is None:
             raise DataError(f"tasks.{task.pairs_of} cannot be read here")
         if (prepared := plan.prepared.get(name)) is not None:
-            texts = sample(study, name)
+            texts = sample(name, task) if texts is None else paired(texts)
         else:
             prepared = prepare.prepare(name, task, study.data_seed, parent.prepared if parent else None)
             texts = prepared.train.head(SAMPLE).drop(columns="label")
@@ -136,8 +138,8 @@ def size(study: Study, name: str, plan: Planned, known: dict[str, Size]) -> Size
         return Size(train, validation, None, None, "from the config: the texts cannot be read here")
 
 
-def sample(study: Study, name: str) -> pd.DataFrame:
-    """Texts of `SAMPLE` training rows, evenly spaced in a task's source; of a task of pairs, random pairs.
+def sample(name: str, task: Task) -> pd.DataFrame:
+    """Texts of `SAMPLE` training rows, evenly spaced in a task's source.
 
     Rows with an empty text, which are never trained on, are left out.
 
@@ -146,10 +148,6 @@ def sample(study: Study, name: str) -> pd.DataFrame:
     DataFrame
         Columns example, text_a, and text_b (null for single texts).
     """
-    task = study.tasks[name]
-    if task.pairs_of:
-        texts = sample(study, task.pairs_of)
-        return texts.assign(text_b=texts["text_a"].sample(frac=1, random_state=0).to_numpy())
     key, where = f"tasks.{name}", readers.name_of(task, task.train_split)
     frame = columns.filtered(readers.read(task, key, task.train_split), task, key, where)
     frame = frame.iloc[np.linspace(0, len(frame) - 1, min(SAMPLE, len(frame))).astype(int)]
@@ -160,6 +158,11 @@ def sample(study: Study, name: str) -> pd.DataFrame:
         texts["text_b"] = columns.texts(frame, task.text_b, f"{key}.text_b", where)
     full = (texts.dropna(axis="columns").map(str.strip) != "").all(axis="columns")
     return texts[full].reset_index(drop=True).reset_index(names="example")
+
+
+def paired(texts: pd.DataFrame) -> pd.DataFrame:
+    """Random pairs of single texts."""
+    return texts.assign(text_b=texts["text_a"].sample(frac=1, random_state=0).to_numpy())
 
 
 def config(model: Model, key: str) -> tuple[Path, PretrainedConfig]:
@@ -209,5 +212,12 @@ def tokens(tokenizer: PreTrainedTokenizerBase, most: int, texts: pd.DataFrame | 
     """Mean tokens of a table of texts, at most `most` each; None without texts."""
     if texts is None:
         return None
-    frame, _ = tokenization.encode(tokenizer, texts, most, None)
+
+    def beginning(text: str | None) -> str | None:
+        """As many words as there are tokens at most: a word has a token, and the tokenizer cuts the rest."""
+        words = text.split(maxsplit=most) if text else []
+        return " ".join(words[:most]) if len(words) > most else text
+
+    cut = texts.assign(**{column: texts[column].map(beginning) for column in ("text_a", "text_b")})
+    frame, _ = tokenization.encode(tokenizer, cut, most, None)
     return round(frame["input_ids"].str.len().mean())

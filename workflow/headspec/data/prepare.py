@@ -150,17 +150,18 @@ def source(name: str, task: Task, seed: int) -> Source:
     """
     read = {split: overlap.keyed(frame, seed) for split, frame in splits.rows(name, task).items()}
     classes = columns.classes(task, read["train"]["label"])
-    train, counts = _distinct(read["train"])
+    normal = splits.normal(read["train"])
+    train, counts = _distinct(read["train"], normal)
     further = {}
     for other in task.further:
         frame = overlap.keyed(splits.further(name, task, other, classes), seed)
         further[other] = _stored(frame)
-        seen = splits.normal(train).isin(splits.normal(frame))
+        seen = normal[train.index].isin(splits.normal(frame))
         train = train[~seen]
         counts["in_further"] = counts.get("in_further", 0) + int(seen.sum())
     if "validation" in read:
         validation = _stored(read["validation"])
-        seen = splits.normal(train).isin(splits.normal(validation.rows))
+        seen = normal[train.index].isin(splits.normal(validation.rows))
         train = train[~seen]
         counts["in_validation"] = int(seen.sum())
     else:
@@ -169,12 +170,13 @@ def source(name: str, task: Task, seed: int) -> Source:
         validation = Split(train.iloc[order[:n]], {"rows": 0, "held_out": n})
         train = train.iloc[np.sort(order[n:])]
         counts["held_out"] = n
-    return Source(Split(train, counts, quality.doubts(read["train"])), validation, further, classes)
+    return Source(Split(train, counts, quality.doubts(read["train"], normal)), validation, further, classes)
 
 
 def _stored(frame: pd.DataFrame) -> Split:
     """A split with all of its rows."""
-    return Split(frame, _distinct(frame)[1], quality.doubts(frame))
+    normal = splits.normal(frame)
+    return Split(frame, _distinct(frame, normal)[1], quality.doubts(frame, normal))
 
 
 def pairs(name: str, split: str, parent: pd.DataFrame, seed: int) -> Split:
@@ -249,7 +251,7 @@ def further(
     """
     rows = overlap.keyed(splits.further(name, task, other, classes), seed)
     frame = further_examples(name, task, other, rows, seed)
-    return frame, _distinct(rows)[1] | {"examples": len(frame)}
+    return frame, _distinct(rows, splits.normal(rows))[1] | {"examples": len(frame)}
 
 
 def further_examples(name: str, task: Task, other: str, rows: pd.DataFrame, seed: int) -> pd.DataFrame:
@@ -259,11 +261,10 @@ def further_examples(name: str, task: Task, other: str, rows: pd.DataFrame, seed
     return _numbered(name, task, rows, order, f"further split {other}")
 
 
-def _distinct(frame: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
-    """`frame` without empty texts and repeated rows, and counts of both."""
+def _distinct(frame: pd.DataFrame, normal: pd.Series) -> tuple[pd.DataFrame, dict[str, int]]:
+    """`frame` without empty texts and repeated rows, by `splits.normal` of it, and counts of both."""
     empty = (frame["text_a"].str.strip() == "") | (frame["text_b"].str.strip() == "")
-    full = frame[~empty]
-    normal = splits.normal(full)
+    full, normal = frame[~empty], normal[~empty]
     duplicate = normal.duplicated()
     first_label = full["label"].groupby(normal).transform("first")
     counts = {
