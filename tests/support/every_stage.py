@@ -27,9 +27,11 @@ STUDY: dict[str, Any] = CONFIG | {
     "transfer": {"tasks": ["match"], "samples": [4], "draws": 2, "methods": ["pretrained", "tuned"]},
     "atlas": {"methods": ["tuned", "frozen"], "mixtures": ["tone+topic"], "examples": 40, "fractions": [0.5],
               "rankings": ["importance", "confidence"], "draws": 2, "sentences": 50},
+    "gates": {"mixtures": ["tone+topic"], "sets": ["own"], "kept": [0.5], "epochs": 1,
+              "ways": ["importance", "rescored", "l0", "subset"]},
     "figures": {"dpi": 60, "formats": ["png"]},
 }  # fmt: skip
-TARGETS = "all", "iat", "atlas", "submission", "preview"
+TARGETS = "all", "iat", "atlas", "gates", "submission", "preview"
 
 
 def new(path: Path) -> Folder:
