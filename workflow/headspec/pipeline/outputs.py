@@ -154,6 +154,9 @@ GROUPS = {
     },
     "Gates": {
         "gates_of_run": "training.gated",
+        "gates": "statistics.gates.overlap",
+        "budgets": "statistics.gates.budgets",
+        "overlap": "statistics.gates.overlap",
     },
     "IAT and transfer": {
         "iat": "statistics.training.improvement",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri, stdtr, stdtrit
 
 from headspec.statistics.resampling import interval
 
@@ -109,12 +109,31 @@ def over_seeds_and_examples(
         return Interval(center - reach, center + reach, "examples and orders")
     if n < FEWEST:
         return Interval(*interval(mean, confidence), "examples")
-    deviations = bootstrap - mean[:, None]
-    interaction = deviations.var(axis=0).sum(axis=0) / (n - 1)
     of_orders = orders.variance if orders else 0.0
-    shared, own = mean.var(axis=0) + of_orders, interaction + n * of_orders
-    bounds = _satterthwaite(values, shared, own, np.inf, confidence)
+    bounds = _satterthwaite(values, *_components(bootstrap, of_orders), np.inf, confidence)
     return Interval(*bounds, "seeds, examples and orders" if orders else "seeds and examples")
+
+
+def p_over_seeds_and_examples(values: Floats, bootstrap: Floats) -> Floats:
+    """Two-sided p of a mean over three or more seeds that is 0 in truth; covers other seeds and examples.
+
+    It is the chance with which the interval of `over_seeds_and_examples` just misses 0.
+
+    Parameters
+    ----------
+    values, bootstrap : as there
+    """
+    variance, freedom = _variance(values, *_components(bootstrap), np.inf)
+    error = np.sqrt(variance)
+    ratio = np.divide(np.abs(values.mean(axis=0)), error, out=np.zeros_like(error), where=error > 0)
+    return 2 * stdtr(freedom, -ratio)
+
+
+def _components(bootstrap: Floats, of_orders: ArrayLike = 0.0) -> tuple[Floats, Floats]:
+    """The arguments `shared` and `interaction` of `_satterthwaite`, from examples drawn for all seeds."""
+    n, mean = bootstrap.shape[1], bootstrap.mean(axis=1)
+    interaction = (bootstrap - mean[:, None]).var(axis=0).sum(axis=0) / (n - 1)
+    return mean.var(axis=0) + of_orders, interaction + n * np.asarray(of_orders)
 
 
 def over_seeds_and_draws(grid: Floats, confidence: float) -> Interval:
@@ -159,6 +178,13 @@ def _satterthwaite(
         Variance of one seed's estimate over examples or draws that other seeds do not share; `shared`
         includes 1 / S of it.
     """
+    variance, freedom = _variance(values, shared, interaction, df)
+    reach = stdtrit(freedom, (1 + confidence) / 2) * np.sqrt(variance)
+    return values.mean(axis=0) - reach, values.mean(axis=0) + reach
+
+
+def _variance(values: Floats, shared: ArrayLike, interaction: ArrayLike, df: float) -> tuple[Floats, Floats]:
+    """The variance of the mean in `_satterthwaite`, and its degrees of freedom."""
     n = len(values)
     of_seeds = values.var(axis=0, ddof=1) / n
     remainder = np.maximum(of_seeds - np.asarray(interaction) / n, 0)
@@ -167,5 +193,4 @@ def _satterthwaite(
     freedom = np.full_like(variance, np.inf)
     np.divide(variance**2, denominator, out=freedom, where=denominator > 0)
     freedom = np.maximum(np.floor(freedom), min(n - 1, df))
-    reach = stdtrit(freedom, (1 + confidence) / 2) * np.sqrt(variance)
-    return values.mean(axis=0) - reach, values.mean(axis=0) + reach
+    return variance, freedom

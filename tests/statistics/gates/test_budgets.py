@@ -1,0 +1,146 @@
+"""Ways to keep a number of heads: pairing, common examples, level and coverage."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headspec.config.runs import Budget, Run
+from headspec.statistics.gates.budgets import budgets
+from headspec.statistics.resampling import holm
+
+METRICS = {"a": ["accuracy"], "b": ["accuracy", "f1"]}
+
+
+def cell(seed: int, way: str, fraction: float | None, tasks=("a", "b"), sets: str = "shared") -> Budget:
+    return Budget(Run("m", "+".join(tasks), tuple(tasks), "tuned", seed), way, sets, fraction)
+
+
+def evaluation(right: dict[str, np.ndarray], label: dict[str, np.ndarray]) -> pd.DataFrame:
+    """Predictions that are right where asked, in order of examples."""
+    return pd.concat(
+        [
+            pd.DataFrame(
+                {"task": task, "example": np.arange(len(label[task])), "label": label[task],
+                 "prediction": np.where(of_task, label[task], 1 - label[task])}
+            )
+            for task, of_task in right.items()
+        ],
+        ignore_index=True,
+    )  # fmt: skip
+
+
+def table(frames: dict[Budget, pd.DataFrame], resamples: int = 400, metrics=METRICS) -> pd.DataFrame:
+    heads = {of: 5.0 + of.run.seed for of in frames}
+    return budgets(list(frames), frames.__getitem__, heads, metrics, resamples, 0.95, 0)
+
+
+@pytest.fixture(scope="module")
+def frames() -> dict[Budget, pd.DataFrame]:
+    rng = np.random.default_rng(0)
+    label = {"a": rng.integers(0, 2, 60).astype(float), "b": rng.integers(0, 2, 50).astype(float)}
+    ways = [("whole", 1.0), ("importance", 0.3), ("l0", 0.3), ("l0", None)]
+    return {
+        cell(seed, way, fraction): evaluation({t: rng.random(len(y)) < 0.8 for t, y in label.items()}, label)
+        for (way, fraction), seed in itertools.product(ways, range(3))
+    }
+
+
+def test_values_and_differences(frames):
+    result = table(frames).set_index(["way", "fraction", "task", "metric", "against"]).sort_index()
+    accuracy = {
+        of: (frame["label"] == frame["prediction"]).groupby(frame["task"]).mean()
+        for of, frame in frames.items()
+    }
+    for task in METRICS:
+        here, there = (
+            np.mean([accuracy[cell(s, way, 0.3)][task] for s in range(3)]) for way in ("l0", "importance")
+        )
+        row = result.loc[("l0", 0.3, task, "accuracy", "importance")].squeeze()
+        assert row["value"] == pytest.approx(here) and row["difference"] == pytest.approx(here - there)
+        assert row["heads"] == 6 and row["n_seeds"] == 3 and row["ci_over"] == "seeds and examples"
+        assert row["value_low"] < row["value"] < row["value_high"]
+    mean = result.loc[("l0", 0.3, "mean", "mean", "importance")].squeeze()
+    parts = result.loc[("l0", 0.3)].xs("importance", level="against")["difference"]
+    expected = (parts["a"].iloc[0] + parts["b"].mean()) / 2
+    assert mean["difference"] == pytest.approx(expected)
+
+
+def test_what_is_compared_with_what(frames):
+    result = table(frames)
+    pairs = {
+        (r.way, r.fraction if r.fraction == r.fraction else None, r.against) for r in result.itertuples()
+    }
+    assert {(w, f, a if isinstance(a, str) else None) for w, f, a in pairs} == {
+        ("whole", 1.0, None), ("importance", 0.3, "whole"), ("l0", 0.3, "importance"), ("l0", 0.3, "whole"),
+        ("l0", None, "whole"),
+    }  # fmt: skip
+    assert result[result["against"].isna()]["difference"].isna().all()
+
+
+def test_families_of_holms_correction(frames):
+    result = table(frames)
+    mean = result["task"] == "mean"
+    for (_, _), rows in result[result["against"].notna()].groupby(["against", mean]):
+        assert rows["p_holm"].to_numpy() == pytest.approx(holm(rows["p_value"].to_numpy()))
+
+
+def test_ways_are_scored_on_the_examples_that_all_have(frames):
+    fewer = dict(frames)
+    for seed in range(3):
+        of = cell(seed, "l0", 0.3)
+        fewer[of] = frames[of][~((frames[of]["task"] == "a") & (frames[of]["example"] < 20))]
+    cut = {of: frame[~((frame["task"] == "a") & (frame["example"] < 20))] for of, frame in frames.items()}
+    pd.testing.assert_frame_equal(table(fewer), table(cut))
+    changed = (table(fewer)["value"] - table(frames)["value"]).abs()
+    assert changed.max() > 0.01
+
+
+def test_one_task_has_no_mean():
+    label = {"a": np.arange(30.0) % 2}
+    frames = {
+        cell(s, way, f, ("a",)): evaluation({"a": np.arange(30) % 4 != s}, label)
+        for way, f in (("whole", 1.0), ("importance", 0.5)) for s in range(2)
+    }  # fmt: skip
+    result = table(frames, metrics={"a": ["accuracy"]})
+    assert {*result["task"]} == {"a"} and {*result["ci_over"].dropna()} == {"examples"}
+
+
+def simulated(rng, seeds: int, spread: float, gain: float = 0.0) -> dict[Budget, pd.DataFrame]:
+    """Two ways whose runs have accuracies that vary by chance, by `spread`; they share the examples."""
+    n = 150
+    label, hard = rng.integers(0, 2, n).astype(float), rng.normal(size=n)
+    frames = {}
+    for seed, way in itertools.product(range(seeds), ("importance", "l0")):
+        skill = 1.0 + spread * rng.normal() + gain * (way == "l0")
+        right = skill + rng.normal(size=n) > hard
+        frames[cell(seed, way, 0.3, ("a",))] = evaluation({"a": right}, {"a": label})
+    return frames
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [0.0, 0.3])
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_level_and_coverage_where_ways_do_not_differ(seeds, spread):
+    """Also where every run has skill of its own, so that three seeds differ by chance."""
+    rng, found, covered, n = np.random.default_rng(1), 0, 0, 400
+    for _ in range(n):
+        row = table(simulated(rng, seeds, spread), 150, {"a": ["accuracy"]}).query("way == 'l0'").iloc[0]
+        found += row["p_value"] < 0.05
+        covered += row["ci_low"] <= 0 <= row["ci_high"]
+    assert found / n <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
+    assert found / n >= (0.01 if spread else 0)  # without a spread, it errs on the safe side
+    assert covered / n >= 0.95 - 3 * np.sqrt(0.05 * 0.95 / n)
+
+
+@pytest.mark.slow
+def test_a_real_difference_is_found():
+    rng = np.random.default_rng(2)
+    p = [
+        table(simulated(rng, 3, 0.0, 0.7), 150, {"a": ["accuracy"]}).query("way == 'l0'").iloc[0]["p_value"]
+        for _ in range(40)
+    ]
+    assert np.mean(np.array(p) < 0.05) > 0.6

@@ -1,0 +1,121 @@
+"""Overlap of kept heads: closed forms, and what layers alone explain."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headspec import tables
+from headspec.config.runs import Budget, Run
+from headspec.statistics.gates.overlap import GATES, correlation, gates_table, jaccard, number_kept, overlap
+
+LAYERS, HEADS = 3, 6
+
+
+def cell(seed: int, mixture: str = "a+b", method: str = "tuned", sets: str = "shared") -> Budget:
+    return Budget(Run("m", mixture, tuple(mixture.split("+")), method, seed), "l0", sets, 0.3)
+
+
+def rows(
+    kept: np.ndarray, task: str | None = None, step: int = 9, gate: np.ndarray | None = None
+) -> pd.DataFrame:
+    layer, head = (index.ravel() for index in np.indices(kept.shape))
+    gate = kept if gate is None else gate
+    frame = pd.DataFrame({"task": task, "step": step, "layer": layer, "head": head})
+    return frame.assign(open_probability=np.nan, gate=kept.ravel().astype(float), kept=kept.ravel())
+
+
+def random_by_layer(rng, counts=(1, 3, 5)) -> np.ndarray:
+    return np.stack([rng.permutation(np.arange(HEADS) < n) for n in counts])
+
+
+def test_jaccard_and_correlation():
+    a, b = np.zeros((2, 2), dtype=bool), np.zeros((2, 2), dtype=bool)
+    assert jaccard(a, b) == 1
+    a[0] = b[:, 0] = True
+    assert jaccard(a, b) == pytest.approx(1 / 3)
+    x, y = np.random.default_rng(0).random((2, 3, 4))
+    assert correlation(x, y) == pytest.approx(np.corrcoef(x.ravel(), y.ravel())[0, 1])
+    assert np.isnan(correlation(x, np.ones((3, 4))))
+
+
+def test_seeds_and_tasks_are_paired_with_their_own_kind():
+    rng = np.random.default_rng(0)
+    own = {
+        cell(s, sets="own"): pd.concat([rows(random_by_layer(rng), t) for t in ("a", "b")]) for s in range(3)
+    }
+    alone = {
+        cell(s, task, "single"): rows(random_by_layer(rng)) for task in ("a", "b", "c") for s in range(2)
+    }
+    result = overlap(own | alone, 50, 0)
+    pairs = result[result["a"] != "mean"]
+    of_own = pairs[pairs["sets"] == "own"]
+    seeds = [*itertools.combinations("012", 2)]
+    assert {*zip(of_own["what"], of_own["within"], of_own["a"], of_own["b"], strict=True)} == (
+        {("seeds", task, *pair) for task in ("a", "b") for pair in seeds}
+        | {("tasks", seed, "a", "b") for seed in "012"}
+    )
+    tasks = pairs[(pairs["method"] == "single") & (pairs["what"] == "tasks")]
+    assert tasks["mixture"].isna().all() and len(tasks) == 2 * 3
+    assert pairs["p_value"].isna().all()
+    means = result[result["a"] == "mean"]
+    for row in means.itertuples():
+        same = pairs[
+            (pairs["what"] == row.what) & (pairs["method"] == row.method) & (pairs["sets"] == row.sets)
+        ]
+        if row.mixture == row.mixture:
+            same = same[same["mixture"] == row.mixture]
+        assert row.jaccard == pytest.approx(same["jaccard"].mean())
+
+
+def test_what_layers_alone_give():
+    """Two heads of six kept in each layer by both: the mean Jaccard over permutations, by counting."""
+    kept = [random_by_layer(np.random.default_rng(s), (2, 2, 2)) for s in range(2)]
+    result = overlap({cell(s): rows(of) for s, of in enumerate(kept)}, 20_000, 0).iloc[0]
+    chance = {0: 6 / 15, 1: 8 / 15, 2: 1 / 15}  # heads in common of one layer
+    expected = sum(
+        np.prod([chance[n] for n in common]) * sum(common) / (12 - sum(common))
+        for common in itertools.product(chance, repeat=3)
+    )
+    assert result["jaccard_by_layer"] == pytest.approx(expected, abs=0.01)
+    assert result["correlation_by_layer"] == pytest.approx(0, abs=0.01)  # layers keep equally many
+
+
+@pytest.mark.slow
+def test_level_where_layers_explain_all():
+    """Three seeds in three pairs, which share sets."""
+    rng, n = np.random.default_rng(3), 400
+    p = []
+    for i in range(n):
+        result = overlap({cell(s): rows(random_by_layer(rng)) for s in range(3)}, 200, i)
+        p.append(result[result["a"] == "mean"]["p_value"].item())
+    assert 0.01 <= np.mean(np.array(p) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
+    assert 0.3 <= np.mean(np.array(p) <= 0.5) <= 0.6
+
+
+def test_heads_that_all_seeds_keep_are_found():
+    same = random_by_layer(np.random.default_rng(1), (1, 2, 3))
+    result = overlap({cell(s): rows(same) for s in range(3)}, 500, 0)
+    mean = result[result["a"] == "mean"].iloc[0]
+    assert mean["jaccard"] == mean["correlation"] == 1 and mean["jaccard_by_layer"] < 0.5
+    assert mean["p_value"] == pytest.approx(1 / 501) and mean["p_holm"] == mean["p_value"]
+
+
+def test_only_the_end_of_learning_counts():
+    rng = np.random.default_rng(0)
+    ends = [random_by_layer(rng) for _ in range(2)]
+    tables_of = {
+        cell(s): pd.concat([rows(random_by_layer(rng), step=3), rows(end)]) for s, end in enumerate(ends)
+    }
+    assert overlap(tables_of, 10, 0)["jaccard"].iloc[0] == jaccard(*ends)
+    assert number_kept(tables_of[cell(0)]) == 9
+
+
+def test_the_table_of_all_gates(tmp_path):
+    of = {cell(s): rows(random_by_layer(np.random.default_rng(s))) for s in range(2)}
+    frame = gates_table(of)
+    tables.write(tmp_path / "gates.parquet", GATES, frame, {"study": "s"})
+    assert len(frame) == 2 * LAYERS * HEADS and {*frame["seed"]} == {0, 1}

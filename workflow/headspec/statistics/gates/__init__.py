@@ -1,0 +1,1 @@
+"""Numbers of heads compared, and what sets of kept heads have in common."""

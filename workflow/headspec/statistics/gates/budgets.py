@@ -1,0 +1,177 @@
+"""Ways to keep a number of heads, compared: with importance at once, and with the whole model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from headspec.config.runs import Budget
+from headspec.seeds import derive
+from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
+from headspec.statistics.metrics import score
+from headspec.statistics.resampling import bootstrap_counts, holm, p_value, resampled_scores
+from headspec.statistics.training.comparison import MEAN, Predicted, compare, mean_over_tasks, predicted
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+BUDGETS = Schema(
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "sets": TEXT, "way": TEXT, "fraction": FLOAT,
+     "task": TEXT, "metric": TEXT, "against": TEXT, "heads": FLOAT, "n_seeds": INT, "value": FLOAT,
+     "value_low": FLOAT, "value_high": FLOAT, "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT,
+     "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT},
+    keys=9,
+)  # fmt: skip
+"""Table `budgets`: a row for each way, number of heads, task, metric, and way that it is compared with.
+tables/budgets.parquet
+
+sets: `shared` by all tasks, or each its `own`
+way: how the heads are chosen; `whole` keeps all
+fraction: of heads to keep; null for those that an L0 penalty leaves open
+task: name of the task, or `mean`: the mean over tasks of the mean over metrics
+metric: name of the metric, or `mean`
+against: `importance` with the same number of heads, or `whole`; null for `whole` itself
+heads: number of heads kept, mean over seeds and tasks
+value_low: lower end of the interval of the value
+value_high: upper end of the interval of the value
+ci_low: lower end of the interval of the difference
+ci_high: upper end of the interval of the difference
+p_value: two-sided; from three seeds on over seeds and examples, else by permutation of predictions
+"""
+
+Floats = NDArray[np.float64]
+Key = tuple[str, str]  # task and metric
+
+#: the ways that others are compared with
+IMPORTANCE, WHOLE = "importance", "whole"
+
+
+def budgets(
+    cells: Sequence[Budget],
+    read: Callable[[Budget], pd.DataFrame],
+    heads: Mapping[Budget, float],
+    metrics: Mapping[str, Sequence[str]],
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> pd.DataFrame:
+    """The table `budgets`.
+
+    A task is scored on the examples that all ways have: rankings by validation examples leave theirs out.
+    p_holm corrects over the ways, numbers of heads, tasks and metrics that are compared with the same way
+    in the same runs; means over tasks apart.
+
+    Parameters
+    ----------
+    cells : all runs that were pruned to a number of heads
+    read : returns the table `evaluation` of one
+    heads : how many each keeps
+    metrics : task: names of its metrics
+    seed : random draws depend on it and on the names of model, mixture, method and sets
+    """
+    groups: dict[tuple[str, ...], list[Budget]] = {}
+    for cell in cells:
+        groups.setdefault((cell.run.model, cell.run.mixture, cell.run.method, cell.sets), []).append(cell)
+    rows = [
+        dict(zip(("model", "mixture", "method", "sets"), key, strict=True)) | row
+        for key, group in groups.items()
+        for row in _rows(group, read, heads, metrics, resamples, confidence, derive(seed, "budgets", *key))
+    ]
+    result = pd.DataFrame(rows, columns=list(BUDGETS.columns))
+    kind = result["task"] == MEAN
+    family = result.groupby(["model", "mixture", "method", "sets", "against", kind], dropna=False)
+    return result.assign(p_holm=family["p_value"].transform(holm))
+
+
+def _rows(
+    group: list[Budget],
+    read: Callable[[Budget], pd.DataFrame],
+    heads: Mapping[Budget, float],
+    metrics: Mapping[str, Sequence[str]],
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> Iterator[dict[str, Any]]:
+    """The rows of the runs of all seeds on one mixture, by one method."""
+    frames = {cell: read(cell) for cell in group}
+    keys = [frame[["task", "example"]].drop_duplicates() for frame in frames.values()]
+    common = keys[0]
+    for more in keys[1:]:
+        common = common.merge(more)
+    by_way: dict[tuple[str, float | None], dict[str, Predicted]] = {}
+    for key in dict.fromkeys((cell.way, cell.fraction) for cell in group):
+        of_way = [cell for cell in group if (cell.way, cell.fraction) == key]
+        by_way[key] = predicted((cell.run, frames[cell].merge(common)) for cell in of_way)
+    for (way, fraction), of_tasks in by_way.items():
+        n = float(np.mean([heads[cell] for cell in group if (cell.way, cell.fraction) == (way, fraction)]))
+        values = _values(of_tasks, metrics)
+        intervals = _value_intervals(of_tasks, metrics, values, resamples, confidence, seed)
+        others = {IMPORTANCE: by_way.get((IMPORTANCE, fraction)), WHOLE: by_way.get((WHOLE, 1.0))}
+        compared: list[tuple[str | None, dict[Key, dict[str, Any]]]] = [
+            (name, _differences(of_tasks, other, metrics, resamples, confidence, seed))
+            for name, other in others.items()
+            if other and name != way
+        ]
+        for against, differences in compared or [(None, {})]:
+            for (task, metric), of_seeds in values.items():
+                low, high, _ = intervals[task, metric]
+                yield {
+                    "way": way, "fraction": fraction, "task": task, "metric": metric, "against": against,
+                    "heads": n, "n_seeds": len(of_seeds), "value": of_seeds.mean(), "value_low": float(low),
+                    "value_high": float(high), **differences.get((task, metric), {}),
+                }  # fmt: skip
+
+
+def _values(of_tasks: Mapping[str, Predicted], metrics: Mapping[str, Sequence[str]]) -> dict[Key, Floats]:
+    """The metrics of every seed (S,), and with several tasks their mean."""
+    values = {
+        (task, metric): np.array([score(metric, of.label, one) for one in of.prediction])
+        for task, of in of_tasks.items()
+        for metric in metrics[task]
+    }
+    return values | ({(MEAN, MEAN): mean_over_tasks(values)} if len(of_tasks) > 1 else {})
+
+
+def _value_intervals(
+    of_tasks: Mapping[str, Predicted],
+    metrics: Mapping[str, Sequence[str]],
+    values: Mapping[Key, Floats],
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> dict[Key, tuple[Floats, Floats, str]]:
+    """Intervals of the mean over seeds of each metric."""
+    samples = {}
+    for task, of in of_tasks.items():
+        rng = np.random.default_rng(derive(seed, "values", task))
+        weights = bootstrap_counts(len(of.label), resamples, rng)
+        for metric in metrics[task]:
+            samples[task, metric] = resampled_scores(metric, of.label, of.prediction, weights)
+    samples[MEAN, MEAN] = mean_over_tasks(samples)
+    return {key: over_seeds_and_examples(values[key], samples[key], confidence) for key in values}
+
+
+def _differences(
+    of_tasks: Mapping[str, Predicted],
+    other: Mapping[str, Predicted],
+    metrics: Mapping[str, Sequence[str]],
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> dict[Key, dict[str, Any]]:
+    """Difference of each metric from another way's, with its interval and p."""
+    here, there = _values(of_tasks, metrics), _values(other, metrics)
+    found = {}
+    for key, (bootstrap, null) in compare(of_tasks, other, metrics, resamples, seed).items():
+        if key in here:
+            by_seed = here[key] - there[key]
+            low, high, over = over_seeds_and_examples(by_seed, bootstrap, confidence)
+            if len(by_seed) < FEWEST:
+                p = p_value(by_seed.mean(), null)
+            else:
+                p = p_over_seeds_and_examples(by_seed, bootstrap)
+            found[key] = {"difference": by_seed.mean(), "ci_low": float(low), "ci_high": float(high),
+                          "ci_over": over, "p_value": float(p)}  # fmt: skip
+    return found

@@ -1,0 +1,167 @@
+"""Heads that seeds and tasks keep alike: are they more than the numbers kept in each layer explain?"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from headspec.config.runs import Budget
+from headspec.seeds import derive
+from headspec.statistics.resampling import holm
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+
+GATES = Schema(
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "seed": INT, "way": TEXT, "sets": TEXT,
+     "fraction": FLOAT, "task": TEXT, "step": INT, "layer": INT, "head": INT, "open_probability": FLOAT,
+     "gate": FLOAT, "kept": FLAG},
+    keys=11,
+)  # fmt: skip
+OVERLAP = Schema(
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "sets": TEXT, "way": TEXT, "fraction": FLOAT,
+     "what": TEXT, "within": TEXT, "a": TEXT, "b": TEXT, "jaccard": FLOAT, "jaccard_by_layer": FLOAT,
+     "correlation": FLOAT, "correlation_by_layer": FLOAT, "p_value": FLOAT, "p_holm": FLOAT},
+    keys=10,
+)  # fmt: skip
+"""Table `gates`: a row for each run, way, number of heads, set of gates, recorded step and head.
+tables/gates.parquet
+
+way: how the heads are chosen
+sets: `shared` by all tasks, or each its `own`
+fraction: of heads to keep; null for those that an L0 penalty leaves open
+task: task of the set; null for the set of all tasks
+step: number of steps done; at the last, the heads that were kept
+open_probability: P(gate > 0) of Hard Concrete gates; null for others
+gate: the gate without noise, from 0 to 1
+kept: whether the head would be kept
+
+Table `overlap`: a row for each pair of sets of kept heads, and for the mean over pairs.
+tables/overlap.parquet
+
+mixture: the mixture; null for tasks trained alone, which are compared over mixtures
+sets: `shared` by all tasks, or each its `own`
+way: how the heads are chosen
+fraction: of heads to keep; null for those that an L0 penalty leaves open
+what: `seeds` or `tasks`, whose kept heads are compared
+within: task whose sets seeds are compared in (`all` for a shared set), or seed that tasks are compared in
+a: first seed or task, or `mean`
+b: second seed or task, or `mean`
+jaccard: heads that both keep, as a share of those that either keeps
+jaccard_by_layer: its mean with the heads of each set permuted within their layers
+correlation: of the gates, or of what is kept where no gates learn
+correlation_by_layer: its mean likewise
+p_value: chance of so large a mean Jaccard with heads permuted within layers; one-sided, of means alone
+p_holm: p_value corrected by Holm's method over all means of the same model
+"""
+
+MEAN = "mean"
+Bools = NDArray[np.bool_]
+
+
+class Kept(NamedTuple):
+    """One set of kept heads.
+
+    Attributes
+    ----------
+    name : the seed or task that others are compared with
+    kept, gate : (layers, heads)
+    """
+
+    name: str
+    kept: Bools
+    gate: NDArray[np.float64]
+
+
+def gates_table(tables: Mapping[Budget, pd.DataFrame]) -> pd.DataFrame:
+    """The table `gates`: those of all runs."""
+    frames = []
+    for cell, frame in tables.items():
+        run = {name: getattr(cell.run, name) for name in ("model", "mixture", "method", "seed")}
+        frames.append(frame.assign(**run, way=cell.way, sets=cell.sets, fraction=cell.fraction))
+    return pd.concat(frames, ignore_index=True).astype({"fraction": float})[list(GATES.columns)]
+
+
+def number_kept(frame: pd.DataFrame) -> float:
+    """Heads that are kept in the end, mean over sets."""
+    last = frame[frame["step"] == frame["step"].max()]
+    return float(last.groupby("task", dropna=False)["kept"].sum().mean())
+
+
+def overlap(tables: Mapping[Budget, pd.DataFrame], draws: int, seed: int) -> pd.DataFrame:
+    """The table `overlap`.
+
+    Heads of each set are permuted within their layers, of each set in its own way; all pairs see the same
+    permutations, so that the p of their mean takes into account that they share sets.
+
+    Parameters
+    ----------
+    tables : table 'gates_of_run' of every run that was pruned, but for those that keep all heads
+    draws : permutations
+    """
+    groups: dict[tuple[Any, ...], dict[str, list[Kept]]] = {}
+    for cell, frame in tables.items():
+        run = cell.run
+        key = (run.model, run.mixture, run.method, cell.sets, cell.way, cell.fraction)
+        apart = (run.model, None, *key[2:])
+        last = frame[frame["step"] == frame["step"].max()]
+        for task, of_set in last.groupby("task", dropna=False):
+            name = "all" if pd.isna(task) else str(task)
+            values = [
+                of_set.pivot(index="layer", columns="head", values=v).to_numpy() for v in ("kept", "gate")
+            ]
+            seeds = groups.setdefault((*key, "seeds"), {}).setdefault(name, [])
+            seeds.append(Kept(str(run.seed), *values))
+            if name != "all" or run.method == "single":
+                tasks = groups.setdefault((*(key if name != "all" else apart), "tasks"), {})
+                of_seed = tasks.setdefault(str(run.seed), [])
+                of_seed.append(Kept(run.mixture if name == "all" else name, *values))
+    rows = []
+    for key, members in groups.items():
+        rng = np.random.default_rng(derive(seed, "overlap", *map(str, key)))
+        rows += [(*key, *row) for row in _pairs(members, draws, rng)]
+    result = pd.DataFrame(rows, columns=list(OVERLAP.columns)[:-1])
+    return result.assign(p_holm=result.groupby("model")["p_value"].transform(holm))
+
+
+def _pairs(members: dict[str, list[Kept]], draws: int, rng: np.random.Generator) -> list[tuple]:
+    """Rows of all pairs within each of `members`, and of their mean."""
+    rows, nulls = [], []
+    for within, sets in members.items():
+        if len(sets) < 2:
+            continue
+        kept, gate = np.stack([of.kept for of in sets]), np.stack([of.gate for of in sets])
+        order = rng.permuted(np.broadcast_to(np.arange(kept.shape[-1]), (draws, *kept.shape)), axis=-1)
+        kept_null = np.take_along_axis(kept[None], order, axis=-1)
+        gate_null = np.take_along_axis(gate[None], order, axis=-1)
+        for i, j in itertools.combinations(range(len(sets)), 2):
+            null = jaccard(kept_null[:, i], kept_null[:, j])
+            nulls.append(null)
+            rows.append(
+                (within, sets[i].name, sets[j].name, float(jaccard(kept[i], kept[j])), null.mean(),
+                 float(correlation(gate[i], gate[j])),
+                 np.nanmean(correlation(gate_null[:, i], gate_null[:, j])), np.nan)
+            )  # fmt: skip
+    if not rows:
+        return []
+    means = np.array([row[3:7] for row in rows], dtype=float).mean(axis=0)
+    reached = np.mean(nulls, axis=0) >= means[0] - 1e-12
+    return [*rows, (MEAN, MEAN, MEAN, *means, (1 + reached.sum()) / (1 + draws))]
+
+
+def jaccard(a: Bools, b: Bools) -> NDArray[np.float64]:
+    """Heads in both sets (..., layers, heads), as a share of those in either; 1 where both are empty."""
+    both, either = (a & b).sum(axis=(-2, -1)), (a | b).sum(axis=(-2, -1))
+    return np.where(either == 0, 1.0, both / np.maximum(either, 1))
+
+
+def correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Pearson's r over heads; nan where one of them is constant."""
+    x, y = (v.reshape(*v.shape[:-2], -1) for v in (a, b))
+    x, y = (v - v.mean(axis=-1, keepdims=True) for v in (x, y))
+    size = np.sqrt((x**2).sum(axis=-1) * (y**2).sum(axis=-1))
+    product = (x * y).sum(axis=-1)
+    return np.divide(product, size, out=np.full(np.shape(product), np.nan), where=size > 1e-12)
