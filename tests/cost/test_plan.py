@@ -294,6 +294,16 @@ def test_frozen_runs_save_no_encoder(here, monkeypatch):
         assert of_bert.endswith(f" {4 * len(tuned.runs)}.00 GB")
 
 
+def test_states_that_iat_may_continue_are_kept_before_it_runs(here, capsys):
+    """Training keeps a state of every run of `iat.mixtures`, also in a study that does not run IAT yet."""
+    report("config.yaml", rate=1e9, gpus=0)
+    here.set("iat.mixtures", ["tone+topic"])
+    assert "states from which IAT continues" not in capsys.readouterr().out
+    report("config.yaml", rate=1e9, gpus=0)
+    assert "states from which IAT continues" in capsys.readouterr().out
+    assert "train_and_keep" in {job.rule for job in graph.jobs(loading.load(here.config), Planned())}
+
+
 def test_a_missing_gpu_needs_a_rate(here, capsys):
     with pytest.raises(HeadspecError, match="give --rate"):
         report("config.yaml", gpus=3)

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,24 +18,33 @@ import pytest
 from snakemake.persistence.file import FilePersistence
 
 from headspec import tables
+from headspec.config.loading import load
+from headspec.cost import graph
+from headspec.data.planned import Planned
 from support.edits import constant, setting
 from support.paths import ROOT
-from support.studies import Folder
+from support.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
 
 PAIR = "runs/bert/tone+topic"
-STATISTICS = {"dissociation": 1, "figure_dissociation": 1, "figure_fractions": 1}
 INTERNALS = "headspec/models/internals"
-FEATURES = {"features": 2}  # of the tasks that method frozen trains on
-FIGURES = {"figure_importance": 2, "figure_matrix": 2, "figure_curves": 2,
-           "figure_reliability": 1, "figure_dissociation": 1, "figure_fractions": 1}  # fmt: skip
-AFTER_PRUNING = STATISTICS | {"figure_matrix": 2, "figure_curves": 2}
-FROM_PRUNING = {"prune": 4} | AFTER_PRUNING
-FROM_IMPORTANCE = {"importance": 6, "prune": 4, "reliability": 1, "dissociation": 1} | FIGURES
-FROM_TRAINING = {"train": 6} | FROM_IMPORTANCE
-EVERYTHING = {"validation": 3, "data": 3, "tokenize": 3} | FEATURES | FROM_TRAINING
-FROM_TOKENS = {"tokenize": 3} | FEATURES | FROM_TRAINING
+EVERYTHING = dict(Counter(job.rule for job in graph.jobs(load(CONFIG), Planned())))
+
+
+def all_of(*rules: str) -> dict[str, int]:
+    """All jobs of these rules in the study."""
+    return {rule: EVERYTHING[rule] for rule in rules}
+
+
+STATISTICS = all_of("dissociation", "figure_dissociation", "figure_fractions")
+FEATURES = all_of("features")
+FIGURES = all_of(*(rule for rule in EVERYTHING if rule.startswith("figure_")))
+AFTER_PRUNING = STATISTICS | all_of("figure_matrix", "figure_curves")
+FROM_PRUNING = all_of("prune") | AFTER_PRUNING
+FROM_IMPORTANCE = all_of("importance", "prune", "reliability", "dissociation") | FIGURES
+FROM_TRAINING = all_of("train") | FROM_IMPORTANCE
+FROM_TOKENS = all_of("tokenize") | FEATURES | FROM_TRAINING
 FROM_ONE_TASK = EVERYTHING | {"validation": 1, "data": 1, "tokenize": 1, "features": 1, "train": 4,
                               "importance": 4}  # fmt: skip
 #: the two runs of one method of the pair
@@ -213,7 +223,7 @@ def new_version(study: Folder) -> None:
 
 CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     # the change, jobs that would run by rule, pattern of their messages from training to pruning
-    ("main fraction", setting("pruning.fraction", 0.5), FROM_PRUNING | {"reliability": 1} | FIGURES, ""),
+    ("main fraction", setting("pruning.fraction", 0.5), FROM_PRUNING | all_of("reliability") | FIGURES, ""),
     ("a fraction added", setting("pruning.fractions", [0.25, 0.5, 0.75]), FROM_PRUNING, ""),
     ("draws", setting("pruning.draws", 5), FROM_PRUNING, ""),
     ("resamples", setting("dissociation.resamples", 300), STATISTICS, ""),
@@ -221,7 +231,7 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("importance samples", setting("importance.samples", 70), FROM_IMPORTANCE, ""),
     ("a seed added", setting("seeds", [0, 1, 2]),
      FROM_TRAINING | {"train": 3, "importance": 3, "prune": 2}, "seed 2$"),
-    ("a seed removed", setting("seeds", [0]), {"reliability": 1, "dissociation": 1} | FIGURES, ""),
+    ("a seed removed", setting("seeds", [0]), all_of("reliability", "dissociation") | FIGURES, ""),
     ("a task added to pairs", setting("mixtures.pairs", ["tone", "topic", "match"]),
      {"features": 1, "train": 8, "importance": 8, "prune": 8, "reliability": 1, "figure_importance": 4,
       "figure_matrix": 4, "figure_curves": 4, "figure_reliability": 1} | STATISTICS, r"\+match, "),
@@ -229,7 +239,7 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
      {"features": 1, "train": 4, "importance": 4, "prune": 4, "reliability": 1, "figure_importance": 2,
       "figure_matrix": 2, "figure_curves": 2, "figure_reliability": 1} | STATISTICS, " all, "),
     ("a method removed", setting("methods", ["tuned"]),
-     {"reliability": 1, "figure_reliability": 1} | STATISTICS, ""),
+     all_of("reliability", "figure_reliability") | STATISTICS, ""),
     ("learning rate", setting("training.learning_rate", "2e-3"),
      ONE_METHOD | {"train": 4, "importance": 4}, "tuned|single"),
     ("frozen learning rate", setting("training.frozen.learning_rate", "2e-3"), ONE_METHOD, "frozen"),
@@ -245,12 +255,12 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("plot style",
      edit("headspec/plots/drawing/headspec.mplstyle", "font.size", "legend.fontsize: 5\nfont.size"),
      FIGURES, ""),
-    ("a plot's module", constant("headspec/plots/curves.py"), {"figure_curves": 2}, ""),
-    ("a script", constant("scripts/plots/curves.py"), {"figure_curves": 2}, ""),
+    ("a plot's module", constant("headspec/plots/curves.py"), all_of("figure_curves"), ""),
+    ("a script", constant("scripts/plots/curves.py"), all_of("figure_curves"), ""),
     ("the script of figures", constant("scripts/plots/figure.py"),
-     {"figure_importance": 2, "figure_matrix": 2, "figure_reliability": 1, "figure_fractions": 1}, ""),
+     all_of("figure_importance", "figure_matrix", "figure_reliability", "figure_fractions"), ""),
     ("dissociation's module", constant("headspec/statistics/dissociation/scores.py"),
-     STATISTICS | {"figure_matrix": 2}, ""),
+     STATISTICS | all_of("figure_matrix"), ""),
     ("importance's module", constant("headspec/heads/importance.py"), FROM_IMPORTANCE, ""),
     ("pruning's module", constant("headspec/heads/pruning.py"), FROM_PRUNING, ""),
     ("no clipping", setting("training.clip", None), FROM_TRAINING, ""),
@@ -284,7 +294,7 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
      ONE_METHOD | {"train": 4, "importance": 4}, "tuned|single"),
     ("renamed, older texts", renamed("tone", older_texts), FROM_ONE_TASK, r"tone\+topic"),
     ("copied, main fraction", copied("tiny2", setting("pruning.fraction", 0.5)),
-     FROM_PRUNING | {"reliability": 1} | FIGURES, ""),
+     FROM_PRUNING | all_of("reliability") | FIGURES, ""),
     ("renamed, records gone", forgotten(renamed("tiny2", setting("figures.dpi", 70))), FIGURES, ""),
     # without Snakemake's records
     ("a fresh clone", fresh_clone, {}, ""),
@@ -294,13 +304,13 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("records gone, learning rate", forgotten(setting("training.learning_rate", "2e-3")),
      ONE_METHOD | {"train": 4, "importance": 4}, "tuned|single"),
     ("records gone, main fraction", forgotten(setting("pruning.fraction", 0.5)),
-     FROM_PRUNING | {"reliability": 1} | FIGURES, ""),
+     FROM_PRUNING | all_of("reliability") | FIGURES, ""),
     ("records gone, a seed removed", forgotten(setting("seeds", [0])),
-     {"reliability": 1, "dissociation": 1} | FIGURES, ""),
+     all_of("reliability", "dissociation") | FIGURES, ""),
     ("records gone, resolution", forgotten(setting("figures.dpi", 70)), FIGURES, ""),
     ("records gone, training's module", forgotten(constant("headspec/training/loop.py")), FROM_TRAINING, ""),
     ("records gone, a plot's module", forgotten(constant("headspec/plots/curves.py")),
-     {"figure_curves": 2}, ""),
+     all_of("figure_curves"), ""),
     ("records gone, other weights", forgotten(other_weights), FEATURES | FROM_TRAINING, ""),
     ("records gone, older texts", forgotten(older_texts), FROM_ONE_TASK, r"tone\+topic"),
     ("records gone, older predictions of a run", forgotten(older_predictions),
@@ -410,7 +420,7 @@ def test_another_version_of_the_package_that_carries_the_model(study, tmp_path):
     study.snakemake(*until_tokens, **environment)
     assert study.plan(*until_tokens, **environment).rules == {}
     install(site, "tinymodel", "1.1")
-    assert study.plan(*until_tokens, **environment).rules == {"tokenize": 3}
+    assert study.plan(*until_tokens, **environment).rules == all_of("tokenize")
 
 
 #: answers as conda does, and makes environments that add nothing to this one
@@ -439,7 +449,7 @@ def test_an_edited_environment_without_records(study, tmp_path):
     study.replace("envs/train.yaml", "dependencies:", "dependencies:\n  - another")
     assert study.plan("--until", "tokenize").rules["tokenize"] == 3  # outside of the environments
     forgotten()(study)
-    assert study.plan(*conda, **path).rules == {"tokenize": 3}
+    assert study.plan(*conda, **path).rules == all_of("tokenize")
 
 
 def test_texts_of_a_package_that_are_edited_where_they_are_installed(study, tmp_path):
