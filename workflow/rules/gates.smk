@@ -73,3 +73,34 @@ use rule learn_gates as budget with:
         code=code("gates/budget.py"),
     message:
         "{wildcards.way} to {wildcards.kept} of the heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+
+
+rule budgets:
+    input:
+        gates=lambda wildcards: BUDGETS.of_budgets("gates.parquet"),
+        evaluations=lambda wildcards: BUDGETS.of_budgets("evaluation.parquet"),
+    output:
+        gates=result("tables/gates.parquet"),
+        budgets=result("tables/budgets.parquet"),
+        overlap=result("tables/overlap.parquet"),
+    log:
+        log("budgets"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
+    params:
+        study=STUDY.study,
+        cells=settings_of(STUDY.budgets),
+        metrics=lambda wildcards: {
+            task: LAYOUT.metrics[task] for cell in STUDY.budgets for task in cell.run.tasks
+        },
+        resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
+        seed=STUDY.data_seed,
+        code=code("statistics/budgets.py"),
+    message:
+        "Ways to keep a number of heads, compared"
+    script:
+        "../scripts/statistics/budgets.py"

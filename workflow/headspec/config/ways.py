@@ -70,6 +70,11 @@ COPYING = tuple(name for name, way in WAYS.items() if way.chosen == "copied")
 SOURCES = tuple(name for name, way in WAYS.items() if way.chosen in ("ranked", "stepwise", "learnt"))
 
 
+def any_learnt(names: Iterable[str]) -> bool:
+    """Whether gates learn in any of the ways `names`."""
+    return any(WAYS[name].chosen == "learnt" for name in names)
+
+
 def labels(names: Iterable[str]) -> dict[str, str]:
     """The labels of the ways `names`, in the order of `WAYS`."""
     names = set(names)

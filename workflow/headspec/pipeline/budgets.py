@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from headspec.config.measures import heads as head_measures
-from headspec.config.runs import Budget
 from headspec.config.study import plain
-from headspec.config.ways import IMPORTANCE, WAYS, Way
+from headspec.config.ways import IMPORTANCE, WAYS, WHOLE, Way
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import RUN
 
@@ -27,8 +26,9 @@ class Budgets:
         return [self.inputs.layout.result("runs", budget.path, name) for budget in self.study.budgets]
 
     @property
-    def cells(self) -> list[Budget]:
-        return self.study.budgets
+    def names(self) -> list[str]:
+        """The ways of the study."""
+        return [WHOLE, *self.study.gates.ways]
 
     def ways(self, open_ended: bool) -> list[str]:
         """The ways that are open-ended, or those that are not."""

@@ -9,6 +9,7 @@ from functools import cached_property
 from headspec.config.measures import heads as head_measures
 from headspec.config.runs import Run, Variant
 from headspec.config.study import Study
+from headspec.config.ways import any_learnt
 from headspec.data import submission
 
 #: folder of a training run, with wildcards
@@ -199,6 +200,18 @@ class Layout:
     def atlas_figures(self) -> list[str]:
         """Names of the figures of the head atlas."""
         return [*(name for model in self.atlas_groups for name in self._of_page(model)), "atlas/believe"]
+
+    @cached_property
+    def gates_figures(self) -> list[str]:
+        """Names of the figures of the section `gates`."""
+        runs = [cell.run for cell in self.study.budgets]
+        kinds = ["budgets", "kept", *(["learning"] if any_learnt(self.study.gates.ways) else [])]
+        groups = dict.fromkeys((run.model, run.mixture, run.method) for run in runs)
+        names = [f"gates/{kind}.{'.'.join(group)}" for kind in kinds for group in groups]
+        own = any(cell.sets == "own" for cell in self.study.budgets)
+        alone = {run.mixture for run in runs if run.method == "single"}
+        paired = len(self.study.seeds) > 1 or own or len(alone) > 1
+        return [*names, *(f"gates/overlap.{model}" for model in self.study.models if paired)]
 
     def _of_page(self, model: str) -> list[str]:
         """Names of the figures of one model in the head atlas."""

@@ -1,0 +1,1 @@
+"""Figures of ways to keep a number of heads."""

@@ -1,0 +1,108 @@
+"""Metric against the number of heads kept, for every way to choose them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from headspec.plots.drawing.style import COLOURS, MARKERS, MEAN, METRICS, PAGE, legend, styled
+
+#: the way that closes no head
+WHOLE = "whole"
+#: panels per row, at most
+COLUMNS = 3
+DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
+
+
+def way_style(places: Mapping[str, int], way: str) -> dict[str, Any]:
+    """Colour, marker and line of a way by its place in the list of ways."""
+    place = places[way]
+    dashes = DASHES[place // len(COLOURS) % len(DASHES)]
+    return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)],
+            "linestyle": dashes, "markersize": 3.5, "linewidth": 1.0}  # fmt: skip
+
+
+@styled
+def draw(
+    budgets: pd.DataFrame, metrics: Mapping[str, str], labels: Mapping[str, str], places: Mapping[str, int]
+) -> Figure:
+    """A panel for each task and kind of sets: a line for each way, and one for the whole model.
+
+    Parameters
+    ----------
+    budgets : rows of the table 'budgets' of one model, mixture and method
+    metrics : task: its main metric, which is shown
+    labels, places : way: its name, and its place, which gives its look
+    """
+    shown = {**metrics, MEAN: MEAN}
+    rows = budgets[budgets["metric"] == budgets["task"].map(shown)]
+    rows = rows.drop_duplicates(["sets", "way", "fraction", "task"])  # once, not for each comparison
+    kinds, tasks = list(rows["sets"].unique()), [task for task in shown if task in set(rows["task"])]
+    columns = min(COLUMNS, len(tasks))
+    lines = math.ceil(len(tasks) / columns)  # of each kind of sets
+    size = (PAGE * max(columns, 2) / COLUMNS, 1.0 + 1.9 * lines * len(kinds))
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(lines * len(kinds), columns, squeeze=False)
+    for i, sets in enumerate(kinds):
+        panels = grid[i * lines : (i + 1) * lines].ravel()
+        for axes, task in zip(panels, tasks, strict=False):
+            panel = rows[(rows["sets"] == sets) & (rows["task"] == task)]
+            _draw_panel(axes, panel, labels, places)
+            axes.set_title(task if len(kinds) == 1 else f"{task}, {sets} heads")
+            axes.set_ylabel("mean (%)" if task == MEAN else f"{METRICS[metrics[task]]} (%)")
+        for axes in panels[len(tasks) :]:
+            axes.remove()
+    for axes in grid[-1]:
+        axes.set_xlabel("heads kept")
+    legend(figure)
+    return figure
+
+
+def _draw_panel(
+    axes: Axes, panel: pd.DataFrame, labels: Mapping[str, str], places: Mapping[str, int]
+) -> None:
+    """Draw the whole model and all ways, on the scale of the points: intervals may reach beyond it."""
+    _draw_whole(axes, panel[panel["way"] == WHOLE], labels[WHOLE])
+    ways = [way for way in labels if way != WHOLE and way in set(panel["way"])]
+    for i, way in enumerate(ways):
+        side = (i - (len(ways) - 1) / 2) * 0.006 * panel["heads"].max()  # intervals stand side by side
+        _draw_way(axes, panel[panel["way"] == way], labels[way], way_style(places, way), side)
+    low, high = 100 * panel["value"].min(), 100 * panel["value"].max()
+    margin = max(1.0, 0.15 * (high - low))
+    axes.set_ylim(low - margin, high + margin)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.grid(axis="y")
+
+
+def _draw_whole(axes: Axes, rows: pd.DataFrame, label: str) -> None:
+    """Draw the whole model as a line, with its interval."""
+    for row in rows.to_dict("records"):
+        axes.axhspan(100 * row["value_low"], 100 * row["value_high"], color="0.93", zorder=0)
+        axes.axhline(100 * row["value"], color="black", linewidth=0.9, label=label, zorder=1)
+
+
+def _draw_way(axes: Axes, rows: pd.DataFrame, label: str, look: dict[str, Any], side: float) -> None:
+    """Draw the metric of a way with its intervals; hollow where a penalty gave the number of heads."""
+    own = rows["fraction"].isna()
+    asked = rows[~own].sort_values("heads")
+    axes.plot(asked["heads"] + side, 100 * asked["value"], label=label, **look)
+    axes.vlines(
+        rows["heads"] + side,
+        100 * rows["value_low"],
+        100 * rows["value_high"],
+        color=look["color"],
+        linewidth=0.5,
+        alpha=0.6,
+    )
+    hollow = look | {"linestyle": "none", "markerfacecolor": "white", "markersize": 5}
+    axes.plot(rows[own]["heads"] + side, 100 * rows[own]["value"], **hollow)
+    if own.any():
+        axes.plot(
+            [], label="hollow: as many as the penalty leaves", **hollow | {"color": "0.3", "marker": "o"}
+        )

@@ -1,0 +1,73 @@
+"""Which heads are kept: three seeds as the three colours of one picture, and the mean over all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from headspec.plots.drawing.style import PAGE, styled
+
+WHOLE = "whole"
+
+
+@styled
+def draw(gates: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
+    """A row for each way (and task with heads of its own), a column for each number, and one for the mean.
+
+    With three seeds, a head is drawn in R/G/B = 255 (1 - kept) of each (He and Choi 2021): white if none
+    keeps it, black if all do, a colour if they differ. With fewer seeds it is drawn in grey.
+
+    Parameters
+    ----------
+    gates : rows of the table 'gates' of one model, mixture and method
+    labels : way: its name
+    """
+    keys = ["way", "sets", "fraction", "seed", "task"]
+    last = gates.groupby(keys, dropna=False)["step"].transform("max")
+    kept = gates[(gates["step"] == last) & (gates["way"] != WHOLE)]
+    kept = kept.assign(task=kept["task"].fillna("all tasks"))
+    order = {way: i for i, way in enumerate(labels)}
+    rows = sorted(
+        {*zip(kept["way"], kept["sets"], kept["task"], strict=True)}, key=lambda r: (r[1], order[r[0]], r[2])
+    )
+    fractions = sorted(kept["fraction"].dropna().unique())
+    layers, heads = kept["layer"].max() + 1, kept["head"].max() + 1
+    width = (PAGE - 1.6) / (len(fractions) + 1)
+    size = (PAGE, 0.5 + len(rows) * (0.1 + width * layers / heads))
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(len(rows), len(fractions) + 1, squeeze=False, sharex=True, sharey=True)
+    for panels, (way, sets, task) in zip(grid, rows, strict=True):
+        of_row = kept[(kept["way"] == way) & (kept["sets"] == sets) & (kept["task"] == task)]
+        for axes, fraction in zip(panels, fractions, strict=False):
+            of_seeds = _maps(of_row[of_row["fraction"] == fraction], (layers, heads))
+            _draw_map(
+                axes, 1 - of_seeds[:3].transpose(1, 2, 0) if len(of_seeds) >= 3 else 1 - of_seeds.mean(axis=0)
+            )
+        _draw_map(panels[-1], 1 - _maps(of_row, (layers, heads)).mean(axis=0))
+        name = labels[way] + ("" if task == "all tasks" else f"\n{task}")
+        panels[0].set_ylabel(name, rotation=0, ha="right", va="center")
+    for axes, title in zip(grid[0], [*(f"{100 * f:g} % kept" for f in fractions), "mean"], strict=True):
+        axes.set_title(title)
+    figure.supxlabel("head (columns) by layer (rows, the first at the bottom)")
+    return figure
+
+
+def _maps(rows: pd.DataFrame, shape: tuple[int, int]) -> NDArray[np.float64]:
+    """The heads that are kept, (sets, layers, heads), one set after another."""
+    maps = []
+    for _, of_set in rows.groupby(["seed", "fraction"], dropna=False):
+        one = np.zeros(shape)
+        one[of_set["layer"], of_set["head"]] = of_set["kept"]
+        maps.append(one)
+    return np.stack(maps) if maps else np.zeros((1, *shape))
+
+
+def _draw_map(axes: Axes, picture: NDArray[np.float64]) -> None:
+    axes.imshow(picture, cmap="gray", vmin=0, vmax=1, origin="lower", aspect="auto", interpolation="nearest")
+    axes.set_xticks([])
+    axes.set_yticks([])

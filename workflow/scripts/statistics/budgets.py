@@ -1,0 +1,33 @@
+"""Ways to keep a number of heads: gates and predictions of all runs -> tables gates, budgets, overlap."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.config.runs import Budget
+from headspec.progress import stage
+from headspec.statistics.gates.budgets import BUDGETS, WHOLE, budgets
+from headspec.statistics.gates.overlap import GATES, OVERLAP, gates_table, number_kept, overlap
+
+params = snakemake.params
+with stage(snakemake, "budgets"):
+    cells = [Budget(**cell) for cell in params.cells]
+    gates = {cell: tables.read(path) for cell, path in zip(cells, snakemake.input.gates, strict=True)}
+    paths = dict(zip(cells, snakemake.input.evaluations, strict=True))
+    heads = {cell: number_kept(frame) for cell, frame in gates.items()}
+    footer = tables.provenance(snakemake)
+    tables.write(snakemake.output.gates, GATES, gates_table(gates), footer)
+    frame = budgets(
+        cells,
+        lambda cell: tables.read(paths[cell]),
+        heads,
+        params.metrics,
+        **params.resampling,
+        seed=params.seed,
+    )
+    tables.write(snakemake.output.budgets, BUDGETS, frame, footer)
+    pruned = {cell: frame for cell, frame in gates.items() if cell.way != WHOLE}
+    frame = overlap(pruned, params.resampling["resamples"], params.seed)
+    tables.write(snakemake.output.overlap, OVERLAP, frame, footer)
