@@ -28,7 +28,7 @@ use rule figure_reliability as figure_gates_budgets with:
         "Figure gates/budgets.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
-use rule figure_gates_budgets as figure_gates_kept with:
+use rule figure_reliability as figure_gates_kept with:
     input:
         gates=rules.budgets.output.gates,
     output:
@@ -53,7 +53,7 @@ use rule figure_gates_budgets as figure_gates_kept with:
         "Figure gates/kept.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
-use rule figure_gates_budgets as figure_gates_learning with:
+use rule figure_reliability as figure_gates_learning with:
     input:
         gates=rules.budgets.output.gates,
     output:
@@ -79,7 +79,7 @@ use rule figure_gates_budgets as figure_gates_learning with:
         "Figure gates/learning.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
-use rule figure_gates_budgets as figure_gates_overlap with:
+use rule figure_reliability as figure_gates_overlap with:
     input:
         overlap=rules.budgets.output.overlap,
     output:

@@ -43,7 +43,8 @@ def draw(
     shown = {**metrics, MEAN: MEAN}
     rows = budgets[budgets["metric"] == budgets["task"].map(shown)]
     rows = rows.drop_duplicates(["sets", "way", "fraction", "task"])  # once, not for each comparison
-    kinds, tasks = list(rows["sets"].unique()), [task for task in shown if task in set(rows["task"])]
+    kinds = [sets for sets in ("shared", "own") if sets in set(rows["sets"])]
+    tasks = [task for task in shown if task in set(rows["task"])]
     columns = min(COLUMNS, len(tasks))
     lines = math.ceil(len(tasks) / columns)  # of each kind of sets
     size = (PAGE * max(columns, 2) / COLUMNS, 1.0 + 1.9 * lines * len(kinds))

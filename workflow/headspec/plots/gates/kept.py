@@ -33,7 +33,8 @@ def draw(gates: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     kept = kept.assign(task=kept["task"].fillna("all tasks"))
     order = {way: i for i, way in enumerate(labels)}
     rows = sorted(
-        {*zip(kept["way"], kept["sets"], kept["task"], strict=True)}, key=lambda r: (r[1], order[r[0]], r[2])
+        {*zip(kept["way"], kept["sets"], kept["task"], strict=True)},
+        key=lambda r: (r[1] == "own", order[r[0]], r[2]),
     )
     fractions = sorted(kept["fraction"].dropna().unique())
     layers, heads = kept["layer"].max() + 1, kept["head"].max() + 1
