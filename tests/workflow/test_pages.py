@@ -58,6 +58,7 @@ def commands(block: Block) -> list[str]:
         found.append(re.sub(r" +# .*$", "", open_lines))
         open_lines = ""
     loop = re.compile(r"for i in .*; do (.+); done")
+    found = [line for line in found if line and not line.startswith("#")]
     return [m[1].replace("$i", "1") if (m := loop.fullmatch(line)) else line for line in found]
 
 
