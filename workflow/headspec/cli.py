@@ -75,6 +75,29 @@ def summary(
 
 
 @app.command()
+def export(
+    run: Annotated[
+        Path, typer.Argument(help="Run: results/<study>/runs/<model>/<mixture>/<method>/seed<n>.")
+    ],
+    heads: Annotated[int, typer.Option(help="Number of heads to keep.")],
+    task: Annotated[
+        str | None, typer.Option(help="Task that they matter most for; of a run of one task, that.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder to write; by default results/<study>/export/<run>/<task>-<heads>."),
+    ] = None,
+) -> None:
+    """Write the model of a run without its less important heads.
+
+    It is an ONNX file with its tokenizer, and runs without headspec.
+    """
+    from headspec.pipeline.export import of_run
+
+    typer.echo(of_run(run, heads, task, out))
+
+
+@app.command()
 def bench(
     file: Annotated[
         Path | None, typer.Argument(help="Page that the table is also written to, between its markers.")

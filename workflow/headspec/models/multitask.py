@@ -141,7 +141,8 @@ class MultiTask(nn.Module):
             weight = batch.attention_mask[..., None].to(states.dtype)
             return (states * weight).sum(1) / weight.sum(1)
         if self.pooling == "last":
-            return states[torch.arange(len(states), device=states.device), batch.attention_mask.sum(1) - 1]
+            rows = torch.arange(states.shape[0], device=states.device)
+            return states[rows, batch.attention_mask.sum(1) - 1]
         pooled = getattr(output, "pooler_output", None)
         return states[:, 0] if pooled is None else pooled
 

@@ -1,0 +1,85 @@
+"""A model without its closed heads computes what it did with their gates closed, in every architecture."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from headspec.errors import EncoderError
+from headspec.models.architectures import ARCHITECTURES
+from headspec.models.export.slicing import remove_heads
+from headspec.models.multitask import MultiTask
+from support.tiny import HEADS, LAYERS, encoder, examples
+
+
+def model(kind: str, **settings) -> MultiTask:
+    torch.manual_seed(1)
+    built = encoder(kind, **settings)
+    torch.manual_seed(1)
+    return MultiTask(built, ARCHITECTURES[kind].pooling, {"a": ["x", "y"], "b": None}).eval()
+
+
+@torch.no_grad()
+def logits(net: MultiTask) -> torch.Tensor:
+    """Logits of both tasks, (texts, 3), of padded texts."""
+    pooled = net.pool(examples().batch(np.arange(12)))
+    return torch.cat([net.logits(task, pooled) for task in net.classes], dim=1)
+
+
+def sets_of_heads() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    sets = {f"random{n}": rng.permutation(np.arange(LAYERS * HEADS) < n) for n in (9, 6, 3, 1)}
+    sets["all"] = np.ones(LAYERS * HEADS, dtype=bool)
+    sets["none"] = np.zeros(LAYERS * HEADS, dtype=bool)
+    sets = {name: each.reshape(LAYERS, HEADS) for name, each in sets.items()}
+    sets["empty layer"] = np.arange(LAYERS)[:, None] != np.full(HEADS, 1)
+    return sets
+
+
+@pytest.mark.parametrize("name", sets_of_heads())
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_removed_heads_are_closed_heads(kind, name):
+    kept = sets_of_heads()[name]
+    gated, sliced = model(kind), model(kind)
+    whole = logits(gated)
+    gated.gates.values = torch.from_numpy(kept).float()
+    expected = logits(gated)
+    remove_heads(sliced, kept)
+    torch.testing.assert_close(logits(sliced), expected, rtol=0, atol=1e-5)
+    assert kept.all() or (expected - whole).abs().max() > 1e-3  # heads matter
+
+
+def test_weights_of_removed_heads_are_gone():
+    """A head of BERT has size rows of W_Q, W_K and W_V, 32 wide, their biases, and size columns of W_O."""
+    gated, sliced = model("bert"), model("bert")
+    kept = sets_of_heads()["random6"]
+    assert kept.any(axis=1).all()
+    remove_heads(sliced, kept)
+    size = 32 // HEADS
+    whole, left = (sum(p.numel() for p in net.parameters()) for net in (gated, sliced))
+    assert whole - left == 6 * (4 * size * 32 + 3 * size)
+
+
+def test_layers_of_albert_go_on_sharing_all_but_attention():
+    gated, sliced = model("albert"), model("albert")
+    kept = sets_of_heads()["random6"]
+    remove_heads(sliced, kept)
+    attention = [
+        p.numel() for name, p in gated.named_parameters() if ".attention." in name and "Norm" not in name
+    ]
+    rest = sum(p.numel() for p in gated.parameters()) - sum(attention)
+    size, bias = 32 // HEADS, 32  # of W_O, which belongs to no head
+    heads = int(kept.sum()) * (4 * size * 32 + 3 * size)
+    assert sum(p.numel() for p in sliced.parameters()) == rest + heads + bias
+
+
+def test_heads_that_others_listen_to_cannot_be_removed():
+    talking = model("deberta", talking_head=True)
+    with pytest.raises(EncoderError, match="'encoder.layer.0.attention.self.head_logits_proj' mixes"):
+        remove_heads(talking, sets_of_heads()["random6"])
+
+
+def test_another_grid_of_heads_is_refused():
+    with pytest.raises(ValueError, match=r"got \(4, 3\), expected \(3, 4\)"):
+        remove_heads(model("bert"), np.ones((HEADS, LAYERS), dtype=bool))

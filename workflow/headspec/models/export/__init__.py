@@ -1,0 +1,1 @@
+"""Models without their closed heads, as files that run without headspec."""

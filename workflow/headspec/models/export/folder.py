@@ -1,0 +1,119 @@
+"""A model without its closed heads, in a folder that is used without headspec."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+
+from headspec import tables
+from headspec.errors import EncoderError
+from headspec.models.batching import Examples
+from headspec.models.export import onnx_file
+from headspec.models.export.slicing import remove_heads
+from headspec.models.multitask import MultiTask
+from headspec.version import VERSION
+
+TOLERANCE = 1e-4  # of logits, in float32
+CARD = """\
+# {name}
+
+A {model_type} with {n_kept} of its {n_heads} attention heads, for {tasks}; made by headspec {version}.
+
+```python
+import numpy, onnxruntime, tokenizers
+texts = tokenizers.Tokenizer.from_file("tokenizer.json").encode_batch(["One text.", "Another one."])
+names = {{"input_ids": "ids", "attention_mask": "attention_mask", "token_type_ids": "type_ids"}}
+session = onnxruntime.InferenceSession("model.onnx")
+inputs = {{i.name: numpy.array([getattr(t, names[i.name]) for t in texts]) for i in session.get_inputs()}}
+print(session.run([{task!r}], inputs)[0])
+```
+
+This prints the logits of a task, a row for each text. A pair is `("One text.", "Another one.")`. \
+`model.json` has the classes of each task in the order of its logits, and the heads that each layer kept.
+"""
+
+
+@contextlib.contextmanager
+def complete(folder: Path) -> Iterator[Path]:
+    """A temporary folder that is renamed to `folder` when the block ends without error, else deleted."""
+    temporary = folder.with_name(f".{folder.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed
+    temporary.mkdir(parents=True)
+    try:
+        yield temporary
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def export(
+    model: MultiTask,
+    kept: np.ndarray,
+    texts: dict[str, Examples],
+    tokenizer: Tokenizer,
+    about: dict[str, Any],
+    folder: Path,
+) -> float:
+    """Write a model with the heads `kept` alone: model.onnx, tokenizer.json, model.json and README.md.
+
+    Parameters
+    ----------
+    model : loses its other heads
+    kept : bool (layers, heads), chosen in whatever way
+    texts : task: examples on which the file is compared with the model whose other gates are closed
+    tokenizer : cuts and pads texts
+    about : what model.json says of the origin of the model and of its heads
+    folder : does not exist yet
+
+    Returns
+    -------
+    difference : the largest absolute difference of logits
+
+    Raises
+    ------
+    EncoderError
+        The heads cannot be removed one by one, the model cannot be expressed as ONNX, or its logits differ
+        by more than `TOLERANCE`. Then there is no folder.
+    """
+    model.to("cpu").eval().gates.values = torch.from_numpy(kept).float()
+    expected = onnx_file.logits(model, texts)
+    model.gates.values = None
+    remove_heads(model, kept)
+    with complete(folder) as temporary:
+        onnx_file.write(model, next(iter(texts.values())), temporary / "model.onnx")
+        difference = onnx_file.difference(temporary / "model.onnx", texts, expected)
+        if not difference <= TOLERANCE:
+            raise EncoderError(
+                f"{folder}: not written, because its logits differ by {difference:.1e} from those of the "
+                f"model with closed gates; expected at most {TOLERANCE:.0e}"
+            )
+        tokenizer.save(str(temporary / "tokenizer.json"))
+        compared = {"texts": sum(map(len, expected.values())), "largest_difference_of_logits": difference}
+        layers = [np.flatnonzero(layer).tolist() for layer in kept]
+        described = {"tasks": model.classes, "kept_heads": layers, **about, "compared": compared}
+        described["versions"] = _versions()
+        (temporary / "model.json").write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
+        (temporary / "README.md").write_text(_card(model, kept, folder.name), encoding="utf-8")
+    return difference
+
+
+def _versions() -> dict[str, str]:
+    """Versions of what made the folder, and of what it was tried with."""
+    packages = {name: metadata.version(name) for name in ("onnx", "onnxscript", "onnxruntime")}
+    return {"headspec": VERSION, **tables.versions(), **packages}
+
+
+def _card(model: MultiTask, kept: np.ndarray, name: str) -> str:
+    tasks = list(model.classes)
+    kind, counts = model.encoder.config.model_type, {"n_kept": int(kept.sum()), "n_heads": kept.size}
+    named = {"name": name, "model_type": kind, "tasks": " and ".join(tasks), "task": tasks[0]}
+    return CARD.format(**counts, **named, version=VERSION)
