@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import warnings
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,7 +43,7 @@ class Logits(nn.Module):
 
 def installed() -> None:
     """EncoderError if a package that this needs is not there."""
-    missing = [name for name in ("onnx", "onnxscript", "onnxruntime") if find_spec(name) is None]
+    missing = [name for name in ("onnx", "onnx_ir", "onnxscript", "onnxruntime") if find_spec(name) is None]
     if missing:
         raise EncoderError(
             f"exporting a model needs {listing(missing)}, not installed; pip install 'headspec[onnx]'"
@@ -67,6 +68,8 @@ def write(model: MultiTask, examples: Examples, path: Path) -> None:
     EncoderError
         torch cannot express this encoder as ONNX.
     """
+    from onnx_ir.passes.common import DeduplicateInitializersPass
+
     model.eval().encoder.config.use_cache = False
     example = inputs(examples.batch(np.array([0, len(examples) - 1])))  # two: a batch of one stays one
     sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")}
@@ -77,16 +80,19 @@ def write(model: MultiTask, examples: Examples, path: Path) -> None:
         logger.setLevel(logging.ERROR)  # it warns of packages that nothing here uses
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            torch.onnx.export(
-                Logits(model), tuple(example.values()), path, dynamo=True, verbose=False,
+            program = torch.onnx.export(
+                Logits(model), tuple(example.values()), dynamo=True, verbose=False,
                 input_names=list(example), output_names=list(model.classes),
-                dynamic_shapes=dict.fromkeys(example, sizes), external_data=heavy,
+                dynamic_shapes=dict.fromkeys(example, sizes),
             )  # fmt: skip
-    except torch.onnx.errors.OnnxExporterError as error:
+    except torch.onnx.OnnxExporterError as error:
         kind = model.encoder.config.model_type
         raise EncoderError(f"this {kind} cannot be expressed as ONNX: {error}") from None
     finally:
         logger.setLevel(level)
+    assert program is not None  # it is where no file is named
+    DeduplicateInitializersPass(sys.maxsize)(program.model)  # what layers share (ALBERT)
+    program.save(path, external_data=heavy)
 
 
 def batches(examples: Examples) -> list[Batch]:
