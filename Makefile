@@ -72,7 +72,7 @@ check: $(VENV)/.ready-test
 plan: $(VENV)/.ready
 	@python -m headspec plan $(STUDY) --cores $(CORES) $(if $(GPUS),--gpus $(GPUS)) $(if $(RATE),--rate $(RATE))
 
-bench: $(VENV)/.ready
+bench: $(VENV)/.ready-test
 	python -m headspec bench docs/performance.md
 
 docs: $(VENV)/.ready-test

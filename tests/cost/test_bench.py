@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from headspec import tables
 from headspec.config.reference import between
 from headspec.config.sections.training import Training
-from headspec.cost import baselines, bench, bench_large
+from headspec.cost import baselines, bench, bench_export, bench_large
 from headspec.cost.bench_texts import Workload
 from headspec.cost.timing import products
 from headspec.errors import HeadspecError
@@ -32,8 +33,8 @@ TASK, TOKENS = "a", 24
 SETTINGS = Training(batch_size=8, epochs=1, learning_rate=1e-3)
 
 
-def build() -> MultiTask:
-    small = encoder("bert", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+def build(**settings) -> MultiTask:
+    small = encoder("bert", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1, **settings)
     torch.manual_seed(5)
     return MultiTask(small, "mean", {TASK: ["x", "y", "z"]})
 
@@ -159,6 +160,23 @@ def test_every_row_of_the_table(work):
     assert len(ablation) == 2
     assert all("one head ablated" in line and "100.0% of predictions" in line for line in ablation)
     assert "all measures of heads" in atlas
+
+
+@pytest.mark.slow
+def test_exported_models_by_the_heads_that_are_left(work):
+    longer = partial(build, max_position_embeddings=bench_export.TOKENS)
+    lines = [line.split(" | ") for line in bench_export.rows(longer, work.score, rounds=1)]
+    assert [cells[0] for cells in lines] == [f"| {n} of {LAYERS * HEADS} heads" for n in (12, 6, 2, 0)]
+    assert all(len(cells) + 1 == bench_export.HEADING.splitlines()[0].count("|") for cells in lines)
+    sizes = [float(cells[1]) for cells in lines]
+    assert sizes == sorted(sizes, reverse=True) and sizes[0] > sizes[-1]
+    assert lines[-1][3] == "0%" and lines[-1][5] == "0% |"
+
+
+def test_the_batch_of_whole_texts_has_no_padding(work):
+    batch = bench_export.whole_batch(work.score)
+    assert batch.input_ids.shape == (bench_export.TEXTS, bench_export.TOKENS) and batch.attention_mask.all()
+    assert batch.input_ids[0, : work.score.lengths[0]].tolist() == work.score.ids[0]
 
 
 def test_the_table_goes_between_its_markers():

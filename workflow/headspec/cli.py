@@ -105,7 +105,7 @@ def bench(
 ) -> None:
     """Measure the speed of this machine.
 
-    It needs a clone with the packages of the demo.
+    It needs a clone with the packages of the demo and of the extra onnx.
     """
     from headspec.cost.bench import report
 

@@ -26,7 +26,7 @@ from headspec.atlas.relevance import relevance_measures
 from headspec.atlas.sample import sampled
 from headspec.config.reference import between
 from headspec.config.sections.training import Training
-from headspec.cost import bench_large
+from headspec.cost import bench_export, bench_large
 from headspec.cost.baselines import gradients_one_by_one, predictions_one_by_one, train_padded
 from headspec.cost.bench_texts import Build, Workload, workloads
 from headspec.cost.timing import HEADING, Run, machine, measure, products, row
@@ -37,6 +37,7 @@ from headspec.heads.ranking import prune_count
 from headspec.models import devices
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
+from headspec.models.export.onnx_file import installed
 from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import Own
@@ -264,36 +265,36 @@ def atlas_row(work: Workload, build: Build, settings: Training, device: Device, 
         relevance_measures(model, examples, device, n)
         ablate(model, work.task, work.score, rows, device)
 
-    contenders: list[Run] = [
-        lambda: train_bucketed(plain, work.task, work.train, settings, device), measures,
-    ]  # fmt: skip
+    contenders: list[Run] = [lambda: train_bucketed(plain, work.task, work.train, settings, device), measures]
     training, measuring = measure(contenders, rounds, device)
-    return row(
-        f"all measures of heads, {work.name}/s, baseline: a pass of training",
-        len(work.train) / training, n / measuring,
-    )  # fmt: skip
+    rates = len(work.train) / training, n / measuring
+    return row(f"all measures of heads, {work.name}/s, baseline: a pass of training", *rates)
+
+
+def lines() -> Iterator[str]:
+    """Yield the lines of all tables, each as soon as it is measured with all cores."""
+    device = devices.prepare("auto", len(os.sched_getaffinity(0)))
+    works, build, settings = workloads(device)
+    yield HEADING
+    for work in works:
+        of_heads = work is works[0]  # takes long, and texts do not matter
+        yield from rows(work, build, settings, device, of_heads=of_heads)
+    yield from ("", bench_large.HEADING)
+    yield from bench_large.rows()
+    yield from ("", bench_export.HEADING)
+    yield from bench_export.rows(build, works[0].score, ROUNDS)
+    yield from ("", machine(device))
 
 
 def report(file: Path | None = None) -> None:
-    """Measure with all cores and print the table, line by line; `file` gets it too, between its markers."""
+    """Print the tables, line by line; `file` gets them too, between its markers."""
     if file:
         between(file.read_text(encoding="utf-8"), BEGIN, END, "")  # refused now, not at the end
-    device = devices.prepare("auto", len(os.sched_getaffinity(0)))
-    works, build, settings = workloads(device)
-    lines = [HEADING]
-    print(HEADING, flush=True)
-    for work in works:
-        of_heads = work is works[0]  # takes long, and texts do not matter
-        for line in rows(work, build, settings, device, of_heads=of_heads):
-            print(line, flush=True)
-            lines.append(line)
-    lines += ["", bench_large.HEADING]
-    print("\n" + bench_large.HEADING, flush=True)
-    for line in bench_large.rows():
+    installed()
+    measured = []
+    for line in lines():
         print(line, flush=True)
-        lines.append(line)
-    lines += ["", machine(device)]
-    print("\n" + lines[-1])
+        measured.append(line)
     if file:
         text = file.read_text(encoding="utf-8")
-        file.write_text(between(text, BEGIN, END, "\n" + "\n".join(lines) + "\n"), encoding="utf-8")
+        file.write_text(between(text, BEGIN, END, "\n" + "\n".join(measured) + "\n"), encoding="utf-8")

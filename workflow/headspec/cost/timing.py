@@ -70,11 +70,11 @@ def measure(contenders: list[Run], rounds: int, device: Device) -> np.ndarray:
 def row(label: str, baseline: np.ndarray, ours: np.ndarray, same: str = "") -> str:
     """A line of the table from rates, (rounds,), measured in the same rounds."""
     ratio = ours / baseline
-    span = f"{_figures(np.median(ratio))} ({_figures(ratio.min())} to {_figures(ratio.max())})"
-    return f"| {label} | {_figures(np.median(baseline))} | {_figures(np.median(ours))} | {span} | {same} |"
+    span = f"{figures(np.median(ratio))} ({figures(ratio.min())} to {figures(ratio.max())})"
+    return f"| {label} | {figures(np.median(baseline))} | {figures(np.median(ours))} | {span} | {same} |"
 
 
-def _figures(value: float) -> str:
+def figures(value: float) -> str:
     """At least three significant digits, without an exponent: ``1,234``, ``56.7``, ``0.890``."""
     return f"{value:,.{max(0, 2 - int(np.floor(np.log10(value))))}f}"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -111,16 +112,24 @@ def logits(model: MultiTask, texts: dict[str, Examples]) -> dict[str, np.ndarray
     }
 
 
-def difference(path: Path, texts: dict[str, Examples], expected: dict[str, np.ndarray]) -> float:
-    """The largest absolute difference of the file's logits from those `expected`, of all tasks."""
+def opened(path: Path) -> Callable[[Batch], dict[str, np.ndarray]]:
+    """What the file computes in onnxruntime: task: logits of a batch, (batch, classes)."""
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    largest = 0.0
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    tasks = [output.name for output in session.get_outputs()]
+
+    def run(batch: Batch) -> dict[str, np.ndarray]:
+        found = session.run(tasks, {name: value.numpy() for name, value in inputs(batch).items()})
+        return dict(zip(tasks, found, strict=True))
+
+    return run
+
+
+def difference(path: Path, texts: dict[str, Examples], expected: dict[str, np.ndarray]) -> float:
+    """The largest absolute difference of the file's logits from those `expected`, of all tasks."""
+    run, largest = opened(path), 0.0
     for task, examples in texts.items():
-        found = [
-            session.run([task], {name: value.numpy() for name, value in inputs(batch).items()})[0]
-            for batch in batches(examples)
-        ]
-        largest = max(largest, float(np.abs(np.concatenate(found) - expected[task]).max()))
+        found = np.concatenate([run(batch)[task] for batch in batches(examples)])
+        largest = max(largest, float(np.abs(found - expected[task]).max()))
     return largest

@@ -1,0 +1,76 @@
+"""Benchmark of exported models in onnxruntime: size and speed by the number of heads that are left."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from headspec.cost.bench_texts import Build
+from headspec.cost.timing import Run, figures, measure
+from headspec.heads.masks import random_heads
+from headspec.heads.ranking import prune_count
+from headspec.models.batching import Batch, Examples
+from headspec.models.devices import Device
+from headspec.models.export import onnx_file
+from headspec.models.export.slicing import remove_heads
+from headspec.models.multitask import MultiTask
+
+HEADING = (
+    "| exported model | MB | sentences/s, one by one | attention's share of the time "
+    "| texts of 128 tokens/s, 16 at once | attention's share of the time |\n|---|---|---|---|---|---|"
+)
+LEFT = (1.0, 0.5, 0.2, 0.0)  # of all heads
+TEXTS, TOKENS = 16, 128
+
+
+def rows(build: Build, sentences: Examples, rounds: int) -> Iterator[str]:
+    """Yield a line for each number of heads, which are random ones of the model of `build`, in float32.
+
+    Attention's share is the time that is saved if no head is left.
+
+    Parameters
+    ----------
+    sentences : run one by one; of their tokens are the texts that run together
+    """
+    alone = [sentences.batch(np.array([i])) for i in range(len(sentences))]
+    together = [whole_batch(sentences)]
+    labels, runs = [], list[Run]()
+    with tempfile.TemporaryDirectory() as folder:
+        for fraction in LEFT:
+            path = Path(folder) / f"{fraction}.onnx"
+            labels.append(f"{_export(build(), fraction, sentences, path)} | {path.stat().st_size / 1e6:.1f}")
+            run = onnx_file.opened(path)
+            runs += [partial(_through, run, alone), partial(_through, run, together)]
+        seconds = measure(runs, rounds, Device("cpu", None)).reshape(len(LEFT), 2, rounds)
+    rates = np.array([[len(alone)], [TEXTS]]) / seconds
+    shares = 1 - seconds[-1] / seconds  # of each round
+    for label, *cells in zip(labels, np.median(rates, axis=2), np.median(shares, axis=2), strict=True):
+        numbers = [f"{figures(rate)} | {share:.0%}" for rate, share in zip(*cells, strict=True)]
+        yield f"| {label} | {' | '.join(numbers)} |"
+
+
+def whole_batch(sentences: Examples) -> Batch:
+    """A batch without padding, of the tokens of `sentences` in turn."""
+    ids = torch.from_numpy(np.resize(np.concatenate(sentences.ids), (TEXTS, TOKENS)).astype(np.int64))
+    kinds = torch.zeros_like(ids) if sentences.kinds else None
+    return Batch(ids, torch.ones_like(ids), kinds, labels=ids[:, 0], rows=np.arange(TEXTS))
+
+
+def _export(model: MultiTask, fraction: float, sentences: Examples, path: Path) -> str:
+    """Write `model` with a fraction of its heads; says how many these are."""
+    grid = model.gates.layers, model.gates.heads
+    n = prune_count(fraction, math.prod(grid))
+    remove_heads(model, random_heads(grid, n, np.random.default_rng(0)))
+    onnx_file.write(model, sentences, path)
+    return f"{n} of {math.prod(grid)} heads"
+
+
+def _through(run: Callable[[Batch], object], batches: list[Batch]) -> None:
+    for batch in batches:
+        run(batch)
