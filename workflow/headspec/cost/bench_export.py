@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -32,7 +33,8 @@ TEXTS, TOKENS = 16, 128
 def rows(build: Build, sentences: Examples, rounds: int) -> Iterator[str]:
     """Yield a line for each number of heads, which are random ones of the model of `build`, in float32.
 
-    Attention's share is the time that is saved if no head is left.
+    Times are CPU seconds of one thread, in which other programs hardly matter. Attention's share is the time
+    that is saved if no head is left.
 
     Parameters
     ----------
@@ -45,9 +47,9 @@ def rows(build: Build, sentences: Examples, rounds: int) -> Iterator[str]:
         for fraction in LEFT:
             path = Path(folder) / f"{fraction}.onnx"
             labels.append(f"{_export(build(), fraction, sentences, path)} | {path.stat().st_size / 1e6:.1f}")
-            run = onnx_file.opened(path)
+            run = onnx_file.opened(path, threads=1)
             runs += [partial(_through, run, alone), partial(_through, run, together)]
-        seconds = measure(runs, rounds, Device("cpu", None)).reshape(len(LEFT), 2, rounds)
+        seconds = measure(runs, rounds, Device("cpu", None), time.process_time).reshape(len(LEFT), 2, rounds)
     rates = np.array([[len(alone)], [TEXTS]]) / seconds
     shares = 1 - seconds[-1] / seconds  # of each round
     for label, *cells in zip(labels, np.median(rates, axis=2), np.median(shares, axis=2), strict=True):

@@ -49,8 +49,10 @@ def products(shapes: list[tuple[int, int]], tokens: int, kinds: int, device: Dev
     return run, repeats * kinds * 2.0 * tokens * sum(n * m for n, m in shapes)
 
 
-def measure(contenders: list[Run], rounds: int, device: Device) -> np.ndarray:
-    """Wall seconds, (contenders, rounds), after a warm-up round; every other round runs in reverse order."""
+def measure(
+    contenders: list[Run], rounds: int, device: Device, clock: Callable[[], float] = time.perf_counter
+) -> np.ndarray:
+    """Seconds by `clock`, (contenders, rounds), after a round to warm up; every other one is in reverse order."""
 
     def settle() -> None:
         if device.name == "cuda":
@@ -60,10 +62,10 @@ def measure(contenders: list[Run], rounds: int, device: Device) -> np.ndarray:
     for turn in range(rounds + 1):
         for i in list(range(len(contenders)))[:: -1 if turn % 2 else 1]:
             settle()
-            begun = time.perf_counter()
+            begun = clock()
             contenders[i]()
             settle()
-            seconds[i, turn] = time.perf_counter() - begun
+            seconds[i, turn] = clock() - begun
     return seconds[:, 1:]
 
 

@@ -20,7 +20,7 @@ from headspec.models.multitask import MultiTask
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-RUN = re.compile(r"(?P<results>.+)/runs/(?P<model>[^/]+)/(?P<mixture>[^/]+)/(?P<method>[^/]+)/seed\d+")
+RUN = re.compile(r"((?P<results>.+)/)?runs/(?P<model>[^/]+)/(?P<mixture>[^/]+)/(?P<method>[^/]+)/seed\d+")
 #: runs as seen from a folder above them
 BELOW = ("runs/*/*/*/seed*", "*/runs/*/*/*/seed*", "results/*/runs/*/*/*/seed*")
 
@@ -54,7 +54,7 @@ def of_run(path: Path, n: int, task: str | None = None, out: Path | None = None)
     ranking = importance_map(importance, task)
     if not 1 <= n <= ranking.size:
         raise HeadspecError(f"--heads: got {n}, expected 1 to {ranking.size}, the heads of the model")
-    results = Path(place["results"])
+    results = Path(place["results"] or ".")
     out = out or results / "export" / run.relative_to(results / "runs") / f"{task}-{n}"
     if out.exists():
         raise HeadspecError(f"{out}: exists; delete it, or name another folder with --out")
@@ -80,12 +80,9 @@ def _run(path: Path) -> tuple[Path, dict[str, str]]:
         return path, found.groupdict()
     above = (sorted(folder.glob(below)) for folder in (path, *path.parents) for below in BELOW)
     runs = [str(each) for each in next(filter(None, above), [])]
-    inside = [str(each) for each in path.parents if str(each) in runs]
-    hint = (
-        f" Did you mean '{inside[0]}'?"
-        if inside
-        else nearest(path, runs) or f" There are {listing(runs[:4])}."
-    )
+    inside = [run for run in map(str, path.parents) if run in runs]
+    hint = f" Did you mean '{inside[0]}'?" if inside else nearest(path, runs)
+    hint = hint or (f" There are {listing(runs[:4])}." if runs else "")
     raise MissingError(
         f"{path}: no folder of a run; expected results/<study>/runs/<model>/<mixture>/<method>/seed<n>.{hint}"
     )

@@ -112,11 +112,18 @@ def logits(model: MultiTask, texts: dict[str, Examples]) -> dict[str, np.ndarray
     }
 
 
-def opened(path: Path) -> Callable[[Batch], dict[str, np.ndarray]]:
-    """What the file computes in onnxruntime: task: logits of a batch, (batch, classes)."""
+def opened(path: Path, threads: int = 0) -> Callable[[Batch], dict[str, np.ndarray]]:
+    """What the file computes in onnxruntime: task: logits of a batch, (batch, classes).
+
+    Parameters
+    ----------
+    threads : 0 for as many as there are cores
+    """
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     tasks = [output.name for output in session.get_outputs()]
 
     def run(batch: Batch) -> dict[str, np.ndarray]:
