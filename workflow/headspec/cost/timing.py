@@ -52,7 +52,7 @@ def products(shapes: list[tuple[int, int]], tokens: int, kinds: int, device: Dev
 def measure(
     contenders: list[Run], rounds: int, device: Device, clock: Callable[[], float] = time.perf_counter
 ) -> np.ndarray:
-    """Seconds by `clock`, (contenders, rounds), after a round to warm up; every other one is in reverse order."""
+    """Seconds by `clock`, (contenders, rounds), after a warm-up round; every other one in reverse order."""
 
     def settle() -> None:
         if device.name == "cuda":
