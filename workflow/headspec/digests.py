@@ -13,6 +13,7 @@ from typing import Any
 from headspec import files
 from headspec.errors import DataError, StorageError
 
+#: of records, in Snakemake's folder because every study has one
 FOLDER = Path(".snakemake/headspec")
 #: seconds after a change in which a file could change again at the same time of the system's clock
 RECENT = 0.1

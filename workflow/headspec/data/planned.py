@@ -12,7 +12,7 @@ import pandas as pd
 from headspec.config.study import Study
 from headspec.data import overlap, prepare, quality, source_records
 from headspec.data.prepare import PAIR_CLASSES, Prepared, Source
-from headspec.data.source_records import FOLDER
+from headspec.digests import FOLDER
 from headspec.errors import DataError
 
 

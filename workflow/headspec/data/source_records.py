@@ -23,14 +23,13 @@ from headspec.data import overlap, prepare, readers, splits
 from headspec.data.prepare import Source, Split
 from headspec.errors import DataError, StorageError
 
-FOLDER = Path(".snakemake/headspec")
 #: settings of a task that do not affect the splits of its source
 LATER = {"metrics", "train_examples"}
 COLUMNS = [*overlap.KEYS, "label"]
 SCHEMA = pa.schema({"split": pa.string(), **dict.fromkeys(overlap.KEYS, pa.uint64()), "label": pa.string()})
 
 
-def source(study: str, name: str, task: Task, seed: int, folder: Path = FOLDER) -> Source:
+def source(study: str, name: str, task: Task, seed: int, folder: Path = digests.FOLDER) -> Source:
     """`headspec.data.prepare.source` without texts, from the record in `folder` while it is valid.
 
     When the source is read again, the test sets of the task are read as well, to check them.

@@ -24,8 +24,6 @@ from headspec.models.pretrained.folders import cached, folder, hub_name
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
-#: folder of stored hashes, in Snakemake's folder because every study has one
-SEEN = Path(".snakemake/headspec")
 WEIGHTS = ("config.json", "model*.safetensors", "model.safetensors.index.json")
 TOKENIZER = ("config.json", "*token*.json", "vocab*", "merges*", "*.model")
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -117,7 +115,7 @@ def commit(source: str) -> str:
     It is the same before and after the model is downloaded. Without a connection, the commit of a model
     that is not in the cache is the one last stored in this folder, else unknown ("").
     """
-    seen = SEEN / hashlib.sha256(source.encode()).hexdigest()
+    seen = digests.FOLDER / hashlib.sha256(source.encode()).hexdigest()
     model = section({"source": source})
     name, revision = hub_name(model)
     if revision and COMMIT.fullmatch(revision):
