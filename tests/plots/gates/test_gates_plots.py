@@ -1,0 +1,110 @@
+"""Figures of ways to keep a number of heads: what is drawn is what the tables have."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headspec.config import ways
+from headspec.config.runs import Budget, Run
+from headspec.plots.gates import budgets, kept, learning, overlap
+from headspec.statistics.gates.overlap import gates_table
+
+LABELS = ways.labels(["whole", "importance", "l0", "subset"])
+PLACES = ways.places(LABELS)
+LAYERS, HEADS = 2, 4
+
+
+def budgets_table() -> pd.DataFrame:
+    cells = [("whole", 1.0, 8, None), ("importance", 0.25, 2, "whole"), ("importance", 0.5, 4, "whole"),
+             ("l0", 0.25, 2, "importance"), ("l0", 0.25, 2, "whole"), ("l0", None, 5, "whole")]  # fmt: skip
+    rows = [
+        {"sets": sets, "way": way, "fraction": fraction, "task": task, "metric": metric, "against": against,
+         "heads": heads, "value": (0.5 + heads / 20) - 0.1 * (task == "a")}
+        for (way, fraction, heads, against), sets in itertools.product(cells, ("shared", "own"))
+        for task, metric in (("a", "accuracy"), ("b", "f1"), ("b", "accuracy"), ("mean", "mean"))
+    ]  # fmt: skip
+    frame = pd.DataFrame(rows)
+    return frame.assign(value_low=frame["value"] - 0.02, value_high=frame["value"] + 0.02)
+
+
+def gates() -> pd.DataFrame:
+    """Three seeds keep heads 0, 0 or 1 of each layer at the end; `l0` learns, the others do not."""
+    layer, head = (index.ravel() for index in np.indices((LAYERS, HEADS)))
+    of = {}
+    for way, seed in itertools.product(("whole", "importance", "l0"), range(3)):
+        frames = []
+        for step in (0, 5, 10) if way == "l0" else (10,):
+            chosen = (head == (seed == 2)) if step == 10 else (head == 3)
+            frame = pd.DataFrame({"task": None, "step": step, "layer": layer, "head": head})
+            probability = (10 - step) / 10 if way == "l0" else np.nan
+            frames.append(
+                frame.assign(open_probability=probability, gate=1.0, kept=chosen | (way == "whole"))
+            )
+        run = Run("m", "a+b", ("a", "b"), "tuned", seed)
+        of[Budget(run, way, "shared", 1.0 if way == "whole" else 0.25)] = pd.concat(frames)
+    return gates_table(of)
+
+
+def test_lines_have_the_values_of_the_main_metrics():
+    figure = budgets.draw(budgets_table(), {"a": "accuracy", "b": "f1"}, LABELS, PLACES)
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles == [f"{task}, {sets} heads" for sets in ("shared", "own") for task in ("a", "b", "mean")]
+    axes = figure.axes[0]
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    assert lines["whole model"].get_ydata()[0] == pytest.approx(80)
+    line = lines["importance, at once"]
+    assert line.get_xdata() == pytest.approx([2, 4], abs=0.1) and line.get_ydata() == pytest.approx([50, 60])
+    hollow = [
+        one for one in axes.get_lines() if one.get_markerfacecolor() == "white" and len(one.get_xdata())
+    ]
+    assert hollow[0].get_xdata() == pytest.approx([5], abs=0.1) and hollow[0].get_ydata() == pytest.approx(
+        [65]
+    )
+    assert not {"subset"} & lines.keys()
+
+
+def test_three_seeds_are_the_three_colours_of_a_picture():
+    figure = kept.draw(gates(), LABELS)
+    at_once, mean = (axes.get_images()[0].get_array() for axes in figure.axes[:2])
+    assert at_once.shape == (LAYERS, HEADS, 3)
+    assert at_once[0, 0].tolist() == [0, 0, 1] and at_once[0, 1].tolist() == [1, 1, 0]  # 255 (1 - kept)
+    assert at_once[0, 2].tolist() == [1, 1, 1]
+    assert mean[0].tolist() == pytest.approx([1 / 3, 2 / 3, 1, 1])
+    labels = [axes.get_ylabel() for axes in figure.axes if axes.get_ylabel()]
+    assert labels == ["importance, at once", "L0"]  # without the whole model
+
+
+def test_two_seeds_are_grey():
+    table = gates()
+    figure = kept.draw(table[table["seed"] < 2], LABELS)
+    picture = figure.axes[0].get_images()[0].get_array()
+    assert picture.shape == (LAYERS, HEADS) and picture[0].tolist() == [0, 1, 1, 1]
+
+
+def test_the_course_of_learning():
+    figure = learning.draw(gates(), LABELS, PLACES)
+    opened, final = (axes.get_lines() for axes in figure.axes)
+    assert [line.get_label() for line in opened] == ["L0"]
+    assert opened[0].get_xdata().tolist() == [0, 5, 10]
+    assert opened[0].get_ydata() == pytest.approx([8, 4, 0])
+    assert final[0].get_ydata() == pytest.approx([0, 0, 100])
+
+
+def test_overlap_stands_beside_what_layers_give():
+    rows = [
+        {"sets": "shared", "way": way, "fraction": fraction, "what": what, "within": a, "a": a, "b": a,
+         "jaccard": value, "jaccard_by_layer": 0.2, "p_holm": p}
+        for way, fraction, value, p in (("l0", 0.25, 0.7, 0.01), ("l0", None, 0.3, 0.5))
+        for what, a in (("seeds", "mean"), ("tasks", "mean"), ("seeds", "1"))
+    ]  # fmt: skip
+    figure = overlap.draw(pd.DataFrame(rows), LABELS)
+    assert [axes.get_title() for axes in figure.axes] == ["between seeds", "between tasks"]
+    texts = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert texts == ["L0, 25 %", "L0, open"]
+    points = [line for line in figure.axes[0].get_lines() if line.get_marker() == "D"]
+    assert [line.get_xdata()[0] for line in points] == [0.7, 0.3]
+    assert [line.get_markerfacecolor() for line in points] == ["black", "white"]
