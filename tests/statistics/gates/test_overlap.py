@@ -96,6 +96,27 @@ def test_level_where_layers_explain_all():
     assert 0.3 <= np.mean(np.array(p) <= 0.5) <= 0.6
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["seeds", "tasks"])
+def test_level_where_the_sets_of_one_kind_are_alike(what):
+    """Seeds differ by chance but tasks keep the same heads in each; or the other way round."""
+    rng, n, p = np.random.default_rng(4), 300, []
+    for i in range(n):
+        sets = {}
+        for name in range(3):
+            kept = random_by_layer(rng)
+            for other in range(4):
+                sets[(name, other) if what == "seeds" else (other, name)] = kept
+        seeds, tasks = ({key[k] for key in sets} for k in (0, 1))
+        of = {
+            cell(s, sets="own"): pd.concat([rows(sets[s, t], "abcd"[t]) for t in sorted(tasks)])
+            for s in sorted(seeds)
+        }
+        result = overlap(of, 100, i)
+        p.append(result[(result["a"] == "mean") & (result["what"] == what)]["p_value"].item())
+    assert 0.01 <= np.mean(np.array(p) <= 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n)
+
+
 def test_heads_that_all_seeds_keep_are_found():
     same = random_by_layer(np.random.default_rng(1), (1, 2, 3))
     result = overlap({cell(s): rows(same) for s in range(3)}, 500, 0)

@@ -94,8 +94,9 @@ def number_kept(frame: pd.DataFrame) -> float:
 def overlap(tables: Mapping[Budget, pd.DataFrame], draws: int, seed: int) -> pd.DataFrame:
     """The table `overlap`.
 
-    Heads of each set are permuted within their layers, of each set in its own way; all pairs see the same
-    permutations, so that the p of their mean takes into account that they share sets.
+    Heads are permuted within their layers, of each seed (or task) that is compared in its own way; all pairs
+    see the same permutations, so that the p of their mean takes into account that they share sets. A seed's
+    sets of several tasks are permuted alike, and a task's sets of several seeds: they may be alike.
 
     Parameters
     ----------
@@ -130,11 +131,16 @@ def overlap(tables: Mapping[Budget, pd.DataFrame], draws: int, seed: int) -> pd.
 def _pairs(members: dict[str, list[Kept]], draws: int, rng: np.random.Generator) -> list[tuple]:
     """Rows of all pairs within each of `members`, and of their mean."""
     rows, nulls = [], []
+    orders: dict[str, NDArray[np.int_]] = {}
     for within, sets in members.items():
         if len(sets) < 2:
             continue
         kept, gate = np.stack([of.kept for of in sets]), np.stack([of.gate for of in sets])
-        order = rng.permuted(np.broadcast_to(np.arange(kept.shape[-1]), (draws, *kept.shape)), axis=-1)
+        for of in sets:
+            if of.name not in orders:
+                heads = np.broadcast_to(np.arange(kept.shape[-1]), (draws, *kept.shape[1:]))
+                orders[of.name] = rng.permuted(heads, axis=-1)
+        order = np.stack([orders[of.name] for of in sets], axis=1)
         kept_null = np.take_along_axis(kept[None], order, axis=-1)
         gate_null = np.take_along_axis(gate[None], order, axis=-1)
         for i, j in itertools.combinations(range(len(sets)), 2):
