@@ -46,7 +46,8 @@ fraction: fraction of heads pruned; 0 for `none`
 """
 EVALUATION = Schema({"task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT}, keys=2)
 """Table `evaluation`: a row for each validation example.
-runs/{model}/{mixture}/{method}/seed{seed}/evaluation.parquet
+runs/{model}/{mixture}/{method}/seed{seed}/evaluation.parquet,
+runs/{model}/{mixture}/{method}/seed{seed}/gates/{way}/{sets}/{kept}/evaluation.parquet
 """
 
 

@@ -32,9 +32,6 @@ class Table:
     paths: tuple[str, ...]
     columns: dict[str, str]
 
-    def meaning(self, column: str) -> str:
-        return self.columns.get(column) or COLUMNS[column]
-
 
 #: column: what it holds, where a table says nothing else
 COLUMNS = {
@@ -167,6 +164,8 @@ GROUPS = {
     },
 }
 
+#: heading of a list of columns
+HEADING = ["| column | type | meaning |", "|---|---|---|"]
 #: table: the module that fills it
 MODULES = {table: module for group in GROUPS.values() for table, module in group.items()}
 #: a table in the strings below schemas, up to the next
@@ -204,8 +203,13 @@ def parsed(text: str) -> Table:
 
 
 def markdown() -> str:
-    """The reference: every table with its paths, its row, and its columns."""
-    known, of, lines = schemas(), described(), []
+    """The reference: columns of many tables, and every table with its paths, its row, and its columns."""
+    known, of = schemas(), described()
+    lines = ["## Columns of many tables", "", *HEADING]
+    for column in sorted(COLUMNS):
+        kinds = {_type(schema.columns[column]) for schema in known.values() if column in schema.columns}
+        lines.append(f"| `{column}` | {' or '.join(sorted(kinds))} | {COLUMNS[column]} |")
+    lines.append("")
     for title, tables in GROUPS.items():
         lines += [f"## {title}", ""]
         for name in tables:
@@ -219,14 +223,21 @@ def updated(text: str) -> str:
 
 
 def _section(name: str, table: Table, schema: Schema) -> list[str]:
+    """The heading of a table, the columns with a meaning of their own, and the names of the others."""
+    names = {
+        column: f"**`{column}`**" if place < schema.keys else f"`{column}`"
+        for place, column in enumerate(schema.columns)
+    }
     rows = [
-        f"| {f'**`{column}`**' if place < schema.keys else f'`{column}`'} | {_type(kind)} | "
-        f"{table.meaning(column)} |"
-        for place, (column, kind) in enumerate(schema.columns.items())
+        f"| {text} | {_type(schema.columns[column])} | {table.columns[column]} |"
+        for column, text in names.items()
+        if column in table.columns
     ]
-    paths = ", ".join(f"`{path}`" for path in table.paths)
-    heading = [f"### {name}", "", f"{paths}  ", f"A row for each {table.row}.", ""]
-    return [*heading, "| column | type | meaning |", "|---|---|---|", *rows, ""]
+    shared = ", ".join(text for column, text in names.items() if column not in table.columns)
+    lines = [f"### {name}", "", f"{', '.join(f'`{path}`' for path in table.paths)}  "]
+    lines += [f"A row for each {table.row}.", ""]
+    lines += [f"[Shared](#columns-of-many-tables): {shared}.", ""] if shared else []
+    return [*lines, *HEADING, *rows, ""] if rows else lines
 
 
 def _type(kind: pa.DataType) -> str:
