@@ -38,7 +38,9 @@ ADDED = {"measured", "derived"}
 
 def scripts() -> dict[str, Path]:
     """Rule: its script; a rule that inherits from another has the other's."""
-    text = "\n".join(path.read_text() for path in (ROOT / "workflow" / "rules").glob("*.smk"))
+    workflow = ROOT / "workflow"
+    included = re.findall(r'include: "(.+)"', (workflow / "Snakefile").read_text())
+    text = "\n".join((workflow / path).read_text() for path in included)
     paths: dict[str, str] = {}
     drawn: dict[str, str] = {}
     for block in re.split(r"^ *(?=rule |use rule )", text, flags=re.MULTILINE)[1:]:

@@ -149,11 +149,11 @@ def _pairs(members: dict[str, list[Kept]], draws: int, rng: np.random.Generator)
             rows.append(
                 (within, sets[i].name, sets[j].name, float(jaccard(kept[i], kept[j])), null.mean(),
                  float(correlation(gate[i], gate[j])),
-                 np.nanmean(correlation(gate_null[:, i], gate_null[:, j])), np.nan)
+                 pd.Series(correlation(gate_null[:, i], gate_null[:, j])).mean(), np.nan)
             )  # fmt: skip
     if not rows:
         return []
-    means = np.array([row[3:7] for row in rows], dtype=float).mean(axis=0)
+    means = pd.DataFrame([row[3:7] for row in rows], dtype=float).mean().to_numpy()  # of those with a value
     reached = np.mean(nulls, axis=0) >= means[0] - 1e-12
     return [*rows, (MEAN, MEAN, MEAN, *means, (1 + reached.sum()) / (1 + draws))]
 
