@@ -9,8 +9,12 @@ measuring how fast they are here (`headspec.cost.throughput`), and the plan is p
 from __future__ import annotations
 
 import os
+import pickle
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from headspec import code_hash
 from headspec.config import loading
@@ -18,6 +22,11 @@ from headspec.cost.forecast import STARTS
 from headspec.errors import HeadspecError
 from headspec.models import devices
 from headspec.pipeline import preflight, warm
+
+if TYPE_CHECKING:
+    from headspec.config.study import Study
+    from headspec.cost.graph import Job
+    from headspec.data.planned import Planned
 
 
 def report(
@@ -49,8 +58,39 @@ def report(
     if not rate and gpus > devices.gpu_count():
         known = "1 GPU" if devices.gpu_count() == 1 else f"{devices.gpu_count()} GPUs"
         raise HeadspecError(f"--gpus: got {gpus}, but {known} can be measured here; give --rate")
-    # these load torch, and a study that cannot be planned should not wait for it
-    from headspec.cost import graph, plan, workload
+    # without torch, which the process that measures loads meanwhile
+    from headspec.cost import graph
+
+    said = [str(error) for error in missing]
+    rest = study, planned, graph.jobs(study, planned), said, cores, gpus, rate, python
+    text, problem = counted(*rest) if python == sys.executable else _by(python, rest)
+    if text:
+        print(text)
+    if problem:
+        raise HeadspecError(problem)
+
+
+def _by(python: str, rest: tuple[Any, ...]) -> tuple[str, str]:
+    """What `counted` returns, by the command `python`, in whose process torch is loaded by now."""
+    with tempfile.TemporaryDirectory() as folder:
+        call = Path(folder, "call")
+        call.write_bytes(pickle.dumps(rest))
+        subprocess.run([python, "-m", "headspec.cost.report", str(call)], check=True)
+        return pickle.loads(call.read_bytes())
+
+
+def counted(
+    study: Study, planned: Planned, jobs: list[Job], missing: list[str], cores: int, gpus: int,
+    rate: float | None, python: str,
+) -> tuple[str, str]:  # fmt: skip
+    """The plan of a study, and what of it could not be counted.
+
+    Parameters
+    ----------
+    missing : problems with files that are not here
+    python : command by which jobs start
+    """
+    from headspec.cost import plan, workload
     from headspec.cost.throughput import PASSES, Speed
 
     extent = workload.read(study, planned)
@@ -58,19 +98,27 @@ def report(
         measured = Speed([dict.fromkeys(PASSES, rate) for _ in extent.configs], *STARTS)
         source = "as given"
     else:
+        here = len(os.sched_getaffinity(0))
         at_once = min(gpus * study.jobs_per_gpu or cores, here, max(len(extent.runs), 1))
         load = os.getloadavg()[0]
         measured = plan.find_speed(extent, python, at_once, gpus > 0)
         source = f"measured here with {plan.several(at_once, 'job')} at once (load before that: {load:.1f})"
-    print(plan.text(extent, graph.jobs(study, planned), measured, source, cores, gpus))
-    for line in planned.warnings(study):
-        print(f"  {line}")
+    lines = [plan.text(extent, jobs, measured, source, cores, gpus)]
+    lines += [f"  {line}" for line in planned.warnings(study)]
     for problem in missing:
-        if not any(str(problem) in said for said in extent.problems):
-            print(f"  not here, so not checked: {problem}")
-    if extent.problems:
-        left = [run for run in extent.study.runs if run not in extent.runs]
-        raise HeadspecError(
-            f"{len(left)} of {len(extent.study.runs)} runs are left out of hours and disk:\n"
-            + "\n".join(extent.problems)
-        )
+        if not any(problem in said for said in extent.problems):
+            lines.append(f"  not here, so not checked: {problem}")
+    if not extent.problems:
+        return "\n".join(lines), ""
+    left = [run for run in extent.study.runs if run not in extent.runs]
+    heading = f"{len(left)} of {len(extent.study.runs)} runs are left out of hours and disk:"
+    return "\n".join(lines), "\n".join([heading, *extent.problems])
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    try:
+        answer = counted(*pickle.loads(path.read_bytes()))
+    except HeadspecError as error:
+        answer = "", str(error)
+    path.write_bytes(pickle.dumps(answer))

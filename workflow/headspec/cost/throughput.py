@@ -41,7 +41,7 @@ from headspec.training.loop import train
 #: kinds of pass that are measured: operations per example, relative to a forward pass
 PASSES = {"train": 3, "importance": 2, "prune": 1}
 LAYERS, VOCABULARY, STEPS = 2, 1000, 4  # of the reduced model that is measured
-SECONDS = 2.0  # spent measuring a model, at least
+SECONDS = 1.0  # spent measuring a model, at least
 #: says whether what jobs import is there
 READY = f"import sys; sys.exit(not {set(warm.PACKAGES)} <= set(sys.modules))"
 
