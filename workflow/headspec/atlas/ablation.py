@@ -124,7 +124,7 @@ def _batch_results(
     def run() -> torch.Tensor:
         pooled = model.pool(batch)
         return torch.stack(
-            [model.losses(task, pooled, batch.labels), model.predictions(task, pooled)], dim=-1
+            [model.losses(task, pooled, batch.labels), model.predictions(task, pooled, batch.labels)], dim=-1
         )
 
     results = [passes.record(run)]

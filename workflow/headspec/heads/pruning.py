@@ -120,7 +120,7 @@ def under_masks(
         by_gates = []
         for values in gates:
             model.gates.values = values
-            by_gates.append(model.predictions(task, model.pool(batch)))
+            by_gates.append(model.predictions(task, model.pool(batch), batch.labels))
         return torch.stack(by_gates, dim=1)
 
     predicted = examples.values(of_batch, rows, device, progress, task, len(gates)).T

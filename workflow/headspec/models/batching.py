@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from headspec.models.decoders.base import Annotations
 from headspec.models.devices import Device, out_of_memory
 from headspec.progress import Progress, log
 
@@ -21,18 +22,27 @@ class Batch:
     input_ids: torch.Tensor  # (batch, tokens)
     attention_mask: torch.Tensor  # (batch, tokens)
     token_type_ids: torch.Tensor | None  # (batch, tokens)
-    labels: torch.Tensor  # (batch,): class index or score
+    labels: torch.Tensor | Annotations  # (batch,): class index or score; or the units of sentences
     rows: np.ndarray  # (batch,): rows of the Examples
+    words: torch.Tensor | None = None  # (batch, words, tokens): share of each token in the state of a word
 
     def part(self, rows: slice) -> Batch:
         """A slice of the batch, with the same padding."""
         kinds = None if self.token_type_ids is None else self.token_type_ids[rows]
+        words = None if self.words is None else self.words[rows]
         mask, labels = self.attention_mask[rows], self.labels[rows]
-        return Batch(self.input_ids[rows], mask, kinds, labels, self.rows[rows])
+        return Batch(self.input_ids[rows], mask, kinds, labels, self.rows[rows], words)
 
 
 class Examples:
-    """The tokens and labels of one task's examples; `batch` pads some of them."""
+    """The tokens and labels of one task's examples; `batch` pads some of them.
+
+    Attributes
+    ----------
+    label : (n,), class index, score, or counts of units (`headspec.statistics.unit_counts`)
+    words : of sentences, the word of every token, from 0, or -1; None for texts
+    units : of sentences, the annotated units
+    """
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self.example = frame["example"].to_numpy()
@@ -40,6 +50,10 @@ class Examples:
         self.ids = frame["input_ids"].tolist()
         self.kinds = None if frame["token_type_ids"].isna().any() else frame["token_type_ids"].tolist()
         self.lengths = np.array([len(ids) for ids in self.ids])
+        self.words = self.units = None
+        if "words" in frame and frame["words"].notna().all():
+            self.words = frame["words"].tolist()
+            self.units = [[tuple(unit) for unit in units] for units in frame["units"]]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -64,7 +78,16 @@ class Examples:
                 kinds[i, : self.lengths[row]] = self.kinds[row]
 
         types = put(kinds, device) if self.kinds else None
-        return Batch(put(ids, device), put(mask, device), types, put(self.label[rows], device), rows)
+        padded = put(ids, device), put(mask, device), types
+        if self.words is None or self.units is None:
+            return Batch(*padded, put(self.label[rows], device), rows)
+        seen = [int(self.words[row].max()) + 1 for row in rows]
+        shares = np.zeros((len(rows), max(seen), shape[1]), dtype=np.float32)
+        for i, row in enumerate(rows):
+            of_word = self.words[row] == np.arange(seen[i])[:, None]  # (words, tokens)
+            shares[i, : seen[i], : self.lengths[row]] = of_word / of_word.sum(1, keepdims=True)
+        annotations = Annotations.of(seen, [self.units[row] for row in rows]).to(device)
+        return Batch(*padded, annotations, rows, put(shares, device))
 
     def vectors(self, frame: pd.DataFrame) -> np.ndarray:
         """The vectors of these examples in a table 'representations', (n, hidden) float32."""

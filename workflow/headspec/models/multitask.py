@@ -1,11 +1,12 @@
-"""The multi-task model: one encoder and a linear classifier per task."""
+"""The multi-task model: one encoder, and for each task a linear classifier, or a decoder of words."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import load_file, save
@@ -17,12 +18,18 @@ from headspec.config.stage_settings import section
 from headspec.errors import DamageError, EncoderError
 from headspec.models import encoders
 from headspec.models.batching import Batch
+from headspec.models.decoders.base import Annotations, Decoder
+from headspec.models.decoders.registry import decoder
 from headspec.models.devices import Device
 from headspec.models.gates import HeadGates
+from headspec.statistics.unit_counts import packed
+from headspec.words.registry import implementation
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
+#: class names of a task; None for regression; of a task on words its `type` and `labels`
+Classes = list[str] | dict[str, Any] | None
 #: names in configs for the dropout before a classifier, the most specific first
 DROPOUTS = [
     "classifier_dropout", "classifier_dropout_prob", "cls_dropout", "seq_classif_dropout",
@@ -104,22 +111,25 @@ class MultiTask(nn.Module):
     pooling : {"first", "mean", "last"}
         The vector of a text: its first token (through the pretrained pooler, if there is one), the mean
         over its tokens, or its last token.
-    classes : dict of task: class names, or None for regression
+    classes : dict of task: `Classes`
     """
 
-    def __init__(self, encoder: PreTrainedModel, pooling: str, classes: dict[str, list[str] | None]) -> None:
+    def __init__(self, encoder: PreTrainedModel, pooling: str, classes: Mapping[str, Classes]) -> None:
         super().__init__()
         self.encoder, self.pooling = encoder, pooling
         self.gates = HeadGates(encoder)
         self.dropout = nn.Dropout(classifier_dropout(encoder.config))
         self.new_classifiers(classes)
 
-    def new_classifiers(self, classes: dict[str, list[str] | None]) -> None:
-        """Replace the classifiers by untrained ones for these tasks."""
+    def new_classifiers(self, classes: Mapping[str, Classes]) -> None:
+        """Replace the classifiers and decoders by untrained ones for these tasks."""
         self.classes, hidden = classes, self.encoder.config.hidden_size
         # a list, because names of tasks can be invalid as names of modules
         self.classifiers = nn.ModuleList()
         for names in classes.values():
+            if isinstance(names, dict):
+                self.classifiers.append(decoder(names["type"], hidden, names["labels"]))
+                continue
             classifier = nn.Linear(hidden, len(names) if names else 1)
             nn.init.normal_(classifier.weight, std=0.02)
             nn.init.zeros_(classifier.bias)
@@ -131,12 +141,14 @@ class MultiTask(nn.Module):
             self.encoder.set_attn_implementation("eager")
 
     def pool(self, batch: Batch) -> torch.Tensor:
-        """Text vectors, (batch, hidden), of a padded batch."""
+        """Text vectors, (batch, hidden), of a padded batch, or states of words, (batch, words, hidden)."""
         inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
         if batch.token_type_ids is not None:
             inputs["token_type_ids"] = batch.token_type_ids
         output = self.encoder(**inputs)
         states = output.last_hidden_state  # (batch, tokens, hidden)
+        if batch.words is not None:
+            return batch.words.to(states.dtype) @ states
         if self.pooling == "mean":
             weight = batch.attention_mask[..., None].to(states.dtype)
             return (states * weight).sum(1) / weight.sum(1)
@@ -146,22 +158,54 @@ class MultiTask(nn.Module):
         pooled = getattr(output, "pooler_output", None)
         return states[:, 0] if pooled is None else pooled
 
+    def classifier(self, task: str) -> nn.Module:
+        """The classifier or decoder of a task."""
+        return self.classifiers[list(self.classes).index(task)]
+
     def logits(self, task: str, pooled: torch.Tensor) -> torch.Tensor:
         """Logits of text vectors: (batch, classes), or (batch, 1) for regression."""
-        return self.classifiers[list(self.classes).index(task)](self.dropout(pooled))
+        return self.classifier(task)(self.dropout(pooled))
 
-    def losses(self, task: str, pooled: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """The loss of each example, (batch,): cross-entropy, or squared error for regression."""
+    def losses(self, task: str, pooled: torch.Tensor, labels: torch.Tensor | Annotations) -> torch.Tensor:
+        """The loss of each example, (batch,): cross-entropy, squared error for regression, or a decoder's."""
+        if isinstance(labels, Annotations):
+            of_words = self._decoder(task)
+            return of_words.losses(self.dropout(pooled), labels.lengths, labels.targets)
         logits = self.logits(task, pooled).float()
         if self.classes[task] is None:
             return F.mse_loss(logits[:, 0], labels.float(), reduction="none")
         return F.cross_entropy(logits, labels.long(), reduction="none")
 
-    def predictions(self, task: str, pooled: torch.Tensor) -> torch.Tensor:
-        """Class indices, or scores for regression, (batch,); nan where a logit is not finite."""
+    def predictions(
+        self, task: str, pooled: torch.Tensor, labels: torch.Tensor | Annotations | None = None
+    ) -> torch.Tensor:
+        """Class indices, scores for regression, or counts of units for words, (batch,), float32.
+
+        nan where a logit or a state is not finite.
+
+        Parameters
+        ----------
+        labels : of words, the units that predicted ones are compared with
+        """
+        if isinstance(labels, Annotations):
+            predicted = torch.tensor(self._counts(task, pooled, labels), device=pooled.device)
+            return predicted.masked_fill(~pooled.isfinite().flatten(1).all(1), torch.nan)
         logits = self.logits(task, pooled).float()
         predicted = logits[:, 0] if self.classes[task] is None else logits.argmax(1).float()
         return predicted.masked_fill(~logits.isfinite().all(1), torch.nan)
+
+    def _decoder(self, task: str) -> Decoder:
+        found = self.classifier(task)
+        assert isinstance(found, Decoder)
+        return found
+
+    def _counts(self, task: str, states: torch.Tensor, labels: Annotations) -> list[float]:
+        """What is right in the predicted units of every sentence."""
+        classes = self.classes[task]
+        assert isinstance(classes, dict)
+        count = implementation(classes["type"]).count
+        decoded = self._decoder(task).decode(self.dropout(states), labels.lengths)
+        return [packed(*count(gold, units)) for gold, units in zip(labels.gold, decoded, strict=True)]
 
     def save(self, folder: str | Path, origin: dict[str, str] | None = None) -> None:
         """Write model.safetensors (encoder, and ``classifiers.<n>``), config.json and classifiers.json.

@@ -10,7 +10,7 @@ from headspec import tables
 from headspec.config.stage_settings import section
 from headspec.models import devices, encoders, versions
 from headspec.models.batching import Examples
-from headspec.models.multitask import MultiTask
+from headspec.models.multitask import Classes, MultiTask
 from headspec.progress import log
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ class ModelStage:
         """Task: its examples, read from the tables of tokens at `paths`."""
         return {task: Examples(tables.read(path)) for task, path in zip(tasks, paths, strict=True)}
 
-    def classes(self, tasks: Iterable[str], paths: Sequence[str]) -> dict[str, list[str] | None]:
-        """Task: its class names, from the footers of the tables at `paths`; None for regression."""
+    def classes(self, tasks: Iterable[str], paths: Sequence[str]) -> dict[str, Classes]:
+        """Task: its `Classes`, from the footers of the tables at `paths`."""
         return {task: tables.footer(path)["classes"] for task, path in zip(tasks, paths, strict=True)}
 
     def pretrained(self, **settings: Any) -> tuple[PreTrainedModel, str]:

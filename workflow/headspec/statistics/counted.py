@@ -1,8 +1,9 @@
-"""Metrics that depend on counts of examples alone, for many predictions and many samples at once.
+"""Metrics that depend on counts alone, for many predictions and many samples at once.
 
 Accuracy, F1 and Matthews' correlation follow from how many examples of a sample have a label, have a
-prediction, and have both. The counts of all predictions in all samples are one product of matrices, exact in
-float32, so that scores are those of `headspec.statistics.metrics`, to the bit.
+prediction, and have both; metrics of words from how many units its sentences have. The counts of all
+predictions in all samples are one product of matrices, exact in float32, so that scores are those of
+`headspec.statistics.metrics`, to the bit.
 """
 
 from __future__ import annotations
@@ -10,10 +11,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Flags = list[NDArray[np.bool_]]
+from headspec.statistics import unit_counts
 
-METRICS = ("accuracy", "f1", "matthews")
+Floats = NDArray[np.float64]
+Counted = list[NDArray]
+
+#: metric: how it follows from the counts
+KINDS = {"accuracy": "share", "f1": "f1", "matthews": "matthews"} | {
+    metric: kind for metric, (kind, _) in unit_counts.RATIOS.items()
+}
+METRICS = tuple(KINDS)
 #: most weights converted to float32 at a time
 CHUNK = 2**22
 
@@ -71,14 +78,18 @@ def shuffled(metric: str, label: Floats, predictions: Floats, source: NDArray[np
     return _score(metric, [flag.sum(dtype=np.float64) for flag in of_label], parts)
 
 
-def _flags(metric: str, label: Floats, predictions: Floats) -> tuple[Flags, Flags]:
-    """What is counted: flags (n,) of the labels, and (sets, n) of the `predictions` (sets, n)."""
+def _flags(metric: str, label: Floats, predictions: Floats) -> tuple[Counted, Counted]:
+    """What is counted of every example: (n,) of the labels, (sets, n) of the `predictions` (sets, n)."""
+    if metric in unit_counts.RATIOS:
+        kind, place = unit_counts.RATIOS[metric]
+        predicted = [unit_counts.counts(predictions, 1)] if kind == "f1" else []
+        return [unit_counts.counts(label, 0)], [unit_counts.counts(predictions, place), *predicted]
     right, every = predictions == label, np.ones(len(label), dtype=bool)
     if metric == "accuracy":
         return [every], [right]
     if metric == "f1":
-        actual, predicted = label == 1, predictions == 1
-        return [actual], [actual & predicted, predicted]
+        actual, positive = label == 1, predictions == 1
+        return [actual], [actual & positive, positive]
     classes = np.union1d(label, predictions)
     return [every, *(label == c for c in classes)], [right, *(predictions == c for c in classes)]
 
@@ -86,9 +97,9 @@ def _flags(metric: str, label: Floats, predictions: Floats) -> tuple[Flags, Flag
 def _score(metric: str, of_label: list, of_predictions: list) -> Floats:
     """The metric of counts, in the order of `_flags`; 0 where it is undefined."""
     correct, *predicted = of_predictions
-    if metric == "accuracy":
+    if KINDS[metric] == "share":
         numerator, denominator = correct, of_label[0]
-    elif metric == "f1":
+    elif KINDS[metric] == "f1":
         numerator, denominator = 2 * correct, of_label[0] + predicted[0]
     else:
         total, *actual = of_label

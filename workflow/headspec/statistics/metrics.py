@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headspec.errors import NumericalError, listing, nearest
+from headspec.statistics import unit_counts
 
 Floats = NDArray[np.float64]
 
@@ -71,13 +73,19 @@ def _spearman(label: Floats, prediction: Floats, weights: Floats) -> Floats:
     return _pearson(_midranks(label, weights), _midranks(prediction, weights), weights)
 
 
-METRICS: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
+def _of_units(metric: str, label: Floats, prediction: Floats, weights: Floats) -> Floats:
+    numerator, denominator = unit_counts.summed(metric, label, prediction)
+    return _ratio(weights @ numerator, weights @ denominator)
+
+
+_of_examples: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
     "accuracy": _accuracy,
     "f1": _f1,
     "matthews": _matthews,
     "pearson": _pearson,
     "spearman": _spearman,
 }
+METRICS = _of_examples | {metric: partial(_of_units, metric) for metric in unit_counts.RATIOS}
 
 
 @overload
@@ -91,10 +99,10 @@ def score(
 
     Parameters
     ----------
-    metric : {'accuracy', 'f1', 'matthews', 'pearson', 'spearman'}
+    metric : {'accuracy', 'f1', 'matthews', 'pearson', 'spearman'}, or one of `unit_counts.RATIOS`
         F1 is for class 1; Matthews' correlation takes any number of classes.
     label, prediction : (n,)
-        Class indices, or scores for a correlation.
+        Class indices, scores for a correlation, or counts of the units of sentences.
     weights : (resamples, n), optional
         Number of times that each example occurs in each sample; not negative.
 
@@ -146,10 +154,13 @@ def chance(metric: str, label: ArrayLike, weights: ArrayLike | None = None) -> f
 
     Accuracy: the share p of the most frequent class. F1: 2p / (1 + p), where p is the share of class
     1. Matthews' and other correlations: 0. The constant is chosen once, on all of `label`, so that
-    weighted chance is a baseline paired with a weighted `score`. Shapes are those of `score`.
+    weighted chance is a baseline paired with a weighted `score`. Metrics of words have theirs in the labels.
+    Shapes are those of `score`.
     """
     label = np.asarray(label, dtype=float)
     _require_scorable(metric, label, label)
+    if metric in unit_counts.RATIOS:
+        return score(metric, label, unit_counts.blind(label), weights)
     classes, counts = np.unique(label, return_counts=True)
     best = 1.0 if metric == "f1" else classes[counts.argmax()]
     return score(metric, label, np.full_like(label, best), weights)

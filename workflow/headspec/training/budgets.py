@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from headspec.heads.pruning import under_masks
 from headspec.heads.ranking import prune_count, shared_map, top_heads
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
-from headspec.models.multitask import MultiTask
+from headspec.models.multitask import Classes, MultiTask
 from headspec.models.stage import ModelStage
 from headspec.seeds import derive
 from headspec.training.checkpoint import Checkpoint
@@ -124,7 +125,7 @@ class Plan:
         return Fixed(self.sets, drawn(self.sets, maps, count, self.way.by_layer, self.seed))
 
 
-def beginning(job: ModelStage, way: Way, classes: dict[str, list[str] | None]) -> MultiTask:
+def beginning(job: ModelStage, way: Way, classes: Mapping[str, Classes]) -> MultiTask:
     """The model that a way starts from: the trained one, or one with untrained classifiers."""
     if way.start == "trained":
         model = job.trained()

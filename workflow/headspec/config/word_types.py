@@ -1,0 +1,32 @@
+"""Types of tasks on words: the one list of them.
+
+Each is a module of its name in `headspec/words/`. Rules add it, and its decoder, to the code of the jobs that
+have such a task, so that a new entry, or an edit of one, reruns nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class WordType:
+    """A type of task on words.
+
+    Attributes
+    ----------
+    columns : of the source, what the key `label` is by default
+    metrics : that a task may have, the default first
+    decoder : module in `headspec/models/decoders/`
+    """
+
+    columns: tuple[str, ...]
+    metrics: tuple[str, ...]
+    decoder: str
+
+
+TYPES = {
+    "tags": WordType(("upos",), ("word_accuracy",), "tags"),
+}
+#: the column of words, unless `text_a` names another
+WORDS = "words"

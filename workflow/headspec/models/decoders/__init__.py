@@ -1,0 +1,1 @@
+"""Decoders of tasks on words: from the states of words to losses and predicted units."""

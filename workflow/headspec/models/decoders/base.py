@@ -1,0 +1,83 @@
+"""What every decoder of a task on words does, and the annotations that it learns from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+#: places of words, and the index of a label
+Units = list[tuple[int, ...]]
+#: for labels that training does not have, and the rest of `Annotations.targets`
+NONE = -1
+
+
+@dataclass
+class Annotations:
+    """The annotated units of a batch of sentences.
+
+    Attributes
+    ----------
+    lengths : (batch,), on the CPU: words that the model sees
+    targets : (batch, units, places + 1), int64, on the device: units of these words with a label that
+        training has; the rest is `NONE`
+    gold : all units of every sentence, with label `NONE` if training does not have it
+    """
+
+    lengths: torch.Tensor
+    targets: torch.Tensor
+    gold: list[Units]
+
+    def __getitem__(self, rows: slice) -> Annotations:
+        return Annotations(self.lengths[rows], self.targets[rows], self.gold[rows])
+
+    @classmethod
+    def of(cls, lengths: Sequence[int], gold: list[Units]) -> Annotations:
+        """Those of sentences of which the model sees the first `lengths` words."""
+        seen = [
+            [unit for unit in units if unit[-1] != NONE and max(unit[:-1]) < length]
+            for units, length in zip(gold, lengths, strict=True)
+        ]
+        width = max((len(unit) for units in gold for unit in units), default=2)
+        targets = np.full((len(gold), max(map(len, seen), default=0), width), NONE, dtype=np.int64)
+        for row, units in zip(targets, seen, strict=True):
+            row[: len(units)] = units if units else row[:0]
+        return cls(torch.tensor(lengths), torch.from_numpy(targets), gold)
+
+    def to(self, device: str) -> Annotations:
+        return Annotations(self.lengths, self.targets.to(device, non_blocking=True), self.gold)
+
+
+class Decoder(nn.Module):
+    """From the states of words to the loss and the predicted units of every sentence."""
+
+    def losses(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """The loss of each sentence, (batch,): its mean over what is decided in it, in float32.
+
+        Parameters
+        ----------
+        states : (batch, words, hidden)
+        lengths, targets : as in `Annotations`
+        """
+        raise NotImplementedError
+
+    def decode(self, states: torch.Tensor, lengths: torch.Tensor) -> list[Units]:
+        """The predicted units of each sentence."""
+        raise NotImplementedError
+
+
+def linear(inputs: int, outputs: int) -> nn.Linear:
+    """A linear layer that starts like the classifiers of texts."""
+    layer = nn.Linear(inputs, outputs)
+    nn.init.normal_(layer.weight, std=0.02)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def of_sentences(losses: torch.Tensor, decided: torch.Tensor) -> torch.Tensor:
+    """The mean of the losses that are `decided`, (batch, ...) each, of every sentence; 0 where none is."""
+    axes = tuple(range(1, losses.dim()))
+    return (losses * decided).sum(axes) / decided.sum(axes).clamp(min=1)

@@ -1,0 +1,32 @@
+"""A linear classifier for every word."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from headspec.models.decoders.base import NONE, Decoder, Units, linear, of_sentences
+
+
+class Tags(Decoder):
+    """Units are (word, label): cross-entropy for each word, and its likeliest label."""
+
+    def __init__(self, hidden: int, labels: list[str]) -> None:
+        super().__init__()
+        self.scores: nn.Linear = linear(hidden, len(labels))
+
+    def losses(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        scores = self.scores(states).float()
+        label = torch.full(scores.shape[:2], NONE, device=scores.device)
+        sentence, unit = (targets[..., -1] != NONE).nonzero(as_tuple=True)
+        label[sentence, targets[sentence, unit, 0]] = targets[sentence, unit, 1]
+        losses = F.cross_entropy(scores.transpose(1, 2), label, ignore_index=NONE, reduction="none")
+        return of_sentences(losses, label != NONE)
+
+    def decode(self, states: torch.Tensor, lengths: torch.Tensor) -> list[Units]:
+        best = self.scores(states).float().argmax(-1).cpu().tolist()
+        return [list(enumerate(row[:length])) for row, length in zip(best, lengths.tolist(), strict=True)]
+
+
+build = Tags

@@ -1,0 +1,55 @@
+"""Counts of a sentence's units in one number, and the metrics that follow from them.
+
+A prediction for a sentence is what was counted: `first` + 4096 * `second`. `first` is the number of units
+that are right; `second` the number that were predicted or, of dependencies, of words with the right head.
+The label is the number of units + 4096 * the counts of the best prediction that does not read the sentence.
+So metrics of words take one label and one prediction for each example, as all others do.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+#: one more than the largest count of a sentence
+BASE = 4096
+#: metric: what it is the ratio of, and the count of a prediction that is right
+RATIOS: dict[str, tuple[Literal["share", "f1"], int]] = {
+    "word_accuracy": ("share", 0),
+}
+
+
+def packed(*counts: int) -> float:
+    """Counts below `BASE` as one number; two of them are exact in float32, four in float64."""
+    if max(counts) >= BASE:
+        raise ValueError(f"{max(counts)} units in a sentence; expected fewer than {BASE}")
+    return float(sum(count * BASE**place for place, count in enumerate(counts)))
+
+
+def counts(values: ArrayLike, place: int) -> Floats:
+    """The counts at a place of packed `values`."""
+    return np.asarray(values, dtype=float) // BASE**place % BASE
+
+
+def blind(label: ArrayLike) -> Floats:
+    """The predictions of the best prediction without reading, from labels."""
+    return np.asarray(label, dtype=float) // BASE
+
+
+def summed(metric: str, label: Floats, prediction: Floats) -> tuple[Floats, Floats]:
+    """What is summed over examples: the metric is the sum of the first by the sum of the second.
+
+    Parameters
+    ----------
+    label : (n,)
+    prediction : (..., n)
+    """
+    kind, place = RATIOS[metric]
+    right, gold = counts(prediction, place), counts(label, 0)
+    if kind == "share":
+        return right, np.broadcast_to(gold, right.shape)
+    return 2 * right, gold + counts(prediction, 1)

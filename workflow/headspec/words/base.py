@@ -1,0 +1,65 @@
+"""What every type of task on words has: units, and how they are counted.
+
+The annotation of a sentence is a list of units, each a tuple of places of words, from 0, and a label: a tag
+is (word, tag), a span (first, last, type), an arc (word, head, relation), where the root is its own head. In
+tables it is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from headspec.statistics.unit_counts import packed
+
+Unit = tuple[Any, ...]
+Units = list[Unit]
+
+
+class WordTask(Protocol):
+    """A type of task on words.
+
+    Attributes
+    ----------
+    places : number of places of words in a unit
+    """
+
+    places: int
+
+    def units(self, words: Sequence[str], *cells: Any) -> Units:
+        """The units of a sentence from the cells of its columns.
+
+        Raises
+        ------
+        ValueError
+            The cells are no such annotation of these words; it says why, in a clause.
+        """
+
+    def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
+        """What the metrics of a sentence are computed from (`headspec.statistics.unit_counts`)."""
+
+    def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
+        """The best prediction of every sentence that is made without reading it, on all these sentences."""
+
+
+def matched(gold: Units, predicted: Units) -> tuple[int, int]:
+    """Number of predicted units that are right, each gold unit once, and number of predicted units."""
+    return (Counter(gold) & Counter(predicted)).total(), len(predicted)
+
+
+def written(units: Units) -> str:
+    """Units as they stand in tables."""
+    return json.dumps(units, ensure_ascii=False, separators=(",", ":"))
+
+
+def parsed(annotation: str) -> Units:
+    """The units of `written`."""
+    return [tuple(unit) for unit in json.loads(annotation)]
+
+
+def gold_counts(task: WordTask, sentences: Sequence[Units], lengths: Sequence[int]) -> list[float]:
+    """The label of every sentence: its number of units, and the counts of the blind prediction, packed."""
+    blind = task.blind(sentences, lengths)
+    return [packed(len(gold), *task.count(gold, guess)) for gold, guess in zip(sentences, blind, strict=True)]

@@ -1,0 +1,13 @@
+"""Types of tasks on words by name, imported when a task needs them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import cast
+
+from headspec.words.base import WordTask
+
+
+def implementation(name: str) -> WordTask:
+    """The type `name`, one of `headspec.config.word_types.TYPES`."""
+    return cast(WordTask, import_module(f"headspec.words.{name}").TASK)

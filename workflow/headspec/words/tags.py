@@ -1,0 +1,29 @@
+"""A label for every word, such as its part of speech."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from headspec.words.base import Units, matched
+from headspec.words.cells import one_per_word
+
+
+class Tags:
+    """Units are (word, tag)."""
+
+    places = 1
+    count = staticmethod(matched)
+
+    def units(self, words: Sequence[str], *cells: Any) -> Units:
+        return list(enumerate(one_per_word(words, cells[0], "tags")))
+
+    def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
+        """The most frequent tag, for every word."""
+        tags = Counter(tag for units in sentences for _, tag in units)
+        best = min(tags, key=lambda tag: (-tags[tag], tag)) if tags else ""
+        return [[(word, best) for word in range(length)] for length in lengths]
+
+
+TASK = Tags()
