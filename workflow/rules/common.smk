@@ -146,7 +146,7 @@ result, log, figure = LAYOUT.result, LAYOUT.log, LAYOUT.figure
 
 def code(script: str, *modules: str):
     """Parameter: hashes of a rule's code: its script, `modules` that this imports by name (with wildcards),
-    and every module that these import.
+    and every module that these import. The modules of tasks on words are imported by name, too.
 
     They are looked up only if the rule has jobs.
     """
@@ -154,7 +154,11 @@ def code(script: str, *modules: str):
 
     def function(wildcards) -> dict[str, str]:
         paths = [LIBRARY / "headspec" / module.format(**wildcards) for module in modules]
-        return functools.reduce(operator.or_, map(hashes, [LIBRARY / "scripts" / script, *paths]))
+        found = functools.reduce(operator.or_, map(hashes, [LIBRARY / "scripts" / script, *paths]))
+        of_words = [
+            LIBRARY / "headspec" / module for module in INPUTS.word_modules(wildcards, found)
+        ]
+        return functools.reduce(operator.or_, map(hashes, of_words), found)
 
     return function
 

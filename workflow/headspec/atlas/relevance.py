@@ -101,6 +101,8 @@ def relevances(
 ) -> np.ndarray:
     """Relevance of every head to the logit of each example's predicted class, or to its score.
 
+    Of tasks on words to the sum of the logits that the decoder's prediction follows from.
+
     Returns
     -------
     relevances : (len(rows), layers, heads), signed
@@ -109,7 +111,7 @@ def relevances(
     def of_batch(batch: Batch) -> torch.Tensor:
         gates = open_gates(model, len(batch.rows))
         with device.cast(), propagating(model.encoder, rules):
-            top = model.logits(task, model.pool(batch)).amax(1).sum()
+            top = model.evidence(task, model.pool(batch), batch.labels).sum()
         return torch.autograd.grad(top, gates)[0]
 
     return by_batch(of_batch, "relevance of the heads", model, task, examples, rows, device, progress)

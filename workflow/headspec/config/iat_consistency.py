@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headspec.config.as_text import kept_by
 from headspec.config.sections.iat import IAT
 from headspec.config.sections.transfer import Transfer
+from headspec.config.word_types import TYPES
 from headspec.config.sources import identity
 from headspec.errors import listing, nearest
 
@@ -65,6 +66,8 @@ def transfer_problems(
             yield f"transfer.tasks.{i}: no task '{name}'; expected one of {listing(tasks)}.{hint}"
         elif leak := _leak(name, iat.mixtures, mixtures, tasks):
             yield f"transfer.tasks.{i}: got '{name}', {leak}; expected a task that no encoder has seen."
+        elif (task := tasks[name]) and task.type in TYPES:
+            yield f"transfer.tasks.{i}: got '{name}', a task on words; expected one on texts."
     if not section.tasks:
         if section != Transfer():
             yield "transfer.tasks: no task; expected one, because other keys of transfer are set."

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from headspec.config.glue import FILES
+from headspec.config.sections.task import METRICS
+from headspec.config.word_types import TYPES
 from headspec.errors import listing, nearest
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
-METRICS = {"classification": ("accuracy", "f1", "matthews"), "regression": ("pearson", "spearman")}
 #: what a task with `pairs_of` may set; it takes the rest from the task that its pairs are made of
 PAIR_TASK_SETTINGS = {"pairs_of", "metrics", "train_examples", "validation_examples"}
 #: scheme of a source: pattern of the rest, how to write it
@@ -59,7 +60,13 @@ def subset_problems(key: str, source: str | None, subset: str | None) -> Iterato
 
 
 def _columns(key: str, task: Task) -> Iterator[str]:
-    columns = {"text_a": task.text_a, "text_b": task.text_b, "label": task.label}
+    labels = [task.label] if isinstance(task.label, str) else task.label
+    columns = {"text_a": task.text_a, "text_b": task.text_b}
+    columns |= {f"label.{i}" if len(labels) > 1 else "label": column for i, column in enumerate(labels)}
+    if task.type not in TYPES and len(labels) > 1:
+        yield f"{key}.label: got {listing(labels)} for a {task.type} task, expected one column."
+    elif task.type in TYPES and len(labels) != (n := len(TYPES[task.type].columns)):
+        yield f"{key}.label: got {listing(labels)} for a task of {task.type}, expected {n} columns."
     for (a, first), (b, second) in itertools.combinations(columns.items(), 2):
         if first == second:
             yield f"{key}.{b}: got '{second}', the column of {a}; expected another column."
@@ -69,10 +76,12 @@ def _columns(key: str, task: Task) -> Iterator[str]:
 
 def _metrics(key: str, task: Task) -> Iterator[str]:
     suitable = METRICS[task.type]
+    if task.type in TYPES:
+        yield from _words(key, task)
     for i, metric in enumerate(task.all_metrics):
         if metric not in suitable:
             yield f"{key}.metrics.{i}: got '{metric}' for a {task.type} task, expected {listing(suitable)}."
-    if task.labels is None:
+    if task.labels is None or task.type in TYPES:
         return
     classes = sorted(set(task.labels.values()))
     if task.type == "regression":
@@ -84,6 +93,13 @@ def _metrics(key: str, task: Task) -> Iterator[str]:
         yield f"{key}.metrics.{i}: got 'f1' for {len(classes)} classes, expected accuracy or matthews."
 
 
+def _words(key: str, task: Task) -> Iterator[str]:
+    """Keys that have no meaning for a task on words."""
+    for setting in ("text_b", "labels", "test"):
+        if getattr(task, setting):
+            yield f"{key}.{setting}: got a value for a task of {task.type}, expected none."
+
+
 def _pairs_of(name: str, task: Task, tasks: dict[str, Task | None]) -> Iterator[str]:
     key, base = f"tasks.{name}", task.pairs_of
     if (task.source is None) == (base is None):
@@ -93,8 +109,8 @@ def _pairs_of(name: str, task: Task, tasks: dict[str, Task | None]) -> Iterator[
         if base not in others:
             why = "the task itself" if base == name else "no task"
             yield f"{key}.pairs_of: got '{base}', {why}; expected {listing(others)}.{nearest(base, others)}"
-        elif (other := tasks[base]) and (other.pairs_of or other.text_b or other.type == "regression"):
-            why = "a regression task" if other.type == "regression" else "a task of pairs"
+        elif (other := tasks[base]) and (other.pairs_of or other.text_b or other.type != "classification"):
+            why = "a task of pairs" if other.type == "classification" else f"a {other.type} task"
             yield f"{key}.pairs_of: got '{base}', {why}; expected a task that classifies single texts."
         for setting in sorted(task.model_fields_set - PAIR_TASK_SETTINGS):
             yield f"{key}.{setting}: has no effect with pairs_of; expected it in tasks.{base}."

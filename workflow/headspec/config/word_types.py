@@ -7,6 +7,10 @@ have such a task, so that a new entry, or an edit of one, reruns nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+#: class names of a task; None for regression; of a task on words its `type` and `labels`
+Classes = list[str] | dict[str, Any] | None
 
 
 @dataclass(frozen=True)

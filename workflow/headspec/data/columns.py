@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 
 from headspec.config.as_text import as_text, kept_by
+from headspec.config.word_types import TYPES, Classes
 from headspec.errors import DataError, listing, nearest, shown
+from headspec.words import reading
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -116,15 +118,17 @@ def check_varied(labels: pd.Series, task: Task, key: str, where: str) -> None:
     if labels.nunique() > 1:
         return
     content = f"only {labels.iloc[0]}" if len(labels) else "nothing"
-    kind = "scores" if task.type == "regression" else "classes"
+    kind = {"regression": "scores", "classification": "classes"}.get(task.type, "annotations")
     raise DataError(
         f"{key}.label: {where} has {content} in {len(labels)} rows, but a {task.type} task needs at least "
         f"two {kind}"
     )
 
 
-def classes(task: Task, labels: pd.Series) -> list[str] | None:
+def classes(task: Task, labels: pd.Series) -> Classes:
     """Class names in order of their index: that of `task.labels`, else sorted. None for regression."""
+    if task.type in TYPES:
+        return {"type": task.type, "labels": reading.label_names(labels)}
     if task.type == "regression":
         return None
     return list(dict.fromkeys(task.labels.values())) if task.labels else sorted(labels.unique())

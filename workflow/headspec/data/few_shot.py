@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from headspec.config.word_types import Classes
 from headspec.data.stratify import stratified_order
 from headspec.errors import DataError
 from headspec.seeds import derive
@@ -75,9 +76,9 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
         raise DataError("\n".join(problems))
 
 
-def strata(train: pd.DataFrame, classes: list[str] | None) -> pd.Series:
-    """Labels to stratify draws by: the classes; for regression, the same value for all examples."""
-    return train["label"] if classes else pd.Series("", index=train.index)
+def strata(train: pd.DataFrame, classes: Classes) -> pd.Series:
+    """Labels to stratify draws by: the classes; for other tasks, the same value for all examples."""
+    return train["label"] if isinstance(classes, list) else pd.Series("", index=train.index)
 
 
 def check_samples(name: str, labels: pd.Series, samples: list[int]) -> None:

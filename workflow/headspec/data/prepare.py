@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from headspec.config.word_types import Classes
 from headspec.data import columns, overlap, quality, splits
 from headspec.data.pairs import pair
 from headspec.data.stratify import interleaved, stratified_order
@@ -60,13 +61,13 @@ class Source:
     further
         Name in `task.further`: all rows of that split.
     classes
-        Class names in order of their index; None for regression.
+        Class names in order of their index (`Classes`).
     """
 
     train: Split
     validation: Split
     further: dict[str, Split]
-    classes: list[str] | None
+    classes: Classes
 
     @property
     def doubts(self) -> dict[str, dict[str, Any]]:
@@ -105,7 +106,7 @@ class Prepared:
     train: pd.DataFrame
     validation: pd.DataFrame
     counts: dict[str, dict[str, int]]
-    classes: list[str] | None
+    classes: Classes
     leaks: dict[str, int] = field(default_factory=dict)
 
 
@@ -236,7 +237,7 @@ def _rng(seed: int, *purpose: str) -> np.random.Generator:
 
 
 def further(
-    name: str, task: Task, other: str, seed: int, classes: list[str] | None
+    name: str, task: Task, other: str, seed: int, classes: Classes
 ) -> tuple[pd.DataFrame, dict[str, int]]:
     """The table of one of a task's further splits, in random order, at most `validation_examples` rows.
 
@@ -288,5 +289,5 @@ def _held_out(name: str, task: Task, n: int) -> int:
 
 
 def _strata(task: Task, frame: pd.DataFrame) -> pd.Series:
-    """Labels to stratify subsets by: the classes; for regression, the same value for all rows."""
+    """Labels to stratify subsets by: the classes; for other tasks, the same value for all rows."""
     return frame["label"] if task.type == "classification" else pd.Series("", index=frame.index)

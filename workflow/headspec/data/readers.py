@@ -3,7 +3,8 @@
 A source is ``package:<import name>/<path>`` (data in an installed package),
 ``hub:<owner>/<name>@<revision>`` (the Hugging Face hub) or a local path. A path is
 
-- one table: Parquet, CSV (quoted as in RFC 4180), TSV (no quoting) or JSON lines, in UTF-8;
+- one table: Parquet, CSV (quoted as in RFC 4180), TSV (no quoting) or JSON lines, in UTF-8; or, of words,
+  CoNLL-U or columns (`headspec.words.conll`);
 - a folder with one such table per split, ``<split>.<ending>``;
 - a folder with one subfolder of text files per class, read as columns ``text`` and ``label``.
 """
@@ -27,6 +28,7 @@ from headspec import digests
 from headspec.config.sources import distribution, locate
 from headspec.config.stage_settings import section
 from headspec.errors import DataError, listing, nearest
+from headspec.words import conll
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -141,7 +143,7 @@ def split_tables(path: Path) -> dict[str, Path]:
     """Split name: its table, if `path` is a folder of tables; else empty."""
     if not path.is_dir():
         return {}
-    return {file.stem: file for file in sorted(path.iterdir()) if file.suffix.lower() in FORMATS}
+    return {file.stem: file for file in sorted(path.iterdir()) if file.suffix.lower() in (*FORMATS, *conll.ENDINGS)}
 
 
 def _columns(task: Task, key: str, present: Iterable[str], name: str, labelled: bool = True) -> list[str]:
@@ -151,7 +153,9 @@ def _columns(task: Task, key: str, present: Iterable[str], name: str, labelled: 
     if task.text_b is not None:
         wanted.append((f"{key}.text_b", task.text_b))
     if labelled:
-        wanted.append((f"{key}.label", task.label))
+        labels = [task.label] if isinstance(task.label, str) else task.label
+        wanted += [(f"{key}.label", column) for column in labels]
+        wanted += [(key, conll.LINE)] if conll.LINE in present else []
         wanted += [(f"{key}.filter", column) for column in task.filter]
     elif INDEX in present:
         wanted.append((key, INDEX))
@@ -171,6 +175,8 @@ def names(path: Path) -> list[str]:
         return pq.read_schema(path).names
     if path.suffix.lower() in (".csv", ".tsv"):
         return _header(path)
+    if path.suffix.lower() in conll.ENDINGS:
+        return conll.names(path, "source")
     with pa_json.open_json(path, read_options=pa_json.ReadOptions(block_size=BLOCK)) as stream:
         return stream.schema.names
 
@@ -193,7 +199,7 @@ def table(
         columns are read as text.
     """
     ending = path.suffix.lower()
-    if ending not in FORMATS:
+    if ending not in FORMATS and ending not in conll.ENDINGS:
         raise DataError(f"{key}: '{path.name}' is not a table; expected the ending {' or '.join(FORMATS)}")
 
     def chosen(present: list[str]) -> list[str]:
@@ -202,6 +208,8 @@ def table(
             raise DataError(f"{key}: {path.name} has several columns {listing(repeated)}; expected one each")
         return wanted
 
+    if ending in conll.ENDINGS:
+        return conll.read(path, key)[0][chosen(conll.names(path, key))]
     try:
         if ending == ".parquet":
             with pq.ParquetFile(path) as file:

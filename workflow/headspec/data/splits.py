@@ -10,8 +10,10 @@ import pandas as pd
 import pyarrow as pa
 
 from headspec.config.sources import locate
+from headspec.config.word_types import TYPES, Classes
 from headspec.data import columns, readers
 from headspec.errors import DataError, listing, nearest
+from headspec.words import reading
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -72,19 +74,27 @@ def rows(name: str, task: Task) -> dict[str, pd.DataFrame]:
     if classes and "validation" in frames:
         where = readers.name_of(task, names["validation"])
         what = "the classes of the training split"
-        columns.check_labels(frames["validation"]["label"], classes, f"{key}.label", where, what)
+        _check_labels(frames["validation"]["label"], classes, f"{key}.label", where, what)
     return frames
 
 
-def further(name: str, task: Task, other: str, classes: list[str] | None) -> pd.DataFrame:
+def further(name: str, task: Task, other: str, classes: Classes) -> pd.DataFrame:
     """The rows of the further split `other`, as returned by `rows`; labels must be in `classes`."""
     key = f"tasks.{name}"
     split_task, stored = _split(key, f"further.{other}", task, task.further[other])
     frame = _rows(split_task, key, stored)
     if classes:
         where, what = readers.name_of(split_task, stored), "the classes of the training split"
-        columns.check_labels(frame["label"], classes, f"{key}.label", where, what)
+        _check_labels(frame["label"], classes, f"{key}.label", where, what)
     return frame
+
+
+def _check_labels(labels: pd.Series, classes: Classes, key: str, where: str, what: str) -> None:
+    """DataError if labels are not those of the training split."""
+    if isinstance(classes, dict):
+        reading.check_labels(labels, classes["labels"], key, where)
+    elif classes:
+        columns.check_labels(labels, classes, key, where, what)
 
 
 def unlabelled(name: str, task: Task, file: str, train: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
@@ -139,11 +149,14 @@ def _split(key: str, setting: str, task: Task, wanted: str) -> tuple[Task, str]:
 def _rows(task: Task, key: str, stored: str) -> pd.DataFrame:
     where = readers.name_of(task, stored)
     frame = columns.filtered(readers.read(task, key, stored), task, key, where)
+    if task.type in TYPES:
+        return reading.rows(frame, task, key, where)
     text_a = columns.texts(frame, task.text_a, f"{key}.text_a", where)
     text_b = None if task.text_b is None else columns.texts(frame, task.text_b, f"{key}.text_b", where)
     labels = columns.scores if task.type == "regression" else columns.class_names
-    columns.check_plain(frame[task.label], f"{key}.label", where)
-    label = labels(frame[task.label], task, key, where)
+    stored_labels = frame[str(task.label)]
+    columns.check_plain(stored_labels, f"{key}.label", where)
+    label = labels(stored_labels, task, key, where)
     columns.check_varied(label, task, key, where)
     return pd.DataFrame({"text_a": text_a, "text_b": text_b, "label": label})
 

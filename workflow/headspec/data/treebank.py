@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from headspec.config.sources import locate
 from headspec.data import readers
 from headspec.errors import DataError, listing, nearest
 from headspec.tables import INT, TEXT, Schema
+from headspec.words import conll
 
 if TYPE_CHECKING:
     from headspec.config.study import Study
@@ -36,7 +37,6 @@ relation: relation of each word to its head; null without trees
 """
 
 KEY = "atlas.treebank"
-ENDING = ".conllu"
 FEWEST = 50  # sentences, to find roles
 SHOWN = 3  # problems in a message
 DIGITS = 9  # of the number of a word
@@ -69,8 +69,11 @@ def read(settings: Any, key: str = KEY) -> tuple[pd.DataFrame, dict[str, int]]:
     """
     source = str(settings.source)
     path = None if source.startswith("hub:") else _file(settings, key)
-    if path is not None and path.suffix.lower() == ENDING:
-        frame, counts = _conllu(path, key)
+    if path is not None and path.suffix.lower() == conll.CONLLU:
+        frame, counts = conll.read(path, f"{key}.source")
+        names = frame[conll.NAME].fillna("line " + frame[conll.LINE].astype(str))
+        frame = frame[["words", "head", "deprel"]].set_axis(["words", "head", "relation"], axis="columns")
+        frame.insert(0, "name", names)
     else:
         frame, counts = _table(settings, path, key), {}
     _check_number(frame, f"{key}.source: '{source}' has")
@@ -129,7 +132,7 @@ def _file(settings: Any, key: str) -> Path:
     path = locate(str(settings.source), f"{key}.source")
     if not path.is_dir():
         return path
-    tables = readers.split_tables(path) | {file.stem: file for file in sorted(path.glob(f"*{ENDING}"))}
+    tables = readers.split_tables(path) | {file.stem: file for file in sorted(path.glob(f"*{conll.CONLLU}"))}
     if settings.split not in tables:
         raise _no_split(settings, tables, key)
     return tables[settings.split]
@@ -140,56 +143,6 @@ def _no_split(settings: Any, present: Iterable[str], key: str) -> DataError:
         f"{key}.split: '{settings.source}' has no split '{settings.split}'; it has {listing(present)}."
         f"{nearest(settings.split, present)}"
     )
-
-
-def _conllu(path: Path, key: str) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Sentences of a CoNLL-U file (universaldependencies.org/format.html).
-
-    Three of its ten columns are needed, so that parsing them here is ten times as fast as a library that
-    parses all. The file is read at every planning.
-    """
-    rows: list[dict[str, Any]] = []
-    counts = {"multiword_tokens": 0, "empty_nodes": 0}
-    for start, name, lines in _blocks(path, key):
-        row: dict[str, Any] = {"name": name or f"line {start}", "words": [], "head": [], "relation": []}
-        for number, line in lines:
-            fields = line.split("\t")
-            if len(fields) != 10:
-                raise DataError(
-                    f"{key}.source: line {number} of {path.name} has {len(fields)} columns; CoNLL-U has ten, "
-                    "separated by tabs"
-                )
-            if "-" in fields[0] or "." in fields[0]:
-                counts["multiword_tokens" if "-" in fields[0] else "empty_nodes"] += 1
-                continue
-            if fields[0] != str(len(row["words"]) + 1):
-                raise DataError(
-                    f"{key}.source: line {number} of {path.name} has word number '{fields[0]}', "
-                    f"expected {len(row['words']) + 1}"
-                )
-            for column, field in zip(("words", "head", "relation"), (1, 6, 7), strict=True):
-                row[column].append(fields[field])
-        rows.append(row)
-    return pd.DataFrame(rows, columns=["name", "words", "head", "relation"]), counts
-
-
-def _blocks(path: Path, key: str) -> Iterator[tuple[int, str | None, list[tuple[int, str]]]]:
-    """(number of its first line, sent_id, numbered lines of words) of every sentence of a CoNLL-U file."""
-    name, lines = None, []
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            for number, line in enumerate([*file, "\n"], 1):
-                line = line.rstrip("\r\n")
-                if line.startswith("#"):
-                    label, _, value = line[1:].partition("=")
-                    name = value.strip() if label.strip() == "sent_id" else name
-                elif line.strip():
-                    lines.append((number, line))
-                elif lines:
-                    yield lines[0][0], name, lines
-                    name, lines = None, []
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{key}.source: {path.name} cannot be read as UTF-8 text ({error})") from None
 
 
 def _table(settings: Any, path: Path | None, key: str) -> pd.DataFrame:

@@ -85,7 +85,7 @@ class Examples:
         shares = np.zeros((len(rows), max(seen), shape[1]), dtype=np.float32)
         for i, row in enumerate(rows):
             of_word = self.words[row] == np.arange(seen[i])[:, None]  # (words, tokens)
-            shares[i, : seen[i], : self.lengths[row]] = of_word / of_word.sum(1, keepdims=True)
+            shares[i, : seen[i], : self.lengths[row]] = of_word / of_word.sum(1, keepdims=True).clip(1)
         annotations = Annotations.of(seen, [self.units[row] for row in rows]).to(device)
         return Batch(*padded, annotations, rows, put(shares, device))
 

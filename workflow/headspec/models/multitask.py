@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from headspec import files
 from headspec.config.stage_settings import section
+from headspec.config.word_types import Classes
 from headspec.errors import DamageError, EncoderError
 from headspec.models import encoders
 from headspec.models.batching import Batch
@@ -28,8 +29,6 @@ from headspec.words.registry import implementation
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
-#: class names of a task; None for regression; of a task on words its `type` and `labels`
-Classes = list[str] | dict[str, Any] | None
 #: names in configs for the dropout before a classifier, the most specific first
 DROPOUTS = [
     "classifier_dropout", "classifier_dropout_prob", "cls_dropout", "seq_classif_dropout",
@@ -141,14 +140,28 @@ class MultiTask(nn.Module):
             self.encoder.set_attn_implementation("eager")
 
     def pool(self, batch: Batch) -> torch.Tensor:
-        """Text vectors, (batch, hidden), of a padded batch, or states of words, (batch, words, hidden)."""
+        """What classifiers take, of a padded batch: text vectors, or states of words.
+
+        Returns
+        -------
+        (batch, hidden), or (batch, words, hidden) of tasks on words
+        """
+        if batch.words is None:
+            return self.vectors(batch)
+        states = self._output(batch).last_hidden_state
+        return batch.words.to(states.dtype) @ states
+
+    def _output(self, batch: Batch) -> Any:
+        """The encoder's output."""
         inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
         if batch.token_type_ids is not None:
             inputs["token_type_ids"] = batch.token_type_ids
-        output = self.encoder(**inputs)
+        return self.encoder(**inputs)
+
+    def vectors(self, batch: Batch) -> torch.Tensor:
+        """Text vectors, (batch, hidden)."""
+        output = self._output(batch)
         states = output.last_hidden_state  # (batch, tokens, hidden)
-        if batch.words is not None:
-            return batch.words.to(states.dtype) @ states
         if self.pooling == "mean":
             weight = batch.attention_mask[..., None].to(states.dtype)
             return (states * weight).sum(1) / weight.sum(1)
@@ -161,6 +174,12 @@ class MultiTask(nn.Module):
     def classifier(self, task: str) -> nn.Module:
         """The classifier or decoder of a task."""
         return self.classifiers[list(self.classes).index(task)]
+
+    def evidence(self, task: str, pooled: torch.Tensor, labels: torch.Tensor | Annotations) -> torch.Tensor:
+        """The logit of each example's predicted class, its score, or a decoder's for its units, (batch,)."""
+        if isinstance(labels, Annotations):
+            return self._decoder(task).evidence(self.dropout(pooled), labels.lengths)
+        return self.logits(task, pooled).amax(1)
 
     def logits(self, task: str, pooled: torch.Tensor) -> torch.Tensor:
         """Logits of text vectors: (batch, classes), or (batch, 1) for regression."""

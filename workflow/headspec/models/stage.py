@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from headspec import tables
 from headspec.config.stage_settings import section
+from headspec.config.word_types import Classes
 from headspec.models import devices, encoders, versions
 from headspec.models.batching import Examples
-from headspec.models.multitask import Classes, MultiTask
+from headspec.models.multitask import MultiTask
 from headspec.progress import log
 
 if TYPE_CHECKING:

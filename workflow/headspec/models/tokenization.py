@@ -11,8 +11,9 @@ import pyarrow as pa
 from tokenizers import processors
 
 from headspec.config.stage_settings import section
+from headspec.config.word_types import Classes
 from headspec.errors import EncoderError
-from headspec.models import versions
+from headspec.models import versions, word_tokens
 from headspec.models.pretrained.folders import folder
 from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.tables import FLOAT, INT, Schema
@@ -23,17 +24,21 @@ if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
 TOKENS = Schema(
-    {"example": INT, "label": FLOAT, "input_ids": pa.list_(INT), "token_type_ids": pa.list_(pa.int8())},
+    {"example": INT, "label": FLOAT, "input_ids": pa.list_(INT), "token_type_ids": pa.list_(pa.int8()),
+     "words": pa.list_(INT), "units": pa.list_(pa.list_(INT))},
     keys=1,
-)
+)  # fmt: skip
 """Table `tokens`: a row for each example.
 tokens/{model}/{task}/train.parquet, tokens/{model}/{task}/validation.parquet,
 tokens/{model}/{task}/further/{split}.parquet, tokens/{model}/{task}/test/{file}.parquet,
 tokens/{model}/sentences.parquet, tokens/{model}/stimuli.parquet
 
-label: index of the true class, or the true score; null without labels
+label: index of the true class, or the true score; null without labels; of tasks on words counts of units
+    (`headspec.statistics.unit_counts`)
 input_ids: tokens, not padded
 token_type_ids: which text of a pair each token is of; null where the model has no token types
+words: which word each token is of, from 0; -1 for special tokens; null for texts
+units: of tasks on words, places of words and the index of a label, -1 if training does not have it; else null
 """
 
 
@@ -100,7 +105,7 @@ def delimit(tokenizer: PreTrainedTokenizerBase) -> None:
 
 
 def encode(
-    tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: list[str] | None
+    tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Classes
 ) -> tuple[pd.DataFrame, int]:
     """Tokenize all examples of a data table, labelled or not.
 
@@ -110,7 +115,7 @@ def encode(
     ----------
     table : columns example, text_a, text_b and, if labelled, label
     max_length : maximum number of tokens per example
-    classes : class names in order of their index; None for regression
+    classes : class names in order of their index; None for regression; of words see `word_tokens.encode`
 
     Returns
     -------
@@ -122,6 +127,8 @@ def encode(
     EncoderError
         An example has no tokens, because its text is empty and the tokenizer adds none.
     """
+    if isinstance(classes, dict):
+        return word_tokens.encode(tokenizer, table, max_length, classes)
     texts = [table[column].tolist() for column in ("text_a", "text_b") if table[column].notna().any()]
     offsets = [
         tokenizer(column, add_special_tokens=False, return_offsets_mapping=True, verbose=False)[
@@ -159,6 +166,8 @@ def encode(
         "label": label,
         "input_ids": encoded["input_ids"],
         "token_type_ids": kinds,
+        "words": None,
+        "units": None,
     }
     return pd.DataFrame(columns), truncated
 

@@ -16,6 +16,7 @@ from headspec.config.measures import heads as head_measures
 from headspec.config.runs import Run
 from headspec.config.sources import locate
 from headspec.config.study import Study, plain
+from headspec.config.word_types import TYPES
 from headspec.data import planned, readers, treebank
 from headspec.data.planned import Planned
 from headspec.errors import ConfigError, MissingError, nearest
@@ -76,12 +77,21 @@ class Inputs:
 
     def text_sources(self, runs: list[Run]) -> Function:
         """Function for the tasks of `runs` that share texts: task: the task whose texts they are."""
-        pairs = {name: task.pairs_of for name, task in self.study.tasks.items() if task.pairs_of}
+        first: dict[tuple, str] = {}  # the first task of a source
+        shared = {}
+        for name, task in self.study.tasks.items():
+            if not task.pairs_of and (source := first.setdefault((task.source, task.subset), name)) != name:
+                shared[name] = source
+        for name, task in self.study.tasks.items():
+            if task.pairs_of:
+                shared[name] = shared.get(task.pairs_of, task.pairs_of)
 
         @cache
         def sources() -> Settings:
-            used = {task for run in runs for task in run.tasks} if pairs else set()
-            return {task: source for name, source in pairs.items() if name in used for task in (source, name)}
+            used = {task for run in runs for task in run.tasks} if shared else set()
+            return {
+                task: source for name, source in shared.items() if name in used for task in (source, name)
+            }
 
         return lambda wildcards: sources()
 
@@ -122,6 +132,25 @@ class Inputs:
 
     def main_metrics(self, wildcards: Any) -> dict[str, str]:
         return {task: self.layout.main_metrics[task] for task in self.tasks(wildcards)}
+
+    def word_modules(self, wildcards: Any, code: Iterable[str]) -> list[str]:
+        """Modules that `code` imports by the types of a job's tasks on words."""
+        tasks = self.study.tasks
+        if wildcards.get("task") in tasks:
+            used = [wildcards.task]
+        else:
+            used = self.tasks(wildcards) if wildcards.get("mixture") else list(tasks)
+        types = dict.fromkeys(tasks[name].type for name in used if tasks[name].type in TYPES)
+        loaders = {
+            "headspec/words/registry.py": "words/{name}.py",
+            "headspec/models/decoders/registry.py": "models/decoders/{decoder}.py",
+        }
+        return [
+            module.format(name=name, decoder=TYPES[name].decoder)
+            for loader, module in loaders.items()
+            if loader in code
+            for name in types
+        ]
 
     # --- versions
 
@@ -266,8 +295,9 @@ class Inputs:
         return [self.layout.result("data", task, "train.parquet") for task in tasks]
 
     def features(self, wildcards: Any) -> list[str]:
-        """Features of each of a run's tasks, in order, if its method is frozen."""
+        """Features of each of a run's tasks on texts, if its method is frozen."""
         tasks = self.tasks(wildcards) if wildcards.method == "frozen" else []
+        tasks = [task for task in tasks if self.study.tasks[task].type not in TYPES]
         return [self.layout.result("features", wildcards.model, f"{task}.parquet") for task in tasks]
 
     # --- runs

@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 import torch
 
+from headspec.config.word_types import Classes
 from headspec.gates.learnt import learnt_gates
 from headspec.heads.masks import Mask, random_by_layer, random_heads
 from headspec.heads.pruning import under_masks
 from headspec.heads.ranking import prune_count, shared_map, top_heads
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
-from headspec.models.multitask import Classes, MultiTask
+from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.seeds import derive
 from headspec.training.checkpoint import Checkpoint

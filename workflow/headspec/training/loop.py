@@ -85,10 +85,11 @@ class Trainer:
     ) -> None:
         self.model, self.examples, self.steps, self.settings = model, examples, steps, settings
         self.device, self.microbatches = device, microbatches
-        self.features = {t: put(v, device.name) for t, v in features.items()} if features else None
+        frozen = features is not None
+        self.features = None if features is None else {t: put(v, device.name) for t, v in features.items()}
         model.train()
-        model.encoder.requires_grad_(self.features is None)
-        if self.features is None:
+        model.encoder.train(not frozen).requires_grad_(not frozen)
+        if not frozen:
             model.attend_for_gradients(device)
         self.updates: Stepping = Updates(model, settings)
         self.gating: Gating | None = None
@@ -163,7 +164,7 @@ class Trainer:
         """The mean loss of the step; leaves its gradients in the weights, and in `gates`."""
 
         def losses(batch: Batch) -> torch.Tensor:
-            if self.features is None:
+            if self.features is None or step.task not in self.features:
                 pooled = self.model.pool(batch)
             else:
                 pooled = self.features[step.task][put(batch.rows, self.device.name)]
@@ -214,8 +215,8 @@ def trainer(
 
     Parameters
     ----------
-    features : task: (n, hidden) float32, vectors of its examples from the frozen encoder, on which only
-        the classifiers are trained; None to train everything
+    features : task: (n, hidden) float32, vectors of its texts from the frozen encoder, on which only the
+        classifiers are trained; the encoder computes states of words anew. None to train everything
     microbatches : number in which a batch goes through the encoder, to save memory; the step is the same.
         It grows when memory runs out.
     """

@@ -10,13 +10,14 @@ import pandas as pd
 
 from headspec import tables
 from headspec.config.stage_settings import section
+from headspec.config.word_types import Classes
 from headspec.data import overlap, prepare, quality
 from headspec.progress import log, stage
 
 name, params = snakemake.wildcards.task, snakemake.params
 with stage(snakemake, f"data {name}"):
     task = section(params.task)
-    classes: list[str] | None = prepare.PAIR_CLASSES
+    classes: Classes = prepare.PAIR_CLASSES
     if task.pairs_of:
         split = prepare.pairs(name, "train", tables.read(snakemake.input.source[0]), params.seed)
     else:

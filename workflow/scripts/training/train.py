@@ -25,8 +25,8 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
     examples, classes = job.examples(params.tasks, paths), job.classes(params.tasks, paths)
     features = origin = None
     if snakemake.wildcards.method == "frozen":
-        files = zip(examples.items(), snakemake.input.features, strict=True)
-        features = {task: of_task.vectors(tables.read(path)) for (task, of_task), path in files}
+        stored = {Path(path).stem: tables.read(path) for path in snakemake.input.features}
+        features = {task: examples[task].vectors(frame) for task, frame in stored.items()}
         origin = job.origin()
     settings = [params.tasks, params.model, params.training, job.device.precision, job.seed]
     identity = fingerprint([settings, params.version, params.code], snakemake.input)

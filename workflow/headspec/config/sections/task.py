@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from headspec.config.sections.base import Count, Distinct, Labels, Name, Section
+from headspec.config.word_types import TYPES, WORDS
 
-Metric = Literal["accuracy", "f1", "matthews", "pearson", "spearman"]
+#: type of task: its metrics; those of words follow
+OF_TEXTS = {"classification": ("accuracy", "f1", "matthews"), "regression": ("pearson", "spearman")}
+METRICS = OF_TEXTS | {name: kind.metrics for name, kind in TYPES.items()}
+
+if TYPE_CHECKING:
+    Metric = str
+    TaskType = str
+else:
+    Metric = Literal[tuple(metric for metrics in METRICS.values() for metric in metrics)]
+    TaskType = Literal[tuple(METRICS)]
 
 
 class Task(Section):
@@ -35,12 +45,20 @@ class Task(Section):
     text_a: str = Field(
         "text",
         description="column of the text, or of the first text of a pair; "
-        "where a table on disk has no column `text`, its columns `text_a` and `text_b` are found",
+        "where a table on disk has no column `text`, its columns `text_a` and `text_b` are found; "
+        "for tasks on words the column of lists of words, by default `words`",
     )
     text_b: str | None = Field(None, description="column of the second text of a pair")
-    label: str = Field("label", description="column of the label")
-    type: Literal["classification", "regression"] = Field(
-        "classification", description="what to predict: one of several classes, or a score"
+    label: str | Annotated[list[str], Field(min_length=1)] = Field(
+        "label",
+        description="column of the label; for tasks on words the column, or the list of columns, of the "
+        "annotation, by default "
+        + ", ".join(f"`{', '.join(kind.columns)}` ({name})" for name, kind in TYPES.items()),
+    )
+    type: TaskType = Field(
+        "classification",
+        description="what to predict: one of several classes, or a score; or of sentences of words what "
+        "[Words](words.md) lists",
     )
     labels: Labels | None = Field(
         None,
@@ -62,17 +80,30 @@ class Task(Section):
     )
     metrics: Annotated[Distinct[Metric], Field(min_length=1)] | None = Field(
         None,
-        description="metrics, the main one first; by default accuracy, for regression spearman and pearson",
+        description="metrics, the main one first; by default accuracy, for regression spearman and pearson, "
+        "for tasks on words all of their type",
     )
     train_examples: Count | None = Field(None, description="maximum number of training examples")
     validation_examples: Count | None = Field(
         None, description="maximum number of validation examples, or the size of the held-out part"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _columns_of_words(cls, values: Any) -> Any:
+        """The default columns of a task on words."""
+        kind = TYPES.get(str(values.get("type"))) if isinstance(values, dict) else None
+        if kind is None:
+            return values
+        columns = kind.columns[0] if len(kind.columns) == 1 else list(kind.columns)
+        return {"text_a": WORDS, "label": columns, **values}
+
     @property
     def all_metrics(self) -> list[str]:
         if self.metrics:
             return list(self.metrics)
+        if self.type in TYPES:
+            return list(METRICS[self.type])
         return ["accuracy"] if self.type == "classification" else ["spearman", "pearson"]
 
     @property

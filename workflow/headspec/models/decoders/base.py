@@ -64,6 +64,10 @@ class Decoder(nn.Module):
         """
         raise NotImplementedError
 
+    def evidence(self, states: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """The sum of the logits from which each sentence's prediction follows, (batch,), in float32."""
+        raise NotImplementedError
+
     def decode(self, states: torch.Tensor, lengths: torch.Tensor) -> list[Units]:
         """The predicted units of each sentence."""
         raise NotImplementedError
@@ -81,3 +85,8 @@ def of_sentences(losses: torch.Tensor, decided: torch.Tensor) -> torch.Tensor:
     """The mean of the losses that are `decided`, (batch, ...) each, of every sentence; 0 where none is."""
     axes = tuple(range(1, losses.dim()))
     return (losses * decided).sum(axes) / decided.sum(axes).clamp(min=1)
+
+
+def within(lengths: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+    """Which words of padded sentences there are, (batch, words) bool, on the device of the states."""
+    return torch.arange(states.shape[1], device=states.device) < lengths.to(states.device)[:, None]

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from headspec.models.decoders.base import NONE, Decoder, Units, linear, of_sentences
+from headspec.models.decoders.base import NONE, Decoder, Units, linear, of_sentences, within
 
 
 class Tags(Decoder):
@@ -23,6 +23,10 @@ class Tags(Decoder):
         label[sentence, targets[sentence, unit, 0]] = targets[sentence, unit, 1]
         losses = F.cross_entropy(scores.transpose(1, 2), label, ignore_index=NONE, reduction="none")
         return of_sentences(losses, label != NONE)
+
+    def evidence(self, states: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        best = self.scores(states).float().amax(-1)
+        return (best * within(lengths, best)).sum(1)
 
     def decode(self, states: torch.Tensor, lengths: torch.Tensor) -> list[Units]:
         best = self.scores(states).float().argmax(-1).cpu().tolist()

@@ -54,7 +54,7 @@ def vectors(
     """
     model.to(device.name).eval()
     with device.cast():
-        values = examples.values(lambda batch: model.pool(batch).float(), rows, device, progress)
+        values = examples.values(lambda batch: model.vectors(batch).float(), rows, device, progress)
     require(values, f"vectors of texts, task '{task}'", examples.example[rows], device)
     return values
 

@@ -45,6 +45,7 @@ METRICS = {
     "matthews": "Matthews",
     "pearson": "Pearson",
     "spearman": "Spearman",
+    "word_accuracy": "accuracy of words",
 }
 #: (mixture, task): row
 Rows = dict[tuple[str, str], int]

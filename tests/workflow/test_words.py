@@ -1,0 +1,97 @@
+"""Snakemake on a tiny study of tasks on words, beside one on texts: the whole path."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headspec.statistics import unit_counts
+from headspec.statistics.metrics import chance, score
+from support import treebanks
+from support.edits import constant
+from support.studies import CONFIG, Folder
+
+pytestmark = pytest.mark.slow
+
+BANK = "texts/bank"
+STUDY: dict[str, Any] = CONFIG | {
+    "seeds": [0],
+    "tasks": {
+        "tone": CONFIG["tasks"]["tone"],
+        "pos": {"source": BANK, "type": "tags"},
+        "rel": {"source": BANK, "type": "tags", "label": "deprel"},
+    },
+    "mixtures": {"pairs": ["tone", "pos", "rel"], "single": ["tone", "pos"]},
+    "methods": ["tuned", "frozen", "iat", "atlas", "gates"],
+    "training": CONFIG["training"] | {"epochs": 3, "frozen": {"epochs": 1}},
+    "similarity": {"measures": ["text", "cka", "fisher", "importance", "dse", "head-fisher"], "max_sentences": 60},
+    "iat": {"mixtures": ["tone+pos"], "controls": ["random"]},
+    "atlas": {"mixtures": ["tone+pos"], "examples": 40, "fractions": [0.5], "draws": 2, "sentences": 50,
+              "rankings": ["importance", "relevance", "ablation"], "treebank": {"source": BANK}},
+    "gates": {"mixtures": ["tone+pos"], "sets": ["own"], "kept": [0.5], "epochs": 1, "ways": ["subset"]},
+    "figures": {"dpi": 60, "formats": ["png"]},
+}  # fmt: skip
+TARGETS = "all", "iat", "atlas", "gates"
+
+
+@pytest.fixture(scope="module")
+def finished(shared) -> Folder:
+    def fill(path: Path) -> None:
+        folder = Folder.new(path)
+        treebanks.write(path / BANK)
+        folder.write(STUDY)
+        folder.snakemake(*TARGETS)
+
+    return Folder(shared("words", fill))
+
+
+@pytest.fixture
+def copy(finished, tmp_path) -> Folder:
+    return finished.copy(tmp_path / "copy")
+
+
+def test_tags_are_learnt_and_counted_by_word(finished):
+    table = pd.read_parquet(finished.results / "runs/bert/pos/single/seed0/evaluation.parquet")
+    words, right = unit_counts.counts(table["label"], 0), unit_counts.counts(table["prediction"], 0)
+    stored = pd.read_parquet(finished.results / "data/pos/validation.parquet")
+    lengths = stored.set_index("example")["text_a"].str.split().str.len()
+    assert words.tolist() == lengths[table["example"]].tolist()
+    assert (right <= words).all()
+    reached = score("word_accuracy", table["label"], table["prediction"])
+    assert reached > chance("word_accuracy", table["label"]) + 0.2
+    assert reached == right.sum() / words.sum()
+
+
+def test_heads_of_words_and_texts_dissociate_in_one_table(finished):
+    table = pd.read_parquet(finished.results / "tables/dissociation.parquet")
+    of_pair = table[(table["mixture"] == "tone+pos") & (table["method"] == "tuned")]
+    assert {*of_pair["task"]} == {"tone", "pos"} and {*of_pair["metric"]} == {"accuracy", "word_accuracy"}
+    assert np.isfinite(of_pair[["dissociation", "ci_low", "ci_high", "p_value"]]).all(axis=None)
+    similarity = pd.read_parquet(finished.results / "tables/similarity.parquet")
+    assert {"text", "cka", "fisher", "importance", "dse", "head-fisher"} <= {*similarity["measure"]}
+    heads = pd.read_parquet(finished.results / "tables/heads.parquet")
+    assert {"ablation", "relevance", "confidence"} <= {*heads[heads["task"] == "pos"]["measure"]}
+
+
+def test_an_edited_type_reruns_the_jobs_that_have_it(copy):
+    assert not copy.plan(*TARGETS).rules
+    constant("headspec/models/decoders/tags.py")(copy)
+    plan = copy.plan(*TARGETS)
+    trained = [message for message in plan.messages if message.startswith("Training")]
+    assert trained and not [message for message in trained if "on tone, single" in message]
+    assert not {"data", "validation", "tokenize"} & set(plan.rules)
+
+
+def test_sentences_that_are_no_annotation_are_refused_before_any_job(copy):
+    path = copy.path / BANK / "train.conllu"
+    lines = path.read_text().split("\n")
+    fields = lines[1].split("\t")
+    lines[1] = "\t".join([*fields[:3], "_", *fields[4:]])
+    path.write_text("\n".join(lines))
+    output = copy.snakemake("--dry-run", fails=True)
+    assert "tasks.pos.label: 1 of 150 sentences of train.conllu have no tags in upos" in output
+    assert "the sentence at line 2: word 1 has no tag" in output

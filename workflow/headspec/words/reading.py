@@ -1,0 +1,83 @@
+"""Sentences and their units from the columns of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from headspec.errors import DataError, listing, shown
+from headspec.words import conll
+from headspec.words.base import parsed, written
+from headspec.words.cells import items
+from headspec.words.registry import implementation
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+
+SHOWN = 3  # problems in a message
+#: largest share of the units of an evaluated split that may have labels which training does not have
+UNSEEN = 0.05
+
+
+def rows(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+    """The sentences of a split, with their units as labels.
+
+    Returns
+    -------
+    DataFrame
+        Columns text_a: words, joined by spaces; text_b: None; label: units as `base.written`.
+
+    Raises
+    ------
+    DataError
+        Sentences without words, or whose cells are no such annotation.
+    """
+    kind = implementation(task.type)
+    columns = [task.label] if isinstance(task.label, str) else list(task.label)
+    texts, labels, problems = [], [], []
+    lines = frame.get(conll.LINE)
+    cells_of = zip(*(frame[column] for column in [task.text_a, *columns]), strict=True)
+    for row, (words, *cells) in zip(frame.index, cells_of, strict=True):
+        try:
+            of_sentence = _words(words)
+            labels.append(written(kind.units(of_sentence, *cells)))
+            texts.append(" ".join(of_sentence))
+        except ValueError as error:
+            place = f"row {row + 1}" if lines is None else f"the sentence at line {lines[row]}"
+            problems.append(f"{place}: {error}")
+    if problems:
+        more = "; ..." if len(problems) > SHOWN else ""
+        raise DataError(
+            f"{key}.label: {len(problems)} of {len(frame)} sentences of {where} have no {task.type} in "
+            f"{listing(columns)}: {'; '.join(problems[:SHOWN])}{more}"
+        )
+    return pd.DataFrame({"text_a": texts, "text_b": None, "label": labels}, index=frame.index)
+
+
+def _words(cell: Any) -> list[str]:
+    words = items(cell)
+    if not words:
+        raise ValueError("it has no words")
+    for number, word in enumerate(words, 1):
+        if not isinstance(word, str) or not word.strip():
+            raise ValueError(f"word {number} is {shown(word)}, expected text")
+    return ["\u00a0".join(word.split()) for word in words]  # a space would end the word
+
+
+def label_names(annotations: Iterable[str]) -> list[str]:
+    """The labels of units, sorted."""
+    return sorted({unit[-1] for annotation in annotations for unit in parsed(annotation)})
+
+
+def check_labels(annotations: Iterable[str], valid: Iterable[str], key: str, where: str) -> None:
+    """DataError if more than `UNSEEN` of the units have labels that are not `valid`."""
+    known = set(valid)
+    labels = [unit[-1] for annotation in annotations for unit in parsed(annotation)]
+    if (unseen := sum(label not in known for label in labels)) > UNSEEN * len(labels):
+        others = listing(sorted(set(labels) - known)[:5])
+        raise DataError(
+            f"{key}: {unseen} of {len(labels)} units of {where} have labels that training does not have, "
+            f"such as {others}; those of training are {listing(sorted(known)[:10])}"
+        )
