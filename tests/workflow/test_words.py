@@ -18,6 +18,7 @@ from support.studies import CONFIG, Folder
 pytestmark = pytest.mark.slow
 
 BANK = "texts/bank"
+MEASURES = ["text", "cka", "fisher", "importance", "dse", "head-fisher"]
 STUDY: dict[str, Any] = CONFIG | {
     "seeds": [0],
     "tasks": {
@@ -28,7 +29,7 @@ STUDY: dict[str, Any] = CONFIG | {
     "mixtures": {"pairs": ["tone", "pos", "rel"], "single": ["tone", "pos"]},
     "methods": ["tuned", "frozen", "iat", "atlas", "gates"],
     "training": CONFIG["training"] | {"epochs": 3, "frozen": {"epochs": 1}},
-    "similarity": {"measures": ["text", "cka", "fisher", "importance", "dse", "head-fisher"], "max_sentences": 60},
+    "similarity": {"measures": MEASURES, "max_sentences": 60},
     "iat": {"mixtures": ["tone+pos"], "controls": ["random"]},
     "atlas": {"mixtures": ["tone+pos"], "examples": 40, "fractions": [0.5], "draws": 2, "sentences": 50,
               "rankings": ["importance", "relevance", "ablation"], "treebank": {"source": BANK}},
@@ -72,7 +73,7 @@ def test_heads_of_words_and_texts_dissociate_in_one_table(finished):
     assert {*of_pair["task"]} == {"tone", "pos"} and {*of_pair["metric"]} == {"accuracy", "word_accuracy"}
     assert np.isfinite(of_pair[["dissociation", "ci_low", "ci_high", "p_value"]]).all(axis=None)
     similarity = pd.read_parquet(finished.results / "tables/similarity.parquet")
-    assert {"text", "cka", "fisher", "importance", "dse", "head-fisher"} <= {*similarity["measure"]}
+    assert {*MEASURES} == {*similarity["measure"]}
     heads = pd.read_parquet(finished.results / "tables/heads.parquet")
     assert {"ablation", "relevance", "confidence"} <= {*heads[heads["task"] == "pos"]["measure"]}
 

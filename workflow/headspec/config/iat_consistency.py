@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from headspec.config.as_text import kept_by
 from headspec.config.sections.iat import IAT
 from headspec.config.sections.transfer import Transfer
-from headspec.config.word_types import TYPES
 from headspec.config.sources import identity
+from headspec.config.word_types import TYPES
 from headspec.errors import listing, nearest
 
 if TYPE_CHECKING:

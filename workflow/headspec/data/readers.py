@@ -143,7 +143,8 @@ def split_tables(path: Path) -> dict[str, Path]:
     """Split name: its table, if `path` is a folder of tables; else empty."""
     if not path.is_dir():
         return {}
-    return {file.stem: file for file in sorted(path.iterdir()) if file.suffix.lower() in (*FORMATS, *conll.ENDINGS)}
+    endings = (*FORMATS, *conll.ENDINGS)
+    return {file.stem: file for file in sorted(path.iterdir()) if file.suffix.lower() in endings}
 
 
 def _columns(task: Task, key: str, present: Iterable[str], name: str, labelled: bool = True) -> list[str]:
