@@ -29,7 +29,7 @@ def test_conllu_has_its_columns_and_leaves_out_what_is_no_word(tmp_path):
     assert frame["words"].tolist() == [["do", "n't"], ["Yes"]]
     assert frame["upos"].tolist() == [["AUX", "PART"], ["INTJ"]]
     assert frame["deprel"].tolist() == [["aux", "root"], ["root"]]
-    assert frame[conll.LINE].tolist() == [2, 7] and frame[conll.NAME].tolist() == ["a", None]
+    assert frame[conll.LINE].tolist() == [2, 7] and frame[conll.NAME].fillna("").tolist() == ["a", ""]
     assert counts == {"multiword_tokens": 1, "empty_nodes": 1}
 
 
