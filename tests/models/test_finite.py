@@ -23,10 +23,11 @@ from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.similarity.sensitivity import fisher, gradient
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.iat import Own, retrain
+from headspec.training.iat import retrain
 from headspec.training.loop import train, trainer
-from headspec.training.lora import LoRA
 from headspec.training.transfer import Fitting, Target, transfer
+from headspec.training.variants.lora import LoRA
+from headspec.training.variants.own import Own
 from support.studies import CONFIG, Folder
 from support.tiny import CPU, HEADS, LAYERS, encoder, examples
 

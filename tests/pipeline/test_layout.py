@@ -76,6 +76,23 @@ def test_settings_are_those_of_the_method():
     assert given.training_settings(of_run(method="frozen"))["epochs"] == 3
     assert given.training_settings(of_run(method="iat"))["sampling"] == "proportional"
     assert given.variant_settings(of_run(method="iat-random")) == {"heads": "random", "alpha": 0.3}
+    changed = {
+        "controls": ["as-released", "no-dropout", "rescored", "lora"],
+        "rate": "rewarmed",
+        "peak": 0.01,
+    }
+    given = Inputs(layout(methods=["tuned", "iat"], iat={"mixtures": ["tone+topic"], **changed}))
+    assert {m: given.variant_settings(of_run(method=m)) for m in given.layout.retrained} == {
+        "iat": {"heads": "top", "alpha": 0.3, "peak": 0.01},
+        "iat-as-released": {"heads": "top", "alpha": 0.3, "peak": 0.01, "module": "leaking",
+                            "dropout": False},
+        "no-dropout": {"heads": "all", "alpha": None, "peak": 0.01, "dropout": False},
+        "iat-rescored": {"heads": "top", "alpha": 0.3, "peak": 0.01, "module": "rescored", "rescorings": 3,
+                         "samples": 60},
+        "lora": {"heads": "top", "alpha": 0.3, "peak": 0.01, "module": "lora"},
+        "rewarmed": {"heads": "all", "alpha": None, "peak": 0.01},
+    }  # fmt: skip
+    assert given.variant_module(of_run(method="lora")) == "training/variants/lora.py"
     assert given.settings("pruning", "draws") == {"draws": 4}
     assert given.model_settings("source")(of_run()) == {"source": "models/tiny-bert"}
     task = given.task_settings("train_examples")(wildcards(task="tone"))

@@ -12,10 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from headspec import tables
+from headspec.config import variants
 from headspec.config.sections.iat import IAT
 from headspec.config.study import Study
 from headspec.pipeline import summary
-from headspec.plots import alpha_delta, improvement, specialization
+from headspec.plots import alpha_delta, improvement, specialization, verdict
 from headspec.plots.drawing.style import interval_label
 from headspec.statistics.training.improvement import against, by_seed
 from support.figures import LONG, NINE, SMALL, assert_readable, assert_same_bytes, frame, labelled
@@ -27,8 +28,14 @@ MANY = IAT(
     mixtures=["all"], controls=["random", "random-by-layer", "bottom", "other", "lora"],
     alphas=[0.1, 0.5, 0.7, 1], deltas=[0.05, 0.2, 0.3], samplings=["sqrt", "annealed"],
 )  # fmt: skip
+#: every control at every point, and plain training with rewarmed rates
+WHOLE = IAT(
+    mixtures=["all"], controls=variants.CONTROLS, sweep_controls=True, rate="rewarmed",
+    alphas=[0.1, 0.6], deltas=[0.3, 0.5], reserve=0.5,
+)  # fmt: skip
 #: name: tasks, seeds, section `iat`
 CASES = {"small": (SMALL, 1, FEW), "nine": (NINE, 3, MANY), "long": (LONG, 2, MANY)}
+CASES["whole"] = NINE, 3, WHOLE
 MAIN = {"cola": "matthews", "stsb": "spearman", "mrpc": "f1"}
 
 
@@ -42,6 +49,10 @@ def study(tasks: list[str], seeds: int, iat: IAT) -> Study:
 
 def metrics(tasks: list[str]) -> dict[str, str]:
     return {task: MAIN.get(task, "accuracy") for task in tasks}
+
+
+def labels(config: Study) -> dict[str, str]:
+    return variants.labels(variant.heads for variant in config.variants)
 
 
 def iat_table(config: Study) -> pd.DataFrame:
@@ -73,6 +84,7 @@ def improvement_table(config: Study, scores: pd.DataFrame) -> pd.DataFrame:
             d, half = part["difference"].mean(), 0.003 + 0.01 * rng.random()
             row |= {"against": against(config.variants)[row["method"]], "difference": d}
             row |= {"ci_low": d - half, "ci_high": d + half, "p_value": 0.02, "p_holm": 0.1 * rng.random()}
+            row["p_seeds_holm"] = 0.1 * rng.random() if row["task"] == "mean" and len(part) > 2 else None
             row |= {"ci_over": "seeds and examples" if len(part) > 2 else "examples"}
         rows.append(row)
     return frame("improvement", rows)
@@ -112,9 +124,10 @@ def every_figure(tasks: list[str], seeds: int, iat: IAT) -> dict[str, tuple]:
     table = improvement_table(config, scores)
     of_seeds = by_seed(scores, {"all": tasks}, config.variants)
     return {
-        "improvement": (improvement, (table, of_seeds, metrics(tasks))),
+        "improvement": (improvement, (table, of_seeds, metrics(tasks), labels(config))),
         "specialization": (specialization, (*specialization_tables(tasks, seeds), tasks)),
         "alpha-delta": (alpha_delta, (table,)),
+        "verdict": (verdict, (table, labels(config))),
     }
 
 
@@ -126,12 +139,12 @@ def case(request) -> tuple[list[str], Study, dict[str, tuple]]:
 
 def test_improvement_shows_every_difference_of_every_method(case):
     tasks, config, figures = case
-    table, seeds, main = figures["improvement"][1]
-    figure = improvement.draw(table, seeds, main)
+    table, seeds, *rest = figures["improvement"][1]
+    figure = improvement.draw(table, seeds, *rest)
     titles = [axes.get_title() for axes in figure.axes]
     assert titles[0] == "IAT" and titles[-1] == "single-task"
-    methods = list(improvement.shown(table)["method"])
-    assert set(methods) == {m for m in against(config.variants) if "alpha" not in m}
+    methods = list(improvement.shown(table, rest[1])["method"])
+    assert set(methods) == {m for m in against(config.variants) if "delta" not in m}
     for axes, method in zip(figure.axes, methods, strict=True):
         rows = table[table["method"] == method].set_index("task").loc[["mean", *tasks]]
         points = labelled(axes, "mean over seeds; filled: p < 0.05, corrected")
@@ -159,10 +172,10 @@ def test_methods_that_continue_from_mtl_share_a_scale():
 
 
 def test_rounding_does_not_fill_the_scale():
-    table, seeds, main = every_figure(*CASES["small"])["improvement"][1]
+    table, seeds, *rest = every_figure(*CASES["small"])["improvement"][1]
     columns = ["difference", "ci_low", "ci_high"]
     table[columns], seeds["difference"] = 1e-17 * np.sign(table[columns]), 0.0
-    for axes in improvement.draw(table, seeds, main).axes:
+    for axes in improvement.draw(table, seeds, *rest).axes:
         assert axes.get_xlim() == pytest.approx((-0.1, 0.1))
 
 
@@ -209,13 +222,37 @@ def test_alpha_delta_cells_are_the_means_of_the_sweep():
     assert low <= 0 <= high
 
 
-@pytest.mark.parametrize("name", ["improvement", "specialization", "alpha-delta"])
+def test_the_verdict_has_every_variant_in_the_panels_of_its_alpha_and_delta(case):
+    _, config, figures = case
+    table, names = figures["verdict"][1]
+    figure = verdict.draw(table, names)
+    ticks = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    means, drawn = table[table["task"] == "mean"].set_index("method"), []
+    for axes in figure.axes:
+        delta, alpha = (float(part.split()[1]) / 100 for part in axes.get_title().split(","))
+        at = (None, pytest.approx(alpha)), pytest.approx(delta)
+        here = [v for v in config.variants if v.base == "tuned" and v.alpha in at[0] and v.delta == at[1]]
+        points = {ticks[int(p.get_ydata()[0])]: p for p in labelled(axes, improvement.POINT["label"])}
+        assert set(points) == {names[v.heads] for v in here} and len(here) == len(points)
+        for v in here:
+            row, point = means.loc[v.method], points[names[v.heads]]
+            p = row["p_seeds_holm"] if len(config.seeds) > 2 else row["p_holm"]
+            assert point.get_xdata()[0] == pytest.approx(100 * row["difference"])
+            assert (point.get_markerfacecolor() == "black") == (p < 0.05)
+        ends = np.sort([s[:, 0] for s in labelled(axes, interval_label(means))[0].get_segments()], axis=0)
+        rows = means.loc[[v.method for v in here], ["ci_low", "ci_high"]]
+        np.testing.assert_allclose(ends, np.sort(100 * rows, axis=0))
+        drawn += [v.method for v in here]
+    assert set(drawn) == {v.method for v in config.variants if v.heads and v.base == "tuned"}
+
+
+@pytest.mark.parametrize("name", ["improvement", "specialization", "alpha-delta", "verdict"])
 def test_texts_neither_overlap_nor_leave_the_figure(case, name):
     module, arguments = case[2][name]
     assert_readable(module.draw(*arguments))
 
 
-@pytest.mark.parametrize("name", ["improvement", "specialization", "alpha-delta"])
+@pytest.mark.parametrize("name", ["improvement", "specialization", "alpha-delta", "verdict"])
 @pytest.mark.slow
 def test_same_tables_same_bytes(name, tmp_path):
     def draw() -> Figure:

@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headspec.config.variants import places
 from headspec.plots import transfer as figure
 from support.figures import assert_readable, assert_same_bytes
 from support.transfers import METHODS, NINE, summarised
+
+#: half of them, of every kind
+CONTROLS = places(["iat-random", "iat-other", "lora", "iat-as-released", "no-dropout"])
 
 
 def labelled(axes: Any, label: str) -> list:
@@ -19,7 +23,7 @@ def labelled(axes: Any, label: str) -> list:
 
 def test_lines_are_the_means_of_the_table():
     means = summarised({"glue": NINE}, METHODS)
-    axes = figure.draw(means).axes
+    axes = figure.draw(means, {}).axes
     assert [panel.get_title() for panel in axes] == ["full fine-tuning", "linear classifier"]
     (line,) = labelled(axes[1], "multi-task + IAT")
     rows = means[(means["method"] == "iat") & (means["tuning"] == "linear")].sort_values("samples")
@@ -33,15 +37,15 @@ def test_lines_are_the_means_of_the_table():
     ("mixtures", "methods"),
     [
         ({"glue": NINE}, METHODS),
-        ({"a+b": ["a", "b"], "a-mixture-with-a-long-name-of-several-words": NINE}, list(figure.SOURCES)),
+        ({"a+b": ["a", "b"], "a-mixture-with-a-long-name-of-several-words": NINE}, [*METHODS, *CONTROLS]),
         ({}, ["pretrained"]),
     ],
     ids=["glue", "controls", "pretrained"],
 )
 @pytest.mark.slow
 def test_texts_neither_overlap_nor_leave_the_figure(tmp_path, mixtures, methods):
-    assert_readable(figure.draw(summarised(mixtures, methods)))
-    assert_same_bytes(lambda: figure.draw(summarised(mixtures, methods)), tmp_path)
+    assert_readable(figure.draw(summarised(mixtures, methods), CONTROLS))
+    assert_same_bytes(lambda: figure.draw(summarised(mixtures, methods), CONTROLS), tmp_path)
 
 
 def test_close_tick_labels_are_left_out():

@@ -14,9 +14,10 @@ from headspec.config.sections.training import Training
 from headspec.models.internals.representations import features
 from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.iat import Own, branch, retrain
+from headspec.training.iat import branch, retrain
 from headspec.training.loop import train, trainer
-from headspec.training.lora import LoRA
+from headspec.training.variants.lora import LoRA
+from headspec.training.variants.own import Own
 from support.tiny import CPU, encoder, examples
 
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"]}

@@ -17,9 +17,11 @@ from headspec.models.architectures import ARCHITECTURES
 from headspec.models.head_parameters import Slice, head_slices
 from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.iat import Own, OwnHeads, branch, owned_heads, retrain
+from headspec.training.iat import branch, retrain
 from headspec.training.loop import train, trainer
 from headspec.training.updates import Updates
+from headspec.training.variants.own import Own, OwnHeads
+from headspec.training.variants.owned import owned_heads
 from support.tiny import CPU, HEADS, LAYERS, examples
 from support.two_tasks import CLASSES, data, model, never
 

@@ -75,6 +75,20 @@ def summary(
 
 
 @app.command()
+def power(
+    results: Annotated[Path, typer.Argument(help="Results of a study with IAT and three seeds or more.")],
+    effect: Annotated[float, typer.Option(min=0, help="Difference to show, in points.")] = 0.5,
+    power: Annotated[float, typer.Option(min=0.05, max=0.999, help="Chance to show it.")] = 0.8,
+    level: Annotated[float, typer.Option(min=1e-6, max=0.5, help="Level of the two-sided test.")] = 0.05,
+    variants: Annotated[int, typer.Option(min=1, help="Number of variants that Holm corrects for.")] = 1,
+) -> None:
+    """Say how many seeds, or examples, it takes to show an effect of IAT."""
+    from headspec.pipeline.power import of_results
+
+    typer.echo(of_results(results, effect, power, level, variants))
+
+
+@app.command()
 def export(
     run: Annotated[
         Path, typer.Argument(help="Run: results/<study>/runs/<model>/<mixture>/<method>/seed<n>.")

@@ -43,7 +43,7 @@ LIBRARY = on_this_disk(workflow.current_basedir).parent
 sys.path.insert(0, str(LIBRARY))
 
 from headspec import code_hash, digests
-from headspec.config import loading, ways
+from headspec.config import loading, variants, ways
 from headspec.config.measures import heads as head_measures, similarity as similarity_measures
 from headspec.config.study import Study, plain
 from headspec.cost import graph
@@ -144,16 +144,18 @@ CHECKPOINT_SECONDS = round(60 * STUDY.training.checkpoint_minutes)
 result, log, figure = LAYOUT.result, LAYOUT.log, LAYOUT.figure
 
 
-def code(script: str, *modules: str):
-    """Parameter: hashes of a rule's code: its script, `modules` that this imports by name (with wildcards),
-    and every module that these import. The modules of tasks on words are imported by name, too.
+def code(script: str, *modules):
+    """Parameter: hashes of a rule's code: its script, `modules` that this imports by name (with wildcards, or
+    functions of them), and every module that these import. The modules of tasks on words are imported by
+    name, too.
 
     They are looked up only if the rule has jobs.
     """
     hashes = functools.cache(code_hash.closure)
 
     def function(wildcards) -> dict[str, str]:
-        paths = [LIBRARY / "headspec" / module.format(**wildcards) for module in modules]
+        names = [m(wildcards) if callable(m) else m.format(**wildcards) for m in modules]
+        paths = [LIBRARY / "headspec" / name for name in names]
         found = functools.reduce(operator.or_, map(hashes, [LIBRARY / "scripts" / script, *paths]))
         of_words = [
             LIBRARY / "headspec" / module for module in INPUTS.word_modules(wildcards, found)

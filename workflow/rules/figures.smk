@@ -252,6 +252,7 @@ use rule figure_reliability as figure_improvement with:
         tasks=INPUTS.tasks,
         metrics=LAYOUT.main_metrics,
         variants=[plain(variant) for variant in STUDY.variants],
+        labels=variants.labels(variant.heads for variant in STUDY.variants),
         code=code("plots/improvement.py"),
     message:
         "Figure improvement.{wildcards.model}.{wildcards.mixture}"
@@ -300,6 +301,26 @@ use rule figure_reliability as figure_alpha_delta with:
         "Figure alpha-delta.{wildcards.model}.{wildcards.mixture}"
 
 
+use rule figure_reliability as figure_verdict with:
+    input:
+        improvement=rules.improvement.output[0],
+    output:
+        report(
+            figure("verdict.{model}.{mixture}"),
+            caption="../report/verdict.rst",
+            category="IAT",
+            labels={"figure": "verdict", "model": "{model}", "mixture": "{mixture}"},
+        ),
+    log:
+        log("figures/verdict.{model}.{mixture}"),
+    params:
+        figure="verdict",
+        labels=variants.labels(variant.heads for variant in STUDY.variants),
+        code=code("plots/figure.py", "plots/verdict.py"),
+    message:
+        "Figure verdict.{wildcards.model}.{wildcards.mixture}"
+
+
 use rule figure_reliability as figure_transfer with:
     input:
         rules.transfer_scores.output.summary,
@@ -316,6 +337,7 @@ use rule figure_reliability as figure_transfer with:
         script="transfer",
         figure="transfer",
         metrics=LAYOUT.metrics,
+        controls=variants.places(STUDY.transfer.methods),
         code=code("plots/transfer.py"),
     message:
         "Figure transfer.{wildcards.model}.{wildcards.task}"

@@ -82,7 +82,8 @@ rule correlation:
 
 rule iat_scores:
     input:
-        LAYOUT.of_runs(STUDY.iat_runs, "evaluation.parquet"),
+        evaluations=LAYOUT.of_runs(STUDY.iat_runs, "evaluation.parquet"),
+        histories=LAYOUT.of_runs(LAYOUT.branched, "training.parquet"),
     output:
         result("tables/iat.parquet"),
     log:
@@ -97,6 +98,7 @@ rule iat_scores:
         study=STUDY.study,
         runs=settings_of(STUDY.iat_runs),
         variants=[plain(variant) for variant in STUDY.variants],
+        branched=LAYOUT.retrained,
         metrics=LAYOUT.metrics,
         code=code("statistics/iat_scores.py"),
     message:
@@ -108,7 +110,7 @@ rule iat_scores:
 rule improvement:
     input:
         scores=rules.iat_scores.output[0],
-        evaluations=rules.iat_scores.input,
+        evaluations=rules.iat_scores.input.evaluations,
     output:
         result("tables/improvement.parquet"),
     log:

@@ -15,11 +15,17 @@ from headspec.config.sections.iat import IAT
 from headspec.config.study import Study
 from headspec.errors import DataError
 from headspec.statistics.dissociation.resampled import Evaluation, sample
+from headspec.statistics.intervals import (
+    components,
+    over_seeds_and_examples,
+    p_over_seeds_and_examples,
+)
 from headspec.statistics.metrics import score
 from headspec.statistics.resampling import holm, interval, p_value, paired_differences
 from headspec.statistics.training.comparison import MEAN, Predicted, compare, mean_over_tasks
-from headspec.statistics.training.improvement import against, by_seed, improvement, scores
+from headspec.statistics.training.improvement import against, by_seed, improvement, rate_share, scores
 from headspec.statistics.training.specialization import specialization
+from headspec.training.schedule import branch_point
 from support.schemas import SCHEMAS
 
 METRICS = {"a": ["accuracy"], "b": ["accuracy", "f1"]}
@@ -172,7 +178,7 @@ def evaluate(planned: Study, n: int = 120, seed: int = 0, **right: float) -> dic
 
 
 def analysed(planned: Study, evaluations: dict[Run, pd.DataFrame], resamples: int = 300) -> pd.DataFrame:
-    table = scores(((r, evaluations[r]) for r in planned.iat_runs), planned.variants, METRICS)
+    table = scores(((r, evaluations[r]) for r in planned.iat_runs), planned.variants, METRICS, {})
     return improvement(
         table, planned.iat_runs, evaluations.__getitem__, planned.variants, METRICS, resamples, 0.95, 7
     )
@@ -185,6 +191,15 @@ def test_methods_of_comparison():
     assert against(SWEPT.variants) == {
         "iat": "tuned", "iat-random": "tuned", "lora": "tuned", "iat-alpha0.5-delta0.1": "tuned",
         "tuned-sqrt": "tuned", "iat-sqrt": "tuned-sqrt", "single": "tuned",
+    }  # fmt: skip
+
+
+def test_rewarmed_ends_are_compared_with_plain_training_at_the_same_rates():
+    planned = study(controls=["no-dropout"], deltas=[0.2], rate="rewarmed", samplings=["sqrt"])
+    assert against(planned.variants) == {
+        "iat": "rewarmed", "no-dropout": "rewarmed", "rewarmed": "tuned",
+        "iat-alpha0.3-delta0.2": "rewarmed-delta0.2", "rewarmed-delta0.2": "tuned",
+        "tuned-sqrt": "tuned", "iat-sqrt": "rewarmed-sqrt", "rewarmed-sqrt": "tuned-sqrt", "single": "tuned",
     }  # fmt: skip
 
 
@@ -235,10 +250,52 @@ def test_corrections_over_tasks_of_a_method_and_over_means_of_methods():
         np.testing.assert_allclose(part["p_holm"], holm(part["p_value"]))
 
 
+def test_p_over_seeds_belongs_to_the_interval_and_is_corrected_over_the_study():
+    """p is below 0.05 where the 95 % interval leaves 0 out; single tasks and samplings are no variants."""
+    table = analysed(SWEPT, evaluate(SWEPT, iat=0.83, iat_sqrt=0.9, tuned_sqrt=0.7, seed=3))
+    compared = table[table["against"].notna()]
+    clear = (compared["ci_low"] > 0) | (compared["ci_high"] < 0)
+    assert (clear == (compared["p_seeds"] < 0.05)).all() and 0 < clear.sum() < len(clear)
+    assert table.loc[table["against"].isna(), "p_seeds"].isna().all()
+    tested = (table["task"] == MEAN) & table["heads"].notna()
+    assert tested.sum() == 5 and table.loc[~tested, "p_seeds_holm"].isna().all()
+    np.testing.assert_allclose(table.loc[tested, "p_seeds_holm"], holm(table.loc[tested, "p_seeds"]))
+
+
+def test_components_of_the_variance_add_up_to_the_interval():
+    """Which is t times the root of their sum, with a whole number of degrees of freedom."""
+    rng = np.random.default_rng(0)
+    values = 0.01 + 0.05 * rng.normal(size=5)
+    bootstrap = values + 0.01 * rng.normal(size=(400, 1)) + 0.01 * rng.normal(size=(400, 5))
+    parts = components(values, bootstrap)
+    assert min(parts) > 0.005
+    error = np.sqrt((parts.seeds**2 + parts.both**2) / 5 + parts.examples**2)
+    low, high, _ = over_seeds_and_examples(values, bootstrap, 0.95)
+    reaches = stats.t.ppf(0.975, np.arange(4, 200)) * error
+    assert np.isclose(reaches, (high - low) / 2, rtol=1e-9).any()
+    assert np.isclose(
+        2 * stats.t.sf(values.mean() / error, np.arange(4, 200)), p_over_seeds_and_examples(values, bootstrap)
+    ).any()
+
+
+def test_share_of_the_rates_after_the_branch():
+    """A linear decay leaves k (k + 1) of n (n + 1) to its last k of n steps; others as they are given."""
+    rates = pd.DataFrame({"learning_rate": np.arange(50, 0, -1)})
+    for delta in (0, 0.1, 0.3):
+        k = len(rates) - branch_point(len(rates), delta)
+        assert rate_share(rates, delta) == pytest.approx(k * (k + 1) / (50 * 51))
+    few = study(controls=[])
+    evaluations = evaluate(few)
+    histories = {r: lambda: rates for r in few.iat_runs if r.method == "iat"}
+    table = scores(evaluations.items(), few.variants, METRICS, histories).set_index("method")["rate_share"]
+    assert table["iat"].unique() == pytest.approx([5 * 6 / (50 * 51)]) and table["tuned"].isna().all()
+
+
 def test_other_methods_change_only_the_correction():
     few = study(controls=["random"])
     evaluations = evaluate(SWEPT, iat=0.85)
-    both = [analysed(planned, evaluations).drop(columns="p_holm") for planned in (few, SWEPT)]
+    tables = [analysed(planned, evaluations) for planned in (few, SWEPT)]
+    both = [table.drop(columns=["p_holm", "p_seeds_holm"]) for table in tables]
     shared = both[1][both[1]["method"].isin(both[0]["method"])]
     pd.testing.assert_frame_equal(both[0], shared.reset_index(drop=True))
 
@@ -276,7 +333,7 @@ def test_intervals_over_seeds_cover_differences_at_their_level():
                 rows(t, labels[t], np.abs(labels[t] - (rng.random(100) > right))[None])[0] for t in each.tasks
             ]
             evaluations[each] = pd.concat(frames, ignore_index=True)
-        table = scores(((r, evaluations[r]) for r in few.iat_runs), few.variants, METRICS)
+        table = scores(((r, evaluations[r]) for r in few.iat_runs), few.variants, METRICS, {})
         result = improvement(
             table, few.iat_runs, evaluations.__getitem__, few.variants, METRICS, 100, 0.95, repeat
         )
@@ -292,7 +349,7 @@ def test_further_splits_are_tasks():
         for key, frame in evaluate(few).items()
     }
     metrics = METRICS | {"a-other": ["accuracy"]}
-    table = scores(evaluations.items(), few.variants, metrics)
+    table = scores(evaluations.items(), few.variants, metrics, {})
     result = improvement(table, few.iat_runs, evaluations.get, few.variants, metrics, 100, 0.95, 0)
     for method, part in result.groupby("method"):
         values = part.set_index(["task", "metric"])["value"]
@@ -344,7 +401,9 @@ def test_the_table_fits_its_schema_and_repeats_to_the_byte(tmp_path):
 
 def test_differences_by_seed_average_to_the_table():
     evaluations = evaluate(SWEPT)
-    seeds = by_seed(scores(evaluations.items(), SWEPT.variants, METRICS), SWEPT.mixture_tasks, SWEPT.variants)
+    seeds = by_seed(
+        scores(evaluations.items(), SWEPT.variants, METRICS, {}), SWEPT.mixture_tasks, SWEPT.variants
+    )
     assert len(seeds) == 8 * 4 * 3
     keys = ["method", "task", "metric"]
     table = analysed(SWEPT, evaluations, 100).set_index(keys)["difference"]

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from headspec.config.as_text import kept_by
+from headspec.config.runs import REWARMED
 from headspec.config.sections.iat import IAT
 from headspec.config.sections.transfer import Transfer
 from headspec.config.sources import identity
+from headspec.config.variants import CONTROLS
+from headspec.config.variants import method as of_kind
 from headspec.config.word_types import TYPES
 from headspec.errors import listing, nearest
 
@@ -38,6 +41,7 @@ def iat_problems(section: IAT, methods: Any, mixtures: Iterable[str], transferre
         yield "iat.mixtures: nothing to train; expected a mixture, because other keys of iat are set."
     elif "iat" in methods and not section.mixtures and not transferred:
         yield "iat.mixtures: nothing to train; expected a mixture, because methods has 'iat'."
+    yield from _unused(section)
     alphas, deltas = [section.alpha, *section.alphas], [section.delta, *section.deltas]
     for key, values in {"alphas": alphas, "deltas": deltas}.items():
         for i, value in enumerate(values[1:]):
@@ -48,6 +52,16 @@ def iat_problems(section: IAT, methods: Any, mixtures: Iterable[str], transferre
     for key, delta in keys.items():
         if section.mixtures and delta > section.reserve:
             yield f"{key}: got {delta:g}, expected at most iat.reserve ({section.reserve:g})."
+
+
+def _unused(section: IAT) -> Iterator[str]:
+    """Keys that have no effect, because another one is not set."""
+    if section.peak is not None and section.rate != REWARMED:
+        yield f"iat.peak: not used; expected iat.rate: {REWARMED}, whose peak it is."
+    if section.rescorings != IAT().rescorings and "rescored" not in section.controls:
+        yield "iat.rescorings: not used; expected 'rescored' in iat.controls, which they are of."
+    if section.sweep_controls and not [*section.alphas, *section.deltas]:
+        yield "iat.sweep_controls: not used; expected iat.alphas or iat.deltas, to sweep over."
 
 
 def transfer_problems(
@@ -77,8 +91,8 @@ def transfer_problems(
         yield f"transfer.methods: got {listing(trained)}, expected a mixture under iat.mixtures to train on."
         return
     for method in trained:
-        control = method.removeprefix("iat-")
-        if method not in ("single", "tuned", "iat") and control not in iat.controls:
+        control = next((each for each in CONTROLS if of_kind(each) == method), None)
+        if control and control not in iat.controls:
             key = f"transfer.methods.{section.methods.index(method)}"
             yield f"{key}: got '{method}', expected '{control}' in iat.controls, to train it."
 

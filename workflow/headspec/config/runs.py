@@ -10,6 +10,8 @@ RESERVED = ("none", "random", "random_by_layer", "mean")
 NO_MIXTURE = "none"
 #: the model of table rows that pool all models
 POOLED = "pooled"
+#: heads of the variant that is plain training with rewarmed learning rates
+REWARMED = "rewarmed"
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from headspec.config import variants
 from headspec.config.runs import NO_MIXTURE, Budget, Run, Variant
 from headspec.config.sections.atlas import Atlas
 from headspec.config.sections.base import Count, Distinct, Name, Section, Seed
@@ -97,30 +98,7 @@ class Study(Section):
     @property
     def variants(self) -> list[Variant]:
         """The variants of training compared on `iat.mixtures`, `tuned` first."""
-        iat, sampling = self.iat, self.training.sampling
-        main: dict[str, Any] = {"heads": "top", "alpha": iat.alpha, "delta": iat.delta}
-        alphas, deltas = (dict.fromkeys(v) for v in ([iat.alpha, *iat.alphas], [iat.delta, *iat.deltas]))
-        variants = [
-            Variant(method="tuned", base="tuned", sampling=sampling),
-            Variant(method="iat", base="tuned", sampling=sampling, **main),
-        ]
-        for heads in iat.controls:
-            method = heads if heads == "lora" else f"iat-{heads}"
-            variants.append(
-                Variant(method=method, base="tuned", sampling=sampling, **main | {"heads": heads})
-            )
-        for alpha, delta in itertools.product(alphas, deltas):
-            if (alpha, delta) != (iat.alpha, iat.delta):
-                swept = main | {"alpha": alpha, "delta": delta}
-                method = f"iat-alpha{alpha:g}-delta{delta:g}"
-                variants.append(Variant(method=method, base="tuned", sampling=sampling, **swept))
-        for other in iat.samplings:
-            if other == sampling:
-                continue
-            base = f"tuned-{other}"
-            variants.append(Variant(method=base, base=base, sampling=other))
-            variants.append(Variant(method=f"iat-{other}", base=base, sampling=other, **main))
-        return variants
+        return variants.planned(self.iat, self.training.sampling)
 
     @property
     def iat_runs(self) -> list[Run]:

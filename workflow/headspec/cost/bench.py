@@ -40,8 +40,8 @@ from headspec.models.devices import Device
 from headspec.models.export.onnx_file import installed
 from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.iat import Own
 from headspec.training.loop import train, trainer
+from headspec.training.variants.own import Own
 
 ROUNDS = 5
 PADDED = 256  # tokens to which the baseline of training pads every example

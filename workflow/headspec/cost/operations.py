@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headspec.config.study import Study
+from headspec.config.variants import KINDS
 from headspec.config.ways import WAYS
 from headspec.cost import graph, workload
 from headspec.cost.memory import Sizes
@@ -142,6 +143,9 @@ class _Stages:
 
     def retrain(self) -> Loads:
         yield from self.train(self.variant.delta or 0.0)
+        if self.variant.heads and KINDS[self.variant.heads].module == "rescored":
+            for load in self.importance():
+                yield load._replace(examples=self.study.iat.rescorings * load.examples)
 
     def importance(self) -> Loads:
         for task in self.tasks:

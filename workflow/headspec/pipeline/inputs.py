@@ -12,6 +12,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from headspec.config import variants
 from headspec.config.measures import heads as head_measures
 from headspec.config.runs import Run
 from headspec.config.sources import locate
@@ -116,9 +117,13 @@ class Inputs:
         return plain(self.study.training.model_dump(exclude={"checkpoint_minutes"}))
 
     def variant_settings(self, wildcards: Any) -> Settings:
-        """The heads that a variant of training updates, and their fraction."""
-        values = plain(self.layout.variants[wildcards.method])
-        return {key: values[key] for key in ("heads", "alpha")}
+        """What makes a variant of training: its heads, their fraction, and what else is not as in IAT."""
+        variant, study = self.layout.variants[wildcards.method], self.study
+        return variants.settings(variant, study.iat, study.importance.samples, study.training.learning_rate)
+
+    def variant_module(self, wildcards: Any) -> str:
+        """The module of `headspec` that restricts a variant of training."""
+        return f"training/variants/{self.variant_settings(wildcards).get('module', 'own')}.py"
 
     def tasks(self, wildcards: Any) -> list[str]:
         """The tasks of a run's mixture, in order; ConfigError for a mixture that the study does not have."""

@@ -72,6 +72,11 @@ class Layout:
         return [method for method in self.variants if method not in self.bases]
 
     @cached_property
+    def branched(self) -> list[Run]:
+        """The runs of these methods."""
+        return [run for run in self.study.iat_runs if run.method in self.retrained]
+
+    @cached_property
     def sweep(self) -> list[str]:
         """IAT and the methods that differ from it only in alpha and delta."""
         variants = self.variants.items()
@@ -185,7 +190,12 @@ class Layout:
     @cached_property
     def iat_figures(self) -> list[str]:
         """Names of the figures of IAT, for each model and mixture of `iat.mixtures`."""
-        kinds = ["improvement", "specialization", *(["alpha-delta"] if len(self.sweep) > 1 else [])]
+        kinds = [
+            "verdict",
+            "improvement",
+            "specialization",
+            *(["alpha-delta"] if len(self.sweep) > 1 else []),
+        ]
         return [
             ".".join(each) for each in itertools.product(kinds, self.study.models, self.study.iat.mixtures)
         ]

@@ -19,7 +19,8 @@ def draw(improvement: pd.DataFrame) -> Figure:
     improvement : rows of the table 'improvement' of one model and mixture
         Only IAT that continues from `tuned` is shown; the cell of the method `iat` is outlined.
     """
-    swept = (improvement["heads"] == "top") & (improvement["against"] == "tuned")
+    sampling = improvement.loc[improvement["method"] == "tuned", "sampling"].iloc[0]
+    swept = (improvement["heads"] == "top") & (improvement["sampling"] == sampling)
     means = improvement[swept & (improvement["task"] == MEAN)]
     alphas, deltas = (np.sort(means[name].unique()) for name in ("alpha", "delta"))
     values = np.full((len(deltas), len(alphas)), np.nan)

@@ -15,15 +15,6 @@ from headspec.plots.drawing.style import MEAN, METRICS, PAGE, interval_label, le
 
 #: panels per row, at most
 COLUMNS = 4
-#: heads that a task's batches move at the end of training: title, in the order of the panels
-HEADS = {
-    "top": "IAT",
-    "random": "random heads",
-    "random-by-layer": "random by layer",
-    "bottom": "least important heads",
-    "other": "another task's heads",
-    "lora": "LoRA",
-}
 POINT: dict[str, Any] = {
     "label": "mean over seeds; filled: p < 0.05, corrected",
     "linestyle": "none",
@@ -49,31 +40,41 @@ NARROWEST = 0.1
 BELOW = 0.24
 
 
-def title(row: pd.Series) -> str:
-    """Title of a method's panel, with what the method is compared with unless that is MTL."""
+def title(row: pd.Series, labels: Mapping[str, str], sampling: str) -> str:
+    """Title of a method's panel, with the sampling unless that is the one of the study's MTL."""
     if pd.isna(row["heads"]):
         return "single-task" if row["method"] == "single" else f"MTL, {row['sampling']} sampling"
-    name = HEADS[row["heads"]]
-    return name if row["against"] == "tuned" else f"{name}, {row['sampling']}\nvs MTL, {row['sampling']}"
+    name = labels[row["heads"]]
+    return name if row["sampling"] == sampling else f"{name}, {row['sampling']}\nvs MTL, {row['sampling']}"
 
 
-def shown(improvement: pd.DataFrame) -> pd.DataFrame:
+def plain_sampling(improvement: pd.DataFrame) -> str:
+    """How the study's plain multi-task training samples tasks."""
+    return str(improvement.loc[improvement["method"] == "tuned", "sampling"].iloc[0])
+
+
+def shown(improvement: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:
     """Rows of the mean for the methods with a panel, in panel order; other points of a sweep have none."""
     means = improvement[(improvement["task"] == MEAN) & improvement["against"].notna()]
-    swept = (means["heads"] == "top") & (means["against"] == "tuned") & (means["method"] != "iat")
-    means = means[~swept]
-    heads, rows = list(HEADS), means.to_dict("index")
+    main, sampling = means[means["method"] == "iat"].iloc[0], plain_sampling(improvement)
+    elsewhere = (means["alpha"].notna() & (means["alpha"] != main["alpha"])) | (
+        means["delta"].notna() & (means["delta"] != main["delta"])
+    )
+    means = means[~elsewhere]
+    heads, rows = list(labels), means.to_dict("index")
 
     def place(index: Any) -> tuple:
         row = rows[index]
         rank = len(heads) if pd.isna(row["heads"]) else heads.index(row["heads"])
-        return rank == len(heads), row["method"] == "single", row["against"] != "tuned", rank
+        return rank == len(heads), row["method"] == "single", row["sampling"] != sampling, rank
 
     return means.loc[sorted(rows, key=place)]
 
 
 @styled
-def draw(improvement: pd.DataFrame, seeds: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
+def draw(
+    improvement: pd.DataFrame, seeds: pd.DataFrame, metrics: Mapping[str, str], labels: Mapping[str, str]
+) -> Figure:
     """A panel per method, a row per task, the mean over tasks on top.
 
     Methods that continue from MTL share one scale; single-task training and MTL with other samplings share
@@ -84,18 +85,19 @@ def draw(improvement: pd.DataFrame, seeds: pd.DataFrame, metrics: Mapping[str, s
     improvement : rows of the table 'improvement' of one model and mixture
     seeds : result of `headspec.statistics.training.improvement.by_seed` for the same
     metrics : task: its main metric, which is shown; in the order of the rows
+    labels : variant of IAT: its name, in the order of the panels
     """
-    methods = shown(improvement)
+    methods, sampling = shown(improvement, labels), plain_sampling(improvement)
     of_task = {**metrics, MEAN: MEAN}
     improvement, seeds = (t[t["metric"] == t["task"].map(of_task)] for t in (improvement, seeds))
     tasks = [MEAN, *(task for task in metrics if task in set(improvement["task"]))]
     of_base = improvement[improvement["against"].isna()].set_index("task")["value"]
-    labels = [f"{MEAN} {number(100 * of_base[MEAN], 1)}"] + [
+    ticks = [f"{MEAN} {number(100 * of_base[MEAN], 1)}"] + [
         f"{task}, {METRICS[metrics[task]]} {number(100 * of_base[task], 1)}" for task in tasks[1:]
     ]
     columns = min(COLUMNS, len(methods))
     lines = math.ceil(len(methods) / columns)
-    label_width = 0.1 + 0.05 * max(map(len, labels))
+    label_width = 0.1 + 0.05 * max(map(len, ticks))
     size = (max(label_width + 1.45 * columns, min(PAGE, 4.2)), lines * (0.62 + 0.19 * len(tasks)) + 0.3)
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(lines, columns, sharey=True, squeeze=False).ravel()
@@ -105,12 +107,12 @@ def draw(improvement: pd.DataFrame, seeds: pd.DataFrame, metrics: Mapping[str, s
         of_method = improvement[improvement["method"] == method["method"]].set_index("task").loc[tasks]
         dots = seeds[seeds["method"] == method["method"]]
         _draw_rows(axes, of_method, dots, tasks)
-        axes.set_title(title(method))
+        axes.set_title(title(method, labels, sampling))
         axes.set_xlabel("difference (points)")
     for axes in firsts.values():  # if nothing differs, rounding errors must not fill the scale
         low, high = axes.get_xlim()
         axes.set_xlim(min(low, -NARROWEST), max(high, NARROWEST))
-    panels[0].set_yticks(range(len(tasks)), labels)
+    panels[0].set_yticks(range(len(tasks)), ticks)
     panels[0].set_ylim(len(tasks) - 0.4, -0.6)
     for axes in panels[::columns]:
         axes.get_yticklabels()[0].set_fontweight("bold")

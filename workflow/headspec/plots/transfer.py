@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -21,18 +22,19 @@ SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "tuned": ("multi-task", {"color": COLOURS[0], "marker": "s"}),
     "iat": ("multi-task + IAT", {"color": COLOURS[1], "marker": "^", "linewidth": 1.8, "zorder": 4}),
 }
-#: the same for controls, whose lines are dashed
-CONTROLS: dict[str, tuple[str, dict[str, Any]]] = {
-    "iat-bottom": ("bottom heads", {"color": COLOURS[4], "marker": "v"}),
-    "iat-random": ("random heads", {"color": COLOURS[2], "marker": "P"}),
-    "iat-random-by-layer": ("random by layer", {"color": COLOURS[6], "marker": "X"}),
-    "iat-other": ("another task's heads", {"color": COLOURS[7], "marker": "<"}),
-    "lora": ("LoRA", {"color": COLOURS[8], "marker": ">"}),
-}
-SOURCES |= {
-    method: (label, look | {"linestyle": "--", "markerfacecolor": "white"})
-    for method, (label, look) in CONTROLS.items()
-}
+#: colours and markers of controls by their places, whose lines are dashed
+CONTROLS = (
+    (2, "P"),
+    (6, "X"),
+    (4, "v"),
+    (7, "<"),
+    (8, ">"),
+    (5, "p"),
+    (2, "*"),
+    (6, "h"),
+    (4, "8"),
+    (7, "d"),
+)
 #: look of one single-task encoder
 SINGLE_TASK: dict[str, Any] = {"color": COLOURS[3], "linewidth": 0.5, "alpha": 0.55, "zorder": 1}
 #: ratio of x between points that stand side by side
@@ -42,13 +44,15 @@ SPACE = 0.09
 
 
 @styled
-def draw(summary: pd.DataFrame) -> Figure:
+def draw(summary: pd.DataFrame, controls: Mapping[str, tuple[int, str]]) -> Figure:
     """A row of panels per mixture, under its name, a column per way of tuning, a line per encoder.
 
     Parameters
     ----------
     summary : rows of the table 'transfer_summary' of one model, task and metric
+    controls : method of a control: its place and name
     """
+    sources = SOURCES | {method: (name, _look(place)) for method, (place, name) in controls.items()}
     mixtures = list(dict.fromkeys(summary["mixture"]))
     tunings = [tuning for tuning in TUNINGS if tuning in set(summary["tuning"])]
     size = (0.6 + 2.6 * len(tunings), 0.75 + 2.0 * len(mixtures))
@@ -60,7 +64,8 @@ def draw(summary: pd.DataFrame) -> Figure:
         if len(mixtures) > 1:
             line[0].set_title(mixture, loc="left", fontweight="bold")
         for axes, tuning in zip(line, tunings, strict=True):
-            _draw_panel(axes, summary[(summary["mixture"] == mixture) & (summary["tuning"] == tuning)])
+            panel = summary[(summary["mixture"] == mixture) & (summary["tuning"] == tuning)]
+            _draw_panel(axes, panel, sources)
     for axes, tuning in zip(grid[0], tunings, strict=True):
         axes.set_title(TUNINGS[tuning] + "\n" * (len(mixtures) > 1))  # above the mixture's name
     for axes in grid[-1]:
@@ -69,9 +74,14 @@ def draw(summary: pd.DataFrame) -> Figure:
     return figure
 
 
-def _draw_panel(axes: Axes, panel: pd.DataFrame) -> None:
+def _look(place: int) -> dict[str, Any]:
+    colour, marker = CONTROLS[place % len(CONTROLS)]
+    return {"color": COLOURS[colour], "marker": marker, "linestyle": "--", "markerfacecolor": "white"}
+
+
+def _draw_panel(axes: Axes, panel: pd.DataFrame, sources: dict[str, tuple[str, dict[str, Any]]]) -> None:
     samples = sorted(panel["samples"].unique())
-    methods = [method for method in SOURCES if method in set(panel["method"])]
+    methods = [method for method in sources if method in set(panel["method"])]
     axes.set_xscale("log")
     axes.axhline(100 * panel["chance"].iloc[0], color="black", linestyle=":", label="chance")
     for lane, method in enumerate(methods):
@@ -83,7 +93,7 @@ def _draw_panel(axes: Axes, panel: pd.DataFrame) -> None:
                     of_task["samples"], 100 * of_task["value"], label="single-task, each", **SINGLE_TASK
                 )
             points = points[points["source"] == MEAN]
-        label, look = SOURCES[method]
+        label, look = sources[method]
         x = points["samples"] * APART ** (lane - (len(methods) - 1) / 2)
         axes.plot(x, 100 * points["value"], label=label, **look)
         interval = {"color": look["color"], "linewidth": 0.8, "zorder": look.get("zorder", 2)}

@@ -129,6 +129,34 @@ def p_over_seeds_and_examples(values: Floats, bootstrap: Floats) -> Floats:
     return 2 * stdtr(freedom, -ratio)
 
 
+class Components(NamedTuple):
+    """Where differences between runs come from: standard deviations of the two-way random model.
+
+    Attributes
+    ----------
+    seeds : between seeds, if examples were endless
+    examples : over sets of these many examples, the same for all seeds
+    both : over these sets, of what is particular to a seed
+    """
+
+    seeds: Floats
+    examples: Floats
+    both: Floats
+
+
+def components(values: Floats, bootstrap: Floats) -> Components:
+    """The components of the variance that `over_seeds_and_examples` adds up, as standard deviations.
+
+    Parameters
+    ----------
+    values, bootstrap : as there, of three or more seeds
+    """
+    shared, interaction = _components(bootstrap)
+    of_seeds = np.maximum(values.var(axis=0, ddof=1) - interaction, 0)
+    of_examples = np.maximum(shared - interaction / len(values), 0)
+    return Components(*map(np.sqrt, (of_seeds, of_examples, interaction)))
+
+
 def _components(bootstrap: Floats, of_orders: ArrayLike = 0.0) -> tuple[Floats, Floats]:
     """The arguments `shared` and `interaction` of `_satterthwaite`, from examples drawn for all seeds."""
     n, mean = bootstrap.shape[1], bootstrap.mean(axis=1)

@@ -12,171 +12,18 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
 import pandas as pd
-import torch
 
 from headspec.errors import ConfigError
-from headspec.heads.masks import random_by_layer, random_heads
-from headspec.heads.ranking import bottom_heads, prune_count, top_heads
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
-from headspec.models.head_parameters import Slice, head_slices
 from headspec.models.multitask import MultiTask
-from headspec.seeds import derive
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import Trainer, trainer
-from headspec.training.schedule import branch_point
-from headspec.training.updates import Updates, clip
+from headspec.training.schedule import branch_point, learning_rates
 
 if TYPE_CHECKING:
     from headspec.config.sections.training import Training
-
-
-def owned_heads(
-    importances: dict[str, np.ndarray], heads: str, alpha: float, seed: int
-) -> dict[str, np.ndarray]:
-    """The heads that batches of each task may update, bool (layers, heads); the same number in every case.
-
-    Parameters
-    ----------
-    importances : task: importance (layers, heads)
-    heads : {"top", "bottom", "random", "random-by-layer", "other"}
-        The task's most important heads; its least important; random heads; random heads with the
-        layer counts of the task's most important; the most important heads of another task. Random
-        choices depend on `seed` and differ between tasks.
-    alpha : fraction of all heads that a task owns
-
-    Raises
-    ------
-    ConfigError
-        The fraction is less than one head.
-    """
-    shape = next(iter(importances.values())).shape
-    n = prune_count(alpha, shape[0] * shape[1])
-    if n == 0:
-        raise ConfigError(f"iat: alpha {alpha:g} of {shape[0]} x {shape[1]} heads is less than one head")
-    top = {task: top_heads(importance, n) for task, importance in importances.items()}
-    if heads == "top":
-        return top
-    if heads == "bottom":
-        return {task: bottom_heads(importance, n) for task, importance in importances.items()}
-    if heads == "other":
-        tasks = list(importances)
-        offset = 1 + derive(seed, "iat other") % (len(tasks) - 1)
-        return {task: top[tasks[(i + offset) % len(tasks)]] for i, task in enumerate(tasks)}
-    rngs = {task: np.random.default_rng(derive(seed, "iat", heads, task)) for task in importances}
-    if heads == "random":
-        return {task: random_heads(shape, n, rng) for task, rng in rngs.items()}
-    return {task: random_by_layer(top[task], rng) for task, rng in rngs.items()}
-
-
-class SliceGroup:
-    """The slices of the projections that the same tasks own, with a copy joined into one vector.
-
-    Attributes
-    ----------
-    copy : (n,)
-    """
-
-    def __init__(self, slices: list[Slice]) -> None:
-        self.slices = slices
-        self.weights = [s.of(s.parameter.detach()) for s in slices]  # views of the model's weights
-        self.copy = self.joined([s.parameter.detach() for s in slices])
-        sizes = [weight.numel() for weight in self.weights]
-        chunks = self.copy.split(sizes)
-        self.views = [chunk.view(w.shape) for chunk, w in zip(chunks, self.weights, strict=True)]
-
-    def joined(self, tensors: list[torch.Tensor]) -> torch.Tensor:
-        """The slices, (n,), of tensors that have the shapes of the slices' parameters."""
-        return torch.cat([s.of(tensor).flatten() for s, tensor in zip(self.slices, tensors, strict=True)])
-
-    def moments(self, state: dict) -> dict:
-        """The slices' moments in an optimizer's `state`; empty before its first step."""
-        states = [state.get(s.parameter, {}) for s in self.slices]
-        if not all(states):
-            return {}
-        averages = {name: self.joined([each[name] for each in states]) for name in ("exp_avg", "exp_avg_sq")}
-        return {"step": states[0]["step"].clone(), **averages}
-
-    def read(self) -> None:
-        """Copy from the model's weights."""
-        torch._foreach_copy_(self.views, self.weights)
-
-    def write(self) -> None:
-        """Copy to the model's weights."""
-        torch._foreach_copy_(self.weights, self.views)
-
-
-class OwnHeads:
-    """AdamW steps in which a batch updates, in the attention projections, only the heads its task owns.
-
-    To the optimizer, all slices that the same tasks own are one parameter, a copy that is written
-    back after each step: a few long vectors cost less than hundreds of short ones. Slices that the
-    batch's task does not own get no gradient, so AdamW skips them: their weights, moments and step
-    count stay the same, and no weight decay applies. A row that several heads share is updated if
-    the task owns any of these heads. The slices keep the moments of the training so far. Gradients
-    are clipped by the norm over all parameters, as without IAT.
-
-    Parameters
-    ----------
-    updates : those of the training so far
-    slices : every head's slices of the projections
-    owned : task: bool (layers, heads)
-    """
-
-    def __init__(self, updates: Updates, slices: list[Slice], owned: dict[str, np.ndarray]) -> None:
-        self.updates = updates
-        by_owners: dict[tuple[str, ...], list[Slice]] = {}
-        for s in slices:
-            owners = tuple(task for task, mask in owned.items() if s.belongs(mask))
-            by_owners.setdefault(owners, []).append(s)
-        self.groups = {owners: SliceGroup(of_owners) for owners, of_owners in by_owners.items() if owners}
-        self.restricted = list(dict.fromkeys(s.parameter for s in slices))
-        restricted = set(map(id, self.restricted))
-        self.unrestricted = [p for p in updates.parameters if id(p) not in restricted]
-        decay = updates.optimizer.defaults["weight_decay"]
-        copies = [group.copy for group in self.groups.values()]
-        self.optimizer = torch.optim.AdamW(copies, weight_decay=decay, fused=True)
-        for group in self.groups.values():
-            moments = group.moments(updates.optimizer.state)
-            if moments:
-                self.optimizer.state[group.copy] = moments
-        for parameter in self.restricted:
-            updates.optimizer.state.pop(parameter, None)
-
-    def step(self, task: str, rate: float) -> torch.Tensor:
-        owned = [group for owners, group in self.groups.items() if task in owners]
-        for group in owned:
-            group.copy.grad = group.joined([gradient(s.parameter) for s in group.slices])
-        norm = torch.nn.utils.get_total_norm([gradient(p) for p in self.updates.parameters])
-        for parameter in self.restricted:
-            parameter.grad = None
-        updated = self.unrestricted + [group.copy for group in owned]
-        clip(updated, self.updates.clip, norm)
-        for optimizer in (self.updates.optimizer, self.optimizer):
-            for param_group in optimizer.param_groups:
-                param_group["lr"] = rate
-            optimizer.step()
-            optimizer.zero_grad()
-        for group in owned:
-            group.write()
-        return norm
-
-    def state_dict(self) -> dict:
-        return {"updates": self.updates.state_dict(), "owned": self.optimizer.state_dict()}
-
-    def load_state_dict(self, state: dict) -> None:
-        """Restore; the model's weights must have been loaded before."""
-        self.updates.load_state_dict(state["updates"])
-        self.optimizer.load_state_dict(state["owned"])
-        for group in self.groups.values():
-            group.read()
-
-
-def gradient(parameter: torch.nn.Parameter) -> torch.Tensor:
-    """Its gradient; zeros if the loss does not depend on it."""
-    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
 
 
 class Restriction(Protocol):
@@ -187,26 +34,31 @@ class Restriction(Protocol):
 
 
 @dataclass(frozen=True)
-class Own:
-    """Batches update only the heads that their task owns.
+class End:
+    """A restriction, with other conditions under which a run trains from here on.
 
     Attributes
     ----------
-    heads : result of `owned_heads`
-    projections : {"qkv", "qkvo"}, the projections that this applies to, with or without W_O
+    dropout : whether there is dropout; without it, the model is in evaluation mode
+    peak : the learning rate rises again to this peak, over the fraction of the steps left that is
+        `training.warmup`, and decays as `training.decay` says; None: rates go on as they would have
     """
 
-    heads: dict[str, np.ndarray]
-    projections: str
+    restriction: Restriction
+    dropout: bool = True
+    peak: float | None = None
 
     @contextmanager
     def applied(self, run: Trainer) -> Iterator[None]:
-        """Context in which batches of `run` update only the heads that their task owns."""
-        if not all(mask.all() for mask in self.heads.values()):  # alpha = 1 is plain multi-task training
-            assert isinstance(run.updates, Updates)
-            slices = head_slices(run.model.encoder, run.model.gates, self.projections)
-            run.updates = OwnHeads(run.updates, slices, self.heads)
-        yield
+        """Context in which `run` trains so."""
+        point, settings = len(run.history), run.settings
+        if self.peak is not None:
+            left = len(run.rates) - point
+            run.rates[point:] = learning_rates(left, self.peak, settings.warmup, settings.decay)
+        with self.restriction.applied(run):
+            run.model.train(self.dropout)
+            yield
+        run.model.train()
 
 
 def branch(
@@ -265,12 +117,12 @@ def retrain(
 ) -> pd.DataFrame:
     """Continue training from `state` to its end, under a restriction of what is trained.
 
-    Batches and their order, learning rates, dropout masks and moments are those with which plain
-    training would have continued.
+    Batches and their order, moments and, but for an `End`, learning rates and dropout masks are those with
+    which plain training would have continued.
 
     Parameters
     ----------
-    restriction : `Own`, or `headspec.training.lora.LoRA`
+    restriction : that of a module of `headspec.training.variants`, or an `End`
     state : as returned by `branch`, or kept by `headspec.training.loop.train`
     microbatches : as in `headspec.training.loop.trainer`
 

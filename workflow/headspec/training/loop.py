@@ -22,7 +22,7 @@ from headspec.seeds import derive
 from headspec.tables import FLOAT, INT, TEXT, Schema
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.microbatches import backward, random_state, set_random_state
-from headspec.training.schedule import Step, branch_point, learning_rate, schedule
+from headspec.training.schedule import Step, branch_point, learning_rates, schedule
 from headspec.training.updates import Stepping, Updates
 from headspec.training.vocabulary import compact_vocabulary
 
@@ -67,8 +67,9 @@ class Trainer:
     Attributes
     ----------
     steps : all steps of the run, done or not
+    rates : their learning rates
     history : a row of the table `training` for every step done
-    updates : applies the gradients of a step; restrictions such as `headspec.training.iat.Own` replace it
+    updates : applies the gradients of a step; restrictions of `headspec.training.variants` replace it
     gating : gates on the heads, if there are any
     patience : seconds between reads of the losses, during which a GPU computes without interruption
     """
@@ -91,6 +92,7 @@ class Trainer:
         model.encoder.train(not frozen).requires_grad_(not frozen)
         if not frozen:
             model.attend_for_gradients(device)
+        self.rates = learning_rates(len(steps), settings.learning_rate, settings.warmup, settings.decay)
         self.updates: Stepping = Updates(model, settings)
         self.gating: Gating | None = None
         self.history: list[tuple] = []
@@ -110,10 +112,9 @@ class Trainer:
             log.info("batches in %d microbatches", self.microbatches)
         progress = Progress(sum(len(s.rows) for s in self.steps[:until]), "examples")
         progress.resume(sum(len(s.rows) for s in self.steps[: len(self.history)]))
-        settings, self.clock = self.settings, time.monotonic()
+        self.clock = time.monotonic()
         for number in range(len(self.history), until):
-            step = self.steps[number]
-            rate = learning_rate(number, len(self.steps), settings.learning_rate, settings.warmup)
+            step, rate = self.steps[number], self.rates[number]
             gates = self.gating.begin(self, number) if self.gating else []
             loss = self._backward(step, gates)
             self.model.gates.values = None
@@ -211,7 +212,7 @@ def trainer(
     device: Device,
     microbatches: int = 1,
 ) -> Iterator[Trainer]:
-    """A run before its first step: AdamW, linear decay, gradient clipping, task-homogeneous batches.
+    """A run before its first step: AdamW, gradient clipping, task-homogeneous batches.
 
     Parameters
     ----------

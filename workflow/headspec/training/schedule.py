@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,12 +68,27 @@ def schedule(
     return steps
 
 
-def learning_rate(step: int, steps: int, peak: float, warmup: float) -> float:
-    """Rate of `step` (from 0): linear warmup over the fraction `warmup` of steps, then linear decay to 0."""
+def learning_rate(step: int, steps: int, peak: float, warmup: float, decay: str = "linear") -> float:
+    """Rate of `step` (from 0): linear warmup over the fraction `warmup` of steps, then its decay.
+
+    Parameters
+    ----------
+    decay : {"linear", "cosine", "constant"}
+        To 0 along a line or half a cosine, or none.
+    """
     rise = round(warmup * steps)
     if step < rise:
         return peak * (step + 1) / rise
+    if decay == "constant":
+        return peak
+    if decay == "cosine":
+        return peak * (1 + math.cos(math.pi * (step - rise) / max(steps - rise, 1))) / 2
     return peak * (steps - step) / max(steps - rise, 1)
+
+
+def learning_rates(steps: int, peak: float, warmup: float, decay: str) -> list[float]:
+    """The rates of all `steps` (see `learning_rate`)."""
+    return [learning_rate(step, steps, peak, warmup, decay) for step in range(steps)]
 
 
 def branch_point(steps: int, delta: float) -> int:

@@ -30,6 +30,11 @@ def clip(parameters: Iterable[torch.Tensor], max_norm: float | None, norm: torch
         torch.nn.utils.clip_grads_with_norm_(parameters, max_norm, norm)
 
 
+def gradient(parameter: torch.nn.Parameter) -> torch.Tensor:
+    """Its gradient; zeros if the loss does not depend on it."""
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+
+
 class Updates:
     """AdamW steps on all trainable parameters of a model, with gradient clipping."""
 
@@ -39,13 +44,17 @@ class Updates:
         self.optimizer = torch.optim.AdamW(self.parameters, weight_decay=settings.weight_decay, fused=True)
 
     def step(self, task: str, rate: float) -> torch.Tensor:
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
         norm = torch.nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None])
         clip(self.parameters, self.clip, norm)
+        self.apply(rate)
+        return norm
+
+    def apply(self, rate: float) -> None:
+        """Apply and clear the gradients as they are."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return norm
 
     def state_dict(self) -> dict:
         return self.optimizer.state_dict()

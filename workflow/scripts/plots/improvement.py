@@ -19,5 +19,5 @@ with stage(snakemake, "figure improvement"):
     scores = tables.read(snakemake.input.scores).query("model == @wildcards.model")
     variants = [Variant(**variant) for variant in params.variants]
     seeds = by_seed(scores, {wildcards.mixture: params.tasks}, variants)
-    figure = improvement.draw(table, seeds, params.metrics)
+    figure = improvement.draw(table, seeds, params.metrics, params.labels)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

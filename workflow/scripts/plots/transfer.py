@@ -15,5 +15,5 @@ with stage(snakemake, "figure transfer"):
     rows = tables.read(snakemake.input[0])
     chosen = (rows["model"] == wildcards.model) & (rows["task"] == wildcards.task)
     metric = params.metrics[wildcards.task][0]
-    figure = transfer.draw(rows[chosen & (rows["metric"] == metric)])
+    figure = transfer.draw(rows[chosen & (rows["metric"] == metric)], params.controls)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -1,5 +1,6 @@
-"""Training of one run from a branch to its end, with IAT or LoRA: state and tokens -> model and history."""
+"""End of one run, from a branch, as IAT or a control: state and tokens -> model and history."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,9 @@ from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.training import parallel
 from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint, read
-from headspec.training.iat import Own, owned_heads, retrain
+from headspec.training.iat import End, retrain
 from headspec.training.loop import TRAINING
-from headspec.training.lora import LoRA
+from headspec.training.variants.owned import owned_heads
 
 params, paths = snakemake.params, snakemake.input.tokens
 with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
@@ -28,11 +29,11 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
 
     table = tables.read(snakemake.input.importance)
     importances = {task: importance_map(table, task) for task in params.tasks}
-    kind, alpha = params.variant["heads"], params.variant["alpha"]
-    heads = owned_heads(importances, "top" if kind == "lora" else kind, alpha, job.seed)
-    restriction = (
-        LoRA(heads, params.projections, job.seed) if kind == "lora" else Own(heads, params.projections)
-    )
+    variant = params.variant
+    heads = owned_heads(importances, variant["heads"], variant["alpha"], job.seed)
+    module = import_module(f"headspec.training.variants.{variant.get('module', 'own')}")
+    restriction = module.restriction(heads, params.projections, job.seed, variant)
+    end = End(restriction, variant.get("dropout", True), variant.get("peak"))
 
     folder = Path(snakemake.output.history).parent
     with exclusive(folder / "training.lock"):
@@ -47,7 +48,7 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
             model,
             examples,
             section(params.training),
-            restriction,
+            end,
             job.seed,
             job.device,
             read(snakemake.input.state),

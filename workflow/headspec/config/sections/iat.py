@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from headspec.config.sections.base import Distinct, Fraction, FractionBelowOne, Section
+from headspec.config.sections.base import Count, Distinct, Fraction, FractionBelowOne, Positive, Section
 from headspec.config.sections.training import Sampling
+from headspec.config.variants import CONTROLS, RATES
+
+if TYPE_CHECKING:
+    Control = str
+    Rate = str
+else:
+    Control, Rate = Literal[CONTROLS], Literal[RATES]
 
 
 class IAT(Section):
@@ -29,11 +36,23 @@ class IAT(Section):
         description="weights that belong to a head: its rows of W_Q, W_K and W_V; with `qkvo` also its "
         "columns of W_O, which otherwise trains with the shared weights",
     )
-    controls: Distinct[Literal["bottom", "random", "random-by-layer", "other", "lora"]] = Field(
-        ["random"],
-        description="control runs, which give a task other heads: `bottom`, its least important; `random`; "
-        "`random-by-layer`, random with the task's number of heads in each layer; `other`, another task's. "
-        "`lora` trains adapters of the same size instead of heads",
+    controls: Distinct[Control] = Field(
+        ["random"], description="variants to compare with; see [What is compared](iat.md#what-is-compared)"
+    )
+    sweep_controls: bool = Field(
+        False, description="whether controls, too, are combined with every alpha and delta"
+    )
+    rate: Rate = Field(
+        "continued",
+        description="learning rates after the branch: `continued`, those of plain training; `rewarmed`, up "
+        "to `iat.peak` again, and down as `training.decay` says. Plain training with the same rates is then "
+        "run too (method `rewarmed`), and compared with",
+    )
+    peak: Positive | None = Field(
+        None, description="peak learning rate of `rewarmed`; by default `training.learning_rate`"
+    )
+    rescorings: Count = Field(
+        3, description="how often `rescored` scores heads again after the branch, at equal distances"
     )
     alphas: Distinct[Fraction] = Field(
         [], description="further values of alpha, each combined with every delta"

@@ -14,7 +14,7 @@ Sampling = Literal["proportional", "sqrt", "annealed"]
 class FrozenTraining(Section):
     """Settings of the method `frozen`, which trains only the classifiers."""
 
-    learning_rate: Positive = Field(1e-3, description="peak learning rate, decays linearly to 0")
+    learning_rate: Positive = Field(1e-3, description="peak learning rate")
     epochs: Count = Field(10, description="passes over the training examples")
 
 
@@ -23,7 +23,10 @@ class Training(Section):
 
     epochs: Count = Field(3, description="passes over the training examples")
     batch_size: Count = Field(32, description="examples per step, all of one task")
-    learning_rate: Positive = Field(2e-5, description="peak learning rate, decays linearly to 0")
+    learning_rate: Positive = Field(2e-5, description="peak learning rate")
+    decay: Literal["linear", "cosine", "constant"] = Field(
+        "linear", description="how the learning rate falls from its peak: to 0, or not at all"
+    )
     weight_decay: NotNegative = Field(0.0, description="weight decay of AdamW")
     warmup: FractionBelowOne = Field(0.0, description="fraction of steps over which the learning rate rises")
     clip: Positive | None = Field(1.0, description="largest gradient norm; `null`: no clipping")

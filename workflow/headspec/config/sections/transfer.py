@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from headspec.config.sections.base import NUMBER, Count, Distinct, Positive, Section
+from headspec.config.variants import CONTROLS, method
+
+if TYPE_CHECKING:
+    Encoder = str
+else:
+    Encoder = Literal["pretrained", "single", "tuned", "iat", *map(method, CONTROLS)]
 
 
 class Transfer(Section):
@@ -25,22 +31,7 @@ class Transfer(Section):
     draws: Annotated[int, Field(ge=2), NUMBER] = Field(
         5, description="number of random draws of training examples, the same for every encoder and seed"
     )
-    methods: Annotated[
-        Distinct[
-            Literal[
-                "pretrained",
-                "single",
-                "tuned",
-                "iat",
-                "iat-bottom",
-                "iat-random",
-                "iat-random-by-layer",
-                "iat-other",
-                "lora",
-            ]
-        ],
-        Field(min_length=1),
-    ] = Field(
+    methods: Annotated[Distinct[Encoder], Field(min_length=1)] = Field(
         ["pretrained", "single", "tuned", "iat"],
         description="encoders to transfer: `pretrained`, without further training; `single`, trained on one "
         "task of `iat.mixtures`; `tuned` and `iat`, trained on one of these mixtures; or a control of "

@@ -9,9 +9,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headspec.config.runs import Run, Variant
+from headspec.config.runs import REWARMED, Run, Variant
 from headspec.seeds import derive
-from headspec.statistics.intervals import over_seeds_and_examples
+from headspec.statistics.intervals import (
+    FEWEST,
+    components,
+    over_seeds_and_examples,
+    p_over_seeds_and_examples,
+)
 from headspec.statistics.metrics import score
 from headspec.statistics.resampling import holm, p_value
 from headspec.statistics.training.comparison import MEAN, compare, predicted
@@ -19,7 +24,7 @@ from headspec.tables import FLOAT, INT, TEXT, Schema
 
 IAT = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "sampling": TEXT, "seed": INT, "task": TEXT,
-     "metric": TEXT, "value": FLOAT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT},
+     "metric": TEXT, "value": FLOAT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT, "rate_share": FLOAT},
     keys=7,
 )  # fmt: skip
 """Table `iat`: a row for each run, task and metric.
@@ -27,12 +32,14 @@ tables/iat.parquet
 
 value: value of the metric
 task: name of the task, or of a further split
+rate_share: sum of learning rates after the branch, as a share of that of all training; null without a branch
 """
 IMPROVEMENT = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "against": TEXT,
      "sampling": TEXT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT, "n_seeds": INT, "value": FLOAT,
      "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT,
-     "p_holm": FLOAT},
+     "p_holm": FLOAT, "p_seeds": FLOAT, "p_seeds_holm": FLOAT, "sd_seeds": FLOAT, "sd_examples": FLOAT,
+     "sd_both": FLOAT, "rate_share": FLOAT},
     keys=5,
 )  # fmt: skip
 """Table `improvement`: a row for each mixture, method, task and metric; seeds combined.
@@ -41,6 +48,12 @@ tables/improvement.parquet
 task: name of the task or further split, or `mean`: the mean over tasks of the mean over metrics
 metric: name of the metric, or `mean`
 against: method that it is compared with; null for plain training
+p_seeds: two-sided p of the difference for other seeds and examples; null with one or two seeds
+p_seeds_holm: p_seeds corrected by Holm's method for all variants in the study; of their task `mean` only
+sd_seeds: standard deviation of the difference between seeds, if examples were endless
+sd_examples: the same over sets of these many examples, alike for all seeds
+sd_both: the same of what is particular to a seed on these examples
+rate_share: sum of learning rates after the branch, as a share of that of all training; null without a branch
 """
 
 Floats = NDArray[np.float64]
@@ -61,6 +74,7 @@ def scores(
     runs: Iterable[tuple[Run, pd.DataFrame]],
     variants: Sequence[Variant],
     metrics: Mapping[str, Sequence[str]],
+    histories: Mapping[Run, Callable[[], pd.DataFrame]],
 ) -> pd.DataFrame:
     """The table `iat`: every metric of every task of every run.
 
@@ -69,29 +83,46 @@ def scores(
     runs : runs, each with its table `evaluation`
     variants : training methods of mixtures
     metrics : task: names of its metrics
+    histories : run with a branch: returns its table `training`
     """
     rows = []
     for run, predictions in runs:
         variant = variant_of(run.method, variants)
+        share = rate_share(histories[run](), variant.delta or 0.0) if run in histories else None
         for task, of_task in predictions.groupby("task", sort=False):
             for metric in metrics[str(task)]:
                 value = score(metric, of_task["label"].to_numpy(), of_task["prediction"].to_numpy())
                 rows.append(
                     (run.model, run.mixture, run.method, variant.sampling, run.seed, task, metric, value)
-                    + (variant.heads, variant.alpha, variant.delta)
+                    + (variant.heads, variant.alpha, variant.delta, share)
                 )
     return pd.DataFrame(rows, columns=list(IAT.columns))
+
+
+def rate_share(history: pd.DataFrame, delta: float) -> float:
+    """Sum of learning rates in the last `delta` of training, as a share of that of all.
+
+    Parameters
+    ----------
+    history : table `training`
+    """
+    rates = history["learning_rate"].to_numpy()
+    return float(rates[len(rates) - round(delta * len(rates)) :].sum() / rates.sum())
 
 
 def against(variants: Sequence[Variant]) -> dict[str, str]:
     """Method: the method it is compared with.
 
-    A method that branches off from plain training is compared with this training. Plain training
-    with another sampling, and training each task alone, are compared with the first of `variants`,
-    which has no comparison itself.
+    A method that branches off from plain training is compared with this training; with rewarmed learning
+    rates, with its branch that has them, too. Plain training with another sampling, and training each task
+    alone, are compared with the first of `variants`, which has no comparison itself.
     """
     plain = variants[0].method
-    others = {v.method: v.base if v.heads else plain for v in variants if v.method != plain}
+    rewarmed = {(v.base, v.delta): v.method for v in variants if v.heads == REWARMED}
+    others = {}
+    for v in variants[1:]:
+        base = v.base if v.heads == REWARMED else rewarmed.get((v.base, v.delta), v.base)
+        others[v.method] = base if v.heads else plain
     return others | {SINGLE: plain}
 
 
@@ -141,7 +172,8 @@ def improvement(
     (see `intervals`). p_value: by permutation of these models' predictions (see `compare`). p_holm:
     for tasks, corrected over the tasks and metrics of the same model, mixture and method; for the
     mean, corrected over the methods of the same model and mixture, so that the best of a sweep is
-    judged as the best of many.
+    judged as the best of many. p_seeds: that of the interval, so it covers other seeds, too.
+    p_seeds_holm: for means, corrected over all variants of IAT in the study.
 
     Parameters
     ----------
@@ -165,20 +197,37 @@ def improvement(
             method_seed = derive(seed, "improvement", model, mixture, method)
             comparison = compare(by_method[method], by_method[other], metrics, resamples, method_seed)
             distributions |= {(model, mixture, method, *key): value for key, value in comparison.items()}
+    shares = table.groupby(["model", "mixture", "method"])["rate_share"].mean().to_dict()
     rows: list[dict[str, Any]] = []
     for key, seeds in by_seed(table, mixtures, variants).groupby(ROW):
         row: dict[str, Any] = dict(zip(ROW, key, strict=True))
         variant = variant_of(row["method"], variants)
         row |= {name: getattr(variant, name) for name in ("sampling", "heads", "alpha", "delta")}
-        row |= {"n_seeds": len(seeds), "value": seeds["value"].mean()}
+        row |= {"n_seeds": len(seeds), "value": seeds["value"].mean(), "rate_share": shares.get(key[:3])}
         if key in distributions:
-            samples, null = distributions[key]
-            row |= {"against": others[row["method"]], "difference": seeds["difference"].mean()}
-            interval = over_seeds_and_examples(seeds["difference"].to_numpy(), samples, confidence)
-            row["ci_low"], row["ci_high"], row["ci_over"] = interval
-            row["p_value"] = float(p_value(row["difference"], null))
+            row["against"] = others[row["method"]]
+            row |= _tested(seeds["difference"].to_numpy(), *distributions[key], confidence)
         rows.append(row)
     result = pd.DataFrame(rows, columns=list(IMPROVEMENT.columns))
     family = result["method"].where(result["task"] != MEAN, MEAN)
     groups = result.groupby(["model", "mixture", family])
-    return result.assign(p_holm=groups["p_value"].transform(holm))
+    of_study = result["p_seeds"].where((result["task"] == MEAN) & result["heads"].notna())
+    return result.assign(p_holm=groups["p_value"].transform(holm), p_seeds_holm=holm(of_study))
+
+
+def _tested(differences: Floats, samples: Floats, null: Floats, confidence: float) -> dict[str, Any]:
+    """Columns of the table `improvement` on the mean of the `differences` of S seeds.
+
+    Parameters
+    ----------
+    samples, null : (resamples, S) and (resamples,), as returned by `compare`
+    """
+    mean = float(differences.mean())
+    low, high, over = over_seeds_and_examples(differences, samples, confidence)
+    row = {"difference": mean, "ci_low": low, "ci_high": high, "ci_over": over}
+    row["p_value"] = float(p_value(mean, null))
+    if len(differences) >= FEWEST:
+        row["p_seeds"] = float(p_over_seeds_and_examples(differences, samples))
+        parts = components(differences, samples)._asdict()
+        row |= {f"sd_{name}": float(sd) for name, sd in parts.items()}
+    return row

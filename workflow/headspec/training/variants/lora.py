@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -113,3 +114,7 @@ class LoRA:
         yield
         adapters.merge_and_unload()
         encoder.requires_grad_(True)
+
+
+def restriction(heads: dict[str, np.ndarray], projections: str, seed: int, variant: dict[str, Any]) -> LoRA:
+    return LoRA(heads, projections, seed)

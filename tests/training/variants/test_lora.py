@@ -18,7 +18,7 @@ from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import branch, retrain
 from headspec.training.loop import Trainer, trainer
-from headspec.training.lora import LoRA
+from headspec.training.variants.lora import LoRA
 from support.tiny import CPU, HEADS, LAYERS, examples
 from support.two_tasks import data, model, never
 

@@ -1,0 +1,96 @@
+"""Power of a paired comparison: against the t-test in closed form, and against simulated studies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from typer.testing import CliRunner
+
+from headspec import tables
+from headspec.cli import app
+from headspec.statistics.intervals import Components, components, p_over_seeds_and_examples
+from headspec.statistics.training.power import examples_needed, power, seeds_needed
+from support.figures import frame
+from support.schemas import SCHEMAS
+
+
+def test_without_variance_over_examples_it_is_the_paired_t_test():
+    """Cohen (1988): to show d = 0.5 with power 0.8 takes 34 pairs."""
+    parts = Components(1.0, 0.0, 0.0)
+    assert seeds_needed(0.5, parts, 0.8) == 34
+    for n in (3, 10, 33):
+        reach, shift = stats.t.ppf(0.975, n - 1), 0.5 * n**0.5
+        expected = stats.nct.sf(reach, n - 1, shift) + stats.nct.cdf(-reach, n - 1, shift)
+        assert power(0.5, parts, n) == pytest.approx(expected, abs=1e-6)
+    assert power(0.0, parts, 10) == pytest.approx(0.05, abs=1e-6)
+
+
+def test_more_of_anything_gives_more_power():
+    parts = Components(0.4, 0.1, 0.3)
+    assert (np.diff(power(0.5, parts, np.arange(3, 60))) > 0).all()
+    assert power(0.5, parts, 8, 2.0) > power(0.5, parts, 8) > power(0.5, parts, 8, level=0.05 / 12)
+    seeds = seeds_needed(0.5, parts, 0.8)
+    assert power(0.5, parts, seeds) >= 0.8 > power(0.5, parts, seeds - 1)
+    multiple = examples_needed(0.5, parts, 0.8, seeds - 1)
+    assert power(0.5, parts, seeds - 1, multiple) >= 0.8 > power(0.5, parts, seeds - 1, multiple / 1.05)
+
+
+def test_what_seeds_or_examples_alone_cannot_show():
+    assert seeds_needed(0.5, Components(0.1, 1.0, 0.1), 0.8) is None
+    assert examples_needed(0.5, Components(1.0, 0.1, 0.1), 0.8, seeds=5) is None
+
+
+def simulated(rng, studies: int, seeds: int, n: int, parts: Components, effect: float):
+    """Estimates (S, studies) and bootstraps (resamples, S, studies) of differences on n examples."""
+    of_seed = rng.normal(0, parts.seeds, (seeds, studies))
+    of_example = rng.normal(0, parts.examples * n**0.5, (n, 1, studies))
+    both = rng.normal(0, parts.both * n**0.5, (n, seeds, studies))
+    differences = effect + of_seed + of_example + both
+    drawn = rng.multinomial(n, np.full(n, 1 / n), size=300) / n
+    return differences.mean(axis=0), np.einsum("rn,nsk->rsk", drawn, differences)
+
+
+@pytest.mark.parametrize(
+    ("parts", "seeds"),
+    [(Components(0.5, 0.0, 0.0), 10), (Components(0.3, 0.15, 0.3), 6), (Components(0.0, 0.18, 0.3), 10),
+     (Components(0.25, 0.05, 0.3), 5)],
+)  # fmt: skip
+@pytest.mark.slow
+def test_simulated_studies_show_effects_as_often_as_promised(parts, seeds):
+    """By the function that makes p_seeds; the components come back from the same studies."""
+    rng = np.random.default_rng(seeds)
+    for effect in (0.0, 0.5):
+        values, bootstrap = simulated(rng, 1500, seeds, 100, parts, effect)
+        p = p_over_seeds_and_examples(values, bootstrap)
+        found = components(values, bootstrap)
+        assert np.mean(p <= 0.05) == pytest.approx(float(power(effect, parts, seeds)), abs=0.035)
+        for name, sd in parts._asdict().items():
+            if sd == 0:  # its estimate is above 0 in half of the studies
+                continue
+            assert np.mean(getattr(found, name) ** 2) ** 0.5 == pytest.approx(sd, rel=0.15), name
+
+
+def test_the_command_prints_a_line_for_each_variant(tmp_path):
+    row = {"model": "m", "mixture": "all", "task": "mean", "metric": "mean", "n_seeds": 10}
+    row |= {"sd_seeds": 0.005, "sd_examples": 0.0, "sd_both": 0.0}
+    rows = [{**row, "method": name, "heads": "top"} for name in ("iat", "iat-alpha0.5-delta0.1")]
+    rows += [{**row, "method": "iat", "task": "a", "heads": "top"}, {**row, "method": "single"}]
+    path = tmp_path / "tables" / "improvement.parquet"
+    tables.write(path, SCHEMAS["improvement"], frame("improvement", rows), {})
+    printed = CliRunner().invoke(app, ["power", str(tmp_path), "--variants", "5"]).output.splitlines()
+    assert "0.5 points with power 0.8 " in printed[0] and "Holm over 5 variants" in printed[0]
+    lines = [line for line in printed if line.startswith("m, all, ")]
+    needed = seeds_needed(0.5, Components(0.5, 0.0, 0.0), 0.8, level=0.01)
+    assert [line.split()[2] for line in lines] == ["iat", "iat-alpha0.5-delta0.1"]
+    assert all(line.split()[3:8] == ["0.50", "0.00", "0.00", line.split()[6], str(needed)] for line in lines)
+
+
+@pytest.mark.parametrize("rows", [None, [{"model": "m", "task": "mean", "heads": "top", "n_seeds": 2}]])
+def test_too_few_seeds_are_named(tmp_path, rows):
+    if rows:
+        path = tmp_path / "tables" / "improvement.parquet"
+        tables.write(path, SCHEMAS["improvement"], pd.DataFrame(frame("improvement", rows)), {})
+    result = CliRunner().invoke(app, ["power", str(tmp_path)])
+    assert result.exit_code and "three seeds" in str(result.exception) or "missing" in str(result.exception)

@@ -1,0 +1,136 @@
+"""Variants of training after the branch: the one list of them.
+
+Stages and figures do not import it: rules pass what a job needs of the entries that it uses.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headspec.config.runs import REWARMED, Variant
+
+if TYPE_CHECKING:
+    from headspec.config.sections.iat import IAT
+
+#: the variant that is IAT itself
+IAT_ITSELF = "top"
+#: what `iat.rate` may be
+RATES = ("continued", REWARMED)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A variant of training after the branch.
+
+    Attributes
+    ----------
+    label : its name in figures
+    heads : the heads that a task owns, a choice of `headspec.training.variants.owned`
+    module : what the other heads do: a module of `headspec.training.variants`
+    dropout : whether there is dropout
+    of_iat : whether it owns a fraction alpha of heads and so depends on it, as all but plain training
+    """
+
+    label: str
+    heads: str = "top"
+    module: str = "own"
+    dropout: bool = True
+    of_iat: bool = True
+
+
+#: in the order of panels and rows; the place of a variant gives its look, so a new one follows the last
+KINDS = {
+    IAT_ITSELF: Kind("IAT"),
+    "random": Kind("random heads", heads="random"),
+    "random-by-layer": Kind("random by layer", heads="random-by-layer"),
+    "bottom": Kind("least important heads", heads="bottom"),
+    "other": Kind("another task's heads", heads="other"),
+    "lora": Kind("LoRA", module="lora"),
+    "unshared": Kind("IAT, no shared heads", heads="unshared"),
+    "rescored": Kind("IAT, rescored", module="rescored"),
+    "dropout-off": Kind("IAT, dropout off", dropout=False),
+    "leaking": Kind("IAT, leaking", module="leaking"),
+    "as-released": Kind("IAT as released", module="leaking", dropout=False),
+    "no-dropout": Kind("MTL, dropout off", heads="all", dropout=False, of_iat=False),
+    REWARMED: Kind("MTL, rewarmed", heads="all", of_iat=False),
+}
+#: what may be named in `iat.controls`
+CONTROLS = tuple(name for name in KINDS if name not in (IAT_ITSELF, REWARMED))
+
+
+def method(kind: str) -> str:
+    """The method of a kind with the study's alpha and delta."""
+    if kind == IAT_ITSELF:
+        return "iat"
+    return f"iat-{kind}" if KINDS[kind].of_iat and KINDS[kind].module != "lora" else kind
+
+
+def planned(iat: IAT, sampling: str) -> list[Variant]:
+    """The variants of training compared on `iat.mixtures`, plain training first.
+
+    Parameters
+    ----------
+    sampling : `training.sampling`
+    """
+    main = iat.alpha, iat.delta
+    alphas, deltas = ([*dict.fromkeys(v)] for v in ([iat.alpha, *iat.alphas], [iat.delta, *iat.deltas]))
+    swept = [point for point in itertools.product(alphas, deltas) if point != main]
+    plain = [REWARMED] if iat.rate == REWARMED else []
+    variants = [Variant(method="tuned", base="tuned", sampling=sampling)]
+    variants += [_variant(kind, "tuned", sampling, *main) for kind in (IAT_ITSELF, *iat.controls, *plain)]
+    for kind in (IAT_ITSELF, *(iat.controls if iat.sweep_controls else []), *plain):
+        for alpha, delta in swept:
+            if KINDS[kind].of_iat:
+                suffix = f"-alpha{alpha:g}-delta{delta:g}"
+            elif alpha == iat.alpha:
+                suffix = f"-delta{delta:g}"
+            else:
+                continue
+            variants.append(_variant(kind, "tuned", sampling, alpha, delta, suffix))
+    for other in iat.samplings:
+        if other != sampling:
+            base = f"tuned-{other}"
+            variants.append(Variant(method=base, base=base, sampling=other))
+            variants += [_variant(kind, base, other, *main, f"-{other}") for kind in (IAT_ITSELF, *plain)]
+    return variants
+
+
+def _variant(kind: str, base: str, sampling: str, alpha: float, delta: float, suffix: str = "") -> Variant:
+    own = alpha if KINDS[kind].of_iat else None
+    return Variant(method(kind) + suffix, base, sampling, heads=kind, alpha=own, delta=delta)
+
+
+def settings(variant: Variant, iat: IAT, samples: int, peak: float) -> dict[str, Any]:
+    """What a job that trains `variant` takes; what is as in IAT is left out.
+
+    Parameters
+    ----------
+    samples : `importance.samples`
+    peak : `training.learning_rate`
+    """
+    kind = KINDS[str(variant.heads)]
+    values: dict[str, Any] = {"heads": kind.heads, "alpha": variant.alpha}
+    if kind.module != "own":
+        values["module"] = kind.module
+    if kind.module == "rescored":
+        values |= {"rescorings": iat.rescorings, "samples": samples}
+    if not kind.dropout:
+        values["dropout"] = False
+    if iat.rate == REWARMED:
+        values["peak"] = peak if iat.peak is None else iat.peak
+    return values
+
+
+def labels(kinds: Iterable[str | None]) -> dict[str, str]:
+    """The labels of `kinds`, in the order of `KINDS`."""
+    used = set(kinds)
+    return {name: kind.label for name, kind in KINDS.items() if name in used}
+
+
+def places(methods: Iterable[str]) -> dict[str, tuple[int, str]]:
+    """The place among `CONTROLS` and the label of each control whose method is one of `methods`."""
+    used = set(methods)
+    return {method(c): (i, KINDS[c].label) for i, c in enumerate(CONTROLS) if method(c) in used}

@@ -1,0 +1,66 @@
+"""How many seeds a study of IAT takes to show an effect, from the variance in a finished one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headspec import tables
+from headspec.errors import HeadspecError
+from headspec.statistics.intervals import Components
+from headspec.statistics.training.comparison import MEAN
+from headspec.statistics.training.power import examples_needed, power, seeds_needed
+
+NAME, COLUMN = 44, 10
+NUMBERS = ("seeds", "examples", "both", "so far", "needed", "needed")
+
+
+def of_results(folder: Path, effect: float, wanted: float, level: float, variants: int) -> str:
+    """A line for each variant of IAT in the table `improvement` of the results in `folder`.
+
+    Parameters
+    ----------
+    effect : difference of the mean over tasks, in points
+    wanted : power
+    level : of the two-sided test, over seeds and examples
+    variants : number that are tested; `level` is that of Holm's first step, level / variants
+
+    Raises
+    ------
+    HeadspecError
+        There is no such table, or it is of fewer than three seeds.
+    """
+    path = folder / "tables" / "improvement.parquet"
+    if not path.exists():
+        raise HeadspecError(f"{path}: missing; expected the results of a study with iat.mixtures")
+    table = tables.read(path.absolute())
+    rows = table[(table["task"] == MEAN) & table["heads"].notna()]
+    rows = rows[rows["sd_seeds"].notna()] if "sd_seeds" in rows else rows[:0]
+    if rows.empty:
+        raise HeadspecError(f"{path}: no variance between seeds; expected a study of three seeds or more")
+    holm = f", Holm over {variants} variants" if variants > 1 else ""
+    lines = [
+        f"To show {effect:g} points with power {wanted:g} (two-sided t over seeds and examples, level "
+        f"{level:g}{holm})",
+        "",
+        f"{'':<{NAME}}{'standard deviation (points)':>{3 * COLUMN}}{'power':>{COLUMN}}{'seeds':>{COLUMN}}"
+        f"{'examples':>{COLUMN}}",
+        f"{'model, mixture, method':<{NAME}}" + "".join(f"{each:>{COLUMN}}" for each in NUMBERS),
+    ]
+    for row in rows.to_dict("records"):
+        parts = Components(*(100 * row[f"sd_{name}"] for name in Components._fields))
+        n = int(row["n_seeds"])
+        of_test = level / variants
+        seeds = seeds_needed(effect, parts, wanted, level=of_test)
+        examples = examples_needed(effect, parts, wanted, n, of_test)
+        name = f"{row['model']}, {row['mixture']}, {row['method']}"
+        numbers = [f"{each:.2f}" for each in (*parts, float(power(effect, parts, n, level=of_test)))]
+        numbers += [str(seeds or "never"), f"x {examples:.2g}" if examples else "never"]
+        lines.append(f"{name:<{NAME}}" + "".join(f"{each:>{COLUMN}}" for each in numbers))
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "seeds needed: with as many examples; examples needed: times those here, with as many seeds;",
+            "never: the variance of the other is too large by itself",
+        ]
+    )

@@ -1,0 +1,71 @@
+"""Whether IAT helps: the effect of every variant on the mean over tasks, corrected for their number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from headspec.plots.drawing.style import MEAN, PAGE, interval_label, legend, styled
+from headspec.plots.improvement import NARROWEST, POINT, SIGNIFICANCE, plain_sampling
+
+
+def variants(improvement: pd.DataFrame) -> pd.DataFrame:
+    """The means of all variants that continue the study's plain multi-task training.
+
+    `p` is what decides: p_seeds_holm, or p_holm where one or two seeds leave that out.
+    """
+    branched = (improvement["task"] == MEAN) & improvement["heads"].notna()
+    rows = improvement[branched & (improvement["sampling"] == plain_sampling(improvement))]
+    return rows.assign(p=rows["p_seeds_holm"].fillna(rows["p_holm"]))
+
+
+@styled
+def draw(improvement: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
+    """A panel per delta (rows) and alpha (columns), a row per variant.
+
+    Variants that do not depend on alpha are in all panels of their delta.
+
+    Parameters
+    ----------
+    improvement : rows of the table 'improvement' of one model and mixture
+    labels : variant of IAT: its name, in the order of the rows
+    """
+    rows = variants(improvement)
+    alphas, deltas = (np.sort(rows[name].dropna().unique()) for name in ("alpha", "delta"))
+    heads = [name for name in labels if name in set(rows["heads"])]
+    width = 0.2 + 0.062 * max(len(labels[name]) for name in heads) + 1.45 * len(alphas)
+    size = (max(width, min(PAGE, 4.2)), len(deltas) * (0.45 + 0.17 * len(heads)) + 0.5)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(len(deltas), len(alphas), sharex=True, sharey=True, squeeze=False)
+    for line, delta in zip(grid, deltas, strict=True):
+        for axes, alpha in zip(line, alphas, strict=True):
+            here = rows[(rows["delta"] == delta) & (rows["alpha"].isna() | (rows["alpha"] == alpha))]
+            _draw_panel(axes, here, heads, interval_label(rows))
+            axes.set_title(f"delta {100 * delta:.3g} %, alpha {100 * alpha:.3g} %")
+    low, high = grid[0, 0].get_xlim()
+    grid[0, 0].set_xlim(min(low, -NARROWEST), max(high, NARROWEST))
+    grid[0, 0].set_yticks(range(len(heads)), [labels[name] for name in heads])
+    grid[0, 0].set_ylim(len(heads) - 0.4, -0.6)
+    for axes in grid[-1]:
+        axes.set_xlabel("difference (points)")
+    legend(figure)
+    return figure
+
+
+def _draw_panel(axes: Axes, rows: pd.DataFrame, heads: list[str], over: str) -> None:
+    axes.axvline(0, color="black", linewidth=0.6)
+    ys = [heads.index(name) for name in rows["heads"]]
+    line: dict[str, Any] = {"color": "black", "linewidth": 1.1, "label": over}
+    axes.hlines(ys, 100 * rows["ci_low"], 100 * rows["ci_high"], **line)
+    for y, difference, p in zip(ys, 100 * rows["difference"], rows["p"], strict=True):
+        axes.plot(difference, y, markerfacecolor="black" if p < SIGNIFICANCE else "white", **POINT)
+    axes.grid(axis="x")
+    axes.tick_params(axis="y", length=0)
+    axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
+    axes.margins(x=0.08)

@@ -1,0 +1,1 @@
+"""What differs from plain training after the branch: a module for each way to restrict it."""

@@ -1,0 +1,79 @@
+"""IAT whose optimizer also moves the heads that are frozen for a batch's task, as in the released code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from headspec.models.head_parameters import Slice, head_slices
+from headspec.training.loop import Trainer
+from headspec.training.updates import Updates, clip, gradient
+from headspec.training.variants.owned import plain
+
+
+class LeakingUpdates:
+    """AdamW steps in which the heads that a batch's task does not own have a gradient of zero.
+
+    The optimizer takes them along: their moments decay and their step counts grow, momentum from plain
+    training and from other tasks' batches moves them, and so does weight decay. All else is as in
+    `headspec.training.variants.own.OwnHeads`, the norm that gradients are clipped by included.
+
+    Parameters
+    ----------
+    updates : those of the training so far, which go on
+    slices : every head's slices of the projections
+    owned : task: bool (layers, heads)
+    """
+
+    def __init__(self, updates: Updates, slices: list[Slice], owned: dict[str, np.ndarray]) -> None:
+        self.updates = updates
+        self.frozen = {task: [s for s in slices if not s.belongs(mask)] for task, mask in owned.items()}
+
+    def step(self, task: str, rate: float) -> torch.Tensor:
+        norm = torch.nn.utils.get_total_norm([gradient(p) for p in self.updates.parameters])
+        torch._foreach_zero_(
+            [s.of(s.parameter.grad) for s in self.frozen[task] if s.parameter.grad is not None]
+        )
+        clip(self.updates.parameters, self.updates.clip, norm)
+        self.updates.apply(rate)
+        return norm
+
+    def state_dict(self) -> dict:
+        return self.updates.state_dict()
+
+    def load_state_dict(self, state: dict) -> None:
+        self.updates.load_state_dict(state)
+
+
+@dataclass(frozen=True)
+class Leaking:
+    """Batches have gradients for the heads that their task owns, and the optimizer moves all.
+
+    Attributes
+    ----------
+    heads : result of `headspec.training.variants.owned.owned_heads`
+    projections : {"qkv", "qkvo"}, the projections that this applies to, with or without W_O
+    """
+
+    heads: dict[str, np.ndarray]
+    projections: str
+
+    @contextmanager
+    def applied(self, run: Trainer) -> Iterator[None]:
+        """Context in which batches of `run` have gradients for the heads that their task owns."""
+        if not plain(self.heads):
+            assert isinstance(run.updates, Updates)
+            slices = head_slices(run.model.encoder, run.model.gates, self.projections)
+            run.updates = LeakingUpdates(run.updates, slices, self.heads)
+        yield
+
+
+def restriction(
+    heads: dict[str, np.ndarray], projections: str, seed: int, variant: dict[str, Any]
+) -> Leaking:
+    return Leaking(heads, projections)

@@ -1,0 +1,164 @@
+"""Important attention-head training (IAT): a batch updates only the heads of its task.
+
+Rows of W_Q, W_K and W_V that are not the task's stay to the bit, and so do their moments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from headspec.models.head_parameters import Slice, head_slices
+from headspec.training.loop import Trainer
+from headspec.training.updates import Updates, clip, gradient
+from headspec.training.variants.owned import plain
+
+#: a slice's moments (n,) and step count in an optimizer; empty before its first step
+Moments = dict[str, torch.Tensor]
+
+
+def moments(part: Slice, state: dict) -> Moments:
+    """The moments of a slice in the `state` of an optimizer of whole parameters."""
+    whole = state.get(part.parameter, {})
+    return {name: v if name == "step" else part.of(v).flatten() for name, v in whole.items()}
+
+
+class SliceGroup:
+    """The slices of the projections that the same tasks own, with a copy joined into one vector.
+
+    Attributes
+    ----------
+    copy : (n,)
+    """
+
+    def __init__(self, slices: list[Slice]) -> None:
+        self.slices = slices
+        self.weights = [s.of(s.parameter.detach()) for s in slices]  # views of the model's weights
+        self.copy = self.joined([s.parameter.detach() for s in slices])
+        self.sizes = [weight.numel() for weight in self.weights]
+        chunks = self.copy.split(self.sizes)
+        self.views = [chunk.view(w.shape) for chunk, w in zip(chunks, self.weights, strict=True)]
+
+    def joined(self, tensors: list[torch.Tensor]) -> torch.Tensor:
+        """The slices, (n,), of tensors that have the shapes of the slices' parameters."""
+        return torch.cat([s.of(tensor).flatten() for s, tensor in zip(self.slices, tensors, strict=True)])
+
+    def read(self) -> None:
+        """Copy from the model's weights."""
+        torch._foreach_copy_(self.views, self.weights)
+
+    def write(self) -> None:
+        """Copy to the model's weights."""
+        torch._foreach_copy_(self.weights, self.views)
+
+
+class OwnHeads:
+    """AdamW steps in which a batch updates, in the attention projections, only the heads its task owns.
+
+    To the optimizer, all slices that the same tasks own are one parameter, a copy that is written
+    back after each step: a few long vectors cost less than hundreds of short ones. Slices that the
+    batch's task does not own get no gradient, so AdamW skips them: their weights, moments and step
+    count stay the same, and no weight decay applies. A row that several heads share is updated if
+    the task owns any of these heads. Slices keep the moments of the training so far; those that have taken
+    different numbers of steps are different parameters. Gradients
+    are clipped by the norm over all parameters, as without IAT.
+
+    Parameters
+    ----------
+    updates : those of the training so far
+    slices : every head's slices of the projections
+    owned : task: bool (layers, heads)
+    """
+
+    def __init__(self, updates: Updates, slices: list[Slice], owned: dict[str, np.ndarray]) -> None:
+        self.updates, self.slices = updates, slices
+        self.restricted = list(dict.fromkeys(s.parameter for s in slices))
+        restricted = set(map(id, self.restricted))
+        self.unrestricted = [p for p in updates.parameters if id(p) not in restricted]
+        self.own(owned, [moments(s, updates.optimizer.state) for s in slices])
+        for parameter in self.restricted:
+            updates.optimizer.state.pop(parameter, None)
+
+    def own(self, owned: dict[str, np.ndarray], before: list[Moments]) -> None:
+        """Let the tasks own these heads from here on.
+
+        Parameters
+        ----------
+        before : moments of every slice
+        """
+        self.owned = owned
+        groups: dict[tuple[tuple[str, ...], int], list[int]] = {}
+        for i, s in enumerate(self.slices):
+            owners = tuple(task for task, mask in owned.items() if s.belongs(mask))
+            groups.setdefault((owners, int(before[i].get("step", 0))), []).append(i)
+        self.groups = {key: SliceGroup([self.slices[i] for i in of]) for key, of in groups.items()}
+        decay = self.updates.optimizer.defaults["weight_decay"]
+        copies = [group.copy for group in self.groups.values()]
+        self.optimizer = torch.optim.AdamW(copies, weight_decay=decay, fused=True)
+        for group, of in zip(self.groups.values(), groups.values(), strict=True):
+            first = before[of[0]]
+            if first:
+                averages = {
+                    name: torch.cat([before[i][name] for i in of]) for name in first if name != "step"
+                }
+                self.optimizer.state[group.copy] = {"step": first["step"].clone(), **averages}
+
+    def step(self, task: str, rate: float) -> torch.Tensor:
+        owned = [group for (owners, _), group in self.groups.items() if task in owners]
+        for group in owned:
+            group.copy.grad = group.joined([gradient(s.parameter) for s in group.slices])
+        norm = torch.nn.utils.get_total_norm([gradient(p) for p in self.updates.parameters])
+        for parameter in self.restricted:
+            parameter.grad = None
+        updated = self.unrestricted + [group.copy for group in owned]
+        clip(updated, self.updates.clip, norm)
+        self.updates.apply(rate)
+        for param_group in self.optimizer.param_groups:
+            param_group["lr"] = rate
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        for group in owned:
+            group.write()
+        return norm
+
+    def state_dict(self) -> dict:
+        return {"updates": self.updates.state_dict(), "owned": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Restore; the model's weights must have been loaded before."""
+        self.updates.load_state_dict(state["updates"])
+        self.optimizer.load_state_dict(state["owned"])
+        for group in self.groups.values():
+            group.read()
+
+
+@dataclass(frozen=True)
+class Own:
+    """Batches update only the heads that their task owns.
+
+    Attributes
+    ----------
+    heads : result of `headspec.training.variants.owned.owned_heads`
+    projections : {"qkv", "qkvo"}, the projections that this applies to, with or without W_O
+    """
+
+    heads: dict[str, np.ndarray]
+    projections: str
+
+    @contextmanager
+    def applied(self, run: Trainer) -> Iterator[None]:
+        """Context in which batches of `run` update only the heads that their task owns."""
+        if not plain(self.heads):
+            assert isinstance(run.updates, Updates)
+            slices = head_slices(run.model.encoder, run.model.gates, self.projections)
+            run.updates = OwnHeads(run.updates, slices, self.heads)
+        yield
+
+
+def restriction(heads: dict[str, np.ndarray], projections: str, seed: int, variant: dict[str, Any]) -> Own:
+    return Own(heads, projections)

@@ -1,0 +1,62 @@
+"""The heads that a task owns: those that its batches may update after the branch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headspec.errors import ConfigError
+from headspec.heads.masks import random_by_layer, random_heads
+from headspec.heads.ranking import bottom_heads, prune_count, top_heads
+from headspec.seeds import derive
+
+
+def owned_heads(
+    importances: dict[str, np.ndarray], heads: str, alpha: float | None, seed: int
+) -> dict[str, np.ndarray]:
+    """The heads that batches of each task may update, bool (layers, heads).
+
+    Their number is the same in every case but `unshared` and `all`.
+
+    Parameters
+    ----------
+    importances : task: importance (layers, heads)
+    heads : {"top", "bottom", "random", "random-by-layer", "other", "unshared", "all"}
+        The task's most important heads; its least important; random heads; random heads with the
+        layer counts of the task's most important; the most important heads of another task; those of the
+        task's most important that are not among the most important of any other task, so that heads which
+        several tasks would own are updated by none; every head, which is plain training. Random choices
+        depend on `seed` and differ between tasks.
+    alpha : fraction of all heads that a task owns; not used for `all`
+
+    Raises
+    ------
+    ConfigError
+        The fraction is less than one head.
+    """
+    shape = next(iter(importances.values())).shape
+    if heads == "all" or alpha is None:
+        return {task: np.ones(shape, dtype=bool) for task in importances}
+    n = prune_count(alpha, shape[0] * shape[1])
+    if n == 0:
+        raise ConfigError(f"iat: alpha {alpha:g} of {shape[0]} x {shape[1]} heads is less than one head")
+    top = {task: top_heads(importance, n) for task, importance in importances.items()}
+    if heads == "top":
+        return top
+    if heads == "unshared":
+        owners = np.sum(list(top.values()), axis=0)
+        return {task: mask & (owners == 1) for task, mask in top.items()}
+    if heads == "bottom":
+        return {task: bottom_heads(importance, n) for task, importance in importances.items()}
+    if heads == "other":
+        tasks = list(importances)
+        offset = 1 + derive(seed, "iat other") % (len(tasks) - 1)
+        return {task: top[tasks[(i + offset) % len(tasks)]] for i, task in enumerate(tasks)}
+    rngs = {task: np.random.default_rng(derive(seed, "iat", heads, task)) for task in importances}
+    if heads == "random":
+        return {task: random_heads(shape, n, rng) for task, rng in rngs.items()}
+    return {task: random_by_layer(top[task], rng) for task, rng in rngs.items()}
+
+
+def plain(heads: dict[str, np.ndarray]) -> bool:
+    """Whether every task owns every head, which is plain multi-task training."""
+    return all(mask.all() for mask in heads.values())

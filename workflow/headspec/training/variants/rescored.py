@@ -1,0 +1,124 @@
+"""IAT whose heads are scored again on the way: what a task owns follows what is important to it by then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from headspec.heads.importance import importance
+from headspec.heads.ranking import importance_map
+from headspec.models.head_parameters import head_slices
+from headspec.progress import log
+from headspec.seeds import derive
+from headspec.training.loop import Trainer
+from headspec.training.updates import Updates
+from headspec.training.variants.own import Moments, OwnHeads
+from headspec.training.variants.owned import owned_heads, plain
+
+
+class ChangingHeads(OwnHeads):
+    """`OwnHeads` whose owners can change; every slice keeps its moments and step count."""
+
+    def moments(self) -> list[Moments]:
+        """The moments of every slice."""
+        of_slice: dict[int, Moments] = {}
+        for group in self.groups.values():
+            state = self.optimizer.state.get(group.copy, {})
+            parts = {name: v.split(group.sizes) for name, v in state.items() if name != "step"}
+            for i, s in enumerate(group.slices):
+                step = {"step": state["step"]} if state else {}
+                of_slice[id(s)] = step | {name: part[i] for name, part in parts.items()}
+        return [of_slice[id(s)] for s in self.slices]
+
+    def state_dict(self) -> dict:
+        owned = {task: torch.from_numpy(mask) for task, mask in self.owned.items()}
+        return {"updates": self.updates.state_dict(), "owned": owned, "moments": self.moments()}
+
+    def load_state_dict(self, state: dict) -> None:
+        self.updates.load_state_dict(state["updates"])
+        device = self.slices[0].parameter.device
+        moved = [
+            {k: v if k == "step" else v.to(device) for k, v in each.items()} for each in state["moments"]
+        ]
+        self.own({task: mask.numpy() for task, mask in state["owned"].items()}, moved)
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """Batches update only the heads that their task owns, which importance chooses again every few steps.
+
+    Attributes
+    ----------
+    heads : result of `headspec.training.variants.owned.owned_heads`, with which it begins
+    projections : {"qkv", "qkvo"}, the projections that this applies to, with or without W_O
+    alpha : fraction of all heads that a task owns
+    rescorings : how often heads are scored again, at equal distances
+    samples : training examples of each task that importance is computed on
+    seed : of the run; draws these examples
+    """
+
+    heads: dict[str, np.ndarray]
+    projections: str
+    alpha: float
+    rescorings: int
+    samples: int
+    seed: int
+
+    @contextmanager
+    def applied(self, run: Trainer) -> Iterator[None]:
+        """Context in which batches of `run` update only the heads that their task owns by then."""
+        if not plain(self.heads):
+            assert isinstance(run.updates, Updates)
+            slices = head_slices(run.model.encoder, run.model.gates, self.projections)
+            run.updates = ChangingHeads(run.updates, slices, self.heads)
+            point, n = len(run.history), len(run.steps)
+            parts = self.rescorings + 1
+            run.gating = Rescoring(
+                self, {point + (n - point) * i // parts for i in range(1, parts)} - {point}
+            )
+        yield
+        run.gating = None
+
+
+class Rescoring:
+    """Scores heads before some steps of a run; has no gates, and no state beside that of the updates.
+
+    Parameters
+    ----------
+    steps : numbers of these steps
+    """
+
+    def __init__(self, settings: Rescored, steps: set[int]) -> None:
+        self.settings, self.steps = settings, steps
+
+    def begin(self, run: Trainer, number: int) -> list[torch.Tensor]:
+        if number in self.steps:
+            assert isinstance(run.updates, ChangingHeads)
+            seed, alpha = self.settings.seed, self.settings.alpha
+            rng = np.random.default_rng(derive(seed, "iat rescored", number))
+            frame = importance(run.model, run.examples, self.settings.samples, rng, run.device)
+            maps = {task: importance_map(frame, task) for task in run.examples}
+            run.updates.own(owned_heads(maps, "top", alpha, seed), run.updates.moments())
+            log.info("heads scored again before step %d", number + 1)
+        return []
+
+    def end(self) -> None:
+        """No gates have gradients."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """There is none."""
+
+
+def restriction(
+    heads: dict[str, np.ndarray], projections: str, seed: int, variant: dict[str, Any]
+) -> Rescored:
+    more = {name: variant[name] for name in ("alpha", "rescorings", "samples")}
+    return Rescored(heads, projections, seed=seed, **more)
