@@ -6,11 +6,8 @@ import json
 import re
 from types import SimpleNamespace
 
-import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from headspec.data import treebank
 from headspec.errors import DataError, MissingError
@@ -134,21 +131,6 @@ def test_other_refusals(tmp_path):
         with pytest.raises(DataError) as error:
             treebank.read(settings(tmp_path / "x.conllu"))
         assert reason in str(error.value)
-
-
-@given(st.lists(st.integers(0, 12), min_size=1, max_size=12))
-def test_a_tree_is_what_leads_to_its_one_root(heads):
-    """The check agrees with walking up from every word for as many steps as there are words."""
-    n = len(heads)
-    problem = treebank._problem(["x"] * n, heads, ["dep"] * n)
-    valid = max(heads) <= n and heads.count(0) == 1
-    if valid:
-        at = np.arange(1, n + 1)
-        above = np.array([0, *heads])
-        for _ in range(n):
-            at = above[at]
-        valid = not at.any()
-    assert (problem is None) == valid
 
 
 def test_sentences_of_tasks_have_no_trees():

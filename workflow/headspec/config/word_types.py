@@ -31,6 +31,10 @@ class WordType:
 
 TYPES = {
     "tags": WordType(("upos",), ("word_accuracy",), "tags"),
+    "spans": WordType(("names",), ("span_f1",), "spans"),
+    "dependencies": WordType(("head", "deprel"), ("las", "uas"), "dependencies"),
+    "constituents": WordType(("tree",), ("bracket_f1",), "constituents"),
+    "roles": WordType(("predicate", "roles"), ("role_f1",), "roles"),
 }
 #: the column of words, unless `text_a` names another
 WORDS = "words"

@@ -17,6 +17,7 @@ from headspec.data import readers
 from headspec.errors import DataError, listing, nearest
 from headspec.tables import INT, TEXT, Schema
 from headspec.words import conll
+from headspec.words.dependency_trees import problem
 
 if TYPE_CHECKING:
     from headspec.config.study import Study
@@ -39,8 +40,6 @@ relation: relation of each word to its head; null without trees
 KEY = "atlas.treebank"
 FEWEST = 50  # sentences, to find roles
 SHOWN = 3  # problems in a message
-DIGITS = 9  # of the number of a word
-MISSING = (None, "", "_", "None", "nan")  # ways in which tables lack a head
 WORD = re.compile(r"\w+|[^\w\s]")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
@@ -189,57 +188,14 @@ def _check(frame: pd.DataFrame, key: str, source: str) -> None:
     """DataError if a sentence is not a tree."""
     rows = zip(frame["name"], frame["words"], frame["head"], frame["relation"], strict=True)
     wrong = [
-        (number, name, problem)
+        (number, name, clause)
         for number, (name, *columns) in enumerate(rows, 1)
-        if (problem := _problem(*columns))
+        if (clause := problem(*columns))
     ]
     if wrong:
-        shown = "; ".join(f"sentence {number} ({name}): {problem}" for number, name, problem in wrong[:SHOWN])
+        shown = "; ".join(f"sentence {number} ({name}): {clause}" for number, name, clause in wrong[:SHOWN])
         more = "; ..." if len(wrong) > SHOWN else ""
         raise DataError(
             f"{key}: {len(wrong)} of {len(frame)} sentences of '{source}' are not dependency trees: "
             f"{shown}{more}"
         )
-
-
-def _problem(words: list, heads: list, relations: list) -> str | None:
-    """Why a sentence is not a tree, else None."""
-    n = len(words)
-    if not n:
-        return "it has no words"
-    if not len(heads) == len(relations) == n:
-        return f"it has {n} words, {len(heads)} heads and {len(relations)} relations"
-    for number, (word, head, relation) in enumerate(zip(words, heads, relations, strict=True), 1):
-        if word in (None, ""):
-            return f"word {number} is empty"
-        if not isinstance(word, str):
-            return f"word {number} ({word}) is not text"
-        if head in MISSING:
-            return f"word {number} ('{word}') has no head"
-        if not str(head).isdecimal() or len(str(head)) > DIGITS or int(head) > n:
-            return f"word {number} ('{word}') has head {head}, expected 0 (the root) to {n}"
-        if relation in MISSING:
-            return f"word {number} ('{word}') has no relation"
-        if not isinstance(relation, str):
-            return f"word {number} ('{word}') has a relation that is not text: {relation}"
-    above = [0, *map(int, heads)]
-    roots = [number for number in range(1, n + 1) if above[number] == 0]
-    if len(roots) > 1:
-        return f"it has {len(roots)} roots, words {listing(roots)}"
-    return _cycle(above)  # without a root there is one
-
-
-def _cycle(above: list[int]) -> str | None:
-    """The first cycle of heads, `above[i]` being that of word i; None if all words lead to the root."""
-    safe = {0}
-    for number in range(1, len(above)):
-        path = []
-        while number not in safe and number not in path:
-            path.append(number)
-            number = above[number]
-        if number in path:
-            cycle = [*path[path.index(number) :], number]
-            root = "" if 0 in above[1:] else "it has no root; "
-            return f"{root}the heads of words {' -> '.join(map(str, cycle))} form a cycle"
-        safe.update(path)
-    return None

@@ -19,11 +19,12 @@ from headspec.config.word_types import Classes
 from headspec.errors import DamageError, EncoderError
 from headspec.models import encoders
 from headspec.models.batching import Batch
-from headspec.models.decoders.base import Annotations, Decoder
+from headspec.models.decoders.base import Annotations, Decoder, Units, named
 from headspec.models.decoders.registry import decoder
 from headspec.models.devices import Device
 from headspec.models.gates import HeadGates
 from headspec.statistics.unit_counts import packed
+from headspec.words.base import WordTask
 from headspec.words.registry import implementation
 
 if TYPE_CHECKING:
@@ -178,7 +179,8 @@ class MultiTask(nn.Module):
     def evidence(self, task: str, pooled: torch.Tensor, labels: torch.Tensor | Annotations) -> torch.Tensor:
         """The logit of each example's predicted class, its score, or a decoder's for its units, (batch,)."""
         if isinstance(labels, Annotations):
-            return self._decoder(task).evidence(self.dropout(pooled), labels.lengths)
+            given = self._given(task, labels)
+            return self._decoder(task).evidence(self.dropout(pooled), labels.lengths, given)
         return self.logits(task, pooled).amax(1)
 
     def logits(self, task: str, pooled: torch.Tensor) -> torch.Tensor:
@@ -218,13 +220,24 @@ class MultiTask(nn.Module):
         assert isinstance(found, Decoder)
         return found
 
-    def _counts(self, task: str, states: torch.Tensor, labels: Annotations) -> list[float]:
-        """What is right in the predicted units of every sentence."""
+    def _words(self, task: str) -> tuple[WordTask, list[str]]:
+        """The type of a task on words, and the names of its labels; the last, "", is that of `NONE`."""
         classes = self.classes[task]
         assert isinstance(classes, dict)
-        count = implementation(classes["type"]).count
-        decoded = self._decoder(task).decode(self.dropout(states), labels.lengths)
-        return [packed(*count(gold, units)) for gold, units in zip(labels.gold, decoded, strict=True)]
+        return implementation(classes["type"]), [*classes["labels"], ""]
+
+    def _given(self, task: str, labels: Annotations) -> list[Units]:
+        """The units of every sentence that its type gives."""
+        of_words, names = self._words(task)
+        return labels.labelled({index for index, name in enumerate(names) if name in of_words.given})
+
+    def _counts(self, task: str, states: torch.Tensor, labels: Annotations) -> list[float]:
+        """What is right in the predicted units of every sentence."""
+        of_words, names = self._words(task)
+        given = self._given(task, labels)
+        decoded = self._decoder(task).decode(self.dropout(states), labels.lengths, given)
+        pairs = zip(named(labels.gold, names), named(decoded, names), strict=True)
+        return [packed(*of_words.count(gold, units)) for gold, units in pairs]
 
     def save(self, folder: str | Path, origin: dict[str, str] | None = None) -> None:
         """Write model.safetensors (encoder, and ``classifiers.<n>``), config.json and classifiers.json.

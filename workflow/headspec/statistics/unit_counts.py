@@ -20,6 +20,11 @@ BASE = 4096
 #: metric: what it is the ratio of, and the count of a prediction that is right
 RATIOS: dict[str, tuple[Literal["share", "f1"], int]] = {
     "word_accuracy": ("share", 0),
+    "span_f1": ("f1", 0),
+    "las": ("share", 0),
+    "uas": ("share", 1),
+    "bracket_f1": ("f1", 0),
+    "role_f1": ("f1", 0),
 }
 
 

@@ -24,9 +24,11 @@ class WordTask(Protocol):
     Attributes
     ----------
     places : number of places of words in a unit
+    given : labels of units that are known beforehand, and neither predicted nor counted
     """
 
     places: int
+    given: frozenset[str]
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:
         """The units of a sentence from the cells of its columns.
@@ -38,7 +40,11 @@ class WordTask(Protocol):
         """
 
     def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
-        """What the metrics of a sentence are computed from (`headspec.statistics.unit_counts`)."""
+        """What the metrics of a sentence are computed from (`headspec.statistics.unit_counts`).
+
+        Labels are names, "" of those that training does not have. What `gold` has in common with itself is
+        what there is to find.
+        """
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
         """The best prediction of every sentence that is made without reading it, on all these sentences."""
@@ -60,6 +66,6 @@ def parsed(annotation: str) -> Units:
 
 
 def gold_counts(task: WordTask, sentences: Sequence[Units], lengths: Sequence[int]) -> list[float]:
-    """The label of every sentence: its number of units, and the counts of the blind prediction, packed."""
-    blind = task.blind(sentences, lengths)
-    return [packed(len(gold), *task.count(gold, guess)) for gold, guess in zip(sentences, blind, strict=True)]
+    """The label of every sentence: what there is to find, and the counts of the blind prediction, packed."""
+    guesses = zip(sentences, task.blind(sentences, lengths), strict=True)
+    return [packed(task.count(gold, gold)[0], *task.count(gold, guess)) for gold, guess in guesses]

@@ -14,6 +14,7 @@ class Tags:
     """Units are (word, tag)."""
 
     places = 1
+    given: frozenset[str] = frozenset()
     count = staticmethod(matched)
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,6 +51,13 @@ class Annotations:
     def to(self, device: str) -> Annotations:
         return Annotations(self.lengths, self.targets.to(device, non_blocking=True), self.gold)
 
+    def labelled(self, labels: set[int]) -> list[Units]:
+        """The units of every sentence with one of these labels, of words that the model sees."""
+        return [
+            [unit for unit in units if unit[-1] in labels and max(unit[:-1]) < length]
+            for units, length in zip(self.gold, self.lengths.tolist(), strict=True)
+        ]
+
 
 class Decoder(nn.Module):
     """From the states of words to the loss and the predicted units of every sentence."""
@@ -64,13 +72,23 @@ class Decoder(nn.Module):
         """
         raise NotImplementedError
 
-    def evidence(self, states: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """The sum of the logits from which each sentence's prediction follows, (batch,), in float32."""
+    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> torch.Tensor:
+        """The sum of the logits from which each sentence's prediction follows, (batch,), in float32.
+
+        Parameters
+        ----------
+        given : units of its first `lengths` words that are known beforehand (`WordTask.given`)
+        """
         raise NotImplementedError
 
-    def decode(self, states: torch.Tensor, lengths: torch.Tensor) -> list[Units]:
-        """The predicted units of each sentence."""
+    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> list[Units]:
+        """The predicted units of each sentence; parameters as of `evidence`."""
         raise NotImplementedError
+
+
+def named(sentences: Sequence[Units], names: Sequence[str]) -> list[list[tuple[Any, ...]]]:
+    """Units with the names of their labels."""
+    return [[(*unit[:-1], names[unit[-1]]) for unit in units] for units in sentences]
 
 
 def linear(inputs: int, outputs: int) -> nn.Linear:

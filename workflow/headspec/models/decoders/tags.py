@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -24,11 +26,11 @@ class Tags(Decoder):
         losses = F.cross_entropy(scores.transpose(1, 2), label, ignore_index=NONE, reduction="none")
         return of_sentences(losses, label != NONE)
 
-    def evidence(self, states: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> torch.Tensor:
         best = self.scores(states).float().amax(-1)
         return (best * within(lengths, best)).sum(1)
 
-    def decode(self, states: torch.Tensor, lengths: torch.Tensor) -> list[Units]:
+    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> list[Units]:
         best = self.scores(states).float().argmax(-1).cpu().tolist()
         return [list(enumerate(row[:length])) for row, length in zip(best, lengths.tolist(), strict=True)]
 

@@ -1,0 +1,78 @@
+"""The best dependency tree and the best constituents, compared with all there are."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headspec.models.decoders.arborescence import best_tree, is_tree
+from headspec.models.decoders.cky import best_spans
+
+
+def leads_to_root(heads):
+    """Whether every word reaches 0 by going up, and one is there after one step."""
+    for word in range(1, len(heads) + 1):
+        for _ in heads:
+            word = heads[word - 1] if word else 0
+        if word:
+            return False
+    return list(heads).count(0) == 1
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=9))
+def test_is_tree(heads):
+    heads = [min(head, len(heads)) for head in heads]
+    assert is_tree(np.array(heads)) == leads_to_root(heads)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("root", [-3, 0, 3])
+def test_no_tree_is_better(n, root):
+    """With roots that are unlikely, as likely as others, and likely, so that greedy heads are no tree."""
+    rng = np.random.default_rng(n)
+    trees = [heads for heads in product(range(n + 1), repeat=n) if leads_to_root(heads)]
+    greedy = 0
+    for _ in range(6 if n == 5 else 20):
+        scores = rng.normal(size=(n, n + 1))
+        scores[:, 0] += root
+        sums = [scores[range(n), heads].sum() for heads in trees]
+        best = best_tree(scores)
+        assert tuple(best) == trees[int(np.argmax(sums))]
+        alone = np.where(np.eye(n, n + 1, 1), -np.inf, scores).argmax(1)
+        greedy += is_tree(alone)
+    assert n < 3 or greedy < 20
+
+
+@given(st.integers(1, 25), st.integers(0, 999))
+def test_a_tree_with_clear_scores_is_found(n, seed):
+    rng = np.random.default_rng(seed)
+    order, heads = rng.permutation(n) + 1, np.zeros(n, dtype=int)
+    for at in range(1, n):
+        heads[order[at] - 1] = order[rng.integers(at)]
+    scores = rng.uniform(size=(n, n + 1))
+    scores[range(n), heads] += 2
+    assert (best_tree(scores) == heads).all()
+
+
+def all_trees(first, last):
+    """The spans of every binary tree."""
+    if first == last:
+        return [[(first, last)]]
+    return [
+        [(first, last), *left, *right]
+        for middle in range(first, last)
+        for left in all_trees(first, middle)
+        for right in all_trees(middle + 1, last)
+    ]
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.integers(0, 999))
+def test_no_spans_are_better(lengths, seed):
+    scores = np.random.default_rng(seed).normal(size=(len(lengths), max(lengths), max(lengths)))
+    for sentence, length, spans in zip(scores, lengths, best_spans(scores, lengths), strict=True):
+        trees = all_trees(0, length - 1)
+        sums = [sum(sentence[span] for span in tree) for tree in trees]
+        assert sorted(spans) == sorted(trees[int(np.argmax(sums))])
+        assert spans == sorted(spans, key=lambda span: (span[0], -span[1]))  # each before those in it

@@ -1,0 +1,71 @@
+"""Units in tables, what their labels count, and tags."""
+
+import pytest
+
+from headspec.config.word_types import TYPES
+from headspec.statistics import unit_counts
+from headspec.statistics.metrics import score
+from headspec.words.base import gold_counts, matched, parsed, written
+from headspec.words.cells import items, one_per_word
+from headspec.words.registry import implementation
+
+WORDS = ["Ünal", "saw", "it", "."]
+#: type: cells of a sentence
+CELLS = {
+    "tags": (["PROPN", "VERB", "PRON", "PUNCT"],),
+    "spans": (["B-PER", "O", "B-THING", "O"],),
+    "dependencies": ([2, 0, 2, 2], ["nsubj", "root", "obj", "punct"]),
+    "constituents": ("(ROOT (S (NP (NNP Ünal)) (VP (VBD saw) (NP (PRP it))) (. .)))",),
+    "roles": ([1], [["ARG0", "V", "ARG1", "O"]]),
+}
+#: what there is to find: words, names, words, NP, VP and S, and two arguments
+NUMBER = {"tags": 4, "spans": 2, "dependencies": 4, "constituents": 4, "roles": 2}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_what_every_type_has(name):
+    task = implementation(name)
+    units = task.units(WORDS, *CELLS[name])
+    assert parsed(written(units)) == units and "Ünal" not in written(units)
+    assert all(len(unit) == task.places + 1 and max(unit[:-1]) < 4 for unit in units)
+    assert len(CELLS[name]) == len(TYPES[name].columns)
+    label = gold_counts(task, [units, units], [4, 4])
+    assert unit_counts.counts(label, 0).tolist() == [NUMBER[name]] * 2
+    predicted = [unit for unit in units if unit[-1] not in task.given]
+    assert task.count(units, predicted)[0] == task.count(units, units)[0] == NUMBER[name]
+    assert task.count(units, [])[0] == 0
+    for metric in TYPES[name].metrics:
+        assert score(metric, label, [unit_counts.packed(*task.count(units, predicted))] * 2) == 1
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_the_blind_guess_reads_no_sentence(name):
+    """Equal lengths have equal guesses, of units that are places of words."""
+    task = implementation(name)
+    units = task.units(WORDS, *CELLS[name])
+    one, other, short = task.blind([units, units[:1], []], [4, 4, 1])
+    assert one == other and all(max(unit[:-1]) < 4 for unit in one)
+    assert all(max(unit[:-1]) < 1 for unit in short)
+    assert task.blind([], []) == []
+
+
+def test_units_match_once_each():
+    assert matched([(0, "a"), (0, "a"), (1, "b")], [(0, "a")] * 3 + [(1, "c")]) == (2, 4)
+
+
+def test_tags_and_their_blind_guess():
+    tags = implementation("tags")
+    assert tags.units(["a", "b"], "X Y") == [(0, "X"), (1, "Y")]
+    assert tags.blind([[(0, "X"), (1, "Y")]], [2]) == [[(0, "X"), (1, "X")]]  # a tie
+    assert gold_counts(tags, [[(0, "X"), (1, "Y")]], [2]) == [unit_counts.packed(2, 1, 2)]
+
+
+def test_cells():
+    assert items("a  b") == ["a", "b"] == items(("a", "b"))
+    with pytest.raises(ValueError, match="it has None, expected a list"):
+        items(None)
+    with pytest.raises(ValueError, match="it has 2 words and 3 tags"):
+        one_per_word(["a", "b"], "X Y Z", "tags")
+    for missing in (None, "", "_", float("nan")):
+        with pytest.raises(ValueError, match="word 2 has no tag"):
+            one_per_word(["a", "b"], ["X", missing], "tags")

@@ -1,0 +1,82 @@
+"""Dependency trees: what is one, the blind guess, and attachment scores."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headspec.statistics.metrics import chance, score
+from headspec.statistics.unit_counts import packed
+from headspec.words.base import gold_counts
+from headspec.words.dependencies import TASK
+from headspec.words.dependency_trees import problem
+
+
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=12))
+def test_a_tree_is_what_leads_to_its_one_root(heads):
+    """The check agrees with walking up from every word for as many steps as there are words."""
+    n = len(heads)
+    clause = problem(["x"] * n, heads, ["dep"] * n)
+    valid = max(heads) <= n and heads.count(0) == 1
+    if valid:
+        at = np.arange(1, n + 1)
+        above = np.array([0, *heads])
+        for _ in range(n):
+            at = above[at]
+        valid = not at.any()
+    assert (clause is None) == valid
+
+
+@pytest.mark.parametrize(
+    ("heads", "relations", "reason"),
+    [
+        ([2, 0], ["a", "root"], "it has 3 words, 2 heads and 2 relations"),
+        ([2, 0, 0], ["a", "root", "b"], "it has 2 roots, words 2"),
+        ([2, 3, 1], ["a", "b", "c"], "it has no root; the heads of words 1 -> 2 -> 3 -> 1 form a cycle"),
+        ([3, 0, 1], ["a", "root", "c"], "^the heads of words 1 -> 3 -> 1 form a cycle"),
+        ([2, 0, 4], ["a", "root", "c"], r"word 3 \('z'\) has head 4, expected 0 \(the root\) to 3"),
+        ("2 0 _", "a root c", r"word 3 \('z'\) has no head"),
+        ([2, 0, 2], ["a", "root", None], r"word 3 \('z'\) has no relation"),
+    ],
+)  # fmt: skip
+def test_no_trees(heads, relations, reason):
+    with pytest.raises(ValueError, match=reason):
+        TASK.units(["x", "y", "z"], heads, relations)
+
+
+def test_the_root_is_its_own_head():
+    units = TASK.units(["x", "y", "z"], "2 0 2", "nsubj:pass root obj")
+    assert units == [(0, 1, "nsubj:pass"), (1, 1, "root"), (2, 1, "obj")]
+    assert TASK.units(["x", "y", "z"], np.array([2, 0, 2]), np.array(["nsubj:pass", "root", "obj"])) == units
+
+
+def test_attachment_scores():
+    """Three of four words have the right head, two of them the right relation too."""
+    gold = [(0, 1, "a"), (1, 1, "root"), (2, 1, "b:x"), (3, 1, "punct")]
+    predicted = [(0, 1, "a"), (1, 1, "root"), (2, 1, "b"), (3, 2, "punct")]
+    label, prediction = gold_counts(TASK, [gold], [4]), [packed(*TASK.count(gold, predicted))]
+    assert (score("las", label, prediction), score("uas", label, prediction)) == (0.5, 0.75)
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.integers(0, 99))
+def test_no_other_distance_is_right_more_often(lengths, seed):
+    rng = np.random.default_rng(seed)
+    sentences = []
+    for length in lengths:
+        heads = [word if word == 0 else int(rng.integers(word)) for word in range(length)]
+        sentences.append([(word, head, "ab"[rng.integers(2)]) for word, head in enumerate(heads)])
+    guesses = TASK.blind(sentences, lengths)
+    (distance,) = {h - w for g, n in zip(guesses, lengths, strict=True) for w, h, _ in g if h != w} or {0}
+    right = {d: sum(head - word == d for units in sentences for word, head, _ in units) for d in range(-6, 7)}
+    assert right[distance] == max(right.values()) or max(lengths) <= abs(max(right, key=right.get))
+    assert 0 <= chance("las", gold_counts(TASK, sentences, lengths)) <= 1
+
+
+def test_the_blind_guess_of_chains():
+    """Each word's head is the one before; the first has none, and is the root."""
+    chain = [(0, 0, "root"), (1, 0, "b"), (2, 1, "c"), (3, 2, "c")]
+    assert TASK.blind([chain, []], [4, 2]) == [
+        [(0, 0, "root"), (1, 0, "c"), (2, 1, "c"), (3, 2, "c")], [(0, 0, "root"), (1, 0, "c")],
+    ]  # fmt: skip
+    label = gold_counts(TASK, [chain], [4])
+    assert (chance("las", label), chance("uas", label)) == (0.75, 1)

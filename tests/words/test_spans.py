@@ -1,0 +1,96 @@
+"""Spans from BIO tags, and their F1, compared with seqeval's rules and examples."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headspec.statistics.metrics import score
+from headspec.statistics.unit_counts import packed
+from headspec.words import bio
+from headspec.words.base import gold_counts
+from headspec.words.spans import TASK
+
+#: tags of a sentence, with any I-
+tags = st.lists(st.sampled_from(["O", "B-X", "I-X", "B-Y-Z", "I-Y-Z"]), min_size=1, max_size=9)
+
+
+def loose(sentence):
+    """Spans of tags that need not be consistent."""
+    return list(bio.spans(None if tag == "O" else (tag[0] == "B", tag[2:]) for tag in sentence))
+
+
+def entities(sentence):
+    """The chunks of conlleval: two booleans for each pair of neighbours, whether one ends or begins there."""
+    chunks, begin = [], 0
+    padded = ["O", *sentence, "O"]
+    for at, (before, tag) in enumerate(zip(padded, padded[1:], strict=False)):
+        changes = before[2:] != tag[2:]
+        if before != "O" and (tag[0] in "BO" or changes):
+            chunks.append((begin, at - 1, before[2:]))
+        if tag != "O" and (tag[0] == "B" or before == "O" or changes):
+            begin = at
+    return chunks
+
+
+def f1(gold, predicted):
+    """Micro-averaged over all sentences."""
+    pairs = [({*entities(a)}, {*entities(b)}) for a, b in zip(gold, predicted, strict=True)]
+    right, of_gold, found = (
+        sum(len(each[i]) for each in [(a & b, a, b) for a, b in pairs]) for i in range(3)
+    )
+    return 2 * right / (of_gold + found) if of_gold + found else 0.0
+
+
+def ours(gold, predicted):
+    pairs = [(loose(a), loose(b)) for a, b in zip(gold, predicted, strict=True)]
+    label = gold_counts(TASK, [a for a, _ in pairs], [len(a) for a in gold])
+    return score("span_f1", label, [packed(*TASK.count(*pair)) for pair in pairs])
+
+
+@given(st.lists(st.tuples(tags, tags), min_size=1, max_size=4))
+def test_f1_is_that_of_conlleval(pairs):
+    gold, predicted = zip(*((a[: len(b)], b[: len(a)]) for a, b in pairs), strict=True)
+    assert ours(gold, predicted) == pytest.approx(f1(gold, predicted), abs=1e-12)
+
+
+def test_examples_of_seqeval():
+    """Those of its documentation (get_entities, f1_score)."""
+    assert loose(["B-PER", "I-PER", "O", "B-LOC"]) == [(0, 1, "PER"), (3, 3, "LOC")]
+    gold = [["O", "O", "O", "B-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O"]]
+    predicted = [["O", "O", "B-MISC", "I-MISC", "I-MISC", "I-MISC", "O"], ["B-PER", "I-PER", "O"]]
+    assert ours(gold, predicted) == 0.5
+
+
+@given(tags)
+def test_consistent_tags_are_read_and_others_refused(sentence):
+    words = [f"w{place}" for place in range(len(sentence))]
+    wrong = [
+        place
+        for place, tag in enumerate(sentence)
+        if tag[0] == "I" and (place == 0 or sentence[place - 1][2:] != tag[2:])
+    ]
+    if wrong:
+        with pytest.raises(ValueError, match=rf"word {wrong[0] + 1} \('w{wrong[0]}'\) has tag I-"):
+            TASK.units(words, sentence)
+    else:
+        units = TASK.units(words, " ".join(sentence))
+        assert units == loose(sentence)
+        dicts = [{"start": first, "end": last + 1, "type": of_type} for first, last, of_type in units]
+        assert TASK.units(words, dicts[::-1]) == units
+
+
+@pytest.mark.parametrize(
+    ("cell", "reason"),
+    [
+        (["O", "S-X", "O"], r"word 2 \('b'\) has tag S-X, expected O, or B- or I- and a type"),
+        (["B-", "O", "O"], "word 1 .* has tag B-,"),
+        (["O", "O"], "it has 3 words and 2 tags"),
+        ([{"start": 1, "end": 4, "type": "X"}], "span 1 has start 1 and end 4, but there are 3 words"),
+        ([{"start": 1, "end": 1, "type": "X"}], "span 1 has start 1 and end 1"),
+        ([{"start": 0, "type": "X"}], "span 1 is .* expected start, end and type"),
+        ([{"start": at, "end": at + 2, "type": "XY"[at]} for at in (0, 1)], "X and Y overlap at word 2"),
+    ],
+)  # fmt: skip
+def test_no_spans(cell, reason):
+    with pytest.raises(ValueError, match=reason):
+        TASK.units(["a", "b", "c"], cell)

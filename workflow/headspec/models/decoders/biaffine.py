@@ -1,0 +1,25 @@
+"""Scores of pairs of words (Dozat and Manning 2017, arxiv.org/abs/1611.01734)."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Projection(nn.Module):
+    """States as one of the two of a pair, (..., inputs) to (..., size + 1), of which the last is 1."""
+
+    def __init__(self, inputs: int, size: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(inputs, size)
+        nn.init.orthogonal_(self.layer.weight)
+        nn.init.zeros_(self.layer.bias)
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        return F.pad(F.gelu(self.layer(states)), (0, 1), value=1.0)
+
+
+def weights(*shape: int) -> nn.Parameter:
+    """Weights between the projections of a pair, small and not 0, so that gradients pass from the start."""
+    return nn.Parameter(torch.empty(shape).normal_(std=0.02))

@@ -1,0 +1,35 @@
+"""Spans as classes of words: 0 outside; of type k, 2k + 1 where a span begins, and 2k + 2 after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+
+from headspec.words import bio
+
+
+def classes(types: int) -> int:
+    """The number of classes of words."""
+    return 2 * types + 1
+
+
+def of_words(rows: torch.Tensor, spans: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
+    """The class of every word, (rows, words).
+
+    Parameters
+    ----------
+    rows : (spans,), the row that each span belongs to
+    spans : (spans, 3): first and last word, and type
+    shape : (rows, words)
+    """
+    found = torch.zeros(shape, dtype=torch.long, device=spans.device)
+    place = torch.arange(shape[1], device=spans.device)
+    span, word = ((place >= spans[:, :1]) & (place <= spans[:, 1:2])).nonzero(as_tuple=True)
+    found[rows[span], word] = 2 * spans[span, 2] + 1 + (word > spans[span, 0]).long()
+    return found
+
+
+def spans(best: Iterable[int]) -> list[tuple[int, int, int]]:
+    """(first, last, type) of the spans in the classes of a sentence's words."""
+    return bio.spans((each % 2 == 1, (each - 1) // 2) if each else None for each in best)

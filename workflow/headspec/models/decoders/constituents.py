@@ -1,0 +1,81 @@
+"""A span-based parser (Stern, Andreas and Klein 2017, arxiv.org/abs/1705.03919) with biaffine scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch.nn import functional as F
+
+from headspec.models.decoders.base import NONE, Decoder, Units, of_sentences, within
+from headspec.models.decoders.biaffine import Projection, weights
+from headspec.models.decoders.cky import best_spans
+from headspec.words.constituents import PUNCTUATION
+
+SIZE = 128  # of the projections
+
+
+class Constituents(Decoder):
+    """Units are (first, last, labels): cross-entropy of the label of every span, or that it has none.
+
+    The spans of a tree have the highest product of probabilities, among all sets of spans that do not cross.
+    """
+
+    def __init__(self, hidden: int, labels: list[str]) -> None:
+        super().__init__()
+        self.marks = [index for index, name in enumerate(labels) if name == PUNCTUATION]
+        self.first, self.last = Projection(hidden, SIZE), Projection(hidden, SIZE)
+        self.label = weights(len(labels) + 1, SIZE + 1, SIZE + 1)  # the last is that of none
+
+    def losses(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        scores = self._scores(states)
+        none = scores.shape[-1] - 1
+        label = torch.full(scores.shape[:3], none, device=states.device)
+        wanted = targets[..., -1] != NONE
+        for mark in self.marks:
+            wanted = wanted & (targets[..., -1] != mark)
+        sentence, unit = wanted.nonzero(as_tuple=True)
+        first, last, of_unit = targets[sentence, unit].unbind(-1)
+        label[sentence, first, last] = of_unit
+        losses = F.cross_entropy(scores.permute(0, 3, 1, 2), label, reduction="none")
+        words = within(lengths, states)
+        return of_sentences(losses, (words[:, :, None] & words[:, None]).triu())
+
+    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> torch.Tensor:
+        gain, _ = self._gains(states)
+        found = torch.zeros(gain.shape)
+        for row, spans in enumerate(self._spans(gain, lengths)):
+            for span in spans:
+                found[row][span] = 1
+        return (gain * found.to(gain.device)).sum((1, 2))
+
+    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> list[Units]:
+        gain, label = self._gains(states)
+        labels = label.cpu().numpy()
+        return [
+            [(*span, int(labels[row][span])) for span in spans]
+            for row, spans in enumerate(self._spans(gain, lengths))
+        ]
+
+    @staticmethod
+    def _spans(gain: torch.Tensor, lengths: torch.Tensor) -> list[list[tuple[int, int]]]:
+        """The spans of the best trees that are better with a label."""
+        gains = gain.detach().clamp(min=0).cpu().double().numpy()
+        best = best_spans(gains, lengths.tolist())
+        return [[span for span in spans if row[span] > 0] for row, spans in zip(gains, best, strict=True)]
+
+    def _gains(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """By how much the best label of a span beats none, and which it is, (batch, words, words)."""
+        scores = self._scores(states).nan_to_num(0)
+        best, label = scores[..., :-1].max(-1)
+        return best - scores[..., -1], label
+
+    def _scores(self, states: torch.Tensor) -> torch.Tensor:
+        """Scores of spans by first and last word and label, (batch, words, words, labels + 1)."""
+        scores = torch.einsum("bfi,lij,bej->bfel", self.first(states), self.label, self.last(states)).float()
+        if self.marks:
+            scores[..., self.marks] = -torch.inf
+        return scores
+
+
+build = Constituents

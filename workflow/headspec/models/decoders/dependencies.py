@@ -1,0 +1,90 @@
+"""A biaffine parser (Dozat and Manning 2017, arxiv.org/abs/1611.01734)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from headspec.models.decoders.arborescence import best_tree
+from headspec.models.decoders.base import NONE, Decoder, Units, of_sentences, within
+from headspec.models.decoders.biaffine import Projection, weights
+
+ARC, LABEL = 128, 64  # sizes of the projections
+
+
+class Dependencies(Decoder):
+    """Units are (word, head, relation): cross-entropy of each word's head, and of its relation to it.
+
+    The root is the head 0, a state that is learnt, and the words follow. The tree has the heads with the
+    highest sum of scores, and each word the likeliest relation to its head there.
+    """
+
+    def __init__(self, hidden: int, labels: list[str]) -> None:
+        super().__init__()
+        self.root = nn.Parameter(torch.empty(hidden).normal_())
+        self.arc_word, self.arc_head = Projection(hidden, ARC), Projection(hidden, ARC)
+        self.label_word, self.label_head = Projection(hidden, LABEL), Projection(hidden, LABEL)
+        self.arc = weights(ARC + 1, ARC + 1)
+        self.label = weights(len(labels), LABEL + 1, LABEL + 1)
+
+    def losses(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        head, label = (torch.full(states.shape[:2], NONE, device=states.device) for _ in range(2))
+        sentence, unit = (targets[..., -1] != NONE).nonzero(as_tuple=True)
+        word, above, relation = targets[sentence, unit].unbind(-1)
+        head[sentence, word] = torch.where(above == word, 0, above + 1)
+        label[sentence, word] = relation
+        arcs = self._arcs(states, lengths).transpose(1, 2)
+        of_arcs = F.cross_entropy(arcs, head, ignore_index=NONE, reduction="none")
+        labels = self._labels(states, head.clamp(min=0)).transpose(1, 2)
+        of_labels = F.cross_entropy(labels, label, ignore_index=NONE, reduction="none")
+        return of_sentences(of_arcs + of_labels, head != NONE)
+
+    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> torch.Tensor:
+        arcs = self._arcs(states, lengths)
+        heads = self._trees(arcs, lengths)
+        logits = arcs.gather(2, heads[..., None])[..., 0] + self._labels(states, heads).amax(-1)
+        return logits.masked_fill(~within(lengths, states), 0).sum(1)
+
+    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> list[Units]:
+        heads = self._trees(self._arcs(states, lengths), lengths)
+        labels = self._labels(states, heads).argmax(-1).tolist()
+        above = torch.where(heads == 0, torch.arange(heads.shape[1], device=heads.device), heads - 1).tolist()
+        return [
+            list(zip(range(length), above[row], labels[row], strict=False))
+            for row, length in enumerate(lengths.tolist())
+        ]
+
+    @staticmethod
+    def _trees(arcs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """The head of every word in the best tree, from 1, (batch, words); 0 for the root, and in padding."""
+        scores = arcs.detach().cpu().double().nan_to_num(0).numpy()
+        heads = np.zeros(arcs.shape[:2], dtype=np.int64)
+        for row, length in enumerate(lengths.tolist()):
+            heads[row, :length] = best_tree(scores[row, :length, : length + 1])
+        return torch.from_numpy(heads).to(arcs.device)
+
+    def _heads(self, states: torch.Tensor) -> torch.Tensor:
+        """States of the root and the words, (batch, words + 1, hidden)."""
+        return torch.cat([self.root.to(states.dtype).expand(len(states), 1, -1), states], 1)
+
+    def _arcs(self, states: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        """Scores of heads, (batch, words, words + 1), -inf for the word itself and what is no word."""
+        heads = self.arc_head(self._heads(states))
+        scores = torch.einsum("bwi,ij,bhj->bwh", self.arc_word(states), self.arc, heads).float()
+        words = states.shape[1]
+        itself = torch.eye(words, words + 1, device=states.device).bool().roll(1, 1)
+        possible = F.pad(within(lengths, states), (1, 0), value=True)[:, None] & ~itself
+        return scores.masked_fill(~possible, -torch.inf)
+
+    def _labels(self, states: torch.Tensor, head: torch.Tensor) -> torch.Tensor:
+        """Scores of each word's relation to its `head`, (batch, words, labels)."""
+        rows = torch.arange(len(states), device=states.device)[:, None]
+        above = self.label_head(self._heads(states))[rows, head]
+        return torch.einsum("bwi,lij,bwj->bwl", self.label_word(states), self.label, above).float()
+
+
+build = Dependencies

@@ -1,0 +1,81 @@
+"""BIO tags of every word for every predicate, from the states of both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from headspec.models.decoders import bio
+from headspec.models.decoders.base import NONE, Decoder, Units, linear, of_sentences, within
+from headspec.words.roles import PREDICATE
+
+SIZE = 256  # of the hidden layer
+FARTHEST = 16  # words from the predicate, beyond which all are alike
+
+
+class Roles(Decoder):
+    """Units are (predicate, first, last, role); predicates are given as (p, p, p, V).
+
+    A word is classified by a layer on its state, that of the predicate, and how far it is from it, in the
+    manner of Shi and Lin 2019 (arxiv.org/abs/1904.05255): cross-entropy of its tag, and its likeliest tag.
+    """
+
+    def __init__(self, hidden: int, labels: list[str]) -> None:
+        super().__init__()
+        self.predicate = labels.index(PREDICATE) if PREDICATE in labels else len(labels)
+        self.of_word, self.of_predicate = nn.Linear(hidden, SIZE), nn.Linear(hidden, SIZE)
+        self.distance = nn.Embedding(2 * FARTHEST + 1, SIZE)
+        self.scores: nn.Linear = linear(SIZE, bio.classes(len(labels)))
+
+    def losses(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        rows, words = states.shape[:2]
+        sentence, unit = (targets[..., -1] == self.predicate).nonzero(as_tuple=True)
+        predicate = targets[sentence, unit, 0]
+        number = torch.full((rows, words), NONE, device=states.device)  # of the predicate, in the batch
+        number[sentence, predicate] = torch.arange(len(sentence), device=states.device)
+        row, unit = ((targets[..., -1] != NONE) & (targets[..., -1] != self.predicate)).nonzero(as_tuple=True)
+        roles = targets[row, unit]
+        best = bio.of_words(number[row, roles[:, 0]], roles[:, 1:], (len(sentence), words))
+        scores = self._scores(states, sentence, predicate)
+        losses = F.cross_entropy(scores.transpose(1, 2), best, reduction="none")
+        losses = of_sentences(losses, within(lengths, states)[sentence])
+        return of_sentences(losses.expand(rows, -1), self._of_rows(sentence, rows))
+
+    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> torch.Tensor:
+        sentence, predicate = _places(given).to(states.device)
+        best = self._scores(states, sentence, predicate).amax(-1)
+        of_predicates = (best * within(lengths, states)[sentence]).sum(1)
+        return (of_predicates * self._of_rows(sentence, len(states))).sum(1)
+
+    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> list[Units]:
+        places = _places(given)
+        best = self._scores(states, *places.to(states.device)).argmax(-1).cpu().tolist()
+        found: list[Units] = [[] for _ in given]
+        for (row, predicate), tags in zip(places.T.tolist(), best, strict=True):
+            found[row] += [(predicate, *span) for span in bio.spans(tags[: int(lengths[row])])]
+        return found
+
+    @staticmethod
+    def _of_rows(sentence: torch.Tensor, rows: int) -> torch.Tensor:
+        """Which predicates each sentence has, (rows, predicates) bool."""
+        return sentence == torch.arange(rows, device=sentence.device)[:, None]
+
+    def _scores(self, states: torch.Tensor, sentence: torch.Tensor, predicate: torch.Tensor) -> torch.Tensor:
+        """Scores of tags, (predicates, words, tags), of predicates by their sentence and place."""
+        place = torch.arange(states.shape[1], device=states.device)
+        distance = (place - predicate[:, None]).clamp(-FARTHEST, FARTHEST) + FARTHEST
+        of_predicate = self.of_predicate(states)[sentence, predicate]
+        layer = self.of_word(states)[sentence] + of_predicate[:, None] + self.distance(distance)
+        return self.scores(F.gelu(layer)).float()
+
+
+def _places(given: Sequence[Units]) -> torch.Tensor:
+    """Sentence and word of every predicate, (2, predicates)."""
+    places = [(row, unit[0]) for row, units in enumerate(given) for unit in units]
+    return torch.tensor(places, dtype=torch.long).reshape(-1, 2).T
+
+
+build = Roles

@@ -1,0 +1,44 @@
+"""Spans as tags of words: B- and I- with a type, and O (Ramshaw and Marcus 1995)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+Type = TypeVar("Type", str, int)
+
+
+def spans(tags: Iterable[tuple[bool, Type] | None]) -> list[tuple[int, int, Type]]:
+    """(first, last, type) of the spans of a sentence, as seqeval finds them in its default mode.
+
+    Parameters
+    ----------
+    tags : of every word, whether it begins a span, and its type; None outside spans
+        A word that begins none continues the one before if that has its type, and begins one otherwise.
+    """
+    found: list[tuple[int, int, Type]] = []
+    for word, tag in enumerate(tags):
+        if tag is None:
+            continue
+        begins, of_type = tag
+        if found and not begins and found[-1][1:] == (word - 1, of_type):
+            found[-1] = (found[-1][0], word, of_type)
+        else:
+            found.append((word, word, of_type))
+    return found
+
+
+def parsed(words: Sequence[str], tags: Sequence[str]) -> list[tuple[bool, str] | None]:
+    """What `spans` takes; ValueError if a tag is none of BIO, or an I- follows no word of its type."""
+    found: list[tuple[bool, str] | None] = []
+    for number, (word, tag) in enumerate(zip(words, tags, strict=True), 1):
+        if tag == "O":
+            found.append(None)
+            continue
+        mark, _, of_type = tag.partition("-")
+        if mark not in ("B", "I") or not of_type:
+            raise ValueError(f"word {number} ('{word}') has tag {tag}, expected O, or B- or I- and a type")
+        if mark == "I" and (not found or found[-1] is None or found[-1][1] != of_type):
+            raise ValueError(f"word {number} ('{word}') has tag {tag}, but the word before has no {of_type}")
+        found.append((mark == "B", of_type))
+    return found

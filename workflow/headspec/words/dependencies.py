@@ -1,0 +1,64 @@
+"""Dependency trees."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from headspec.words.base import Units
+from headspec.words.cells import items
+from headspec.words.dependency_trees import problem
+
+
+class Dependencies:
+    """Units are (word, head, relation), one for each word; the root is its own head.
+
+    Labelled attachment is the share of all words, punctuation included, that have the right head and
+    relation, unlabelled attachment that of words with the right head. Relations are whole, with subtypes.
+    """
+
+    places = 2
+    given: frozenset[str] = frozenset()
+
+    def units(self, words: Sequence[str], *cells: Any) -> Units:
+        """From the number of each word's head, from 1, or 0 for the root, and its relation."""
+        heads, relations = map(items, cells)
+        if clause := problem(list(words), heads, relations):
+            raise ValueError(clause)
+        return [
+            (word, int(head) - 1 if int(head) else word, relation)
+            for word, (head, relation) in enumerate(zip(heads, relations, strict=True))
+        ]
+
+    def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
+        """Numbers of words with the right head and relation, and with the right head."""
+        heads = {unit[:2] for unit in gold}
+        return len({*gold} & {*predicted}), sum(unit[:2] in heads for unit in predicted)
+
+    def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
+        """Each word's head the same number of words away, that is right most often, with its best relation.
+
+        Words without a word there are roots. Of equal distances, the shorter one and that to the left; of
+        equal relations, the first by name.
+        """
+        arcs = Counter((head - word, relation) for units in sentences for word, head, relation in units)
+        relations: dict[int, str] = {}
+        for distance, relation in sorted(arcs, key=lambda arc: (-arcs[arc], arc[1])):
+            relations.setdefault(distance, relation)
+        heads: Counter[int] = Counter()
+        for (distance, _), times in arcs.items():
+            heads[distance] += times
+        best = min(heads, key=lambda distance: (-heads[distance], abs(distance), distance), default=0)
+        return [
+            [
+                (word, word + best, relations[best])
+                if 0 <= word + best < length
+                else (word, word, relations.get(0, ""))
+                for word in range(length)
+            ]
+            for length in lengths
+        ]
+
+
+TASK = Dependencies()

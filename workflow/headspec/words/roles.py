@@ -1,0 +1,79 @@
+"""Semantic roles of given predicates, counted as srl-eval.pl of CoNLL-2005 does (lsi.upc.edu/~srlconll)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headspec.words import bio
+from headspec.words.base import Units
+from headspec.words.cells import items, one_per_word
+
+#: label of predicates
+PREDICATE = "V"
+#: before a role: these words continue the argument with that role
+CONTINUES = "C-"
+
+
+class Roles:
+    """Units are (predicate, first, last, role), and (predicate, predicate, predicate, V) which is given.
+
+    An argument is right if it has the same predicate, role and words. Spans with role C-X belong to the last
+    argument X before them, and all must be right; without one they are an argument X. R-X is a role of its
+    own. Spans V and C-V, the words of the predicate, do not count.
+    """
+
+    places = 3
+    given = frozenset({PREDICATE})
+
+    def units(self, words: Sequence[str], *cells: Any) -> Units:
+        """From the predicates, places of words from 0, and for each of them a tag for each word.
+
+        Tags are BIO, or names of roles, where neighbours with the same one are a span.
+        """
+        predicates, tagged = map(items, cells)
+        if len(predicates) != len(tagged):
+            raise ValueError(f"it has {len(predicates)} predicates and {len(tagged)} lists of roles")
+        units: Units = []
+        for number, (predicate, cell) in enumerate(zip(predicates, tagged, strict=True), 1):
+            at = int(predicate) if str(predicate).isdecimal() else -1
+            if not 0 <= at < len(words):
+                raise ValueError(f"predicate {number} is {predicate}, expected 0 to {len(words) - 1}")
+            if (at, at, at, PREDICATE) in units:
+                raise ValueError(f"word {at + 1} is a predicate twice")
+            units.append((at, at, at, PREDICATE))
+            tags = one_per_word(words, cell, "roles")
+            if any(tag[:2] in ("B-", "I-") for tag in tags):
+                parsed = bio.parsed(words, tags)
+            else:
+                parsed = [None if tag == "O" else (False, tag) for tag in tags]
+            spans = bio.spans(parsed)
+            units += [(at, *span) for span in spans if span[2].removeprefix(CONTINUES) != PREDICATE]
+        return units
+
+    def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
+        """Numbers of right arguments, and of predicted ones."""
+        right, found = _arguments(gold), _arguments(predicted)
+        return len(right & found), len(found)
+
+    def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
+        """None."""
+        return [[] for _ in sentences]
+
+
+def _arguments(units: Units) -> set[tuple]:
+    """(predicate, role, spans) of every argument."""
+    spans: list[tuple[int, str, list[tuple[int, int]]]] = []
+    latest: dict[tuple[int, str], list[tuple[int, int]]] = {}
+    for predicate, first, last, label in sorted(units):
+        role = label.removeprefix(CONTINUES)
+        if label == PREDICATE:
+            continue
+        if role == label or (predicate, role) not in latest:
+            latest[predicate, role] = []
+            spans.append((predicate, role, latest[predicate, role]))
+        latest[predicate, role].append((first, last))
+    return {(predicate, role, tuple(places)) for predicate, role, places in spans}
+
+
+TASK = Roles()

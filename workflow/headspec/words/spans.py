@@ -1,0 +1,49 @@
+"""Spans of words with a type, such as named entities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headspec.words import bio
+from headspec.words.base import Units, matched
+from headspec.words.cells import items, one_per_word
+
+
+class Spans:
+    """Units are (first, last, type), none of which overlap; a span is right with all three."""
+
+    places = 2
+    given: frozenset[str] = frozenset()
+    count = staticmethod(matched)
+
+    def units(self, words: Sequence[str], *cells: Any) -> Units:
+        """From a BIO tag for each word, or a list of dicts with `start`, `end` (exclusive) and `type`."""
+        found = items(cells[0])
+        if not found or isinstance(found[0], Mapping):
+            return _of_dicts(found, len(words))
+        return list(bio.spans(bio.parsed(words, one_per_word(words, found, "tags"))))
+
+    def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
+        """None."""
+        return [[] for _ in sentences]
+
+
+def _of_dicts(spans: list[Any], length: int) -> Units:
+    units: Units = []
+    for number, span in enumerate(spans, 1):
+        try:
+            start, end, of_type = int(span["start"]), int(span["end"]), str(span["type"])
+        except (KeyError, TypeError, ValueError):
+            raise ValueError(f"span {number} is {span!r}, expected start, end and type") from None
+        if not 0 <= start < end <= length:
+            raise ValueError(f"span {number} has start {start} and end {end}, but there are {length} words")
+        units.append((start, end - 1, of_type))
+    units.sort()
+    for before, unit in zip(units, units[1:], strict=False):
+        if unit[0] <= before[1]:
+            raise ValueError(f"{before[2]} and {unit[2]} overlap at word {unit[0] + 1}")
+    return units
+
+
+TASK = Spans()
