@@ -28,7 +28,7 @@ STUDY: dict[str, Any] = CONFIG | {
     "atlas": {"methods": ["tuned", "frozen"], "mixtures": ["tone+topic"], "examples": 40, "fractions": [0.5],
               "rankings": ["importance", "confidence"], "draws": 2, "sentences": 50},
     "gates": {"mixtures": ["tone+topic"], "sets": ["own"], "kept": [0.5], "epochs": 1,
-              "ways": ["importance", "rescored", "l0", "subset"]},
+              "ways": ["importance", "rescored", "l0", "subset"], "keep_models": ["subset"]},
     "figures": {"dpi": 60, "formats": ["png"]},
 }  # fmt: skip
 TARGETS = "all", "iat", "atlas", "gates", "submission", "preview"

@@ -79,6 +79,20 @@ def texts(folder: Path, n: int = 200) -> None:
             file.write(json.dumps(pair | {"label": "same" if left == right else "other"}) + "\n")
 
 
+def trees(path: Path, sentences: int = 60) -> None:
+    """Sentences in which every word depends on the next, and a multi-word token in the first."""
+    rng = np.random.default_rng(0)
+    blocks = []
+    for i in range(sentences):
+        words = rng.choice(WORDS[5:], rng.integers(4, 8))
+        lines = [f"# sent_id = s{i}", *(["1-2\tof-it\t_\t_\t_\t_\t_\t_\t_\t_"] if i == 0 else [])]
+        for number, word in enumerate(words, 1):
+            head, relation = (number + 1, "dep") if number < len(words) else (0, "root")
+            lines.append(f"{number}\t{word}\t_\t_\t_\t_\t{head}\t{relation}\t_\t_")
+        blocks.append("\n".join(lines))
+    path.write_text("\n\n".join(blocks) + "\n\n")
+
+
 def tokenizer() -> PreTrainedTokenizerFast:
     """BERT's tokenizer for the words of `texts`."""
     word_pieces = Tokenizer(models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))

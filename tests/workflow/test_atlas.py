@@ -6,12 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from support.edits import constant
-from support.studies import CONFIG, HEADS, LAYERS, WORDS, Folder
+from support.studies import CONFIG, HEADS, LAYERS, Folder, trees
 
 pytestmark = pytest.mark.slow
 
@@ -33,20 +32,6 @@ STUDY: dict[str, Any] = CONFIG | {
 }
 FIGURES = {f"{kind}.bert.tone+topic.{method}" for method in ("tuned", "frozen")
            for kind in ("heads", "ablation", "ranked", "agreement", "confidence", "differences")}  # fmt: skip
-
-
-def trees(path: Path, sentences: int = 60) -> None:
-    """Sentences in which every word depends on the next, and a multi-word token in the first."""
-    rng = np.random.default_rng(0)
-    blocks = []
-    for i in range(sentences):
-        words = rng.choice(WORDS[5:], rng.integers(4, 8))
-        lines = [f"# sent_id = s{i}", *(["1-2\tof-it\t_\t_\t_\t_\t_\t_\t_\t_"] if i == 0 else [])]
-        for number, word in enumerate(words, 1):
-            head, relation = (number + 1, "dep") if number < len(words) else (0, "root")
-            lines.append(f"{number}\t{word}\t_\t_\t_\t_\t{head}\t{relation}\t_\t_")
-        blocks.append("\n".join(lines))
-    path.write_text("\n\n".join(blocks) + "\n\n")
 
 
 @pytest.fixture(scope="module")

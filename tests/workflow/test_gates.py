@@ -2,27 +2,50 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+import torch
 
+from headspec import cli
+from headspec.atlas.attended import attended
+from headspec.cost import graph
+from headspec.errors import HeadspecError
+from headspec.models import devices
+from headspec.models.batching import Examples
+from headspec.models.export.onnx_file import opened
+from headspec.models.multitask import MultiTask
+from headspec.statistics.atlas.roles import one_role
 from support.edits import constant
-from support.studies import CONFIG, HEADS, LAYERS, Folder
+from support.studies import CONFIG, HEADS, LAYERS, Folder, tokenizer, trees
 
 pytestmark = pytest.mark.slow
 
 WAYS = ["importance", "rescored", "l0", "subset", "dynamic", "fresh", "ablation"]
 STUDY: dict[str, Any] = CONFIG | {
     "seeds": [0],
+    "precision": "fp32",
     "methods": ["tuned", "gates"],
     "mixtures": {"pairs": ["tone", "topic"]},
     "training": CONFIG["training"] | {"epochs": 1},
     "figures": {"dpi": 60, "formats": ["png"]},
-    "atlas": {"examples": 40, "draws": 2},
-    "gates": {"ways": WAYS, "sets": ["shared", "own"], "kept": [0.25, 0.5], "epochs": 2, "penalty": 0.05},
+    "atlas": {"examples": 40, "draws": 2, "treebank": {"source": "texts/trees.conllu"}},
+    "gates": {
+        "ways": WAYS,
+        "sets": ["shared", "own"],
+        "kept": [0.25, 0.5],
+        "epochs": 2,
+        "penalty": 0.05,
+        "keep_models": ["whole", "subset"],
+    },
 }
+RUN = "runs/bert/tone+topic/tuned/seed0"
 SETS = 2
 #: budgets of a run: whole, two of every way, and the open heads of two ways
 BUDGETS = 1 + 2 * len(WAYS) + 2
@@ -32,6 +55,7 @@ BUDGETS = 1 + 2 * len(WAYS) + 2
 def finished(shared) -> Folder:
     def fill(path: Path) -> None:
         folder = Folder.new(path)
+        trees(path / "texts" / "trees.conllu")
         folder.write(STUDY)
         folder.snakemake("gates")
 
@@ -44,9 +68,7 @@ def copy(finished, tmp_path) -> Folder:
 
 
 def of_run(study: Folder, way: str, sets: str, kept: str, name: str) -> pd.DataFrame:
-    return pd.read_parquet(
-        study.results / "runs/bert/tone+topic/tuned/seed0/gates" / way / sets / kept / f"{name}.parquet"
-    )
+    return pd.read_parquet(study.results / RUN / "gates" / way / sets / kept / f"{name}.parquet")
 
 
 def test_every_budget_keeps_its_number_of_heads(finished):
@@ -74,9 +96,7 @@ def test_gates_of_a_run_are_recorded_while_they_learn(finished):
 
 def test_examples_that_rank_heads_do_not_judge_them(finished):
     plain, ranked = (of_run(finished, way, "shared", "0.5", "evaluation") for way in ("subset", "ablation"))
-    heads = pd.read_parquet(
-        finished.results / "runs/bert/tone+topic/tuned/seed0/atlas/ablation.parquet"
-    ).query("measure == 'ablation'")
+    heads = pd.read_parquet(finished.results / RUN / "atlas/ablation.parquet").query("measure == 'ablation'")
     for task, of_task in plain.groupby("task"):
         rest = ranked[ranked["task"] == task]
         half = heads.query("task == @task and fold % 2 == 0 and layer == 0 and head == 0")["n"].sum()
@@ -90,13 +110,98 @@ def test_heads_from_fresh_weights_are_those_of_the_source(finished):
     assert fresh["kept"].tolist() == last["kept"].tolist()
 
 
+def saved(study: Folder, sets: str, kept: str, of: str) -> tuple[MultiTask, np.ndarray]:
+    """The model that `subset` has left, and the heads that a set keeps."""
+    folder = study.results / RUN / "gates/subset" / sets / kept
+    gates = pd.read_parquet(folder / "gates.parquet")
+    last = gates[(gates["step"] == gates["step"].max()) & (gates["task"].fillna("all") == of)]
+    return MultiTask.load(folder / "model"), last["kept"].to_numpy().reshape(LAYERS, HEADS)
+
+
+def test_only_the_named_ways_keep_their_models(finished):
+    models = (finished.results / RUN / "gates").glob("*/*/*/model/model.safetensors")
+    assert {path.parts[-5] for path in models} == {"whole", "subset"}
+
+
+@pytest.mark.parametrize(
+    ("sets", "of", "options"), [("shared", "all", []), ("own", "topic", ["--task", "topic"])]
+)
+def test_an_exported_model_predicts_what_its_evaluation_says(copy, monkeypatch, sets, of, options):
+    monkeypatch.chdir(copy.path)
+    run = f"results/tiny/{RUN}/gates/subset/{sets}/0.5"
+    cli.app(["export", run, *options], standalone_mode=False)
+    out = Path(run.replace("/runs/", "/export/"), f"{of}-4")
+    kept = saved(copy, sets, "0.5", of)[1]
+    said = json.loads((out / "model.json").read_text())
+    assert said["kept_heads"] == [np.flatnonzero(layer).tolist() for layer in kept]
+    assert said["kept_for"] == (of if options else ["tone", "topic"])
+    evaluation, logits = pd.read_parquet(f"{run}/evaluation.parquet"), opened(out / "model.onnx")
+    for task in [of] if options else ["tone", "topic"]:
+        examples = Examples(pd.read_parquet(f"results/tiny/tokens/bert/{task}/validation.parquet"))
+        found = logits(examples.batch(np.arange(len(examples)), "cpu"))[task].argmax(axis=1)
+        expected = evaluation[evaluation["task"] == task].set_index("example")["prediction"]
+        assert found.tolist() == expected[examples.example].tolist()
+
+
+def test_exports_that_are_refused(finished, monkeypatch):
+    monkeypatch.chdir(finished.path)
+    gates = f"results/tiny/{RUN}/gates"
+    wrong = {
+        ("subset/shared/0.5", "--heads", "4"): "has its own number, expected no --heads",
+        ("subset/shared/0.5", "--task", "tone"): "keeps the same heads for all, expected no --task",
+        ("subset/own/0.5",): "--task: missing; the run has tone, topic",
+        ("subset/own/0.5", "--task", "tonic"): "the run has tone, topic. Did you mean 'topic'?",
+        ("l0/shared/0.5",): "no model; add 'l0' to gates.keep_models and run snakemake gates",
+        ("subset/shared/0.6",): f"Did you mean '{gates}/subset/shared/0.5'?",
+    }
+    for (run, *options), message in wrong.items():
+        with pytest.raises(HeadspecError, match=re.escape(message)):
+            cli.app(["export", f"{gates}/{run}", *options], standalone_mode=False)
+    assert not (finished.results / "export").exists()
+
+
+@pytest.mark.parametrize(("sets", "of"), [("shared", "all"), ("own", "topic")])
+def test_roles_are_looked_for_with_the_other_heads_closed(finished, sets, of):
+    model, kept = saved(finished, sets, "0.25", of)
+    sentences = pd.read_parquet(finished.results / "atlas/treebank.parquet")
+    path = finished.results / RUN / "gates/subset" / sets / "0.25/atlas" / of / "attended.parquet"
+    found = pd.read_parquet(path)
+    for gates, same in ((torch.tensor(kept).float(), True), (None, False)):
+        model.gates.values = gates
+        expected = attended(model, tokenizer(), sentences, 2000, devices.prepare("fp32", 1, 1, 0))[0]
+        expected = expected.sort_values(["sentence", "layer", "head"])
+        assert all(map(np.array_equal, found["words"], expected["words"])) == same
+
+
+def test_roles_before_and_after(finished):
+    heads, counts = (
+        pd.read_parquet(finished.results / f"tables/{name}.parquet") for name in ("kept_roles", "role_counts")
+    )
+    of_budgets = heads.groupby(["way", "sets", "fraction", heads["task"].fillna("all")], dropna=False)
+    assert len(of_budgets) == BUDGETS + 2 * BUDGETS and (of_budgets.size() == LAYERS * HEADS).all()
+    before = one_role(pd.read_parquet(finished.results / RUN / "atlas/roles.parquet"))["role"]
+    for (way, sets, fraction, of), rows in of_budgets:
+        assert rows["role"].tolist() == before.tolist()
+        if way not in ("whole", "subset"):
+            assert rows["role_after"].isna().all()
+            continue
+        folder = finished.results / RUN / f"gates/{way}/{sets}/{fraction:g}"
+        roles = one_role(pd.read_parquet(folder / f"atlas/{of}/roles.parquet"))["role"]
+        assert rows["role_after"].tolist() == roles.where(rows["kept"].to_numpy(), "none").tolist()
+    assert {*counts["role"]} == {"positional", "syntactic", "rare word"}
+    assert len(counts) == 3 * len(of_budgets)
+    whole = counts[counts["way"] == "whole"]
+    assert (whole["before"] == whole["kept"]).all() and whole["p_value"].isna().all()
+    assert (finished.results / "figures/gates/kept_roles.bert.tone+topic.tuned.png").exists()
+
+
 def budgets(study: Folder, *targets: str) -> dict[str, int]:
     """The jobs that would run, but for statistics and figures."""
-    rules = study.plan(*(targets or ("gates",))).rules
-    return {
-        rule: n for rule, n in rules.items()
-        if rule in ("train", "importance", "ablation", "learn_gates", "budget")
-    }  # fmt: skip
+    rules: Counter[str] = Counter()
+    for rule, n in study.plan(*(targets or ("gates",))).rules.items():
+        rules[graph.stage(rule)] += n
+    stages = ("train", "importance", "ablation", "learn_gates", "budget")
+    return {stage: rules[stage] for stage in stages if rules[stage]}
 
 
 def test_nothing_is_left_to_do(finished):
@@ -113,6 +218,30 @@ EDITS = {
     "gates.epochs": (3, BUDGETS, OPEN_ENDED),
     "gates.source": ("l0", 2, 0),
 }
+
+
+#: edit: rules that run
+OF_ROLES = {"attended", "roles", "attended_after", "roles_after", "kept_roles", "figure_gates_kept_roles"}
+ROLES_AGAIN = {
+    "atlas.treebank.source": ("texts/more.conllu", {"treebank", *OF_ROLES}),
+    "atlas.sentences": (55, OF_ROLES),
+    "gates.keep_models": (["subset"], {"kept_roles", "figure_gates_kept_roles"}),
+}
+
+
+@pytest.mark.parametrize("key", ROLES_AGAIN)
+def test_an_edit_of_roles_prunes_and_trains_nothing(copy, key):
+    value, rules = ROLES_AGAIN[key]
+    trees(copy.path / "texts/more.conllu", 70)
+    copy.set(key, value)
+    assert {*copy.plan("gates").rules} - {"gates"} == rules
+
+
+def test_a_model_that_is_to_be_kept_is_trained_again_alone(copy):
+    copy.set("gates.keep_models", ["whole", "subset", "importance"])
+    plan = copy.plan("gates").rules
+    assert (plan["budget_and_keep"], plan["attended_after"]) == (2 * SETS, 2 * (1 + 2))
+    assert not {"budget", "train", "learn_gates", "attended"} & set(plan)
 
 
 @pytest.mark.parametrize("key", EDITS)
@@ -141,6 +270,9 @@ def test_an_edited_module_reaches_the_stages_that_import_it(copy, module, rules)
     ("key", "value", "message"),
     [
         ("gates.ways", ["subsets"], "gates.ways.0: got 'subsets'"),
+        ("gates.keep_models", ["subste"], "gates.keep_models.0: got 'subste'"),
+        ("gates.keep_models", ["subste"], "Did you mean 'subset'?"),
+        ("gates.keep_models", ["random"], "gates.keep_models.0: got 'random', expected it in gates.ways"),
         ("gates.kept", [1.0], "gates.kept.0"),
         ("gates.kept", [0.99], "gates.kept.0: got 0.99, all of the 2 x 4 heads of models.bert"),
         ("gates.kept", [0], "gates.kept.0"),

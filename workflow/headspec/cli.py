@@ -91,11 +91,18 @@ def power(
 @app.command()
 def export(
     run: Annotated[
-        Path, typer.Argument(help="Run: results/<study>/runs/<model>/<mixture>/<method>/seed<n>.")
+        Path,
+        typer.Argument(
+            help="Run: results/<study>/runs/<model>/<mixture>/<method>/seed<n>, or one that was pruned: "
+            "gates/<way>/<sets>/<kept> in it."
+        ),
     ],
-    heads: Annotated[int, typer.Option(help="Number of heads to keep.")],
+    heads: Annotated[
+        int | None, typer.Option(help="Number of heads to keep; a pruned run has its own.")
+    ] = None,
     task: Annotated[
-        str | None, typer.Option(help="Task that they matter most for; of a run of one task, that.")
+        str | None,
+        typer.Option(help="Task that they matter most for, or that keeps them; of a run of one task, that."),
     ] = None,
     out: Annotated[
         Path | None,

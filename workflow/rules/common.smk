@@ -45,6 +45,7 @@ sys.path.insert(0, str(LIBRARY))
 from headspec import code_hash, digests
 from headspec.config import loading, variants, ways
 from headspec.config.measures import heads as head_measures, similarity as similarity_measures
+from headspec.config.runs import ALL
 from headspec.config.study import Study, plain
 from headspec.cost import graph
 from headspec.cost.requests import COMPARED, Requests, microbatches, processes

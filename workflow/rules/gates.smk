@@ -75,6 +75,68 @@ use rule learn_gates as budget with:
         "{wildcards.way} to {wildcards.kept} of the heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
 
 
+# like budget, but saves the model, for export and for the roles of its heads
+use rule budget as budget_and_keep with:
+    output:
+        gates=result(BUDGET, "gates.parquet"),
+        evaluation=result(BUDGET, "evaluation.parquet"),
+        model=result(BUDGET, "model/model.safetensors"),
+        config=result(BUDGET, "model/config.json"),
+        classifiers=result(BUDGET, "model/classifiers.json"),
+    wildcard_constraints:
+        way=any_of(STUDY.gates.keep_models),
+
+
+ruleorder: budget_and_keep > budget
+
+
+# roles of the heads that a set keeps, after the further training
+use rule learn_gates as attended_after with:
+    input:
+        model=rules.budget_and_keep.output.classifiers,
+        gates=rules.budget_and_keep.output.gates,
+        treebank=rules.treebank.output[0],
+    output:
+        result(BUDGET, "atlas/{of}/attended.parquet"),
+    log:
+        log(BUDGET, "atlas/{of}/attended"),
+    wildcard_constraints:
+        way=any_of(STUDY.gates.keep_models),
+        of=any_of([ALL, *STUDY.tasks]),
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=memory("attended"),
+        microbatches=microbatches,
+        runtime=runtime("attended_after", 4 * 60),
+    params:
+        script="attended",
+        study=STUDY.study,
+        tasks=INPUTS.tasks,
+        model=INPUTS.model_settings("source", "sha256"),
+        version=tokenizer_version,
+        sentences=STUDY.atlas.sentences,
+        precision="fp32",
+        code=code("gates/attended.py"),
+    message:
+        "Words that the kept heads attend to, {wildcards.way}, {wildcards.kept} of the heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+
+
+use rule roles as roles_after with:
+    input:
+        attended=rules.attended_after.output[0],
+        treebank=rules.treebank.output[0],
+    output:
+        result(BUDGET, "atlas/{of}/roles.parquet"),
+    log:
+        log(BUDGET, "atlas/{of}/roles"),
+    wildcard_constraints:
+        way=any_of(STUDY.gates.keep_models),
+        of=any_of([ALL, *STUDY.tasks]),
+    message:
+        "Roles of the kept heads, {wildcards.way}, {wildcards.kept} of the heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+
+
 rule budgets:
     input:
         gates=lambda wildcards: BUDGETS.of_budgets("gates.parquet"),
@@ -92,6 +154,7 @@ rule budgets:
         mem_mb=8000,
         runtime=60,
     params:
+        script="budgets",
         study=STUDY.study,
         cells=settings_of(STUDY.budgets),
         metrics=lambda wildcards: {
@@ -103,4 +166,25 @@ rule budgets:
     message:
         "Ways to keep a number of heads, compared"
     script:
-        "../scripts/statistics/budgets.py"
+        "../scripts/statistics/{params.script}.py"
+
+
+use rule budgets as kept_roles with:
+    input:
+        gates=lambda wildcards: BUDGETS.of_budgets("gates.parquet"),
+        before=lambda wildcards: LAYOUT.of_runs(BUDGETS.runs, "atlas/roles.parquet"),
+        after=BUDGETS.roles_after,
+    output:
+        heads=result("tables/kept_roles.parquet"),
+        counts=result("tables/role_counts.parquet"),
+    log:
+        log("kept_roles"),
+    params:
+        script="kept_roles",
+        study=STUDY.study,
+        cells=settings_of(STUDY.budgets),
+        keep_models=STUDY.gates.keep_models,
+        seed=STUDY.data_seed,
+        code=code("statistics/kept_roles.py"),
+    message:
+        "Roles of heads that are kept"

@@ -97,3 +97,28 @@ use rule figure_reliability as figure_gates_overlap with:
         code=code("plots/figure.py", "plots/gates/overlap.py"),
     message:
         "Figure gates/overlap.{wildcards.model}"
+
+
+use rule figure_reliability as figure_gates_kept_roles with:
+    input:
+        counts=rules.kept_roles.output.counts,
+    output:
+        report(
+            figure("gates/kept_roles.{model}.{mixture}.{method}"),
+            caption="../report/gates_kept_roles.rst",
+            category="Gates",
+            labels={
+                "figure": "roles of kept heads",
+                "model": "{model}",
+                "mixture": "{mixture}",
+                "method": "{method}",
+            },
+        ),
+    log:
+        log("figures/gates/kept_roles.{model}.{mixture}.{method}"),
+    params:
+        figure="gates/kept_roles",
+        labels=ways.labels(BUDGETS.names),
+        code=code("plots/figure.py", "plots/gates/kept_roles.py"),
+    message:
+        "Figure gates/kept_roles.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"

@@ -10,7 +10,7 @@ import pytest
 
 from headspec.config import ways
 from headspec.config.runs import Budget, Run
-from headspec.plots.gates import budgets, kept, learning, overlap
+from headspec.plots.gates import budgets, kept, kept_roles, learning, overlap
 from headspec.statistics.gates.overlap import gates_table
 
 LABELS = ways.labels(["whole", "importance", "l0", "subset"])
@@ -108,3 +108,46 @@ def test_overlap_stands_beside_what_layers_give():
     points = [line for line in figure.axes[0].get_lines() if line.get_marker() == "D"]
     assert [line.get_xdata()[0] for line in points] == [0.7, 0.3]
     assert [line.get_markerfacecolor() for line in points] == ["black", "white"]
+
+
+def role_counts(after: float = np.nan) -> pd.DataFrame:
+    cells = [("whole", 1.0, 8), ("l0", 0.25, 2), ("l0", 0.5, 4), ("importance", 0.25, 2)]
+    rows = [
+        {"sets": sets, "task": task, "way": way, "fraction": fraction, "role": role, "heads": heads,
+         "kept": heads / 2 + (role == "syntactic"), "kept_least": 0, "kept_most": heads,
+         "kept_by_layer": heads / 4, "p_holm": 0.01 if fraction == 0.5 else np.nan,
+         "after": after if way in ("whole", "l0") else np.nan}
+        for way, fraction, heads in cells for sets, task in (("shared", None), ("own", "a"), ("own", "b"))
+        for role in ("positional", "syntactic")
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def test_roles_of_kept_heads_end_at_the_whole_model():
+    figure = kept_roles.draw(role_counts(), LABELS)
+    ways = ["importance, at once", "L0"]
+    assert [axes.get_title() for axes in figure.axes] == [
+        *ways, *(f"{way}\n{task}" for task in "ab" for way in ways),
+    ]  # fmt: skip
+    lines = [line for line in figure.axes[1].get_lines() if len(line.get_xdata()) == 3]
+    solid, by_layer = (
+        [line for line in lines if line.get_linestyle() == style and line.get_marker() == "None"]
+        for style in ("-", "--")
+    )
+    assert [line.get_ydata().tolist() for line in solid] == [[1, 2, 4], [2, 3, 5]]
+    assert [line.get_ydata().tolist() for line in by_layer] == [[0.5, 1, 2]] * 2
+    assert all(line.get_xdata().tolist() == [2, 4, 8] for line in lines)
+    full = [line for line in figure.axes[1].get_lines() if line.get_linestyle() == "None"
+            and line.get_markerfacecolor() != "white"]  # fmt: skip
+    assert [line.get_xdata().tolist() for line in full] == [[4], [4]]
+    drawn = [line for axes in figure.axes for line in axes.get_lines() if len(line.get_xdata())]
+    assert "x" not in {line.get_marker() for line in drawn}
+
+
+def test_roles_after_training_are_drawn_for_ways_that_keep_their_models():
+    figure = kept_roles.draw(role_counts(after=3.0), LABELS)
+    importance, l0 = (
+        [line.get_ydata().tolist() for line in axes.get_lines() if line.get_marker() == "x"]
+        for axes in figure.axes[2:4]
+    )
+    assert l0 == [[3, 3, 3]] * 2 and not any(map(len, importance))

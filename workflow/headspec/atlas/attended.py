@@ -26,7 +26,8 @@ ATTENDED = Schema(
     {"sentence": INT, "layer": INT, "head": INT, "tokens": pa.list_(INT), "words": pa.list_(INT)}, keys=3
 )
 """Table `attended`: a row for each sentence, layer and head.
-runs/{model}/{mixture}/{method}/seed{seed}/atlas/attended.parquet
+runs/{model}/{mixture}/{method}/seed{seed}/atlas/attended.parquet,
+runs/{model}/{mixture}/{method}/seed{seed}/gates/{way}/{sets}/{kept}/atlas/{of}/attended.parquet
 
 sentence: which sentence, from 0
 tokens: for each token, how many tokens after it the one is that it attends to most

@@ -19,7 +19,7 @@ from headspec.config.sections.model import Model
 from headspec.config.sections.similarity import Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.transfer import Transfer
-from headspec.config.ways import COPYING, WAYS
+from headspec.config.ways import COPYING, WAYS, WHOLE
 from headspec.errors import listing, nearest, shown
 
 S = TypeVar("S", bound=Section)
@@ -154,6 +154,9 @@ def _gates(gates: Gates, atlas: Atlas, methods: Any, mixtures: list[str]) -> Ite
     for i, way in enumerate(gates.ways):
         if way in measured and way not in atlas.rankings:
             yield f"gates.ways.{i}: got '{way}', expected it in atlas.rankings, which measures it."
+    for i, way in enumerate(gates.keep_models):
+        if way not in (WHOLE, *gates.ways):
+            yield f"gates.keep_models.{i}: got '{way}', expected it in gates.ways as well."
     copied = [way for way in gates.ways if WAYS[way].chosen == "copied"]
     if gates.source != Gates().source and not copied:
         yield f"gates.source: not used; expected {listing(COPYING)} in gates.ways, which keep its heads."

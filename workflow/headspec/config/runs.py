@@ -8,6 +8,8 @@ from dataclasses import dataclass
 RESERVED = ("none", "random", "random_by_layer", "mean")
 #: the mixture of a run of the unchanged encoder
 NO_MIXTURE = "none"
+#: whose heads are those that all tasks share
+ALL = "all"
 #: the model of table rows that pool all models
 POOLED = "pooled"
 #: heads of the variant that is plain training with rewarmed learning rates
@@ -54,6 +56,11 @@ class Budget:
     def __post_init__(self) -> None:
         if isinstance(self.run, dict):  # as rules pass it
             object.__setattr__(self, "run", Run(**self.run))
+
+    @property
+    def of(self) -> list[str]:
+        """Whose each of its sets of heads is: a task, or `all`."""
+        return list(self.run.tasks) if self.sets == "own" else [ALL]
 
     @property
     def path(self) -> str:

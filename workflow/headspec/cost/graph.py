@@ -36,10 +36,10 @@ class Job(NamedTuple):
 
 
 def stage(rule: str) -> str:
-    """The row of a rule in the plan: figures are all `figures`, and training from the start all `train`."""
+    """The row of a rule in the plan: all `figures` are one, and so are a rule and its variants."""
     if rule.startswith("figure_"):
         return "figures"
-    return "train" if rule == "train_and_keep" else rule
+    return rule.removesuffix("_and_keep").removesuffix("_after")
 
 
 def jobs(study: Study, plan: Planned) -> list[Job]:

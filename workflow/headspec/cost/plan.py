@@ -117,7 +117,8 @@ def models(extent: Extent, jobs: list[graph.Job], seconds: Work, unit: str) -> I
 
 def _encoders(extent: Extent, jobs: list[graph.Job]) -> Counter[str]:
     """Model: encoders that its runs save; frozen ones save their classifiers, which count for nothing."""
-    trained = [job.wildcards for job in jobs if job.stage in ("train", "retrain")]
+    saving = ("train", "train_and_keep", "retrain", "budget_and_keep")
+    trained = [job.wildcards for job in jobs if job.rule in saving]
     return Counter(run["model"] for run in trained if run["method"] != "frozen" and extent.knows(run))
 
 

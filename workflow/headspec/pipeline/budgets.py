@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headspec.config.measures import heads as head_measures
+from headspec.config.runs import Run
 from headspec.config.study import plain
 from headspec.config.ways import IMPORTANCE, WAYS, WHOLE, Way
 from headspec.pipeline.inputs import Inputs
@@ -24,6 +25,17 @@ class Budgets:
     def of_budgets(self, name: str) -> list[str]:
         """A file of each run that is pruned to a number of heads."""
         return [self.inputs.layout.result("runs", budget.path, name) for budget in self.study.budgets]
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs that are pruned."""
+        return list(dict.fromkeys(budget.run for budget in self.study.budgets))
+
+    def roles_after(self, wildcards: Any) -> list[str]:
+        """The roles of the heads that each set keeps, of each run whose model is saved."""
+        saved = [each for each in self.study.budgets if each.way in self.study.gates.keep_models]
+        results = self.inputs.layout.result
+        return [results("runs", each.path, f"atlas/{of}/roles.parquet") for each in saved for of in each.of]
 
     @property
     def names(self) -> list[str]:

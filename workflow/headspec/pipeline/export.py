@@ -1,13 +1,18 @@
-"""``headspec export``: the model of a run, of whose heads only those that matter most for a task are left."""
+"""``headspec export``: the model of a run without most of its heads: those of little importance for a task,
+or those that a way of the section `gates` has closed."""
 
 from __future__ import annotations
 
 import re
 from ast import literal_eval
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from headspec import files, tables
+from headspec.config.runs import ALL
 from headspec.config.stage_settings import section
 from headspec.errors import ChangedError, HeadspecError, MissingError, listing, nearest
 from headspec.heads.ranking import importance_map, top_heads
@@ -16,22 +21,47 @@ from headspec.models.batching import Examples
 from headspec.models.export.folder import export
 from headspec.models.export.onnx_file import installed
 from headspec.models.multitask import MultiTask
+from headspec.training.gated import Sets, last_kept
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-RUN = re.compile(r"((?P<results>.+)/)?runs/(?P<model>[^/]+)/(?P<mixture>[^/]+)/(?P<method>[^/]+)/seed\d+")
-#: runs as seen from a folder above them
+RUN = re.compile(
+    r"((?P<results>.+)/)?runs/(?P<model>[^/]+)/(?P<mixture>[^/]+)/(?P<method>[^/]+)/seed\d+"
+    r"(/gates/(?P<way>[^/]+)/(?P<sets>shared|own)/(?P<kept>[^/]+))?"
+)
+#: runs as seen from a folder above them, and those that were pruned
 BELOW = ("runs/*/*/*/seed*", "*/runs/*/*/*/seed*", "results/*/runs/*/*/*/seed*")
+PRUNED = ("seed*/gates/*/*/*/",)
+AGAIN = "run snakemake on the study, which makes it again"
 
 
-def of_run(path: Path, n: int, task: str | None = None, out: Path | None = None) -> str:
-    """Export the model in the folder of a run with `n` of its heads.
+@dataclass(frozen=True)
+class Chosen:
+    """The heads to keep of a model.
+
+    Attributes
+    ----------
+    kept : bool (layers, heads)
+    task : whose heads they are; None for those of all `tasks` of the run
+    source : the table that says so, in the folder of the run
+    """
+
+    kept: np.ndarray
+    task: str | None
+    tasks: list[str]
+    source: str
+
+
+def of_run(path: Path, n: int | None = None, task: str | None = None, out: Path | None = None) -> str:
+    """Export the model in the folder of a run, or of one that was pruned by a way of the section `gates`.
 
     Parameters
     ----------
-    task : whose heads are left; by default the task of the run, if it has one only
-    out : folder to write; by default ``results/<study>/export/<path of the run>/<task>-<n>``
+    n : number of heads; of a pruned run None, it has its own
+    task : whose heads are left; by default the task of the run, if it has one only, or its shared heads
+    out : folder to write; by default ``results/<study>/export/<path of the run>/<task>-<n>``, with `all` for
+        shared heads
 
     Returns
     -------
@@ -45,47 +75,80 @@ def of_run(path: Path, n: int, task: str | None = None, out: Path | None = None)
     """
     installed()
     run, place = _run(path)
+    chosen = _kept(run, place, n, task) if place["way"] else _ranked(run, n, task)
+    kept = chosen.kept
+    results = Path(place["results"] or ".")
+    name = f"{chosen.task or ALL}-{kept.sum()}"
+    out = out or results / "export" / run.relative_to(results / "runs") / name
+    if out.exists():
+        raise HeadspecError(f"{out}: exists; delete it, or name another folder with --out")
+    tokens = {
+        each: results / "tokens" / place["model"] / each / "validation.parquet" for each in chosen.tasks
+    }
+    for each in tokens.values():
+        if not each.exists():
+            raise MissingError(f"{each}: missing; {AGAIN}")
+    texts = {each: Examples(tables.read(file)) for each, file in tokens.items()}
+    footer = tables.footer(tokens[chosen.tasks[0]])
+    tokenizer, source = _tokenizer(footer["job"]["params"], place["model"])
+    digests = {name: files.sealed(run / name) for name in ("model/classifiers.json", chosen.source)}
+    asked = "kept_for" if place["way"] else "ranked_for"
+    about = {asked: chosen.task or chosen.tasks, "run": str(run), "sha256": digests, "encoder": source}
+    difference = export(MultiTask.load(run / "model"), kept, texts, tokenizer, about, out)
+    return (
+        f"{out}: {kept.sum()} of {kept.size} heads, by layer {' '.join(map(str, kept.sum(axis=1)))}\n"
+        f"logits differ by at most {difference:.1e} from those of the model with the other heads closed"
+    )
+
+
+def _ranked(run: Path, n: int | None, task: str | None) -> Chosen:
+    """The `n` heads of a run that matter most for a task."""
     for name in ("model/classifiers.json", "model/model.safetensors", "importance.parquet"):
         if not (run / name).exists():
-            raise MissingError(f"{run}: no {name}; run snakemake on the study, which makes it again")
+            raise MissingError(f"{run}: no {name}; {AGAIN}")
     importance = tables.read(run / "importance.parquet")
     tasks = [str(each) for each in importance["task"].unique()]
     task = _task(task, tasks)
     ranking = importance_map(importance, task)
-    if not 1 <= n <= ranking.size:
-        raise HeadspecError(f"--heads: got {n}, expected 1 to {ranking.size}, the heads of the model")
-    results = Path(place["results"] or ".")
-    out = out or results / "export" / run.relative_to(results / "runs") / f"{task}-{n}"
-    if out.exists():
-        raise HeadspecError(f"{out}: exists; delete it, or name another folder with --out")
-    tokens = {each: results / "tokens" / place["model"] / each / "validation.parquet" for each in tasks}
-    for each in tokens.values():
-        if not each.exists():
-            raise MissingError(f"{each}: missing; run snakemake on the study, which makes it again")
-    texts = {each: Examples(tables.read(file)) for each, file in tokens.items()}
-    tokenizer, source = _tokenizer(tables.footer(tokens[task])["job"]["params"], place["model"])
-    kept = top_heads(ranking, n)
-    digests = {name: files.sealed(run / name) for name in ("model/classifiers.json", "importance.parquet")}
-    about = {"ranked_for": task, "run": str(run), "sha256": digests, "encoder": source}
-    difference = export(MultiTask.load(run / "model"), kept, texts, tokenizer, about, out)
-    return (
-        f"{out}: {n} of {kept.size} heads, by layer {' '.join(map(str, kept.sum(axis=1)))}\n"
-        f"logits differ by at most {difference:.1e} from those of the model with the other heads closed"
-    )
+    if n is None or not 1 <= n <= ranking.size:
+        got = "missing" if n is None else f"got {n}"
+        raise HeadspecError(f"--heads: {got}, expected 1 to {ranking.size}, the heads of the model")
+    return Chosen(top_heads(ranking, n), task, tasks, "importance.parquet")
+
+
+def _kept(run: Path, place: dict[str, str], n: int | None, task: str | None) -> Chosen:
+    """The heads that a pruned run keeps, of the set of a task if each task has its own."""
+    for name in ("gates.parquet", "evaluation.parquet"):
+        if not (run / name).exists():
+            raise MissingError(f"{run}: no {name}; run snakemake gates, which makes it again")
+    if not (run / "model" / "classifiers.json").exists():
+        raise MissingError(
+            f"{run}: no model; add '{place['way']}' to gates.keep_models and run snakemake gates, which "
+            "trains it again"
+        )
+    own, tasks = place["sets"] == "own", [*tables.read(run / "evaluation.parquet")["task"].unique()]
+    sets = Sets(tasks, own)
+    kept = last_kept(tables.read(run / "gates.parquet"), sets)
+    if n is not None:
+        raise HeadspecError(f"--heads: got {n}; {run} has its own number, expected no --heads")
+    if task is not None and not own:
+        raise HeadspecError(f"--task: got '{task}'; {run} keeps the same heads for all, expected no --task")
+    named = _task(task, tasks) if own else None
+    return Chosen(kept[sets.index(named) if named else 0], named, tasks, "gates.parquet")
 
 
 def _run(path: Path) -> tuple[Path, dict[str, str]]:
     """The folder of a run, and the parts of its path."""
     if (found := RUN.fullmatch(path.as_posix())) and path.is_dir():
         return path, found.groupdict()
-    above = (sorted(folder.glob(below)) for folder in (path, *path.parents) for below in BELOW)
+    patterns = PRUNED if re.search(r"/seed\d+/gates\b", path.as_posix()) else BELOW
+    above = (sorted(folder.glob(below)) for folder in (path, *path.parents) for below in patterns)
     runs = [str(each) for each in next(filter(None, above), [])]
     inside = [run for run in map(str, path.parents) if run in runs]
     hint = f" Did you mean '{inside[0]}'?" if inside else nearest(path, runs)
     hint = hint or (f" There are {listing(runs[:4])}." if runs else "")
-    raise MissingError(
-        f"{path}: no folder of a run; expected results/<study>/runs/<model>/<mixture>/<method>/seed<n>.{hint}"
-    )
+    expected = "results/<study>/runs/<model>/<mixture>/<method>/seed<n>, or gates/<way>/<sets>/<kept> in it"
+    raise MissingError(f"{path}: no folder of a run; expected {expected}.{hint}")
 
 
 def _task(task: str | None, tasks: list[str]) -> str:

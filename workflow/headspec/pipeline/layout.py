@@ -216,12 +216,18 @@ class Layout:
         """Names of the figures of the section `gates`."""
         runs = [cell.run for cell in self.study.budgets]
         kinds = ["budgets", "kept", *(["learning"] if any_learnt(self.study.gates.ways) else [])]
+        kinds += ["kept_roles"] if self.has_roles else []
         groups = dict.fromkeys((run.model, run.mixture, run.method) for run in runs)
         names = [f"gates/{kind}.{'.'.join(group)}" for kind in kinds for group in groups]
         own = any(cell.sets == "own" for cell in self.study.budgets)
         alone = {run.mixture for run in runs if run.method == "single"}
         paired = len(self.study.seeds) > 1 or own or len(alone) > 1
         return [*names, *(f"gates/overlap.{model}" for model in self.study.models if paired)]
+
+    @property
+    def has_roles(self) -> bool:
+        """Whether `snakemake gates` looks at roles: the study has a treebank, or the atlas is part of it."""
+        return self.study.atlas.treebank is not None or "atlas" in self.study.methods
 
     def _of_page(self, model: str) -> list[str]:
         """Names of the figures of one model in the head atlas."""

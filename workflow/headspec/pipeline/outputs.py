@@ -154,6 +154,8 @@ GROUPS = {
         "gates": "statistics.gates.overlap",
         "budgets": "statistics.gates.budgets",
         "overlap": "statistics.gates.overlap",
+        "kept_roles": "statistics.gates.kept_roles",
+        "role_counts": "statistics.gates.kept_roles",
     },
     "IAT and transfer": {
         "iat": "statistics.training.improvement",

@@ -1,5 +1,6 @@
 """One run pruned to a number of heads and trained on: model, ranking, tokens -> gates and predictions."""
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,9 @@ with stage(snakemake, f"budget {snakemake.output.gates}"):
             for task, of_task in held_out.items()
         }
         evaluated = evaluation(model, held_out, rows, sets, kept, job.device)
+        shutil.rmtree(folder / "model", ignore_errors=True)  # of an earlier job, with other gates
+        if snakemake.output.get("model"):
+            model.save(folder / "model")
         footer = job.footer()
         tables.write(snakemake.output.evaluation, EVALUATION, evaluated, footer)
         tables.write(snakemake.output.gates, GATES_OF_RUN, frame, footer)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from headspec.config.sections.base import NUMBER, Count, Distinct, Fraction, Positive, Section
-from headspec.config.ways import NAMES, SOURCES
+from headspec.config.ways import NAMES, SOURCES, WAYS
 
 if TYPE_CHECKING:
     WayName = str
+    Made = str
     Source = str
 else:
-    WayName, Source = Literal[NAMES], Literal[SOURCES]
+    WayName, Made, Source = Literal[NAMES], Literal[tuple(WAYS)], Literal[SOURCES]
 
 Share = Annotated[float, Field(gt=0, lt=1), NUMBER]
 
@@ -56,4 +57,9 @@ class Gates(Section):
     )
     source: Source = Field(
         "subset", description="the way whose kept heads `fresh` and `pretrained` train again"
+    )
+    keep_models: Distinct[Made] = Field(
+        [],
+        description="ways, or `whole`, whose models are saved, for [export](gates.md#export) and for the "
+        "[roles](gates.md#roles) of their heads",
     )

@@ -31,7 +31,8 @@ ROLES = Schema(
     keys=5,
 )  # fmt: skip
 """Table `roles`: a row for each layer, head and role.
-runs/{model}/{mixture}/{method}/seed{seed}/atlas/roles.parquet
+runs/{model}/{mixture}/{method}/seed{seed}/atlas/roles.parquet,
+runs/{model}/{mixture}/{method}/seed{seed}/gates/{way}/{sets}/{kept}/atlas/{of}/roles.parquet
 
 role: `positional`, `syntactic` or `rare word`
 relation: dependency relation of a syntactic role; else null

@@ -1,0 +1,87 @@
+"""Roles of the heads that are kept, as heads go (Voita et al. 2019)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from headspec.plots.atlas.heads import ROLES
+from headspec.plots.drawing.style import PAGE, legend, styled
+
+WHOLE = "whole"
+#: panels per row, at most
+COLUMNS = 4
+#: corrected p-value below which a point is filled
+SIGNIFICANCE = 0.05
+BY_LAYER = (0, (4, 2))
+
+
+@styled
+def draw(counts: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
+    """A panel for each way (and task with heads of its own): a line per role, the whole model at its end.
+
+    Parameters
+    ----------
+    counts : rows of the table 'role_counts' of one model, mixture and method
+    labels : way: its name
+    """
+    counts = counts.assign(task=counts["task"].fillna(""))
+    whole = counts[counts["way"] == WHOLE]
+    rest = counts[counts["way"] != WHOLE]
+    panels = [
+        (way, sets, task)
+        for (sets, task), _ in sorted(rest.groupby(["sets", "task"]), key=lambda kind: kind[0][0] == "own")
+        for way in labels
+        if way in set(rest["way"])
+    ]
+    columns = min(COLUMNS, rest["way"].nunique())
+    lines = math.ceil(len(panels) / columns)
+    size = (max(PAGE * columns / COLUMNS, PAGE / 2), 1.0 + 1.6 * lines)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(lines, columns, squeeze=False, sharey=True).ravel()
+    for axes, (way, sets, task) in zip(grid, panels, strict=False):
+        of_set, of_whole = (rows[(rows["sets"] == sets) & (rows["task"] == task)] for rows in (rest, whole))
+        of_way = of_set[of_set["way"] == way]
+        if of_way["after"].isna().all():
+            of_whole = of_whole.assign(after=np.nan)
+        _draw_panel(axes, pd.concat([of_way, of_whole]))
+        axes.set_title(labels[way] + (f"\n{task}" if task else ""))
+    for axes in grid[len(panels) - columns : len(panels)]:
+        axes.set_xlabel("heads kept")
+    for axes in grid[::columns]:
+        axes.set_ylabel("heads with the role")
+    for axes in grid[len(panels) :]:
+        axes.remove()
+    grid[0].plot([], linestyle=BY_LAYER, color="0.4", label="kept at random within layers")
+    if counts["after"].notna().any():
+        grid[0].plot([], "x:", color="0.4", label="after further training")
+    legend(figure)
+    return figure
+
+
+def _draw_panel(axes: Axes, rows: pd.DataFrame) -> None:
+    """Draw the lines of all roles; `rows` are of one way, and of the whole model."""
+    for role, marker, colour in ((role, look["marker"], look["facecolor"]) for role, look in ROLES.items()):
+        of_role = rows[rows["role"] == role].sort_values("heads")
+        if of_role.empty:
+            continue
+        heads, trained = of_role["heads"], of_role.dropna(subset="after")
+        axes.plot(heads, of_role["kept"], color=colour)
+        axes.vlines(
+            heads, of_role["kept_least"], of_role["kept_most"], color=colour, linewidth=0.6, alpha=0.6
+        )
+        axes.plot(heads, of_role["kept_by_layer"], color=colour, linestyle=BY_LAYER, linewidth=0.7)
+        axes.plot(trained["heads"], trained["after"], "x:", color=colour, markersize=4, linewidth=0.8)
+        axes.plot([], f"{marker}-", color=colour, label=role)
+        sure = of_role["p_holm"] < SIGNIFICANCE
+        for points, fill in ((of_role[sure], colour), (of_role[~sure], "white")):
+            axes.plot(points["heads"], points["kept"], marker, color=colour, markerfacecolor=fill)
+    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    axes.grid(axis="y")

@@ -1,0 +1,166 @@
+"""Roles of the kept heads, before any is closed and after training without the others (Voita et al. 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from headspec.config.runs import ALL, Budget, Run
+from headspec.seeds import derive
+from headspec.statistics.atlas.roles import NONE
+from headspec.statistics.resampling import holm, p_value
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+
+KEPT_ROLES = Schema(
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "seed": INT, "way": TEXT, "sets": TEXT,
+     "fraction": FLOAT, "task": TEXT, "layer": INT, "head": INT, "role": TEXT, "kept": FLAG,
+     "role_after": TEXT},
+    keys=10,
+)  # fmt: skip
+ROLE_COUNTS = Schema(
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "sets": TEXT, "way": TEXT, "fraction": FLOAT,
+     "task": TEXT, "role": TEXT, "heads": FLOAT, "n_seeds": INT, "before": FLOAT, "kept": FLOAT,
+     "kept_least": FLOAT, "kept_most": FLOAT, "kept_by_layer": FLOAT, "p_value": FLOAT, "p_holm": FLOAT,
+     "after": FLOAT, "moved": FLOAT},
+    keys=8,
+)  # fmt: skip
+"""Table `kept_roles`: a row for each run, way, number of heads, set of gates and head.
+tables/kept_roles.parquet
+
+way: how the heads are chosen; `whole` keeps all
+sets: `shared` by all tasks, or each its `own`
+fraction: of heads to keep; null for those that an L0 penalty leaves open
+task: task of the set; null for the set of all tasks
+role: of the head in the trained run, before any is closed
+kept: whether the head is kept
+role_after: of the head after the further training, `none` if it is closed; null for ways that are not in
+    `gates.keep_models`
+
+Table `role_counts`: a row for each way, number of heads, set of gates and role, means over seeds.
+tables/role_counts.parquet
+
+sets: `shared` by all tasks, or each its `own`
+way: how the heads are chosen; `whole` keeps all
+fraction: of heads to keep; null for those that an L0 penalty leaves open
+task: task of the set; null for the set of all tasks
+role: `positional`, `syntactic` or `rare word`
+heads: number of heads kept
+before: heads with the role in the trained run
+kept: how many of them are kept
+kept_least: the least of a seed
+kept_most: the most of a seed
+kept_by_layer: how many would be, were the kept heads random within their layers
+p_value: two-sided p of the difference between the two; null where nothing can differ
+p_holm: p_value corrected by Holm's method over ways, numbers of heads, tasks and roles of the same runs and
+    sets
+after: heads with the role after the further training; null for ways that are not in `gates.keep_models`
+moved: how many of them did not have it before
+"""
+
+#: enough for Holm's correction over some hundred tests
+PERMUTATIONS = 20_000
+GROUP = ["model", "mixture", "method", "sets", "way", "fraction", "task"]
+
+
+def kept_roles(
+    gates: Mapping[Budget, pd.DataFrame],
+    before: Mapping[Run, pd.DataFrame],
+    after: Mapping[tuple[Budget, str], pd.DataFrame],
+) -> pd.DataFrame:
+    """The table `kept_roles`.
+
+    Parameters
+    ----------
+    gates : table 'gates_of_run' of every run that is pruned to a number of heads
+    before : roles of the heads of every run (`headspec.statistics.atlas.roles.one_role`)
+    after : the same of what was made of it, with the heads closed that the set (a task, or `all`) does not
+        keep; as far as its model was saved
+    """
+    frames = []
+    for cell, table in gates.items():
+        last = table[table["step"] == table["step"].max()]
+        of_heads = last.merge(before[cell.run][["layer", "head", "role"]], on=["layer", "head"])
+        for task, of_set in of_heads.groupby("task", dropna=False):
+            roles = after.get((cell, ALL if pd.isna(task) else str(task)))
+            then = None
+            if roles is not None:
+                found = of_set.merge(roles, on=["layer", "head"], suffixes=("", "_then"))["role_then"]
+                then = np.where(of_set["kept"], found, NONE)
+            run = {name: getattr(cell.run, name) for name in ("model", "mixture", "method", "seed")}
+            columns = {"way": cell.way, "sets": cell.sets, "fraction": cell.fraction, "role_after": then}
+            frames.append(of_set.assign(**run, **columns))
+    frame = pd.concat(frames, ignore_index=True).astype({"fraction": float})
+    return frame[list(KEPT_ROLES.columns)]
+
+
+def role_counts(
+    frame: pd.DataFrame, roles: Sequence[str], seed: int, draws: int = PERMUTATIONS
+) -> pd.DataFrame:
+    """The table `role_counts`.
+
+    Seeds of one pretrained model keep similar heads, which have similar roles. So heads are permuted within
+    their layers in the same way in all seeds: what the seeds have in common stays as it is.
+
+    Parameters
+    ----------
+    frame : table 'kept_roles'
+    roles : that are counted
+    draws : permutations
+    """
+    rows = []
+    for model, of_model in frame.groupby("model", sort=False):
+        layers, heads = of_model["layer"].nunique(), of_model["head"].nunique()
+        rng = np.random.default_rng(derive(seed, "roles of kept heads", str(model)))
+        order = rng.permuted(np.broadcast_to(np.arange(heads), (draws, layers, heads)), axis=-1)
+        for key, group in of_model.groupby(GROUP, dropna=False, sort=False):
+            rows += [dict(zip(GROUP, key, strict=True)) | row for row in _rows(group, roles, order)]
+    result = pd.DataFrame(rows, columns=list(ROLE_COUNTS.columns))
+    return result.assign(p_holm=result.groupby(GROUP[:4])["p_value"].transform(holm))
+
+
+def _rows(group: pd.DataFrame, roles: Sequence[str], order: NDArray[np.int_]) -> Iterator[dict[str, Any]]:
+    """The rows of all seeds of a way, number of heads and set; `order` as in `by_layer`."""
+    ordered = group.sort_values(["seed", "layer", "head"])
+    shape = (-1, *order.shape[1:])
+    role, kept, then = (
+        ordered[name].to_numpy().reshape(shape) for name in ("role", "kept", "role_after")
+    )  # (seeds, layers, heads)
+    n, saved = len(role), group["role_after"].notna().all()
+    for name in roles:
+        has, has_then = role == name, then == name
+        by_seed = (has & kept).sum(axis=(1, 2))
+        expected, null = by_layer(has, kept, order)
+        varies = null.min() < null.max()
+        yield {
+            "role": name, "heads": kept.sum() / n, "n_seeds": n, "before": has.sum() / n,
+            "kept": by_seed.mean(), "kept_least": by_seed.min(), "kept_most": by_seed.max(),
+            "kept_by_layer": expected,
+            "p_value": float(p_value(by_seed.mean() - expected, null - expected)) if varies else np.nan,
+            "after": has_then.sum() / n if saved else np.nan,
+            "moved": (has_then & ~has).sum() / n if saved else np.nan,
+        }  # fmt: skip
+
+
+def by_layer(
+    has: NDArray[np.bool_], kept: NDArray[np.bool_], order: NDArray[np.int_]
+) -> tuple[float, NDArray[np.float64]]:
+    """How many heads with a role are kept, mean over seeds, where heads are permuted within their layers.
+
+    Parameters
+    ----------
+    has, kept : (seeds, layers, heads), the heads with the role, and those that are kept
+    order : (draws, layers, heads), the head whose place each takes, in all seeds
+
+    Returns
+    -------
+    expected : over all permutations
+    null : (draws,), in those of `order`
+    """
+    together = np.einsum("slh,slk->lhk", has.astype(int), kept.astype(int))  # with the role at h, kept at k
+    layer, head = np.nonzero(has.any(axis=0))
+    null = together[layer, head, order[:, layer, head]].sum(axis=1) / len(has)
+    return together.sum() / has.shape[2] / len(has), null

@@ -1,0 +1,26 @@
+"""What the heads that a set keeps attend to most: model, gates, table treebank -> table attended."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+import torch
+
+from headspec import tables
+from headspec.atlas.attended import ATTENDED, attended
+from headspec.models import tokenization
+from headspec.models.stage import ModelStage
+from headspec.progress import stage
+from headspec.training.gated import Sets, last_kept
+
+wildcards, params, files = snakemake.wildcards, snakemake.params, snakemake.input
+with stage(snakemake, f"attended {snakemake.output[0]}"):
+    job = ModelStage(snakemake)
+    sets = Sets(params.tasks, wildcards.sets == "own")
+    kept = last_kept(tables.read(files.gates), sets)[sets.index(wildcards.of)]
+    model = job.trained()
+    model.gates.values = torch.from_numpy(kept).float().to(job.device.name)
+    words = tokenization.of_job(snakemake)
+    frame, counts = attended(model, words, tables.read(files.treebank), params.sentences, job.device)
+    tables.write(snakemake.output[0], ATTENDED, frame, job.footer(**counts))
