@@ -13,6 +13,7 @@ from headspec.atlas.cumulative import (
     CUMULATIVE,
     Ranking,
     bottom_first,
+    by_gates,
     by_measures,
     cumulative,
     half_maps,
@@ -168,6 +169,26 @@ def test_importance_of_all_tasks_is_a_sum_of_shares():
     (everyone,) = (r for r in by_measures(frame, ["importance"], ["a", "b"]) if r.pruned_for is None)
     expected = np.array([[3 / 2 + 1 / 3, 1 / 2 + 6 / 3, 2 / 2 + 2 / 3]])
     np.testing.assert_allclose(everyone.maps, [expected, expected])
+
+
+@pytest.mark.parametrize("tasks", [["a", "b"], ["a"]])
+def test_gates_rank_by_what_they_have_learnt_in_the_end(tasks):
+    """Each task by its own set; the run of one task has only the shared one."""
+    rng, layer, head = np.random.default_rng(0), *(index.ravel() for index in np.indices(SHAPE))
+    scores = {(task, step): rng.random(SHAPE) for task in tasks for step in (2, 9)}
+    frames = [
+        pd.DataFrame({"task": task if len(tasks) > 1 else None, "step": step, "layer": layer, "head": head})
+        .assign(score=of_step.ravel())
+        .sample(frac=1, random_state=0)
+        for (task, step), of_step in scores.items()
+    ]
+    rankings = by_gates("subset", pd.concat(frames), tasks)
+    assert [(r.name, r.pruned_for, r.order, r.draw) for r in rankings] == [
+        ("subset", task, TOP, None) for task in tasks
+    ]
+    for ranking in rankings:
+        for half in ranking.maps:  # no validation example has ranked
+            np.testing.assert_array_equal(half, scores[ranking.pruned_for, 9])
 
 
 def test_random_orders_are_seeded():

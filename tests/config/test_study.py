@@ -334,6 +334,14 @@ def test_iat_needs_the_run_that_it_continues() -> None:
     assert text == "methods: got frozen, iat, expected tuned as well, because IAT continues tuned runs."
 
 
+def test_gates_that_keep_what_is_left_need_some_heads() -> None:
+    changes = ("atlas/rankings", ["l0", "subset"]), ("pruning/fraction", 1)
+    assert message(changed(*changes)) == (
+        "atlas.rankings.1: got 'subset', gates that keep the heads which pruning.fraction leaves; "
+        "expected that to be below 1."
+    )
+
+
 @pytest.mark.parametrize("key", RENAMED)
 def test_a_former_key_names_the_present_one(key: str) -> None:
     present = RENAMED[key]

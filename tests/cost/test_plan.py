@@ -443,6 +443,8 @@ def test_gates_learn_once_for_all_numbers_of_heads(here):
     assert trained("budget", "fresh") == (4 + 3) * epoch
     rescored = operations.loads(extent, "budget", run | {"model": "bert", "seed": "0", "way": "rescored"})
     assert [load.examples for load in rescored if load.kind == "importance"] == [5 * 60, 5 * 60]
+    run["method"] = "frozen"  # gradients of gates go through the encoder
+    assert (trained("learn_gates", "l0"), trained("budget", "l0")) == (2.25 * epoch, 0.75 * epoch)
 
 
 def test_a_measure_of_ones_own_counts_as_much_as_importance(here, monkeypatch, capsys):

@@ -9,6 +9,7 @@ from snakemake.iocontainers import Wildcards
 
 from headspec.config.loading import load
 from headspec.errors import ConfigError
+from headspec.pipeline.budgets import Budgets
 from headspec.pipeline.inputs import Inputs, workflow_path
 from headspec.pipeline.layout import RUN, Layout
 from support.studies import CONFIG
@@ -111,6 +112,27 @@ def test_files_of_a_run_are_in_the_order_of_its_tasks():
     ]
     assert given.source_model(of_run(method="pretrained", mixture="none")) == []
     assert given.source_model(of_run()) == [f"{PAIR}/tuned/seed0/model/classifiers.json"]
+
+
+def test_gates_that_rank_heads_are_the_own_ones_of_tasks():
+    """Those of stages that `gates` has as well, which asks for no more because of them."""
+    atlas = {"rankings": ["importance", "subset", "rescored", "l0", "l0-target"]}
+    study = layout(methods=["tuned", "frozen", "atlas"], atlas=atlas, gates={"ways": ["importance"]})
+    given = Budgets(Inputs(study))
+    of_pair = [f"{PAIR}/tuned/seed0/gates/{way}/gates.parquet"
+               for way in ("subset/own/0.7", "l0/own/open", "l0-target/own/0.7")]  # fmt: skip
+    assert given.rankings(of_run()) == of_pair
+    assert given.rankings(of_run(method="frozen")) == [name.replace("tuned", "frozen") for name in of_pair]
+    assert given.rankings(of_run(mixture="match", method="single"))[:2] == [
+        f"results/tiny/runs/bert/match/single/seed0/gates/{way}/gates.parquet"
+        for way in ("subset/shared/0.7", "l0/shared/open")
+    ]
+    assert {budget.way for budget in study.study.budgets} == {"whole", "importance"}
+    named = Budgets(
+        Inputs(layout(atlas=atlas, gates={"ways": ["l0", "subset"], "kept": [0.7], "sets": ["own"]}))
+    )
+    assert {*of_pair[:2]} <= {*named.of_budgets("gates.parquet")}
+    assert Budgets(Inputs(layout())).rankings(of_run()) == []
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from headspec.config.sections.training import Training
 from headspec.config.ways import WAYS
 from headspec.gates.learnt import learnt_gates
 from headspec.heads.importance import gate_gradients
+from headspec.heads.ranking import top_heads
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.head_parameters import head_slices
 from headspec.training.budgets import (
@@ -175,6 +176,10 @@ def test_the_number_of_kept_heads_is_exact_in_each_set(kind, tmp_path):
     last = frame[frame["step"] == STEPS]
     assert {*frame["task"]} == {"a", "b"} and len(last) == 2 * LAYERS * HEADS
     assert sorted({*frame["step"]}) == [*range(10), STEPS]
+    for index, (_, of_set) in enumerate(last.groupby("task")):
+        scores = of_set.pivot(index="layer", columns="head", values="score").to_numpy()
+        assert np.array_equal(scores, gating.gates[index].scores.detach().double().numpy())
+        assert np.array_equal(top_heads(scores, 5), gating.kept[index])
 
 
 def test_sets_of_tasks_learn_apart(tmp_path):
@@ -352,11 +357,26 @@ def test_weights_begin_as_the_way_says():
     job = SimpleNamespace(
         seed=3, trained=lambda: model(), pretrained=lambda: (model().encoder, "mean")
     )  # the interface of ModelStage
-    pretrained = beginning(job, WAYS["dynamic"], CLASSES)
+    pretrained = beginning(job, WAYS["dynamic"], CLASSES, True)
     assert equal(weights(net.encoder), weights(pretrained.encoder))
-    fresh, again = (beginning(job, WAYS["fresh"], CLASSES) for _ in range(2))
+    fresh, again = (beginning(job, WAYS["fresh"], CLASSES, True) for _ in range(2))
     assert equal(weights(fresh), weights(again))
     name = "encoder.layer.0.attention.self.query.weight"
     assert not torch.equal(weights(fresh.encoder)[name], weights(net.encoder)[name])
-    static = beginning(job, WAYS["static"], CLASSES)
+    static = beginning(job, WAYS["static"], CLASSES, True)
     assert [p.requires_grad for p in static.classifiers.parameters()] == [False] * 4
+
+
+@pytest.mark.parametrize("way", ["l0", "subset"])
+def test_gates_learn_on_a_frozen_encoder(way, tmp_path):
+    """It stays as it is, in what learns and in what follows; classifiers learn."""
+    job = SimpleNamespace(seed=3, trained=model)
+    net, before = beginning(job, WAYS[way], CLASSES, False), weights(model())
+    planned, training = plan(way, 5, own=True)
+    state = learn(net, data(), training, planned.gating(None, None), 0, CPU, never(tmp_path))
+    _, frame = finish(net, data(), training, planned.gating(None, None), 0, CPU, state, never(tmp_path))
+    changed = {
+        name.partition(".")[0] for name, value in weights(net).items() if (value != before[name]).any()
+    }
+    assert changed == {"classifiers"}
+    assert frame[frame["step"] == frame["step"].max()].groupby("task")["score"].nunique().min() > 1

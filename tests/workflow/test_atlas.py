@@ -9,12 +9,20 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from headspec import tables
+from headspec.heads.masks import Mask
+from headspec.heads.pruning import predictions
+from headspec.heads.ranking import top_heads
+from headspec.models.batching import Examples
+from headspec.models.devices import Device
+from headspec.models.multitask import MultiTask
 from support.edits import constant
 from support.studies import CONFIG, HEADS, LAYERS, Folder, trees
 
 pytestmark = pytest.mark.slow
 
-RANKINGS = ["importance", "relevance", "confidence", "ablation", "rescored"]
+LEARNT = ["l0", "subset"]
+RANKINGS = ["importance", "relevance", "confidence", "ablation", "rescored", *LEARNT]
 ORDERS = {"top", "bottom"}
 STUDY: dict[str, Any] = CONFIG | {
     "methods": ["tuned", "frozen", "atlas"],
@@ -29,6 +37,7 @@ STUDY: dict[str, Any] = CONFIG | {
         "fractions": [0.25, 0.5],
         "draws": 2,
     },
+    "gates": {"ways": ["random"]},
 }
 FIGURES = {f"{kind}.bert.tone+topic.{method}" for method in ("tuned", "frozen")
            for kind in ("heads", "ablation", "ranked", "agreement", "confidence", "differences")}  # fmt: skip
@@ -51,38 +60,61 @@ def copy(finished, tmp_path) -> Folder:
 
 
 def test_every_table_and_figure_is_there(finished):
-    tables = {path.stem: pd.read_parquet(path) for path in (finished.results / "tables").glob("*.parquet")}
-    heads = tables["heads"]
+    made = {path.stem: pd.read_parquet(path) for path in (finished.results / "tables").glob("*.parquet")}
+    heads = made["heads"]
     of_measure = heads.groupby("measure").size()
     assert (of_measure == 2 * 2 * 2 * LAYERS * HEADS).all()  # methods, seeds, tasks
     assert {"importance", "relevance", "confidence", "ablation", "ablation_size", "entropy"} <= {
         *of_measure.index
     }
     assert (heads["ci_low"] <= heads["value"]).all() and (heads["n"] == 40).all()
-    roles = tables["head_roles"]
+    roles = made["head_roles"]
     assert len(roles) == 4 * LAYERS * HEADS and set(roles["role"]) <= {
         "none",
         "positional",
         "syntactic",
         "rare word",
     }
-    curves = tables["pruning_curves"]
+    curves = made["pruning_curves"]
     assert set(curves["ranking"]) == {*RANKINGS, "importance_all", "random"}
     assert set(curves["fraction"]) == {0.0, 0.25, 0.3, 0.5, 1.0}
     assert (curves.groupby("order").size() == len(curves) / 2).all() and set(curves["order"]) == ORDERS
-    assert set(tables["pruning_areas"]["order"]) == ORDERS
-    assert set(tables["ranking_dissociation"]["ranking"]) == set(RANKINGS)
-    assert len(tables["agreement"]) and len(tables["single_heads"]) == 2 * 2 * LAYERS * HEADS
-    differences = tables["task_differences"]
+    assert set(made["pruning_areas"]["order"]) == ORDERS
+    assert set(made["ranking_dissociation"]["ranking"]) == set(RANKINGS)
+    assert len(made["agreement"]) and len(made["single_heads"]) == 2 * 2 * LAYERS * HEADS
+    differences = made["task_differences"]
     assert set(differences["task"]) == {"tone"} and set(differences["against"]) == {"topic"}
     assert differences.groupby(["method", "measure"]).size().tolist() == [LAYERS * HEADS] * 2 * 4
-    belief = tables["belief"]
+    belief = made["belief"]
     assert len(belief) == 2 * 3 * (len(RANKINGS) + 2)  # methods, tasks and their mean
+    learnt = belief[belief["ranking"].isin(LEARNT)]
+    assert learnt["area"].notna().all() and learnt["ablation_spearman"].isna().all()
+    assert not {*LEARNT} & {*made["agreement"]["measure_a"], *made["agreement"]["measure_b"]}
+    assert "budgets" not in made
     drawn = {path.stem for path in (finished.results / "figures" / "atlas").glob("*.png")}
     assert drawn == FIGURES | {"change.bert.tone+topic.tuned", "believe"}
     page = finished.results / "figures" / "atlas" / "bert.html"
     shown = re.findall(r'<img src="(.+?)"', page.read_text())
     assert sorted(shown) == sorted(f"{name}.png" for name in drawn)
+
+
+@pytest.mark.parametrize(("way", "kept"), [("l0", "open"), ("subset", "0.7")])
+def test_learnt_gates_prune_as_they_rank(finished, way, kept):
+    """Of every example, the prediction without the heads whose own gates have the largest scores."""
+    run = finished.results / "runs/bert/tone+topic/tuned/seed0"
+    gates = pd.read_parquet(run / f"gates/{way}/own/{kept}/gates.parquet").query("task == 'tone'")
+    last = gates[gates["step"] == gates["step"].max()]
+    scores = last.pivot(index="layer", columns="head", values="score").to_numpy()
+    tokens = tables.read(finished.results / "tokens/bert/tone/validation.parquet")
+    mask = Mask("tone", "top", 0.5, None, top_heads(scores, LAYERS * HEADS // 2))
+    examples = Examples(tokens)
+    found = predictions(MultiTask.load(run / "model"), {"tone": examples}, [mask], Device("cpu", None))
+    expected = pd.Series(found["tone"][0].filled(), examples.example)
+    of_way = pd.read_parquet(run / "atlas/cumulative.parquet").query(
+        "ranking == @way and task == 'tone' and order == 'top' and fraction == 0.5"
+    )
+    assert len(of_way) == 40
+    assert of_way["prediction"].to_numpy() == pytest.approx(expected.loc[of_way["example"]].to_numpy())
 
 
 def test_a_finished_atlas_has_nothing_to_do(finished):
@@ -94,6 +126,11 @@ def test_a_finished_atlas_has_nothing_to_do(finished):
     [
         ("atlas.draws", 3, {"cumulative", "rankings", "belief"}),
         ("atlas.bottom", False, {"cumulative", "rankings", "belief"}),
+        ("atlas.rankings", RANKINGS[:-1], {"cumulative", "rankings", "belief"}),
+        ("gates.epochs", 3, {"learn_gates", "budget", "cumulative", "rankings", "belief"}),
+        ("gates.penalty", 0.1, {"learn_gates", "budget", "cumulative", "rankings", "belief"}),
+        ("gates.kept", [0.5], set()),
+        ("gates.ways", ["subset", "random"], set()),
         ("atlas.treebank.source", "texts/more.conllu", {"treebank", "attended", "roles", "heads", "belief"}),
         ("atlas.relevance", "attnlrp", {"relevance", "cumulative", "heads", "rankings", "belief"}),
         ("dissociation.confidence", 0.9, {"heads", "single_heads", "rankings", "belief"}),
@@ -117,7 +154,7 @@ def test_an_edit_of_the_roles_reaches_their_statistics_only(copy):
 
 
 HEADS_PY = "workflow/headspec/config/measures/heads.py"
-LAST = '"confidence": HeadMeasure("confidence", "attention"),'
+LAST = '"subset-hard": HeadMeasure("gates, subset straight-through", learnt=True),'
 #: change of the registry of measures: the kinds of figures that are drawn again, and nothing else is made
 REGISTERED = {
     "a measure that no study names": ('"new": HeadMeasure("new", "new"),', "", set()),

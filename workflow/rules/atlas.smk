@@ -202,6 +202,7 @@ use rule attention as cumulative with:
         model=rules.train.output.classifiers,
         tokens=INPUTS.tokens("validation"),
         heads=INPUTS.ranking_tables,
+        gates=BUDGETS.rankings,
     output:
         result(RUN, "atlas/cumulative.parquet"),
     log:
@@ -218,6 +219,7 @@ use rule attention as cumulative with:
         examples=STUDY.atlas.examples,
         fraction=STUDY.pruning.fraction,
         rankings=STUDY.atlas.rankings,
+        learnt=head_measures.learnt(STUDY.atlas.rankings),
         bottom=STUDY.atlas.bottom,
         fractions=STUDY.atlas.fractions,
         draws=STUDY.atlas.draws,

@@ -1,7 +1,8 @@
 """Pruning from no head to all of them in the order of any measure; rankings are cross-fitted.
 
 The examples of even folds are evaluated under masks that odd folds rank, and the reverse, so that no
-measure is judged on the examples that ranked it.
+measure is judged on the examples that ranked it. Gates learn from training examples: both halves of the
+validation examples have the same ranking by them.
 """
 
 from __future__ import annotations
@@ -103,6 +104,23 @@ def by_measures(heads: pd.DataFrame, measures: Sequence[str], tasks: Sequence[st
         rankings += [Ranking(measure, task, TOP, None, of_task) for task, of_task in maps.items()]
         if measure == IMPORTANCE and len(tasks) > 1:
             rankings.append(Ranking(IMPORTANCE_ALL, None, TOP, None, shared_map(list(maps.values()))))
+    return rankings
+
+
+def by_gates(name: str, gates: pd.DataFrame, tasks: Sequence[str]) -> list[Ranking]:
+    """The ranking of each task by what its gates have learnt, the same for both halves of the examples.
+
+    Parameters
+    ----------
+    name : the way in which they learn
+    gates : table 'gates_of_run', with a set for each of several tasks
+    """
+    last = gates[gates["step"] == gates["step"].max()]
+    rankings = []
+    for task in tasks:
+        of_task = last[last["task"] == task] if len(tasks) > 1 else last
+        scores = of_task.pivot(index="layer", columns="head", values="score").to_numpy(dtype=float)
+        rankings.append(Ranking(name, task, TOP, None, np.stack([scores, scores])))
     return rankings
 
 

@@ -16,6 +16,7 @@ from headspec.config.sections.base import Section
 from headspec.config.sections.gates import Gates
 from headspec.config.sections.iat import IAT
 from headspec.config.sections.model import Model
+from headspec.config.sections.pruning import Pruning
 from headspec.config.sections.similarity import Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.transfer import Transfer
@@ -45,7 +46,7 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
     if iat and transfer:
         yield from iat_consistency.transfer_problems(transfer, iat, members, typed_tasks)
     if atlas := _typed(Atlas, config.get("atlas", {})):
-        yield from _atlas(atlas, [*members, *tasks])
+        yield from _atlas(atlas, [*members, *tasks], _typed(Pruning, config.get("pruning", {})))
         if gates := _typed(Gates, config.get("gates", {})):
             yield from _gates(gates, atlas, config.get("methods", ["tuned"]), [*members, *tasks])
     yield from task_consistency.test_problems(typed_tasks, mixtures, groups)
@@ -134,7 +135,7 @@ def _similarity(similarity: Similarity | None, mixtures: dict[str, Any], brain: 
         yield "brain: not used; expected 'cnm' in similarity.measures."
 
 
-def _atlas(atlas: Atlas, mixtures: list[str]) -> Iterator[str]:
+def _atlas(atlas: Atlas, mixtures: list[str], pruning: Pruning | None) -> Iterator[str]:
     if atlas.treebank:
         yield from task_consistency.subset_problems(
             "atlas.treebank", atlas.treebank.source, atlas.treebank.subset
@@ -143,6 +144,12 @@ def _atlas(atlas: Atlas, mixtures: list[str]) -> Iterator[str]:
         if name not in mixtures:
             hint = nearest(name, mixtures)
             yield f"atlas.mixtures.{i}: no mixture '{name}'; expected one of {listing(mixtures)}.{hint}"
+    for i, name in enumerate(atlas.rankings):
+        if pruning and pruning.fraction == 1 and MEASURES[name].learnt and not WAYS[name].open_ended:
+            yield (
+                f"atlas.rankings.{i}: got '{name}', gates that keep the heads which pruning.fraction leaves; "
+                "expected that to be below 1."
+            )
 
 
 def _gates(gates: Gates, atlas: Atlas, methods: Any, mixtures: list[str]) -> Iterator[str]:

@@ -38,7 +38,7 @@ REDUCED_BY = {
     ("importance", "importance"): "importance.samples",
     ("prune", "prune"): f"pruning.draw_examples or {OF_VALIDATION}",
     ("learn_gates", "train"): "gates.epochs",
-    ("budget", "train"): "gates.epochs, or name fewer gates.kept or gates.ways",
+    ("budget", "train"): "gates.epochs, or name fewer gates.kept, gates.ways or atlas.rankings",
     ("budget", "importance"): "gates.rescorings",
     ("budget", "prune"): OF_VALIDATION,
     ("text_embedding", "prune"): "similarity.samples",
@@ -130,19 +130,21 @@ class _Stages:
     def features(self) -> Loads:
         yield Load("prune", self.wildcards["task"], self.n_train[self.wildcards["task"]])
 
-    def train(self, part: float = 1.0) -> Loads:
-        if self.method == "frozen":  # the operations of the classifiers are negligible
-            part = 0.0
+    def train(self) -> Loads:
+        yield from self._trained(0.0 if self.method == "frozen" else 1.0)  # classifiers are negligible
+
+    def _trained(self, part: float) -> Loads:
+        """That part of all training."""
         sizes = {task: self.n_train[task] for task in self.tasks}
         for task, n in expected_examples(self.study, sizes, self.variant.sampling).items():
             yield Load("train", task, part * n)
 
     def branch(self) -> Loads:
-        yield from self.train(self.study.iat.reserve - float(self.wildcards["delta"]))
+        yield from self._trained(self.study.iat.reserve - float(self.wildcards["delta"]))
         yield from self.importance()
 
     def retrain(self) -> Loads:
-        yield from self.train(self.variant.delta or 0.0)
+        yield from self._trained(self.variant.delta or 0.0)
         if self.variant.heads and KINDS[self.variant.heads].module == "rescored":
             for load in self.importance():
                 yield load._replace(examples=self.study.iat.rescorings * load.examples)
@@ -165,18 +167,22 @@ class _Stages:
 
     def learn_gates(self) -> Loads:
         gates = self.study.gates
-        yield from self.train((self._before() + gates.learning * gates.epochs) / self.study.training.epochs)
+        yield from self._gated(self._before() + gates.learning * gates.epochs)
 
     def budget(self) -> Loads:
         """Further training, but for what learn_gates has done for an open-ended way, and an evaluation."""
         gates, way = self.study.gates, WAYS[self.wildcards["way"]]
         left = gates.epochs * (1 - gates.learning) if way.open_ended else self._before() + gates.epochs
-        yield from self.train(left / self.study.training.epochs)
+        yield from self._gated(left)
         if way.chosen == "stepwise":
             for load in self.importance():
                 yield load._replace(examples=gates.rescorings * load.examples)
         for task in self.tasks:
             yield Load("prune", task, self.n_validation[task])
+
+    def _gated(self, epochs: float) -> Loads:
+        """Training with gates; for those of a frozen encoder, gradients go through it as well."""
+        yield from self._trained(epochs / self.study.training.epochs)
 
     def _before(self) -> int:
         """Epochs that a way which starts from other weights than the trained ones makes up for."""

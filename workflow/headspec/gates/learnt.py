@@ -27,11 +27,13 @@ class Settled(NamedTuple):
     kept : bool (layers, heads)
     gate : (layers, heads), from 0 to 1
     probability : P(gate > 0), (layers, heads); None for gates that have none
+    scores : (layers, heads), heads with the largest are kept first; None for gates that learn none
     """
 
     kept: np.ndarray
     gate: np.ndarray
     probability: np.ndarray | None
+    scores: np.ndarray | None = None
 
 
 class LearntGates(Protocol):
@@ -90,9 +92,8 @@ class L0(nn.Module):
     def settled(self, scores: np.ndarray, count: int | None) -> Settled:
         gate = hard_concrete.settled(torch.from_numpy(scores)).numpy()
         probability = hard_concrete.open_probability(torch.from_numpy(scores)).numpy()
-        return Settled(
-            gate > hard_concrete.CLOSED if count is None else top_heads(scores, count), gate, probability
-        )
+        kept = gate > hard_concrete.CLOSED if count is None else top_heads(scores, count)
+        return Settled(kept, gate, probability, scores)
 
 
 class L0Target(L0):
@@ -148,7 +149,7 @@ class Subset(nn.Module):
 
     def settled(self, scores: np.ndarray, count: int | None) -> Settled:
         kept = top_heads(scores, self.count)
-        return Settled(kept, kept.astype(float), None)
+        return Settled(kept, kept.astype(float), None, scores)
 
 
 def learnt_gates(kind: str, shape: tuple[int, int], count: int | None, penalty: float) -> LearntGates:

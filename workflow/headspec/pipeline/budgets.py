@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headspec.config.measures import heads as head_measures
-from headspec.config.runs import Run
+from headspec.config.runs import Budget, Run
 from headspec.config.study import plain
 from headspec.config.ways import IMPORTANCE, WAYS, WHOLE, Way
 from headspec.pipeline.inputs import Inputs
@@ -65,6 +65,18 @@ class Budgets:
             files["copied"] = self.inputs.of_run(f"{folder}/gates.parquet", **run)
         return files
 
+    def rankings(self, wildcards: Any) -> list[str]:
+        """The gates of each of a run's tasks that rank its heads for the atlas.
+
+        Those that learn with a number of heads in view keep what `pruning.fraction` leaves.
+        """
+        tasks = self.inputs.tasks(wildcards)
+        run = Run(wildcards.model, wildcards.mixture, tuple(tasks), wildcards.method, int(wildcards.seed))
+        sets, rest = "own" if len(tasks) > 1 else "shared", 1 - self.study.pruning.fraction
+        names = head_measures.learnt(self.study.atlas.rankings)
+        budgets = [Budget(run, name, sets, None if WAYS[name].open_ended else rest) for name in names]
+        return [self.inputs.layout.result("runs", budget.path, "gates.parquet") for budget in budgets]
+
     def way(self, wildcards: Any) -> dict[str, Any]:
         """What a job needs of its way."""
         return {key: value for key, value in vars(WAYS[wildcards.way]).items() if key != "label"}
@@ -87,7 +99,7 @@ class Budgets:
 
     def measured(self, wildcards: Any) -> dict[str, Any]:
         """The measure of the atlas that ranks the heads, and on how many examples; empty for other ways."""
-        if wildcards.way not in head_measures.MEASURES or wildcards.way in (IMPORTANCE, "rescored", "random"):
+        if WAYS[wildcards.way].chosen != "ranked" or wildcards.way == IMPORTANCE:
             return {}
         return {"measure": wildcards.way, "examples": self.study.atlas.examples}
 

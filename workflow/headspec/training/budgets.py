@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from headspec.models.stage import ModelStage
 from headspec.seeds import derive
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.gated import Fixed, Learning, Sets, Stepwise
-from headspec.training.loop import trainer
+from headspec.training.loop import Trainer, trainer
 from headspec.training.schedule import branch_point, epoch_steps
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class Plan:
         return Fixed(self.sets, drawn(self.sets, maps, count, self.way.by_layer, self.seed))
 
 
-def beginning(job: ModelStage, way: Way, classes: Mapping[str, Classes]) -> MultiTask:
+def beginning(job: ModelStage, way: Way, classes: Mapping[str, Classes], encoder_learns: bool) -> MultiTask:
     """The model that a way starts from: the trained one, or one with untrained classifiers."""
     if way.start == "trained":
         model = job.trained()
@@ -141,7 +142,26 @@ def beginning(job: ModelStage, way: Way, classes: Mapping[str, Classes]) -> Mult
         torch.manual_seed(derive(job.seed, "heads"))
         model = MultiTask(encoder, pooling, classes)
     model.classifiers.requires_grad_(way.classifiers)
+    model.encoder.requires_grad_(encoder_learns)
     return model
+
+
+@contextmanager
+def _gated(
+    model: MultiTask,
+    examples: dict[str, Examples],
+    settings: Training,
+    gating: Fixed | Learning,
+    seed: int,
+    device: Device,
+    microbatches: int,
+) -> Iterator[Trainer]:
+    """A run with gates before its first step; an encoder without gradients stays without."""
+    learns = next(model.encoder.parameters()).requires_grad
+    with trainer(model, examples, settings, None, derive(seed, "gates"), device, microbatches) as run:
+        model.encoder.requires_grad_(learns)
+        run.gating = gating
+        yield run
 
 
 def learn(
@@ -160,8 +180,7 @@ def learn(
     -------
     state : from which `finish` goes on
     """
-    with trainer(model, examples, settings, None, derive(seed, "gates"), device, microbatches) as run:
-        run.gating = gating
+    with _gated(model, examples, settings, gating, seed, device, microbatches) as run:
         if interrupted := checkpoint.load(device.name):
             run.restore(interrupted)
         run.run(gating.steps, checkpoint)
@@ -186,8 +205,7 @@ def finish(
     kept : bool (sets, layers, heads)
     frame : table `gates_of_run`
     """
-    with trainer(model, examples, settings, None, derive(seed, "gates"), device, microbatches) as run:
-        run.gating = gating
+    with _gated(model, examples, settings, gating, seed, device, microbatches) as run:
         if resumed := checkpoint.load(device.name) or state:
             run.restore(resumed)
         run.run(len(run.steps), checkpoint)

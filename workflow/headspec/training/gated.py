@@ -21,8 +21,8 @@ from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 from headspec.training.loop import Trainer
 
 GATES_OF_RUN = Schema(
-    {"task": TEXT, "step": INT, "layer": INT, "head": INT, "open_probability": FLOAT, "gate": FLOAT,
-     "kept": FLAG},
+    {"task": TEXT, "step": INT, "layer": INT, "head": INT, "score": FLOAT, "open_probability": FLOAT,
+     "gate": FLOAT, "kept": FLAG},
     keys=4,
 )  # fmt: skip
 """Table `gates_of_run`: a row for each set of gates, recorded step and head.
@@ -30,6 +30,7 @@ runs/{model}/{mixture}/{method}/seed{seed}/gates/{way}/{sets}/{kept}/gates.parqu
 
 task: task of the set; null for the set of all tasks
 step: number of steps done; at the last, the heads that were kept
+score: what has been learnt of the head: those with the largest are kept first; null where no gates learn
 open_probability: P(gate > 0) of Hard Concrete gates; null for others
 gate: the gate without noise, from 0 to 1
 kept: whether the head would be kept
@@ -244,8 +245,10 @@ def recorded(sets: Sets, step: int, settled: list[Settled]) -> pd.DataFrame:
     frames = []
     for task, of_set in zip(sets.names, settled, strict=True):
         layer, head = (index.ravel() for index in np.indices(of_set.kept.shape))
-        probability = np.nan if of_set.probability is None else of_set.probability.ravel()
-        frame = pd.DataFrame({"task": task, "step": step, "layer": layer, "head": head})
+        score, probability = (
+            np.nan if values is None else values.ravel() for values in (of_set.scores, of_set.probability)
+        )
+        frame = pd.DataFrame({"task": task, "step": step, "layer": layer, "head": head, "score": score})
         frames.append(
             frame.assign(open_probability=probability, gate=of_set.gate.ravel(), kept=of_set.kept.ravel())
         )

@@ -1,4 +1,4 @@
-"""Cumulative pruning of one run: model, tables of heads and tokens of validation sets -> predictions."""
+"""Cumulative pruning of one run: model, tables of heads, gates, validation tokens -> predictions."""
 
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from headspec import tables
 from headspec.atlas.cumulative import (
     CUMULATIVE,
     bottom_first,
+    by_gates,
     by_measures,
     cumulative,
     levels,
@@ -28,10 +29,12 @@ with stage(snakemake, "cumulative {model}/{mixture}/{method}/seed{seed}".format(
     examples = job.examples(params.tasks, snakemake.input.tokens)
     rows = {task: sampled(task, len(of_task), params.examples) for task, of_task in examples.items()}
     model, fractions = job.trained(), levels(params.fraction, params.fractions)
-    measured = [tables.read(path) for path in snakemake.input.heads]  # none if only `rescored` ranks
+    measured = [tables.read(path) for path in snakemake.input.heads]  # none if no measure ranks
     heads = pd.concat(measured) if measured else pd.DataFrame(columns=list(HEAD_FOLDS.columns))
-    measures = [measure for measure in params.rankings if measure != RESCORED]
+    measures = [name for name in params.rankings if name not in (RESCORED, *params.learnt)]
     rankings = by_measures(heads, measures, list(examples))
+    for name, path in zip(params.learnt, snakemake.input.gates, strict=True):
+        rankings += by_gates(name, tables.read(path), list(examples))
     if params.bottom:
         rankings += bottom_first(rankings)
     rankings += random_rankings((model.gates.layers, model.gates.heads), params.draws, job.seed)

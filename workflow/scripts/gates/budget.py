@@ -50,7 +50,8 @@ with stage(snakemake, f"budget {snakemake.output.gates}"):
         copied = last_kept(tables.read(files.copied), sets)
     folder = Path(snakemake.output.gates).parent
     with exclusive(folder / "training.lock"):
-        model = beginning(job, way, job.classes(params.tasks, files.train))
+        frozen = snakemake.wildcards.method == "frozen"  # whose encoder stays as it is
+        model = beginning(job, way, job.classes(params.tasks, files.train), not frozen)
         shape = model.gates.layers, model.gates.heads
         asked = snakemake.wildcards.kept
         count = None if asked == "open" else count_kept(float(asked), shape[0] * shape[1])

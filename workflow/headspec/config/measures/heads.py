@@ -20,41 +20,46 @@ class HeadMeasure:
     Attributes
     ----------
     label : its name in figures
-    table : of a run, in `atlas/`, that has it; None for orders that are no measure
+    table : of a run, in `atlas/`, that has it; None for orders that are no measure, which table 'agreement'
+        leaves out
         A table that is not in `STANDARD` has the name of its measure. It is made for studies that rank heads
         by it, by the function `measure` of the module of that name in `headspec/atlas/`.
     of : the table that this function takes; without it, the function takes the model and a task's examples
     ranks : whether `atlas.rankings` may name it: heads with the largest values matter most
-    compared : whether the table 'agreement' has it
+    learnt : whether it is the order of gates that learn, each task's own, in the way of that name
     """
 
     label: str
     table: str | None = None
     of: str | None = None
     ranks: bool = True
-    compared: bool = True
+    learnt: bool = False
 
 
 #: in the order of legends and rows; the place of a ranking gives its look, so a new one follows the last
 MEASURES = {
     "importance": HeadMeasure("importance", "relevance"),
-    "importance_all": HeadMeasure("importance, all tasks", ranks=False, compared=False),
-    "rescored": HeadMeasure("importance, rescored", compared=False),
+    "importance_all": HeadMeasure("importance, all tasks", ranks=False),
+    "rescored": HeadMeasure("importance, rescored"),
     "token_importance": HeadMeasure("importance by token", "relevance"),
     "gradient_x_activation": HeadMeasure("gradient × activation", "relevance"),
     "relevance": HeadMeasure("relevance (LRP)", "relevance"),
     "ablation": HeadMeasure("ablation", "ablation"),
     "mean_ablation": HeadMeasure("mean-ablation", "ablation"),
     "confidence": HeadMeasure("confidence", "attention"),
+    "l0": HeadMeasure("gates, L0", learnt=True),
+    "l0-target": HeadMeasure("gates, L0 with a target", learnt=True),
+    "subset": HeadMeasure("gates, subset", learnt=True),
+    "subset-hard": HeadMeasure("gates, subset straight-through", learnt=True),
     "ablation_size": HeadMeasure("ablation, either sign", "ablation", ranks=False),
     "confidence_no_separator": HeadMeasure("confidence, no separator", "attention", ranks=False),
-    "random": HeadMeasure("random", ranks=False, compared=False),
+    "random": HeadMeasure("random", ranks=False),
 }
 RANKINGS = tuple(name for name, measure in MEASURES.items() if measure.ranks)
 
 
 def tables(rankings: Iterable[str]) -> list[str]:
-    """The tables that have the measures of `rankings`; `rescored` needs none."""
+    """The tables that have the measures of `rankings`."""
     return list(dict.fromkeys(table for name in rankings if (table := MEASURES[name].table)))
 
 
@@ -70,8 +75,13 @@ def compared(rankings: Iterable[str]) -> list[str]:
     return [
         name
         for name, measure in MEASURES.items()
-        if measure.compared and (measure.table in STANDARD or name in rankings)
+        if measure.table in STANDARD or (measure.table and name in rankings)
     ]
+
+
+def learnt(rankings: Iterable[str]) -> list[str]:
+    """Of `rankings`, those that gates learn."""
+    return [name for name in rankings if MEASURES[name].learnt]
 
 
 def labels(names: Iterable[str]) -> dict[str, str]:
