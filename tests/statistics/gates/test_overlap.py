@@ -125,6 +125,18 @@ def test_heads_that_all_seeds_keep_are_found():
     assert mean["p_value"] == pytest.approx(1 / 501) and mean["p_holm"] == mean["p_value"]
 
 
+def test_means_are_corrected_with_those_of_their_runs():
+    """Of 30 mixtures, each with one mean: all pairs alike, and no p above the smallest there is."""
+    same = random_by_layer(np.random.default_rng(1), (1, 2, 3))
+    cells = [cell(s, f"a+b{i}") for i in range(30) for s in range(3)]
+    means = overlap({one: rows(same) for one in cells}, 200, 0).query("a == 'mean'")
+    assert (
+        len(means) == 30
+        and means["p_holm"].tolist() == means["p_value"].tolist()
+        and means["p_holm"].max() < 0.05
+    )
+
+
 def test_only_the_end_of_learning_counts():
     rng = np.random.default_rng(0)
     ends = [random_by_layer(rng) for _ in range(2)]

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from headspec.plots.drawing.style import PAGE, styled
 
 WHOLE = "whole"
+#: inches: of all rows together, as long as each has room for its name
+TALLEST, LOWEST = 8.0, 0.3
 
 
 @styled
@@ -39,7 +41,8 @@ def draw(gates: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     fractions = sorted(kept["fraction"].dropna().unique())
     layers, heads = kept["layer"].max() + 1, kept["head"].max() + 1
     width = (PAGE - 1.6) / (len(fractions) + 1)
-    size = (PAGE, 0.5 + len(rows) * (0.1 + width * layers / heads))
+    height = min(width * layers / heads, max(LOWEST, TALLEST / len(rows)))
+    size = (PAGE, 0.5 + len(rows) * (0.1 + height))
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(len(rows), len(fractions) + 1, squeeze=False, sharex=True, sharey=True)
     for panels, (way, sets, task) in zip(grid, rows, strict=True):

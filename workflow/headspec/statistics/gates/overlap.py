@@ -55,7 +55,8 @@ jaccard_by_layer: its mean with the heads of each set permuted within their laye
 correlation: of the gates, or of what is kept where no gates learn
 correlation_by_layer: its mean likewise
 p_value: chance of so large a mean Jaccard with heads permuted within layers; one-sided, of means alone
-p_holm: p_value corrected by Holm's method over all means of the same model
+p_holm: p_value corrected by Holm's method over the ways and numbers of heads of a model, mixture, method
+    and kind of sets, between seeds and between tasks apart
 """
 
 MEAN = "mean"
@@ -125,7 +126,8 @@ def overlap(tables: Mapping[Budget, pd.DataFrame], draws: int, seed: int) -> pd.
         rng = np.random.default_rng(derive(seed, "overlap", *map(str, key)))
         rows += [(*key, *row) for row in _pairs(members, draws, rng)]
     result = pd.DataFrame(rows, columns=list(OVERLAP.columns)[:-1])
-    return result.assign(p_holm=result.groupby("model")["p_value"].transform(holm))
+    family = result.groupby(["model", "mixture", "method", "sets", "what"], dropna=False)
+    return result.assign(p_holm=family["p_value"].transform(holm))
 
 
 def _pairs(members: dict[str, list[Kept]], draws: int, rng: np.random.Generator) -> list[tuple]:
