@@ -413,6 +413,7 @@ def test_every_stage_that_runs_a_model_is_counted(here):
             "mixtures": ["tone+topic"],
             "kept": [0.5],
             "ways": ["importance", "rescored", "l0", "dynamic"],
+            "keep_models": ["l0"],
         },
         similarity={"measures": ["text", "cka", "fisher", "gradient", "importance"]},
         iat={"mixtures": ["tone+topic"], "controls": ["random"], "deltas": [0.2, 0.1], "samplings": ["sqrt"]},
@@ -425,6 +426,13 @@ def test_every_stage_that_runs_a_model_is_counted(here):
         assert (None in known) == (stage not in OF_MODELS), stage
         assert sum(filter(None, known)) == pytest.approx(plan._sum(values, stage=stage)), stage
     assert {stage for _, stage, *_ in values} == OF_MODELS - {"measured"}
+    of = [
+        job.wildcards["method"]
+        for job in jobs
+        if any(path.endswith("model.safetensors") for path in job.outputs)
+    ]
+    assert plan._encoders(extent, jobs)["bert"] == len(of) - of.count("frozen")
+    assert {"budget_and_keep", "attended_after"} <= {job.rule for job in jobs}
 
 
 def test_gates_learn_once_for_all_numbers_of_heads(here):

@@ -208,6 +208,14 @@ def test_nothing_is_left_to_do(finished):
     assert finished.plan("gates").rules == {}
 
 
+def test_no_model_outlives_its_gates(copy):
+    copy.set("gates.keep_models", [])
+    copy.set("gates.epochs", 1)
+    folder = copy.results / RUN / "gates/subset/shared/0.5"
+    copy.snakemake(str((folder / "gates.parquet").relative_to(copy.path)))
+    assert not (folder / "model").exists()
+
+
 OPEN_ENDED = 2  # l0, dynamic
 #: edit: budgets of each run, and open-ended ways whose gates learn again
 EDITS = {
