@@ -296,6 +296,13 @@ def test_mistakes_are_refused_before_any_job(copy, key, value, message):
     assert message in output and "started" not in output
 
 
+def test_rankings_need_no_runs_of_the_atlas(tmp_path):
+    """Keys of `atlas` may be meant for the runs that gates prune."""
+    study = Folder.new(tmp_path / "study")
+    study.write(STUDY | {"atlas": {"methods": ["iat"], "examples": 40}})
+    assert study.plan("gates").rules["ablation"] == 1
+
+
 def test_a_source_that_nothing_uses_is_refused(copy):
     copy.set("gates.ways", ["importance"])
     copy.set("gates.source", "l0")

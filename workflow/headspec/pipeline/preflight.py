@@ -10,6 +10,7 @@ from typing import Any
 
 from headspec.config import loading
 from headspec.config.study import Study
+from headspec.config.ways import IMPORTANCE, WAYS
 from headspec.data import few_shot, planned, prepare, sentences, splits, treebank
 from headspec.data.planned import Planned
 from headspec.errors import ConfigError, HeadspecError, MissingError, listing
@@ -58,8 +59,12 @@ def check_gpus(study: Study, usable: int) -> None:
 
 
 def _atlas(study: Study, plan: Planned) -> None:
-    """HeadspecError if the section `atlas` is wanted, but lacks runs, or sentences for roles."""
-    if study.atlas == type(study.atlas)() and "atlas" not in study.methods:
+    """HeadspecError if the section `atlas` is wanted, but lacks runs, or sentences for roles.
+
+    Where the section `gates` keeps heads by a measure of the atlas, keys of `atlas` may be meant for that.
+    """
+    for_gates = any(way != IMPORTANCE and WAYS[way].chosen == "ranked" for way in study.gates.ways)
+    if "atlas" not in study.methods and (for_gates or study.atlas == type(study.atlas)()):
         return
     if not study.atlas_runs:
         trained = dict.fromkeys(f"{run.method} {run.mixture}" for run in study.runs)
