@@ -27,7 +27,7 @@ STUDY: dict[str, Any] = CONFIG | {
         "rel": {"source": BANK, "type": "tags", "label": "deprel"},
     },
     "mixtures": {"pairs": ["tone", "pos", "rel"], "single": ["tone", "pos"]},
-    "methods": ["tuned", "frozen", "iat", "atlas", "gates"],
+    "methods": ["tuned", "frozen", "iat", "atlas", "gates", "probes"],
     "training": CONFIG["training"] | {"epochs": 3, "frozen": {"epochs": 1}},
     "similarity": {"measures": MEASURES, "max_sentences": 60},
     "iat": {"mixtures": ["tone+pos"], "controls": ["random"]},
@@ -36,7 +36,7 @@ STUDY: dict[str, Any] = CONFIG | {
     "gates": {"mixtures": ["tone+pos"], "sets": ["own"], "kept": [0.5], "epochs": 1, "ways": ["subset"]},
     "figures": {"dpi": 60, "formats": ["png"]},
 }  # fmt: skip
-TARGETS = "all", "iat", "atlas", "gates"
+TARGETS = "all", "iat", "atlas", "gates", "probes"
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,27 @@ def test_heads_of_words_and_texts_dissociate_in_one_table(finished):
     assert {*MEASURES} == {*similarity["measure"]}
     heads = pd.read_parquet(finished.results / "tables/heads.parquet")
     assert {"ablation", "relevance", "confidence"} <= {*heads[heads["task"] == "pos"]["measure"]}
+
+
+def test_heads_know_tags_that_words_decide(finished):
+    table = pd.read_parquet(finished.results / "tables/probes.parquet").query(
+        "task == 'pos' and label.isna()"
+    )
+    assert {*table["method"]} == {"pretrained", "single", "tuned"}
+    assert {*table["mixture"]} == {"none", "pos", "tone+pos", "pos+rel"}
+    best = table[table["heads"] == "best"]
+    before, after = (
+        best.loc[best["method"] == method, "accuracy"].item() for method in ("pretrained", "single")
+    )
+    assert 0 < before < after <= best["accuracy_high"].max() <= 1
+    words = pd.read_parquet(finished.results / "data/pos/validation.parquet")["text_a"].str.split().str.len()
+    assert (best["n"] == words.sum()).all()
+    changes = pd.read_parquet(finished.results / "tables/probe_changes.parquet").query("task == 'pos'")
+    assert {*zip(changes["before"], changes["after"], strict=True)} == {
+        ("pretrained", "single"), ("pretrained", "tone+pos"), ("pretrained", "pos+rel"),
+        ("single", "tone+pos"), ("single", "pos+rel"),
+    }  # fmt: skip
+    assert len(list((finished.results / "figures/probes").glob("*.png"))) == 2
 
 
 def test_an_edited_type_reruns_the_jobs_that_have_it(copy):

@@ -16,11 +16,13 @@ from headspec.config.sections.base import Section
 from headspec.config.sections.gates import Gates
 from headspec.config.sections.iat import IAT
 from headspec.config.sections.model import Model
+from headspec.config.sections.probes import Probes
 from headspec.config.sections.pruning import Pruning
 from headspec.config.sections.similarity import Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.transfer import Transfer
 from headspec.config.ways import COPYING, WAYS, WHOLE
+from headspec.config.word_types import TYPES
 from headspec.errors import listing, nearest, shown
 
 S = TypeVar("S", bound=Section)
@@ -49,6 +51,8 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
         yield from _atlas(atlas, [*members, *tasks], _typed(Pruning, config.get("pruning", {})))
         if gates := _typed(Gates, config.get("gates", {})):
             yield from _gates(gates, atlas, config.get("methods", ["tuned"]), [*members, *tasks])
+    if probes := _typed(Probes, config.get("probes", {})):
+        yield from _probes(probes, config.get("methods", ["tuned"]), [*members, *tasks], typed_tasks)
     yield from task_consistency.test_problems(typed_tasks, mixtures, groups)
     for name, model in models.items():
         if typed_model := _typed(Model, model):
@@ -150,6 +154,18 @@ def _atlas(atlas: Atlas, mixtures: list[str], pruning: Pruning | None) -> Iterat
                 f"atlas.rankings.{i}: got '{name}', gates that keep the heads which pruning.fraction leaves; "
                 "expected that to be below 1."
             )
+
+
+def _probes(
+    probes: Probes, methods: Any, mixtures: list[str], tasks: dict[str, Task | None]
+) -> Iterator[str]:
+    for i, name in enumerate(probes.mixtures):
+        if name not in mixtures:
+            hint = nearest(name, mixtures)
+            yield f"probes.mixtures.{i}: no mixture '{name}'; expected one of {listing(mixtures)}.{hint}"
+    on_words = any(task is None or task.type in TYPES for task in tasks.values())
+    if not on_words and (probes != Probes() or isinstance(methods, list) and "probes" in methods):
+        yield f"probes: no task on words; expected one of type {' or '.join(TYPES)}."
 
 
 def _gates(gates: Gates, atlas: Atlas, methods: Any, mixtures: list[str]) -> Iterator[str]:

@@ -10,6 +10,8 @@ RESERVED = ("none", "random", "random_by_layer", "mean")
 NO_MIXTURE = "none"
 #: whose heads are those that all tasks share
 ALL = "all"
+#: the method of rows on the unchanged encoder
+PRETRAINED = "pretrained"
 #: the model of table rows that pool all models
 POOLED = "pooled"
 #: heads of the variant that is plain training with rewarmed learning rates

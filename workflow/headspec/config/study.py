@@ -22,16 +22,18 @@ from headspec.config.sections.iat import IAT
 from headspec.config.sections.importance import Importance
 from headspec.config.sections.mixtures import Mixtures
 from headspec.config.sections.model import Model
+from headspec.config.sections.probes import Probes
 from headspec.config.sections.pruning import Pruning
 from headspec.config.sections.similarity import Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.training import Training
 from headspec.config.sections.transfer import Transfer
 from headspec.config.ways import WAYS, WHOLE
+from headspec.config.word_types import TYPES
 
 Method = Literal["tuned", "frozen", "single"]
 #: what `methods` may name: methods of training, and sections that are run as part of the study
-Listed = Literal["tuned", "frozen", "iat", "atlas", "gates"]
+Listed = Literal["tuned", "frozen", "iat", "atlas", "gates", "probes"]
 
 
 class Study(Section):
@@ -58,8 +60,8 @@ class Study(Section):
     methods: Annotated[Distinct[Listed], Field(min_length=1)] = Field(
         ["tuned"],
         description="`tuned`: all weights are trained; `frozen`: only the classifiers, as a control; `iat`: "
-        "the sections `iat` and `transfer`, which `snakemake iat` runs in any case; `atlas`, `gates`: the "
-        "section of this name, which `snakemake atlas` or `snakemake gates` runs in any case",
+        "the sections `iat` and `transfer`, which `snakemake iat` runs in any case; `atlas`, `gates`, "
+        "`probes`: the section of this name, which `snakemake` with this name runs in any case",
     )
     training: Training = Training()
     importance: Importance = Importance()
@@ -71,6 +73,7 @@ class Study(Section):
     transfer: Transfer = Transfer()
     atlas: Atlas = Atlas()
     gates: Gates = Gates()
+    probes: Probes = Probes()
     figures: Figures = Figures()
 
     def in_order(self, tasks: list[str]) -> tuple[str, ...]:
@@ -138,6 +141,18 @@ class Study(Section):
         runs = {run.path: run for run in [*self.runs, *(run for run in self.iat_runs if run.method == "iat")]}
         wanted = {*(self.atlas.mixtures or [*self.mixture_tasks, *self.tasks])}
         return [run for run in runs.values() if run.method in self.atlas.methods and run.mixture in wanted]
+
+    @property
+    def probed(self) -> list[Run]:
+        """The runs of the section `probes`: those that have tasks on words."""
+        wanted = {*(self.probes.mixtures or [*self.mixture_tasks, *self.tasks])}
+        return [
+            run
+            for run in self.runs
+            if run.method in self.probes.methods
+            and run.mixture in wanted
+            and any(self.tasks[task].type in TYPES for task in run.tasks)
+        ]
 
     @property
     def budgets(self) -> list[Budget]:

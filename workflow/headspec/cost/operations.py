@@ -46,6 +46,7 @@ REDUCED_BY = {
     ("sensitivity", "train"): "similarity.samples",
     ("attention", "prune"): "atlas.examples",
     ("attended", "prune"): "atlas.sentences",
+    ("probe", "prune"): "probes.sentences",
     ("relevance", "importance"): "atlas.examples",
     ("ablation", "prune"): "atlas.examples, or leave mean_ablation out of atlas.rankings",
     ("measured", "importance"): "atlas.examples",
@@ -222,6 +223,15 @@ class _Stages:
         if full:
             trained = sum(transfer.steps * min(transfer.batch_size, n) for n in transfer.samples)
             yield Load("train", task, transfer.draws * trained)
+
+    # --- probes
+
+    def probe(self) -> Loads:
+        task, sentences = self.wildcards["task"], self.study.probes.sentences
+        for n in (self.n_train[task], self.n_validation[task]):
+            yield Load("prune", task, min(sentences, n))
+
+    probe_pretrained = probe
 
     # --- head atlas
 

@@ -289,6 +289,13 @@ class Inputs:
 
         return function
 
+    def of_task(self, folder: str, *splits: str) -> Function:
+        """Function for tables of a job's task in a folder, with wildcards, one for each split."""
+        return lambda wildcards: [
+            self.layout.result(folder.format(**wildcards), wildcards.task, f"{split}.parquet")
+            for split in splits
+        ]
+
     def compared_tokens(self, wildcards: Any) -> list[str]:
         """Training tokens of each compared task."""
         compared = self.layout.compared

@@ -157,6 +157,11 @@ GROUPS = {
         "kept_roles": "statistics.gates.kept_roles",
         "role_counts": "statistics.gates.kept_roles",
     },
+    "Probes": {
+        "probed": "probes.cases",
+        "probes": "statistics.probes",
+        "probe_changes": "statistics.probes",
+    },
     "IAT and transfer": {
         "iat": "statistics.training.improvement",
         "improvement": "statistics.training.improvement",

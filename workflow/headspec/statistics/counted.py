@@ -18,7 +18,7 @@ Counted = list[NDArray]
 
 #: metric: how it follows from the counts
 KINDS = {"accuracy": "share", "f1": "f1", "matthews": "matthews"} | {
-    metric: kind for metric, (kind, _) in unit_counts.RATIOS.items()
+    metric: ratio.kind for metric, ratio in unit_counts.RATIOS.items()
 }
 METRICS = tuple(KINDS)
 #: most weights converted to float32 at a time
@@ -81,7 +81,7 @@ def shuffled(metric: str, label: Floats, predictions: Floats, source: NDArray[np
 def _flags(metric: str, label: Floats, predictions: Floats) -> tuple[Counted, Counted]:
     """What is counted of every example: (n,) of the labels, (sets, n) of the `predictions` (sets, n)."""
     if metric in unit_counts.RATIOS:
-        kind, place = unit_counts.RATIOS[metric]
+        kind, place, _ = unit_counts.RATIOS[metric]
         predicted = [unit_counts.counts(predictions, 1)] if kind == "f1" else []
         return [unit_counts.counts(label, 0)], [unit_counts.counts(predictions, place), *predicted]
     right, every = predictions == label, np.ones(len(label), dtype=bool)

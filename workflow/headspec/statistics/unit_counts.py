@@ -8,7 +8,7 @@ So metrics of words take one label and one prediction for each example, as all o
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,14 +17,30 @@ Floats = NDArray[np.float64]
 
 #: one more than the largest count of a sentence
 BASE = 4096
-#: metric: what it is the ratio of, and the count of a prediction that is right
-RATIOS: dict[str, tuple[Literal["share", "f1"], int]] = {
-    "word_accuracy": ("share", 0),
-    "span_f1": ("f1", 0),
-    "las": ("share", 0),
-    "uas": ("share", 1),
-    "bracket_f1": ("f1", 0),
-    "role_f1": ("f1", 0),
+
+
+class Ratio(NamedTuple):
+    """A metric that is a ratio of sums of counts.
+
+    Attributes
+    ----------
+    kind : share of the units that are right, or F1
+    place : of the count of a prediction that is right
+    label : its name in figures
+    """
+
+    kind: Literal["share", "f1"]
+    place: int
+    label: str
+
+
+RATIOS = {
+    "word_accuracy": Ratio("share", 0, "accuracy of words"),
+    "span_f1": Ratio("f1", 0, "F1 of spans"),
+    "las": Ratio("share", 0, "LAS"),
+    "uas": Ratio("share", 1, "UAS"),
+    "bracket_f1": Ratio("f1", 0, "F1 of brackets"),
+    "role_f1": Ratio("f1", 0, "F1 of roles"),
 }
 
 
@@ -53,7 +69,7 @@ def summed(metric: str, label: Floats, prediction: Floats) -> tuple[Floats, Floa
     label : (n,)
     prediction : (..., n)
     """
-    kind, place = RATIOS[metric]
+    kind, place, _ = RATIOS[metric]
     right, gold = counts(prediction, place), counts(label, 0)
     if kind == "share":
         return right, np.broadcast_to(gold, right.shape)

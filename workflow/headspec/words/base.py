@@ -25,10 +25,13 @@ class WordTask(Protocol):
     ----------
     places : number of places of words in a unit
     given : labels of units that are known beforehand, and neither predicted nor counted
+    links : whether a unit relates its first word to the others, so that attention may show it; else the
+        words from its first place to its last have the label
     """
 
     places: int
     given: frozenset[str]
+    links: bool
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:
         """The units of a sentence from the cells of its columns.

@@ -29,7 +29,7 @@ class Constituents:
     label, each of them once. PRT counts as ADVP.
     """
 
-    places = 2
+    places, links = 2, False
     given = frozenset({PUNCTUATION})
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:

@@ -18,7 +18,7 @@ class Dependencies:
     relation, unlabelled attachment that of words with the right head. Relations are whole, with subtypes.
     """
 
-    places = 2
+    places, links = 2, True
     given: frozenset[str] = frozenset()
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:

@@ -23,7 +23,7 @@ class Roles:
     own. Spans V and C-V, the words of the predicate, do not count.
     """
 
-    places = 3
+    places, links = 3, True
     given = frozenset({PREDICATE})
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:

@@ -13,7 +13,7 @@ from headspec.words.cells import items, one_per_word
 class Spans:
     """Units are (first, last, type), none of which overlap; a span is right with all three."""
 
-    places = 2
+    places, links = 2, False
     given: frozenset[str] = frozenset()
     count = staticmethod(matched)
 

@@ -13,7 +13,7 @@ from headspec.words.cells import one_per_word
 class Tags:
     """Units are (word, tag)."""
 
-    places = 1
+    places, links = 1, False
     given: frozenset[str] = frozenset()
     count = staticmethod(matched)
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from headspec import tables
 from headspec.files import atomic
+from headspec.statistics import unit_counts
 
 STYLE = Path(__file__).with_name("headspec.mplstyle")
 #: decorator and context for drawing and saving every figure; overrides the user's matplotlibrc
@@ -45,8 +46,7 @@ METRICS = {
     "matthews": "Matthews",
     "pearson": "Pearson",
     "spearman": "Spearman",
-    "word_accuracy": "accuracy of words",
-}
+} | {name: ratio.label for name, ratio in unit_counts.RATIOS.items()}
 #: (mixture, task): row
 Rows = dict[tuple[str, str], int]
 #: name of the row with the mean over the tasks of a mixture
@@ -65,8 +65,8 @@ def at_fraction(frame: pd.DataFrame, fraction: float) -> pd.DataFrame:
 
 
 def of_wildcards(frame: pd.DataFrame, wildcards: Any) -> pd.DataFrame:
-    """The rows of `frame` of a job's model, mixture and method, as far as both have them."""
-    for name in ("model", "mixture", "method"):
+    """The rows of `frame` of a job's model, mixture, method and task, as far as both have them."""
+    for name in ("model", "mixture", "method", "task"):
         if (value := wildcards.get(name)) and name in frame:
             frame = frame[frame[name] == value]
     return frame

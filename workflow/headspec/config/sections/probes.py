@@ -1,0 +1,25 @@
+"""The section `probes`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headspec.config.sections.base import NUMBER, Distinct, Section
+
+
+class Probes(Section):
+    """Probes without parameters of single heads, on tasks on words, which `snakemake probes` makes."""
+
+    methods: Annotated[Distinct[Literal["tuned", "frozen", "single"]], Field(min_length=1)] = Field(
+        ["tuned", "single"],
+        description="methods whose models are probed, as far as the study trains them; the pretrained "
+        "encoder always is",
+    )
+    mixtures: Distinct[str] = Field(
+        [], description="mixtures whose models are probed, by default all; a task stands for itself alone"
+    )
+    sentences: Annotated[int, Field(ge=40), NUMBER] = Field(
+        1000, description="sentences of a task to fit probes on, and to score them on, at most"
+    )

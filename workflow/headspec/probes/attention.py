@@ -1,0 +1,65 @@
+"""Probes of attention: a unit is found where the largest weight falls (He and Choi 2021, section 5).
+
+In one direction the first word of a unit attends most to one of its other words; in the other, more than
+half of these attend most to it. The control is the best fixed offset, on the same units.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from headspec.atlas.attended import most_attended
+from headspec.models.devices import Device
+from headspec.models.multitask import MultiTask
+from headspec.models.word_tokens import WordTokens
+from headspec.probes.cases import Cases, counted
+from headspec.statistics.atlas.attended import Attended
+
+TO, FROM = "to", "from"
+#: largest fixed offset
+REACH = 10
+
+
+def probe(model: MultiTask, of: Cases, labels: list[str], device: Device) -> pd.DataFrame:
+    """Table 'probed' of the units, in both directions."""
+    assert of.examples.words is not None
+    order = np.argsort(of.examples.example)  # as `most_attended` is read
+    frame = most_attended(model, WordTokens(of.examples, of.examples.words), device)
+    words = Attended.of(frame.sort_values(["sentence", "layer", "head"]), "words")
+    lengths = np.array([int(of_tokens.max()) + 1 for of_tokens in of.examples.words])
+    starts = np.empty(len(order), dtype=np.int64)
+    starts[order] = np.cumsum(lengths[order]) - lengths[order]
+    offsets = np.arange(-REACH, REACH + 1)
+    fixed = np.broadcast_to(offsets[:, None], (len(words.offsets), len(offsets), 1))
+    frames = []
+    for direction in (TO, FROM):
+        right = _hits(words.offsets, of, starts, direction)
+        by_offset = _hits(fixed, of, starts, direction)[..., 0]
+        control = np.zeros(len(of.label), dtype=bool)
+        for label in np.unique(of.label):
+            chosen = of.label == label
+            control[chosen] = by_offset[chosen][:, by_offset[chosen].sum(axis=0).argmax()]
+        frames.append(counted(of, labels, right, control, direction))
+    return pd.concat(frames, ignore_index=True)
+
+
+def _hits(offsets: np.ndarray, of: Cases, starts: np.ndarray, direction: str) -> np.ndarray:
+    """Whether the largest weights of heads show each unit, (units, layers, heads).
+
+    Parameters
+    ----------
+    offsets : (words, layers, heads), as in `Attended`
+    starts : (sentences,), place of each sentence's first word
+    """
+    hits = np.empty((len(of.label), *offsets.shape[1:]), dtype=bool)
+    units = zip(starts[of.row], of.other, of.first, of.last, strict=True)
+    for i, (start, other, first, last) in enumerate(units):
+        if direction == TO:
+            target = other + offsets[start + other]
+            hits[i] = (target >= first) & (target <= last)
+        else:
+            attending = np.arange(first, last + 1)
+            at = attending[:, None, None] + offsets[start + attending]
+            hits[i] = (at == other).mean(axis=0) > 0.5
+    return hits

@@ -1,0 +1,31 @@
+"""What the heads of one model know of a task's labels: model, tokens and texts -> table probed."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.models.stage import ModelStage
+from headspec.probes import attention, outputs
+from headspec.probes.cases import PROBED, cases, label_chances
+from headspec.progress import log, stage
+from headspec.words.registry import implementation
+
+params, files, task = snakemake.params, snakemake.input, snakemake.wildcards.task
+with stage(snakemake, f"probe {snakemake.output[0]}"):
+    job = ModelStage(snakemake)
+    classes = tables.footer(files.tokens[0])["classes"]
+    labels, links = classes["labels"], implementation(classes["type"]).links
+    tokens = [tables.read(path) for path in files.tokens]
+    chances = label_chances(tokens[0], len(labels))
+    train, test = (
+        cases(task, of_split, tables.read(texts), params.sentences, chances, links)
+        for of_split, texts in zip(tokens, files.texts, strict=True)
+    )
+    if links:
+        frame = attention.probe(job.model(), test, labels, job.device)
+    else:
+        frame = outputs.probe(job.model(), train, test, labels, job.device)
+    tables.write(snakemake.output[0], PROBED, frame, job.footer(sentences=len(test.examples)))
+    log.info("%d sentences, %d units", len(test.examples), len(test.label))
