@@ -100,7 +100,10 @@ WRONG: list[tuple[str, Any, list[str]]] = [
     (
         "methods",
         ["tuned", "frozn"],
-        ["methods.1: got 'frozn', expected tuned, frozen, iat, atlas, gates or probes.", "Did you mean 'frozen'?"],
+        [
+            "methods.1: got 'frozn', expected tuned, frozen, iat, atlas, gates or probes.",
+            "Did you mean 'frozen'?",
+        ],
     ),
     ("methods", "tuned", ["methods: got 'tuned', expected list", "Did you mean [tuned]?"]),
     (
