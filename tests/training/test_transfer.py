@@ -277,6 +277,10 @@ def config(transfer: dict[str, Any], **iat: Any) -> dict[str, Any]:
             config({"methods": ["iat-bottom"]}),
             ["transfer.methods.0: got 'iat-bottom', expected 'bottom' in iat.controls, to train it."],
         ),
+        (
+            config({"methods": ["rewarmed"]}),
+            ["transfer.methods.0: got 'rewarmed', expected iat.rate: rewarmed, to train it."],
+        ),
         (config({"methods": ["tunde"]}), ["transfer.methods.0: got 'tunde'", "Did you mean 'tuned'?"]),
         (config({"draws": 1}), ["transfer.draws: got 1, expected integer >= 2."]),
         (config({"samples": []}), ["transfer.samples: got [], expected list of integer >= 1"]),

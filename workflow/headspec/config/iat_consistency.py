@@ -92,6 +92,9 @@ def transfer_problems(
         return
     for method in trained:
         control = next((each for each in CONTROLS if of_kind(each) == method), None)
+        if method == REWARMED != iat.rate:
+            key = f"transfer.methods.{section.methods.index(method)}"
+            yield f"{key}: got '{method}', expected iat.rate: {REWARMED}, to train it."
         if control and control not in iat.controls:
             key = f"transfer.methods.{section.methods.index(method)}"
             yield f"{key}: got '{method}', expected '{control}' in iat.controls, to train it."

@@ -59,6 +59,8 @@ KINDS = {
 }
 #: what may be named in `iat.controls`
 CONTROLS = tuple(name for name in KINDS if name not in (IAT_ITSELF, REWARMED))
+#: variants whose encoders can be transferred beside IAT
+TRANSFERRED = (*CONTROLS, REWARMED)
 
 
 def method(kind: str) -> str:
@@ -131,6 +133,6 @@ def labels(kinds: Iterable[str | None]) -> dict[str, str]:
 
 
 def places(methods: Iterable[str]) -> dict[str, tuple[int, str]]:
-    """The place among `CONTROLS` and the label of each control whose method is one of `methods`."""
+    """The place among `TRANSFERRED` and the label of each whose method is one of `methods`."""
     used = set(methods)
-    return {method(c): (i, KINDS[c].label) for i, c in enumerate(CONTROLS) if method(c) in used}
+    return {method(c): (i, KINDS[c].label) for i, c in enumerate(TRANSFERRED) if method(c) in used}

@@ -23,18 +23,10 @@ SOURCES: dict[str, tuple[str, dict[str, Any]]] = {
     "iat": ("multi-task + IAT", {"color": COLOURS[1], "marker": "^", "linewidth": 1.8, "zorder": 4}),
 }
 #: colours and markers of controls by their places, whose lines are dashed
-CONTROLS = (
-    (2, "P"),
-    (6, "X"),
-    (4, "v"),
-    (7, "<"),
-    (8, ">"),
-    (5, "p"),
-    (2, "*"),
-    (6, "h"),
-    (4, "8"),
-    (7, "d"),
-)
+CONTROLS = [
+    *((2, "P"), (6, "X"), (4, "v"), (7, "<"), (8, ">"), (5, "p")),
+    *((2, "*"), (6, "h"), (4, "8"), (7, "d"), (8, "H"), (5, "d")),
+]
 #: look of one single-task encoder
 SINGLE_TASK: dict[str, Any] = {"color": COLOURS[3], "linewidth": 0.5, "alpha": 0.55, "zorder": 1}
 #: ratio of x between points that stand side by side

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from headspec.config.sections.base import NUMBER, Count, Distinct, Positive, Section
-from headspec.config.variants import CONTROLS, method
+from headspec.config.variants import TRANSFERRED, method
 
 if TYPE_CHECKING:
     Encoder = str
 else:
-    Encoder = Literal["pretrained", "single", "tuned", "iat", *map(method, CONTROLS)]
+    Encoder = Literal["pretrained", "single", "tuned", "iat", *map(method, TRANSFERRED)]
 
 
 class Transfer(Section):
@@ -35,7 +35,7 @@ class Transfer(Section):
         ["pretrained", "single", "tuned", "iat"],
         description="encoders to transfer: `pretrained`, without further training; `single`, trained on one "
         "task of `iat.mixtures`; `tuned` and `iat`, trained on one of these mixtures; or a control of "
-        "`iat.controls`",
+        "`iat.controls`; or `rewarmed`, if `iat.rate` is",
     )
     tuning: Annotated[Distinct[Literal["full", "linear"]], Field(min_length=1)] = Field(
         ["full", "linear"],
