@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 #: places of words, and the index of a label
 Units = list[tuple[int, ...]]
@@ -97,6 +98,11 @@ def linear(inputs: int, outputs: int) -> nn.Linear:
     nn.init.normal_(layer.weight, std=0.02)
     nn.init.zeros_(layer.bias)
     return layer
+
+
+def normalised(states: torch.Tensor) -> torch.Tensor:
+    """States with mean 0 and variance 1: those of encoders differ, and decoders of small ones learn slowly."""
+    return F.layer_norm(states, states.shape[-1:])
 
 
 def of_sentences(losses: torch.Tensor, decided: torch.Tensor) -> torch.Tensor:

@@ -6,6 +6,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from headspec.models.decoders.base import normalised
+
 
 class Projection(nn.Module):
     """States as one of the two of a pair, (..., inputs) to (..., size + 1), of which the last is 1."""
@@ -17,7 +19,7 @@ class Projection(nn.Module):
         nn.init.zeros_(self.layer.bias)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        return F.pad(F.gelu(self.layer(states)), (0, 1), value=1.0)
+        return F.pad(F.gelu(self.layer(normalised(states))), (0, 1), value=1.0)
 
 
 def weights(*shape: int) -> nn.Parameter:

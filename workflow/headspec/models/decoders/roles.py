@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from headspec.models.decoders import bio
-from headspec.models.decoders.base import NONE, Decoder, Units, linear, of_sentences, within
+from headspec.models.decoders.base import NONE, Decoder, Units, linear, normalised, of_sentences, within
 from headspec.words.roles import PREDICATE
 
 SIZE = 256  # of the hidden layer
@@ -67,6 +67,7 @@ class Roles(Decoder):
         """Scores of tags, (predicates, words, tags), of predicates by their sentence and place."""
         place = torch.arange(states.shape[1], device=states.device)
         distance = (place - predicate[:, None]).clamp(-FARTHEST, FARTHEST) + FARTHEST
+        states = normalised(states)
         of_predicate = self.of_predicate(states)[sentence, predicate]
         layer = self.of_word(states)[sentence] + of_predicate[:, None] + self.distance(distance)
         return self.scores(F.gelu(layer)).float()
