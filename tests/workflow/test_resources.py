@@ -118,7 +118,7 @@ def test_training_requests_the_gpus_of_its_model(whole, tmp_path, arguments):
     study.set("models.bert.gpus", 2)
     two = requests(study, *arguments, CUDA_VISIBLE_DEVICES="0,1")
     wider = {rule for rule in two if two[rule].get("gpu") != one[rule].get("gpu")}
-    assert {"train_and_keep", "retrain"} <= wider <= {"train_and_keep", *ON_ALL_GPUS}
+    assert {"train_and_keep", "retrain"} <= wider <= {"train_and_keep", "budget_and_keep", *ON_ALL_GPUS}
     for rule in wider:
         assert (two[rule]["gpu"], two[rule]["threads"]) == ("2", "4")
         assert int(two[rule]["mem_mb"]) == 2 * int(one[rule]["mem_mb"])
