@@ -101,7 +101,7 @@ def linear(inputs: int, outputs: int) -> nn.Linear:
 
 
 def normalised(states: torch.Tensor) -> torch.Tensor:
-    """States with mean 0 and variance 1: those of encoders differ, and decoders of small ones learn slowly."""
+    """States with mean 0 and variance 1; those of encoders differ, and small ones are learnt from slowly."""
     return F.layer_norm(states, states.shape[-1:])
 
 
