@@ -128,6 +128,15 @@ def test_sentences_without_targets(example):
     assert all(max(unit[:-1]) < length for row, length in zip(units, LENGTHS, strict=True) for unit in row)
 
 
+def test_a_batch_without_any_unit(example):
+    """Such as sentences without names, or without predicates."""
+    name, made, states, _, _ = example
+    annotations = Annotations.of(LENGTHS, [[] for _ in LENGTHS])
+    losses = made.losses(states, annotations.lengths, annotations.targets)
+    assert losses.isfinite().all() and (losses > 0).all() == (name in ("spans", "constituents"))
+    assert made.evidence(states, annotations.lengths, annotations.labelled({0})).isfinite().all()
+
+
 def test_sentences_that_are_cut(example):
     """Units of words beyond the first two are not there, and the rest of the sentence is learnt."""
     name, made, states, annotations, _ = example

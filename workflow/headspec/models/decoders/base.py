@@ -15,6 +15,8 @@ from torch.nn import functional as F
 Units = list[tuple[int, ...]]
 #: for labels that training does not have, and the rest of `Annotations.targets`
 NONE = -1
+#: the most numbers in a unit, which targets have where no sentence has a unit
+WIDEST = 4
 
 
 @dataclass
@@ -43,7 +45,7 @@ class Annotations:
             [unit for unit in units if unit[-1] != NONE and max(unit[:-1]) < length]
             for units, length in zip(gold, lengths, strict=True)
         ]
-        width = max((len(unit) for units in gold for unit in units), default=2)
+        width = max((len(unit) for units in gold for unit in units), default=WIDEST)
         targets = np.full((len(gold), max(map(len, seen), default=0), width), NONE, dtype=np.int64)
         for row, units in zip(targets, seen, strict=True):
             row[: len(units)] = units if units else row[:0]

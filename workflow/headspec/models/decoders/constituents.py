@@ -35,7 +35,7 @@ class Constituents(Decoder):
         for mark in self.marks:
             wanted = wanted & (targets[..., -1] != mark)
         sentence, unit = wanted.nonzero(as_tuple=True)
-        first, last, of_unit = targets[sentence, unit].unbind(-1)
+        first, last, of_unit = targets[sentence, unit].T[:3]
         label[sentence, first, last] = of_unit
         losses = F.cross_entropy(scores.permute(0, 3, 1, 2), label, reduction="none")
         words = within(lengths, states)

@@ -34,7 +34,7 @@ class Dependencies(Decoder):
     def losses(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         head, label = (torch.full(states.shape[:2], NONE, device=states.device) for _ in range(2))
         sentence, unit = (targets[..., -1] != NONE).nonzero(as_tuple=True)
-        word, above, relation = targets[sentence, unit].unbind(-1)
+        word, above, relation = targets[sentence, unit].T[:3]
         head[sentence, word] = torch.where(above == word, 0, above + 1)
         label[sentence, word] = relation
         arcs = self._arcs(states, lengths).transpose(1, 2)
