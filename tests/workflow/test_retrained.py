@@ -103,7 +103,8 @@ def test_the_rest_of_the_study_uses_existing_results(finished):
 # --- effects of changes
 
 ONE = {"retrain": 1, "evaluate": 1}
-FROM_BRANCH = {"branch": 2, "retrain": 5, "evaluate": 5}
+RETRAINED = {"retrain": 5, "evaluate": 5}
+FROM_BRANCH = {"branch": 2} | RETRAINED
 SCORED = {"importance": 1, "prune": 1}  # dissociation after IAT
 
 
@@ -113,15 +114,15 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int]]] = [
     ("delta", setting("iat.delta", 0.15), {"branch": 1, "retrain": 3, "evaluate": 3} | SCORED),
     ("a control added", setting("iat.controls", ["random", "bottom"]), ONE),
     ("a value of alpha added", setting("iat.alphas", [1, 0.5]), {"retrain": 2, "evaluate": 2}),
-    ("projections", setting("iat.projections", "qkvo"), {"retrain": 5, "evaluate": 5} | SCORED),
+    ("projections", setting("iat.projections", "qkvo"), RETRAINED | SCORED),
     ("a sampling added", setting("iat.samplings", ["annealed"]),
      {"train_and_keep": 1, "branch": 1, "retrain": 1, "evaluate": 2}),
     ("where the kept state is", setting("iat.reserve", 0.3),
      {"train_and_keep": 1} | FROM_BRANCH | {"evaluate": 6, "importance": 2, "prune": 2}),
     ("IAT's module", constant("headspec/training/iat.py"), FROM_BRANCH | SCORED),
-    ("slices of heads", constant("headspec/models/head_parameters.py"), FROM_BRANCH | SCORED),
+    ("slices of heads", constant("headspec/models/head_parameters.py"), RETRAINED | SCORED),
     ("choices of heads", constant("headspec/heads/masks.py"),
-     FROM_BRANCH | {"evaluate": 8, "importance": 1, "prune": 2}),
+     RETRAINED | {"evaluate": 8, "importance": 1, "prune": 2}),
     ("importance", constant("headspec/heads/importance.py"), FROM_BRANCH | {"importance": 2, "prune": 2}),
     ("comparison of methods", constant("headspec/statistics/training/improvement.py"), {}),
 ]  # fmt: skip
@@ -135,6 +136,11 @@ def test_a_change_reruns_what_depends_on_it(study, change, expected):
     rules = study.plan("iat").rules
     assert {rule: n for rule, n in rules.items() if rule in MODEL} == expected
     assert "iat_scores" in rules or "iat_dissociation" in rules
+
+
+def test_a_variant_that_the_study_lacks_reruns_nothing(study):
+    constant("headspec/training/variants/rescored.py")(study)
+    assert study.plan("iat").rules == {}
 
 
 # --- errors
