@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +24,25 @@ STUDY: dict[str, Any] = CONFIG | {
     "seeds": [0],
     "tasks": {
         "tone": CONFIG["tasks"]["tone"],
-        "pos": {"source": BANK, "type": "tags"},
-        "rel": {"source": BANK, "type": "tags", "label": "deprel"},
+        "pos": {"source": f"{BANK}/trees", "type": "tags"},
+        "arcs": {"source": f"{BANK}/trees", "type": "dependencies"},
+        "places": {"source": f"{BANK}/annotated", "type": "spans"},
+        "brackets": {"source": f"{BANK}/annotated", "type": "constituents"},
+        "roles": {"source": f"{BANK}/annotated", "type": "roles"},
     },
-    "mixtures": {"pairs": ["tone", "pos", "rel"], "single": ["tone", "pos"]},
+    "mixtures": {
+        "pairs": ["tone", "pos", "arcs"],
+        "single": ["tone", "pos"],
+        "groups": {"words": ["pos", "arcs", "places", "brackets", "roles"]},
+    },
     "methods": ["tuned", "frozen", "iat", "atlas", "gates", "probes"],
     "training": CONFIG["training"] | {"epochs": 3, "frozen": {"epochs": 1}},
     "similarity": {"measures": MEASURES, "max_sentences": 60},
     "iat": {"mixtures": ["tone+pos"], "controls": ["random"]},
     "atlas": {"mixtures": ["tone+pos"], "examples": 40, "fractions": [0.5], "draws": 2, "sentences": 50,
-              "rankings": ["importance", "relevance", "ablation"], "treebank": {"source": BANK}},
+              "rankings": ["importance", "relevance", "ablation"], "treebank": {"source": f"{BANK}/trees"}},
     "gates": {"mixtures": ["tone+pos"], "sets": ["own"], "kept": [0.5], "epochs": 1, "ways": ["subset"]},
+    "probes": {"mixtures": ["pos", "tone+pos", "words"]},
     "figures": {"dpi": 60, "formats": ["png"]},
 }  # fmt: skip
 TARGETS = "all", "iat", "atlas", "gates", "probes"
@@ -67,6 +76,16 @@ def test_tags_are_learnt_and_counted_by_word(finished):
     assert reached == right.sum() / words.sum()
 
 
+def test_every_type_is_learnt_beside_the_others(finished):
+    table = pd.read_parquet(finished.results / "runs/bert/words/tuned/seed0/predictions.parquet")
+    table = table[table["pruned_for"] == "none"]
+    metrics = {"pos": "word_accuracy", "arcs": "las", "places": "span_f1", "brackets": "bracket_f1"}
+    for task, metric in {**metrics, "roles": "role_f1"}.items():
+        rows = table[table["task"] == task]
+        reached = score(metric, rows["label"], rows["prediction"])
+        assert reached > chance(metric, rows["label"]), (task, reached)
+
+
 def test_heads_of_words_and_texts_dissociate_in_one_table(finished):
     table = pd.read_parquet(finished.results / "tables/dissociation.parquet")
     of_pair = table[(table["mixture"] == "tone+pos") & (table["method"] == "tuned")]
@@ -83,7 +102,7 @@ def test_heads_know_tags_that_words_decide(finished):
         "task == 'pos' and label.isna()"
     )
     assert {*table["method"]} == {"pretrained", "single", "tuned"}
-    assert {*table["mixture"]} == {"none", "pos", "tone+pos", "pos+rel"}
+    assert {*table["mixture"]} == {"none", "pos", "tone+pos", "words"}
     best = table[table["heads"] == "best"]
     before, after = (
         best.loc[best["method"] == method, "accuracy"].item() for method in ("pretrained", "single")
@@ -93,10 +112,10 @@ def test_heads_know_tags_that_words_decide(finished):
     assert (best["n"] == words.sum()).all()
     changes = pd.read_parquet(finished.results / "tables/probe_changes.parquet").query("task == 'pos'")
     assert {*zip(changes["before"], changes["after"], strict=True)} == {
-        ("pretrained", "single"), ("pretrained", "tone+pos"), ("pretrained", "pos+rel"),
-        ("single", "tone+pos"), ("single", "pos+rel"),
+        *itertools.product(["pretrained", "single"], ["tone+pos", "words"]),
+        ("pretrained", "single"),
     }  # fmt: skip
-    assert len(list((finished.results / "figures/probes").glob("*.png"))) == 2
+    assert len(list((finished.results / "figures/probes").glob("*.png"))) == 5
 
 
 def test_an_edited_type_reruns_the_jobs_that_have_it(copy):
@@ -109,7 +128,7 @@ def test_an_edited_type_reruns_the_jobs_that_have_it(copy):
 
 
 def test_sentences_that_are_no_annotation_are_refused_before_any_job(copy):
-    path = copy.path / BANK / "train.conllu"
+    path = copy.path / BANK / "trees" / "train.conllu"
     lines = path.read_text().split("\n")
     fields = lines[1].split("\t")
     lines[1] = "\t".join([*fields[:3], "_", *fields[4:]])

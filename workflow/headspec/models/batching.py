@@ -52,7 +52,7 @@ class Examples:
         self.lengths = np.array([len(ids) for ids in self.ids])
         self.words = self.units = None
         if "words" in frame and frame["words"].notna().all():
-            self.words = frame["words"].tolist()
+            self.words = [np.asarray(words, dtype=np.int64) for words in frame["words"]]
             self.units = [[tuple(unit) for unit in units] for units in frame["units"]]
 
     def __len__(self) -> int:
