@@ -1,7 +1,7 @@
 """The reference of the tables: where each is, what a row is, and what its columns hold.
 
-``python -m headspec.pipeline.outputs docs/outputs.md`` brings the reference in a file up to date. Columns and
-types are those of the schemas, which stand with what fills the tables. What a table and its columns mean is a
+``python -m headspec.pipeline.outputs docs/outputs.md`` brings the reference in a file up to date. Columns are
+those of the schemas, which stand with what fills the tables. What a table and its columns mean is a
 string below its schema, which is free to edit: like docstrings, it is no part of a stage's code. What columns
 of many tables mean stands here.
 """
@@ -13,15 +13,11 @@ import importlib
 import re
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from headspec import code_hash
 from headspec.config.reference import between
 from headspec.tables import Schema
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
-TYPES = {"string": "text", "int32": "integer", "int8": "integer", "double": "number", "float": "number",
-         "bool": "true or false"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -76,6 +72,7 @@ COLUMNS = {
     "sampling": "how tasks are sampled: `proportional`, `sqrt` or `annealed`",
     "samples": "training examples that the encoder learns from",
     "seed": "seed of the run",
+    "sets": "whether all tasks keep the same heads, `shared`, or each its `own`",
     "similarity": "similarity of the two tasks, at most 1",
     "stimulus_id": "name of the stimulus",
     "subject": "name of the subject",
@@ -88,6 +85,7 @@ COLUMNS = {
     "tuning": "what learns: `full` (everything) or `linear` (a classifier on fixed vectors)",
     "value": "value of the metric, mean over seeds where they are combined",
     "voxel": "index of the voxel, from 0",
+    "way": "how the kept heads are chosen; `whole` keeps all",
 }  # fmt: skip
 
 #: `ci_over` of tables with random orders
@@ -172,7 +170,7 @@ GROUPS = {
 }
 
 #: heading of a list of columns
-HEADING = ["| column | type | meaning |", "|---|---|---|"]
+HEADING = ["| column | meaning |", "|---|---|"]
 #: table: the module that fills it
 MODULES = {table: module for group in GROUPS.values() for table, module in group.items()}
 #: a table in the strings below schemas, up to the next
@@ -213,10 +211,7 @@ def markdown() -> str:
     """The reference: columns of many tables, and every table with its paths, its row, and its columns."""
     known, of = schemas(), described()
     lines = ["## Columns of many tables", "", *HEADING]
-    for column in sorted(COLUMNS):
-        kinds = {_type(schema.columns[column]) for schema in known.values() if column in schema.columns}
-        lines.append(f"| `{column}` | {' or '.join(sorted(kinds))} | {COLUMNS[column]} |")
-    lines.append("")
+    lines += [*(f"| `{column}` | {COLUMNS[column]} |" for column in sorted(COLUMNS)), ""]
     for title, tables in GROUPS.items():
         lines += [f"## {title}", ""]
         for name in tables:
@@ -236,18 +231,10 @@ def _section(name: str, table: Table, schema: Schema) -> list[str]:
         for place, column in enumerate(schema.columns)
     }
     rows = [
-        f"| {text} | {_type(schema.columns[column])} | {table.columns[column]} |"
-        for column, text in names.items()
-        if column in table.columns
+        f"| {text} | {table.columns[column]} |" for column, text in names.items() if column in table.columns
     ]
     shared = ", ".join(text for column, text in names.items() if column not in table.columns)
     lines = [f"### {name}", "", f"{', '.join(f'`{path}`' for path in table.paths)}  "]
     lines += [f"A row for each {table.row}.", ""]
     lines += [f"[Shared](#columns-of-many-tables): {shared}.", ""] if shared else []
     return [*lines, *HEADING, *rows, ""] if rows else lines
-
-
-def _type(kind: pa.DataType) -> str:
-    if pa.types.is_list(kind):
-        return f"list of {_type(kind.value_type)}"
-    return TYPES[str(kind)]

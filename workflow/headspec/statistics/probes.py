@@ -25,31 +25,38 @@ Floats = NDArray[np.float64]
 PROBES = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "label": TEXT, "heads": TEXT,
      "accuracy": FLOAT, "accuracy_low": FLOAT, "accuracy_high": FLOAT, "control": FLOAT, "selectivity": FLOAT,
-     "selectivity_low": FLOAT, "selectivity_high": FLOAT, "n": INT, "seeds": INT},
+     "selectivity_low": FLOAT, "selectivity_high": FLOAT, "n": INT, "n_seeds": INT},
     keys=6,
 )  # fmt: skip
 """Table `probes`: a row for each group of runs, task, label, and choice of heads.
 tables/probes.parquet
 
-mixture, method: `none` and `pretrained` for the encoder before training
+mixture: `none` for the encoder before training
+method: way of training, or `pretrained`
 label: label of the units; null for all
 heads: `best`, the head that is best for the label on the other half of the sentences, or `mean`, all heads
 accuracy: share of the units that the heads get right, mean over seeds
+accuracy_low: lower end of its interval
+accuracy_high: upper end
 control: the same of the control: a probe fitted to random labels, or the best fixed offset of attention
 selectivity: accuracy - control (Hewitt and Liang 2019)
+selectivity_low: lower end of its interval
+selectivity_high: upper end
 n: units of one run
 """
 PROBE_CHANGES = Schema(
     {"model": TEXT, "task": TEXT, "label": TEXT, "heads": TEXT, "before": TEXT, "after": TEXT,
-     "change": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "p_value": FLOAT, "p_holm": FLOAT, "seeds": INT},
+     "change": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "p_value": FLOAT, "p_holm": FLOAT, "n_seeds": INT},
     keys=6,
 )  # fmt: skip
 """Table `probe_changes`: a row for each task, label, choice of heads, and pair of models.
 tables/probe_changes.parquet
 
+label: label of the units; null for all
 heads: `best`, the head that is best for the label before training, on the other half of the sentences, or
     `mean`, all heads
-before, after: `pretrained`, `single`, or the name of a mixture
+before: `pretrained` or `single`
+after: `single`, or the name of a mixture
 change: accuracy after - before, mean over seeds
 p_value: two-sided, over seeds and sentences; null for fewer than three seeds
 p_holm: by Holm's method over labels and pairs of models, for each model, task and choice of heads
@@ -174,7 +181,7 @@ def probes(
                 "accuracy_low": accuracy.low.clip(0, 1), "accuracy_high": accuracy.high.clip(0, 1),
                 "control": np.mean(of_control[0], axis=0), "selectivity": np.mean(gained[0], axis=0),
                 "selectivity_low": selectivity.low, "selectivity_high": selectivity.high,
-                "n": runs[0].n.sum(axis=1).astype(int), "seeds": len(runs),
+                "n": runs[0].n.sum(axis=1).astype(int), "n_seeds": len(runs),
             }  # fmt: skip
             names = dict(zip(("model", "mixture", "method", "task"), group, strict=True))
             rows.append(pd.DataFrame(names | columns))
@@ -239,5 +246,5 @@ def _change(
     p = p_over_seeds_and_examples(estimates, bootstrap) if len(values) >= FEWEST else np.nan
     return pd.DataFrame(
         {"label": first.labels, "change": estimates.mean(axis=0), "ci_low": bounds.low,
-         "ci_high": bounds.high, "p_value": p, "seeds": len(values)}
+         "ci_high": bounds.high, "p_value": p, "n_seeds": len(values)}
     )  # fmt: skip

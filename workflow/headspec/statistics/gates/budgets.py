@@ -27,8 +27,6 @@ BUDGETS = Schema(
 """Table `budgets`: a row for each way, number of heads, task, metric, and way that it is compared with.
 tables/budgets.parquet
 
-sets: `shared` by all tasks, or each its `own`
-way: how the heads are chosen; `whole` keeps all
 fraction: of heads to keep; null for those that an L0 penalty leaves open
 task: name of the task, or `mean`: the mean over tasks of the mean over metrics
 metric: name of the metric, or `mean`

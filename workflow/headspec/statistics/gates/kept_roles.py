@@ -31,8 +31,6 @@ ROLE_COUNTS = Schema(
 """Table `kept_roles`: a row for each run, way, number of heads, set of gates and head.
 tables/kept_roles.parquet
 
-way: how the heads are chosen; `whole` keeps all
-sets: `shared` by all tasks, or each its `own`
 fraction: of heads to keep; null for those that an L0 penalty leaves open
 task: task of the set; null for the set of all tasks
 role: of the head in the trained run, before any is closed
@@ -43,8 +41,6 @@ role_after: of the head after the further training, `none` if it is closed; null
 Table `role_counts`: a row for each way, number of heads, set of gates and role, means over seeds.
 tables/role_counts.parquet
 
-sets: `shared` by all tasks, or each its `own`
-way: how the heads are chosen; `whole` keeps all
 fraction: of heads to keep; null for those that an L0 penalty leaves open
 task: task of the set; null for the set of all tasks
 role: `positional`, `syntactic` or `rare word`

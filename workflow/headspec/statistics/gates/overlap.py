@@ -30,8 +30,6 @@ OVERLAP = Schema(
 """Table `gates`: a row for each run, way, number of heads, set of gates, recorded step and head.
 tables/gates.parquet
 
-way: how the heads are chosen
-sets: `shared` by all tasks, or each its `own`
 fraction: of heads to keep; null for those that an L0 penalty leaves open
 task: task of the set; null for the set of all tasks
 step: number of steps done; at the last, the heads that were kept
@@ -43,8 +41,6 @@ Table `overlap`: a row for each pair of sets of kept heads, and for the mean ove
 tables/overlap.parquet
 
 mixture: the mixture; null for tasks trained alone, which are compared over mixtures
-sets: `shared` by all tasks, or each its `own`
-way: how the heads are chosen
 fraction: of heads to keep; null for those that an L0 penalty leaves open
 what: `seeds` or `tasks`, whose kept heads are compared
 within: task whose sets seeds are compared in (`all` for a shared set), or seed that tasks are compared in
