@@ -58,6 +58,8 @@ def test_lists_and_missing_values(tmp_path):
             "label": [0.5, 2.0],
             "input_ids": [[5, 6, 7], [8]],
             "token_type_ids": [None, None],
+            "words": None,
+            "units": None,
         }
     )
     tables.write(tmp_path / "t.parquet", SCHEMAS["tokens"], frame, {})

@@ -8,7 +8,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from headspec.models import word_tokens
+from headspec.models import word_encoding
 from headspec.models.batching import Examples
 from headspec.statistics import unit_counts
 from headspec.words.base import written
@@ -23,7 +23,7 @@ def sentences(*texts: str) -> pd.DataFrame:
 
 def test_units_of_sentences_have_the_index_of_their_label():
     classes = {"type": "tags", "labels": ["boat", "the"]}
-    frame, truncated = word_tokens.encode(tokenizer(), sentences("the boat", "the deer"), 16, classes)
+    frame, truncated = word_encoding.encode(tokenizer(), sentences("the boat", "the deer"), 16, classes)
     assert truncated == 0 and [list(map(int, w)) for w in frame["words"]] == [[-1, 0, 1, -1]] * 2
     assert frame["units"].tolist() == [[[0, 1], [1, 0]], [[0, 1], [1, -1]]]
     counts = [[unit_counts.counts(frame["label"], place)[row] for place in (0, 1)] for row in (0, 1)]
@@ -34,7 +34,7 @@ def test_units_of_sentences_have_the_index_of_their_label():
 def test_a_long_sentence_is_cut_at_a_word_and_its_rest_counts_as_wrong(longest, seen):
     text = "the boat saw deer"
     classes = {"type": "tags", "labels": sorted(text.split())}
-    frame, truncated = word_tokens.encode(tokenizer(), sentences(text), longest, classes)
+    frame, truncated = word_encoding.encode(tokenizer(), sentences(text), longest, classes)
     assert truncated == (longest < 6) and len(frame["input_ids"][0]) == longest
     assert list(frame["words"][0]) == [-1, *range(seen), -1]
     assert unit_counts.counts(frame["label"], 0) == [4]
@@ -53,7 +53,7 @@ def test_a_word_that_is_cut_in_two_is_left_out_unless_it_is_the_first():
     )
     fast = PreTrainedTokenizerFast(tokenizer_object=pieces, pad_token="[UNK]")
     classes = {"type": "tags", "labels": ["abb", "a"]}
-    frame, _ = word_tokens.encode(fast, sentences("a abb", "abb a"), 4, classes)
+    frame, _ = word_encoding.encode(fast, sentences("a abb", "abb a"), 4, classes)
     assert [list(words) for words in frame["words"]] == [[-1, 0, -1, -1], [-1, 0, 0, -1]]
 
 

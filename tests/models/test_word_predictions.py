@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from headspec.models.decoders.base import NONE, Annotations
+from headspec.models.decoders.base import Annotations
 from headspec.models.multitask import MultiTask
 from headspec.statistics.unit_counts import counts
+from headspec.words.base import NONE
 from headspec.words.constituents import PUNCTUATION
 from headspec.words.roles import PREDICATE
 from support import tiny

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from support import brains
+from support import brains, treebanks
 from support.studies import CONFIG, Folder
 
 TASKS: dict[str, Any] = CONFIG["tasks"]
@@ -17,8 +17,8 @@ TONE: dict[str, Any] = TASKS["tone"] | {
 }  # fmt: skip
 STUDY: dict[str, Any] = CONFIG | {
     "seeds": [0],
-    "tasks": TASKS | {"tone": TONE},
-    "mixtures": {"pairs": ["tone", "topic", "match"]},
+    "tasks": TASKS | {"tone": TONE, "pos": {"source": "texts/bank/trees", "type": "tags"}},
+    "mixtures": {"pairs": ["tone", "topic", "match"], "groups": {"words": ["tone", "pos"]}},
     "methods": ["tuned", "frozen", "iat", "atlas"],
     "training": CONFIG["training"] | {"epochs": 1, "checkpoint_minutes": 0, "frozen": {"epochs": 1}},
     "pruning": {"fraction": 0.3, "fractions": [0.3], "draws": 2, "draw_examples": 10},
@@ -29,9 +29,10 @@ STUDY: dict[str, Any] = CONFIG | {
               "rankings": ["importance", "confidence"], "draws": 2, "sentences": 50},
     "gates": {"mixtures": ["tone+topic"], "sets": ["own"], "kept": [0.5], "epochs": 1,
               "ways": ["importance", "rescored", "l0", "subset"], "keep_models": ["subset"]},
+    "probes": {"mixtures": ["words"]},
     "figures": {"dpi": 60, "formats": ["png"]},
 }  # fmt: skip
-TARGETS = "all", "iat", "atlas", "gates", "submission", "preview"
+TARGETS = "all", "iat", "atlas", "gates", "probes", "submission", "preview"
 
 
 def new(path: Path) -> Folder:
@@ -41,6 +42,7 @@ def new(path: Path) -> Folder:
     rows = pd.read_parquet(texts / "validation.parquet")
     rows.assign(sentence="more " + rows["sentence"]).to_parquet(texts / "more.parquet")
     rows.to_parquet(texts / "test.parquet")
+    treebanks.write(folder.path / "texts" / "bank")
     values = brains.smooth(np.random.default_rng(0), (40, 6))
     (folder.path / "brain").mkdir()
     brains.save(folder.path / "brain", {"s0": values, "s1": values})

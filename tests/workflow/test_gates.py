@@ -303,6 +303,13 @@ def test_rankings_need_no_runs_of_the_atlas(tmp_path):
     assert study.plan("gates").rules["ablation"] == 1
 
 
+def test_a_ranking_that_the_atlas_does_not_measure_is_refused(copy):
+    copy.set("gates.ways", ["mean_ablation"])
+    copy.set("atlas.rankings", ["importance"])
+    expected = "gates.ways.0: got 'mean_ablation', expected it in atlas.rankings, which measures it"
+    assert expected in copy.snakemake("gates", fails=True)
+
+
 def test_a_source_that_nothing_uses_is_refused(copy):
     copy.set("gates.ways", ["importance"])
     copy.set("gates.source", "l0")

@@ -83,7 +83,6 @@ rule correlation:
 rule iat_scores:
     input:
         evaluations=LAYOUT.of_runs(STUDY.iat_runs, "evaluation.parquet"),
-        histories=LAYOUT.of_runs(LAYOUT.branched, "training.parquet"),
     output:
         result("tables/iat.parquet"),
     log:
@@ -98,7 +97,7 @@ rule iat_scores:
         study=STUDY.study,
         runs=settings_of(STUDY.iat_runs),
         variants=[plain(variant) for variant in STUDY.variants],
-        branched=LAYOUT.retrained,
+        rates=INPUTS.rates,
         metrics=LAYOUT.metrics,
         code=code("statistics/iat_scores.py"),
     message:

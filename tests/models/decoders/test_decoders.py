@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from headspec.config.word_types import TYPES
-from headspec.models.decoders.base import NONE, Annotations
+from headspec.models.decoders.base import Annotations
 from headspec.models.decoders.registry import decoder
+from headspec.words.base import NONE
 from headspec.words.constituents import PUNCTUATION
 from headspec.words.roles import PREDICATE
 

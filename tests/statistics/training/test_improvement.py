@@ -23,9 +23,9 @@ from headspec.statistics.intervals import (
 from headspec.statistics.metrics import score
 from headspec.statistics.resampling import holm, interval, p_value, paired_differences
 from headspec.statistics.training.comparison import MEAN, Predicted, compare, mean_over_tasks
-from headspec.statistics.training.improvement import against, by_seed, improvement, rate_share, scores
+from headspec.statistics.training.improvement import against, by_seed, improvement, scores
 from headspec.statistics.training.specialization import specialization
-from headspec.training.schedule import branch_point
+from headspec.training.schedule import branch_point, rate_share
 from support.schemas import SCHEMAS
 
 METRICS = {"a": ["accuracy"], "b": ["accuracy", "f1"]}
@@ -278,17 +278,21 @@ def test_components_of_the_variance_add_up_to_the_interval():
     ).any()
 
 
-def test_share_of_the_rates_after_the_branch():
+@pytest.mark.parametrize("delta", [0, 0.1, 0.3])
+def test_share_of_the_rates_after_the_branch(delta):
     """A linear decay leaves k (k + 1) of n (n + 1) to its last k of n steps; others as they are given."""
-    rates = pd.DataFrame({"learning_rate": np.arange(50, 0, -1)})
-    for delta in (0, 0.1, 0.3):
-        k = len(rates) - branch_point(len(rates), delta)
-        assert rate_share(rates, delta) == pytest.approx(k * (k + 1) / (50 * 51))
+    k = 50 - branch_point(50, delta)
+    assert rate_share(delta, 2e-5, 0, "linear", None, 50) == pytest.approx(k * (k + 1) / (50 * 51))
+    assert rate_share(delta, 2e-5, 0, "constant", None) == pytest.approx(delta)
+    again = k * (k + 1) / 2 / k if k else 0  # at the same peak: 1, 2, ... k of k
+    before = sum(range(k + 1, 51)) / 50
+    assert rate_share(delta, 2e-5, 0, "linear", 2e-5, 50) == pytest.approx(again / (before + again))
+
+
+def test_methods_with_a_branch_have_a_share():
     few = study(controls=[])
-    evaluations = evaluate(few)
-    histories = {r: lambda: rates for r in few.iat_runs if r.method == "iat"}
-    table = scores(evaluations.items(), few.variants, METRICS, histories).set_index("method")["rate_share"]
-    assert table["iat"].unique() == pytest.approx([5 * 6 / (50 * 51)]) and table["tuned"].isna().all()
+    table = scores(evaluate(few).items(), few.variants, METRICS, {"iat": 0.25}).set_index("method")
+    assert (table.loc["iat", "rate_share"] == 0.25).all() and table.loc["tuned", "rate_share"].isna().all()
 
 
 def test_other_methods_change_only_the_correction():

@@ -173,9 +173,10 @@ def _gates(gates: Gates, atlas: Atlas, methods: Any, mixtures: list[str]) -> Ite
         if name not in mixtures:
             hint = nearest(name, mixtures)
             yield f"gates.mixtures.{i}: no mixture '{name}'; expected one of {listing(mixtures)}.{hint}"
-    measured = own(way for way in gates.ways if way in MEASURES)
+    rankings = [way for way in gates.ways if way in MEASURES]
+    measured = {*own(rankings), *(way for way in rankings if MEASURES[way].table == "ablation")}
     for i, way in enumerate(gates.ways):
-        if way in measured and way not in atlas.rankings:
+        if way in measured - {*atlas.rankings, *atlas.ablations}:
             yield f"gates.ways.{i}: got '{way}', expected it in atlas.rankings, which measures it."
     for i, way in enumerate(gates.keep_models):
         if way not in (WHOLE, *gates.ways):

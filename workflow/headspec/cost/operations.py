@@ -47,6 +47,7 @@ REDUCED_BY = {
     ("attention", "prune"): "atlas.examples",
     ("attended", "prune"): "atlas.sentences",
     ("probe", "prune"): "probes.sentences",
+    ("probe_pretrained", "prune"): "probes.sentences",
     ("relevance", "importance"): "atlas.examples",
     ("ablation", "prune"): "atlas.examples, or leave mean_ablation out of atlas.rankings",
     ("measured", "importance"): "atlas.examples",

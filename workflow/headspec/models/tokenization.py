@@ -13,7 +13,7 @@ from tokenizers import processors
 from headspec.config.stage_settings import section
 from headspec.config.word_types import Classes
 from headspec.errors import EncoderError
-from headspec.models import versions, word_tokens
+from headspec.models import versions, word_encoding
 from headspec.models.pretrained.folders import folder
 from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.tables import FLOAT, INT, Schema
@@ -115,7 +115,7 @@ def encode(
     ----------
     table : columns example, text_a, text_b and, if labelled, label
     max_length : maximum number of tokens per example
-    classes : class names in order of their index; None for regression; of words see `word_tokens.encode`
+    classes : class names in order of their index; None for regression; of words see `word_encoding.encode`
 
     Returns
     -------
@@ -128,7 +128,7 @@ def encode(
         An example has no tokens, because its text is empty and the tokenizer adds none.
     """
     if isinstance(classes, dict):
-        return word_tokens.encode(tokenizer, table, max_length, classes)
+        return word_encoding.encode(tokenizer, table, max_length, classes)
     texts = [table[column].tolist() for column in ("text_a", "text_b") if table[column].notna().any()]
     offsets = [
         tokenizer(column, add_special_tokens=False, return_offsets_mapping=True, verbose=False)[

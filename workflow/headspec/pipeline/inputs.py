@@ -14,7 +14,7 @@ from typing import Any
 
 from headspec.config import variants
 from headspec.config.measures import heads as head_measures
-from headspec.config.runs import Run
+from headspec.config.runs import REWARMED, Run
 from headspec.config.sources import locate
 from headspec.config.study import Study, plain
 from headspec.config.word_types import TYPES
@@ -115,6 +115,13 @@ class Inputs:
     @cached_property
     def _training(self) -> Settings:
         return plain(self.study.training.model_dump(exclude={"checkpoint_minutes"}))
+
+    @property
+    def rates(self) -> Settings:
+        """What decides on the learning rates of training, and after a branch."""
+        training, iat = self.study.training, self.study.iat
+        rewarmed = (iat.peak or training.learning_rate) if iat.rate == REWARMED else None
+        return {**self.settings("training", "learning_rate", "warmup", "decay"), "peak": rewarmed}
 
     def variant_settings(self, wildcards: Any) -> Settings:
         """What makes a variant of training: its heads, their fraction, and what else is not as in IAT."""

@@ -73,11 +73,6 @@ class Layout:
         return [method for method in self.variants if method not in self.bases]
 
     @cached_property
-    def branched(self) -> list[Run]:
-        """The runs of these methods."""
-        return [run for run in self.study.iat_runs if run.method in self.retrained]
-
-    @cached_property
     def sweep(self) -> list[str]:
         """IAT and the methods that differ from it only in alpha and delta."""
         variants = self.variants.items()

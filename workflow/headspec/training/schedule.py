@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headspec.models.batching import Examples
+if TYPE_CHECKING:
+    from headspec.models.batching import Examples
 
 
 def buckets(lengths: np.ndarray, size: int, rng: np.random.Generator, pool: int = 50) -> list[np.ndarray]:
@@ -94,3 +96,19 @@ def learning_rates(steps: int, peak: float, warmup: float, decay: str) -> list[f
 def branch_point(steps: int, delta: float) -> int:
     """The first step (from 0) of the last fraction `delta` of `steps`."""
     return steps - round(delta * steps)
+
+
+def rate_share(
+    delta: float, learning_rate: float, warmup: float, decay: str, peak: float | None, steps: int = 10_000
+) -> float:
+    """Sum of learning rates in the last fraction `delta` of `steps`, as a share of that of all.
+
+    Parameters
+    ----------
+    peak : of rewarmed rates after the branch; None if rates go on
+    """
+    rates = learning_rates(steps, learning_rate, warmup, decay)
+    point = branch_point(steps, delta)
+    if peak is not None:
+        rates[point:] = learning_rates(steps - point, peak, warmup, decay)
+    return sum(rates[point:]) / sum(rates)

@@ -14,6 +14,9 @@ from typing import Any, Protocol
 
 from headspec.statistics.unit_counts import packed
 
+#: index of labels that training does not have, and word of tokens that belong to none
+NONE = -1
+
 Unit = tuple[Any, ...]
 Units = list[Unit]
 

@@ -11,10 +11,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from headspec.words.base import NONE
+
 #: places of words, and the index of a label
 Units = list[tuple[int, ...]]
-#: for labels that training does not have, and the rest of `Annotations.targets`
-NONE = -1
 #: the most numbers in a unit, which targets have where no sentence has a unit
 WIDEST = 4
 

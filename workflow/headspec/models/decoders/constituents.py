@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch.nn import functional as F
 
-from headspec.models.decoders.base import NONE, Decoder, Units, of_sentences, within
+from headspec.models.decoders.base import Decoder, Units, of_sentences, within
 from headspec.models.decoders.biaffine import Projection, weights
 from headspec.models.decoders.cky import best_spans
+from headspec.words.base import NONE
 from headspec.words.constituents import PUNCTUATION
 
 SIZE = 128  # of the projections

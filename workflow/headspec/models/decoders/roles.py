@@ -9,7 +9,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from headspec.models.decoders import bio
-from headspec.models.decoders.base import NONE, Decoder, Units, linear, normalised, of_sentences, within
+from headspec.models.decoders.base import Decoder, Units, linear, normalised, of_sentences, within
+from headspec.words.base import NONE
 from headspec.words.roles import PREDICATE
 
 SIZE = 256  # of the hidden layer

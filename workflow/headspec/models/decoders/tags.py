@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from headspec.models.decoders.base import NONE, Decoder, Units, linear, of_sentences, within
+from headspec.models.decoders.base import Decoder, Units, linear, of_sentences, within
+from headspec.words.base import NONE
 
 
 class Tags(Decoder):

@@ -32,7 +32,8 @@ tables/iat.parquet
 
 value: value of the metric
 task: name of the task, or of a further split
-rate_share: sum of learning rates after the branch, as a share of that of all training; null without a branch
+rate_share: sum of learning rates after the branch, as a share of that of all training, if steps are many;
+    null without a branch
 """
 IMPROVEMENT = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "against": TEXT,
@@ -53,7 +54,8 @@ p_seeds_holm: p_seeds corrected by Holm's method for all variants in the study; 
 sd_seeds: standard deviation of the difference between seeds, if examples were endless
 sd_examples: the same over sets of these many examples, alike for all seeds
 sd_both: the same of what is particular to a seed on these examples
-rate_share: sum of learning rates after the branch, as a share of that of all training; null without a branch
+rate_share: sum of learning rates after the branch, as a share of that of all training, if steps are many;
+    null without a branch
 """
 
 Floats = NDArray[np.float64]
@@ -74,7 +76,7 @@ def scores(
     runs: Iterable[tuple[Run, pd.DataFrame]],
     variants: Sequence[Variant],
     metrics: Mapping[str, Sequence[str]],
-    histories: Mapping[Run, Callable[[], pd.DataFrame]],
+    shares: Mapping[str, float],
 ) -> pd.DataFrame:
     """The table `iat`: every metric of every task of every run.
 
@@ -83,31 +85,19 @@ def scores(
     runs : runs, each with its table `evaluation`
     variants : training methods of mixtures
     metrics : task: names of its metrics
-    histories : run with a branch: returns its table `training`
+    shares : method with a branch: its `rate_share`
     """
     rows = []
     for run, predictions in runs:
         variant = variant_of(run.method, variants)
-        share = rate_share(histories[run](), variant.delta or 0.0) if run in histories else None
         for task, of_task in predictions.groupby("task", sort=False):
             for metric in metrics[str(task)]:
                 value = score(metric, of_task["label"].to_numpy(), of_task["prediction"].to_numpy())
                 rows.append(
                     (run.model, run.mixture, run.method, variant.sampling, run.seed, task, metric, value)
-                    + (variant.heads, variant.alpha, variant.delta, share)
+                    + (variant.heads, variant.alpha, variant.delta, shares.get(run.method))
                 )
     return pd.DataFrame(rows, columns=list(IAT.columns))
-
-
-def rate_share(history: pd.DataFrame, delta: float) -> float:
-    """Sum of learning rates in the last `delta` of training, as a share of that of all.
-
-    Parameters
-    ----------
-    history : table `training`
-    """
-    rates = history["learning_rate"].to_numpy()
-    return float(rates[len(rates) - round(delta * len(rates)) :].sum() / rates.sum())
 
 
 def against(variants: Sequence[Variant]) -> dict[str, str]:

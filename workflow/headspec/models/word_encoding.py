@@ -1,0 +1,78 @@
+"""Tokens of sentences of words, and the word of every token; without torch, as all that tokenizes texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from headspec.words.base import NONE, gold_counts, parsed
+from headspec.words.registry import implementation
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+def encode(
+    tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: dict[str, Any]
+) -> tuple[pd.DataFrame, int]:
+    """Tokenize the sentences of a data table, cut after `max_length` tokens.
+
+    Words that are cut, unless it is the first, are not predicted, and count as wrong. A word without tokens,
+    such as one of characters that the tokenizer drops, has a state of zeros.
+
+    Parameters
+    ----------
+    table : columns example, text_a (words, joined by spaces) and label (units)
+    max_length : maximum number of tokens per sentence
+    classes : `type` and `labels` of the task
+
+    Returns
+    -------
+    frame : table 'tokens'
+    truncated : number of sentences that had more than `max_length` tokens
+    """
+    sentences = [text.split(" ") for text in table["text_a"]]
+    _, whole = with_words(tokenizer, sentences)
+    encoded, words = with_words(tokenizer, sentences, max_length)
+    long = [row for row, word in enumerate(whole) if len(word) > max_length]
+    for row in long:
+        last = words[row].max()
+        if last > 0 and (words[row] == last).sum() < (whole[row] == last).sum():
+            words[row][words[row] == last] = NONE
+    units = [parsed(annotation) for annotation in table["label"]]
+    label = gold_counts(implementation(classes["type"]), units, [len(sentence) for sentence in sentences])
+    index = {name: i for i, name in enumerate(classes["labels"])}
+    columns = {
+        "example": table["example"],
+        "label": label,
+        "input_ids": encoded["input_ids"],
+        "token_type_ids": encoded.get("token_type_ids") or [None] * len(table),
+        "words": words,
+        "units": [[[*unit[:-1], index.get(unit[-1], NONE)] for unit in of_sentence] for of_sentence in units],
+    }
+    return pd.DataFrame(columns), len(long)
+
+
+def with_words(
+    tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sequence[str]], max_length: int | None = None
+) -> tuple[dict[str, list], list[np.ndarray]]:
+    """Tokens of sentences of words, joined by spaces, and the word of each token, or -1.
+
+    A token belongs to the word of its last character, because tokens may start with a space.
+    """
+    texts = [" ".join(words) for words in sentences]
+    cut: dict[str, Any] = {"truncation": True, "max_length": max_length} if max_length else {}
+    encoded = tokenizer(
+        texts, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False, **cut
+    )
+    offsets, special = encoded.pop("offset_mapping"), encoded.pop("special_tokens_mask")
+    words_of = []
+    for words, places, is_special in zip(sentences, offsets, special, strict=True):
+        ends = np.cumsum([len(word) + 1 for word in words]) - 1  # of words, exclusive: places of spaces
+        word = np.searchsorted(ends, np.array(places)[:, 1] - 1, side="right").astype(np.int64)
+        word[np.array(is_special, dtype=bool)] = NONE
+        words_of.append(word)
+    return dict(encoded), words_of
