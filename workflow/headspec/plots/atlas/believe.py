@@ -24,6 +24,8 @@ PANELS = {
     "area": ("area under pruning\ncurve (%)", 100),
     "dissociation": ("dissociation D (%)", 100),
 }
+#: height of all rows in inches for which rows of many rankings move closer together
+ROWS_HEIGHT = 8.5
 #: p-value below which an area or a dissociation is clear
 SIGNIFICANCE = 0.05
 #: method of training: look
@@ -55,7 +57,8 @@ def draw(belief: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     blocks = {block: _sorted(rows, methods) for block, rows in means.groupby(["model", "mixture"])}
     headings = [f"{model}, {mixture}" for model, mixture in blocks]
     lines = sum(1 + len(rankings) for rankings in blocks.values())
-    size = (max(PAGE, 0.072 * max(map(len, headings))), 1.0 + max(0.17, 0.1 * len(methods)) * lines)
+    row_height = max(0.14, min(max(0.17, 0.1 * len(methods)), ROWS_HEIGHT / lines))
+    size = (max(PAGE, 0.072 * max(map(len, headings))), 1.0 + row_height * lines)
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(1, len(PANELS), sharey=True)
     rows = _name_rows(figure, panels[0], blocks, headings, labels)
