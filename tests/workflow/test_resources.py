@@ -66,7 +66,7 @@ def runs_a_model(script: Path) -> bool:
 @pytest.mark.parametrize(
     ("arguments", "gpus", "of_models"),
     [
-        (["--cores", "8"], "", ("0", "2")),  # few runs share the cores
+        (["--cores", "16"], "", ("0", "2")),  # few runs share the cores
         (["--cores", "8", "--resources", "gpu=2"], "0,1", ("1", "2")),
         (["--workflow-profile", "none"], "0", ("1", "2")),  # no limit on GPUs, as in submitted jobs
         (["--profile", "profiles/slurm"], "", ("1", "2")),
