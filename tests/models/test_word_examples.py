@@ -8,6 +8,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
+from headspec.errors import DataError
 from headspec.models import word_encoding
 from headspec.models.batching import Examples
 from headspec.statistics import unit_counts
@@ -55,6 +56,17 @@ def test_a_word_that_is_cut_in_two_is_left_out_unless_it_is_the_first():
     classes = {"type": "tags", "labels": ["abb", "a"]}
     frame, _ = word_encoding.encode(fast, sentences("a abb", "abb a"), 4, classes)
     assert [list(words) for words in frame["words"]] == [[-1, 0, -1, -1], [-1, 0, 0, -1]]
+
+
+def test_words_that_the_tokenizer_drops_are_named_and_refused_if_they_are_many(caplog):
+    classes = {"type": "tags", "labels": ["boat"]}
+    few = sentences(*["the boat was near our old house"] * 9, "the \u200b\ufffd boat")
+    few["example"] += 30
+    frame, _ = word_encoding.encode(tokenizer(), few, 16, classes)
+    assert "1 of 66 words have no tokens, such as '\\u200b\\ufffd' in example 39;" in caplog.text
+    assert list(frame["words"][9]) == [-1, 0, 2, -1]
+    with pytest.raises(DataError, match="1 of 3 words have no tokens, such as .* in example 39; the tokeni"):
+        word_encoding.encode(tokenizer(), few[9:], 16, classes)
 
 
 def test_the_state_of_a_word_is_the_mean_of_its_tokens():

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from headspec.config.sections.task import Task
+from headspec.config.word_types import TYPES
 from headspec.data import splits
 from headspec.errors import DataError
 from headspec.words import reading
@@ -65,6 +66,51 @@ def test_a_sentence_without_its_annotation_is_named(words, tags, problem):
 
 def test_other_labels_than_those_of_training_are_refused_if_they_are_many():
     one, rare = '[[0,"X"]]', '[[0,"Y"]]'
-    reading.check_labels([one] * 19 + [rare], ["X"], "tasks.pos.label", "validation.parquet")
-    with pytest.raises(DataError, match=r"2 of 21 units of validation\.parquet have labels .* such as Y"):
-        reading.check_labels([one] * 19 + [rare] * 2, ["X"], "tasks.pos.label", "validation.parquet")
+    few, many = pd.Series([one] * 19 + [rare]), pd.Series([one] * 19 + [rare] * 2)
+    reading.check_labels(few, ["X"], "tasks.pos.label", "validation.parquet")
+    expected = r"2 of 21 units of validation\.parquet have labels .* such as Y, first in row 20; .* are X$"
+    with pytest.raises(DataError, match=expected):
+        reading.check_labels(many, ["X"], "tasks.pos.label", "validation.parquet")
+
+
+CONLLU = "# sent_id = 1\n1\tGo\t_\tVERB\t_\t_\t0\troot\t_\t_\n\n{}\n\n"
+LINE = "{0}\t{1}\t_\tX\t_\t_\t{2}\tdep\t_\t_"
+BAD = {
+    "cycle": ("dependencies", [(1, "a", 2), (2, "b", 1), (3, "c", 0)], "words 1 -> 2 -> 1 form a cycle"),
+    "two roots": ("dependencies", [(1, "a", 0), (2, "b", 0)], "it has 2 roots, words 1, 2"),
+    "dependencies as constituents": ("constituents", [(1, "a", 0)], "expected a tree in brackets"),
+    "only what is left out": ("tags", [("1-2", "ab", "_")], "it has no words"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_sentences_are_refused_with_key_file_and_line(tmp_path, case):
+    of_type, words, problem = BAD[case]
+    lines = "\n".join(LINE.format(*word) for word in words)
+    (tmp_path / "train.conllu").write_text(CONLLU.format(lines))
+    label = {"constituents": "head"}.get(of_type, TYPES[of_type].columns)
+    task = Task(source=str(tmp_path), type=of_type, label=label if isinstance(label, str) else list(label))
+    with pytest.raises(DataError) as error:
+        splits.rows("bank", task)
+    text = str(error.value)
+    wrong = 2 if of_type == "constituents" else 1
+    assert text.startswith(f"tasks.bank.label: {wrong} of 2 sentences of train.conllu have no {of_type} in ")
+    assert "the sentence at line 4: " in text and problem in text
+
+
+def test_bio_tags_that_begin_inside_are_refused_with_key_file_and_line(tmp_path):
+    (tmp_path / "train.conll").write_text("Go B-X\n\nto I-X\nsea O\n")
+    task = Task(source=str(tmp_path), type="spans", text_a="1", label="2")
+    with pytest.raises(DataError) as error:
+        splits.rows("names", task)
+    assert str(error.value) == (
+        "tasks.names.label: 1 of 2 sentences of train.conll have no spans in 2: the sentence at line 3: "
+        "word 1 ('to') has tag I-X, but the word before has no X"
+    )
+
+
+def test_a_tree_of_another_order_than_its_words_is_refused():
+    """Brackets that cross, as discontinuous treebanks write them: leaves by place."""
+    frame = pd.DataFrame({"words": [["He", "saw", "it"]], "tree": ["(S (VP (P 0=He) (P 2=it)) (V 1=saw))"]})
+    with pytest.raises(DataError, match=r"row 1: word 1 \('He'\) is '0=He' in its tree"):
+        reading.rows(frame, Task(source="bank", type="constituents"), "tasks.trees", "train.parquet")

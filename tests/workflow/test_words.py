@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from headspec.errors import HeadspecError
+from headspec.pipeline.export import of_run
 from headspec.statistics import unit_counts
 from headspec.statistics.metrics import chance, score
 from support import treebanks
@@ -116,6 +119,16 @@ def test_heads_know_tags_that_words_decide(finished):
         ("pretrained", "single"),
     }  # fmt: skip
     assert len(list((finished.results / "figures/probes").glob("*.png"))) == 5
+
+
+def test_runs_of_words_are_not_exported(finished, monkeypatch):
+    monkeypatch.chdir(finished.path)
+    run = "results/tiny/runs/bert/tone+pos/tuned/seed0"
+    with pytest.raises(
+        HeadspecError, match=f"^{re.escape(run)}: pos: tasks on words; expected a run of tasks"
+    ):
+        of_run(Path(run), n=3, task="tone")
+    assert not Path("results/tiny/export").exists()
 
 
 def test_an_edited_type_reruns_the_jobs_that_have_it(copy):

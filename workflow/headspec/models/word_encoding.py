@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from headspec.errors import DataError
+from headspec.progress import log
 from headspec.words.base import NONE, gold_counts, parsed
 from headspec.words.registry import implementation
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+#: largest share of the words of a split that may have no tokens
+DROPPED = 0.05
 
 
 def encode(
@@ -33,9 +38,15 @@ def encode(
     -------
     frame : table 'tokens'
     truncated : number of sentences that had more than `max_length` tokens
+
+    Raises
+    ------
+    DataError
+        More than `DROPPED` of the words have no tokens.
     """
     sentences = [text.split(" ") for text in table["text_a"]]
     _, whole = with_words(tokenizer, sentences)
+    _check_dropped(sentences, whole, table["example"].tolist())
     encoded, words = with_words(tokenizer, sentences, max_length)
     long = [row for row, word in enumerate(whole) if len(word) > max_length]
     for row in long:
@@ -54,6 +65,30 @@ def encode(
         "units": [[[*unit[:-1], index.get(unit[-1], NONE)] for unit in of_sentence] for of_sentence in units],
     }
     return pd.DataFrame(columns), len(long)
+
+
+def _check_dropped(
+    sentences: Sequence[Sequence[str]], words: Sequence[np.ndarray], examples: Sequence[int]
+) -> None:
+    """Log how many words have no tokens; DataError if they are many.
+
+    Parameters
+    ----------
+    words : of every sentence, the word of each token
+    """
+    dropped = [
+        (word, example)
+        for sentence, of_tokens, example in zip(sentences, words, examples, strict=True)
+        for place, word in enumerate(sentence)
+        if place not in of_tokens
+    ]
+    if not dropped:
+        return
+    (word, example), total = dropped[0], sum(map(len, sentences))
+    found = f"{len(dropped)} of {total} words have no tokens, such as {word!a} in example {example}"
+    if len(dropped) > DROPPED * total:
+        raise DataError(f"{found}; the tokenizer drops them")
+    log.warning("%s; their states are zeros", found)
 
 
 def with_words(

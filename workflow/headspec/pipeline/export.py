@@ -88,6 +88,12 @@ def of_run(path: Path, n: int | None = None, task: str | None = None, out: Path 
     for each in tokens.values():
         if not each.exists():
             raise MissingError(f"{each}: missing; {AGAIN}")
+    if of_words := [
+        each for each, file in tokens.items() if isinstance(tables.footer(file)["classes"], dict)
+    ]:
+        raise HeadspecError(
+            f"{run}: {listing(of_words)}: tasks on words; expected a run of tasks on texts only"
+        )
     texts = {each: Examples(tables.read(file)) for each, file in tokens.items()}
     footer = tables.footer(tokens[chosen.tasks[0]])
     tokenizer, source = _tokenizer(footer["job"]["params"], place["model"])

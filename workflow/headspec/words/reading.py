@@ -71,13 +71,16 @@ def label_names(annotations: Iterable[str]) -> list[str]:
     return sorted({unit[-1] for annotation in annotations for unit in parsed(annotation)})
 
 
-def check_labels(annotations: Iterable[str], valid: Iterable[str], key: str, where: str) -> None:
+def check_labels(annotations: pd.Series, valid: Iterable[str], key: str, where: str) -> None:
     """DataError if more than `UNSEEN` of the units have labels that are not `valid`."""
     known = set(valid)
-    labels = [unit[-1] for annotation in annotations for unit in parsed(annotation)]
-    if (unseen := sum(label not in known for label in labels)) > UNSEEN * len(labels):
-        others = listing(sorted(set(labels) - known)[:5])
+    sentences = zip(annotations.index.tolist(), annotations, strict=True)
+    labels = [(row, unit[-1]) for row, annotation in sentences for unit in parsed(annotation)]
+    unseen = [(row, label) for row, label in labels if label not in known]
+    if len(unseen) > UNSEEN * len(labels):
+        others = listing(sorted({label for _, label in unseen})[:5])
         raise DataError(
-            f"{key}: {unseen} of {len(labels)} units of {where} have labels that training does not have, "
-            f"such as {others}; those of training are {listing(sorted(known)[:10])}"
+            f"{key}: {len(unseen)} of {len(labels)} units of {where} have labels that training does not "
+            f"have, such as {others}, first in row {unseen[0][0] + 1}; those of training are "
+            f"{listing(sorted(known)[:10])}"
         )

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.config.stage_settings import section
+from headspec.errors import DataError
 from headspec.models.pretrained.checks import architecture, check_length
 from headspec.models.pretrained.folders import folder
 from headspec.models.tokenization import TOKENS, encode, of_job
@@ -22,7 +23,10 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
     tokenizer = of_job(snakemake)
     for source, target in zip(snakemake.input, snakemake.output, strict=True):
         classes = tables.footer(source)["classes"]
-        frame, truncated = encode(tokenizer, tables.read(source), model.max_length, classes)
+        try:
+            frame, truncated = encode(tokenizer, tables.read(source), model.max_length, classes)
+        except DataError as error:
+            raise DataError(f"tasks.{snakemake.wildcards.task}.text_a: {source}: {error}") from None
         footer = tables.provenance(snakemake, classes=classes, truncated=truncated)
         tables.write(target, TOKENS, frame, footer)
         tokens = frame["input_ids"].str.len()
