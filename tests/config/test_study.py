@@ -282,6 +282,7 @@ WRONG: list[tuple[str, Any, list[str]]] = [
     ),
     ("similarity/sentence", "x.txt", ["similarity.sentence: no key", "Did you mean 'sentences'?"]),
     ("models/pooled", {"source": "x"}, ["models.pooled: tables use this name for all models together"]),
+    ("training", {"decoder_learning_rate": 1e-3}, ["training.decoder_learning_rate: not used; expected a t"]),
     ("brain", {"stimuli": "a", "responses": "b"}, ["brain: not used; expected 'cnm' in"]),
     # IAT
     (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 from pathlib import Path
@@ -12,7 +13,10 @@ from safetensors.torch import load_file, save_file
 
 from headspec.config.sections.model import Model
 from headspec.errors import DataError, EncoderError
+from headspec.models import encoders
+from headspec.models.architectures import ARCHITECTURES
 from headspec.models.encoders import load
+from support import tiny
 from support.studies import bert, local_model
 
 
@@ -43,6 +47,30 @@ def test_weights_are_those_that_were_saved(folder):
 
 def test_the_config_overrides_the_pooling(folder):
     assert load(Model(source=str(folder), pooling="mean"), "models.own")[1] == "mean"
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_random_weights_are_those_of_an_untrained_model(kind, tmp_path, monkeypatch):
+    """As spread as the config says, others for every seed, and no draw of another purpose changes."""
+    pretrained = tiny.encoder(kind)
+    monkeypatch.setattr(encoders, "pretrained", lambda path: copy.deepcopy(pretrained))
+    model = Model(source=str(local_model(tmp_path / "bert")), weights="random")
+    torch.manual_seed(1)
+    states = [load(model, "models.own", seed)[0].state_dict() for seed in (0, 0, 1)]
+    after = torch.rand(1)
+    assert {name: value.shape for name, value in states[0].items()} == {
+        name: value.shape for name, value in pretrained.state_dict().items()
+    }
+    differ = [
+        [name for name, value in states[0].items() if not torch.equal(value, other[name])]
+        for other in (states[1], states[2], pretrained.state_dict())
+    ]
+    matrices = [name for name, p in pretrained.named_parameters() if p.dim() == 2]
+    assert not differ[0] and {*matrices} <= {*differ[1]} and {*matrices} <= {*differ[2]}
+    drawn = torch.cat([states[0][name].flatten() for name in matrices])
+    assert drawn.std() < pretrained.get_parameter(matrices[0]).std() / 2
+    torch.manual_seed(1)
+    assert torch.equal(after, torch.rand(1))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

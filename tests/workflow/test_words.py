@@ -140,6 +140,14 @@ def test_an_edited_type_reruns_the_jobs_that_have_it(copy):
     assert not {"data", "validation", "tokenize"} & set(plan.rules)
 
 
+def test_a_rate_of_decoders_reruns_the_trainings_that_have_one(copy):
+    copy.set("training.decoder_learning_rate", 0.01)
+    trained = [each for each in copy.plan(*TARGETS).messages if each.startswith("Training ")]
+    mixtures = {"pos, single", "tone+pos, tuned", "tone+pos, iat", "tone+pos, iat-random", "words, tuned"}
+    mixtures |= {"tone+arcs, tuned", "pos+arcs, tuned", "arcs, single"}
+    assert {*trained} == {f"Training bert on {mixture}, seed 0" for mixture in mixtures}
+
+
 def test_sentences_that_are_no_annotation_are_refused_before_any_job(copy):
     path = copy.path / BANK / "trees" / "train.conllu"
     lines = path.read_text().split("\n")

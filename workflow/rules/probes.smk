@@ -23,7 +23,7 @@ rule probe:
         runtime=runtime("probe", 4 * 60),
     params:
         study=STUDY.study,
-        model=INPUTS.model_settings("source", "sha256", "pooling"),
+        model=INPUTS.model_settings("source", "sha256", "pooling", "weights"),
         version=weights_version,
         sentences=STUDY.probes.sentences,
         precision="fp32",  # bfloat16 would change where heads attend most

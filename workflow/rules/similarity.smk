@@ -82,7 +82,7 @@ rule text_embedding:
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,
-        model=INPUTS.model_settings("source", "sha256"),
+        model=INPUTS.model_settings("source", "sha256", "weights"),
         version=weights_version,
         samples=STUDY.similarity.samples,
         seed=STUDY.data_seed,
@@ -146,7 +146,7 @@ rule sensitivity:
     params:
         study=STUDY.study,
         tasks=LAYOUT.compared,
-        model=INPUTS.model_settings("source", "sha256"),
+        model=INPUTS.model_settings("source", "sha256", "weights"),
         version=weights_version,
         samples=STUDY.similarity.samples,
         precision=STUDY.precision,

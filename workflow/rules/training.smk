@@ -21,7 +21,7 @@ rule features:
         runtime=runtime("features", 4 * 60),
     params:
         study=STUDY.study,
-        model=INPUTS.model_settings("source", "sha256", "pooling"),
+        model=INPUTS.model_settings("source", "sha256", "pooling", "weights"),
         version=weights_version,
         precision=STUDY.precision,
         code=code("training/features.py"),
@@ -57,7 +57,7 @@ rule train:
     params:
         study=STUDY.study,
         tasks=INPUTS.tasks,
-        model=INPUTS.model_settings("source", "sha256", "pooling"),
+        model=INPUTS.model_settings("source", "sha256", "pooling", "weights"),
         version=weights_version,
         training=INPUTS.training_settings,
         precision=STUDY.precision,
@@ -109,7 +109,7 @@ rule branch:
     params:
         study=STUDY.study,
         tasks=INPUTS.tasks,
-        model=INPUTS.model_settings("source", "sha256", "pooling"),
+        model=INPUTS.model_settings("source", "sha256", "pooling", "weights"),
         version=weights_version,
         training=INPUTS.training_settings,
         samples=STUDY.importance.samples,
@@ -149,7 +149,7 @@ rule retrain:
     params:
         study=STUDY.study,
         tasks=INPUTS.tasks,
-        model=INPUTS.model_settings("source", "sha256", "pooling"),
+        model=INPUTS.model_settings("source", "sha256", "pooling", "weights"),
         version=weights_version,
         training=INPUTS.training_settings,
         variant=INPUTS.variant_settings,
@@ -221,7 +221,7 @@ rule transfer:
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
         study=STUDY.study,
-        model=INPUTS.model_settings("source", "sha256", "pooling"),
+        model=INPUTS.model_settings("source", "sha256", "pooling", "weights"),
         version=weights_version,
         metrics=lambda wildcards: LAYOUT.metrics[wildcards.task],
         transfer=INPUTS.settings(

@@ -53,6 +53,10 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
             yield from _gates(gates, atlas, config.get("methods", ["tuned"]), [*members, *tasks])
     if probes := _typed(Probes, config.get("probes", {})):
         yield from _probes(probes, config.get("methods", ["tuned"]), [*members, *tasks], typed_tasks)
+    if _mapping(config, "training").get("decoder_learning_rate") and not any(
+        task and task.type in TYPES for task in typed_tasks.values()
+    ):
+        yield "training.decoder_learning_rate: not used; expected a task on words, whose decoder it is of."
     yield from task_consistency.test_problems(typed_tasks, mixtures, groups)
     for name, model in models.items():
         if typed_model := _typed(Model, model):

@@ -15,17 +15,25 @@ from headspec.errors import EncoderError
 from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.folders import folder, hub_name
 from headspec.models.pretrained.from_pretrained import location, silence
+from headspec.seeds import derive
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from headspec.config.sections.model import Model
 
+#: `weights` of models that are not pretrained
+RANDOM = "random"
 
-def load(model: Model, key: str) -> tuple[PreTrainedModel, str]:
+
+def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
     """Load the pretrained encoder in float32; returns it and its pooling (`first`, `mean` or `last`).
 
     Remote code is never run.
+
+    Parameters
+    ----------
+    seed : draws the weights of a model whose `weights` are random
 
     Raises
     ------
@@ -37,9 +45,19 @@ def load(model: Model, key: str) -> tuple[PreTrainedModel, str]:
     verify(path, model, key)
     try:
         encoder = pretrained(path)
+        if getattr(model, "weights", None) == RANDOM:
+            draw(encoder, seed)
     except (OSError, ValueError, RuntimeError, KeyError, NotImplementedError, SafetensorError) as error:
         raise EncoderError(f"{key}.source: '{model.source}' cannot be loaded: {error}") from None
     return encoder, convention if model.pooling == "auto" else model.pooling
+
+
+def draw(encoder: PreTrainedModel, seed: int) -> None:
+    """Give an encoder the weights that its architecture begins pretraining with."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(seed, "fresh weights"))
+        drawn = type(encoder)(encoder.config).state_dict()
+    encoder.load_state_dict({name: drawn[name] for name in encoder.state_dict()})
 
 
 def origin(model: Model, key: str) -> dict[str, str]:

@@ -66,13 +66,18 @@ class ModelStage:
         return {task: tables.footer(path)["classes"] for task, path in zip(tasks, paths, strict=True)}
 
     def pretrained(self, **settings: Any) -> tuple[PreTrainedModel, str]:
-        """The pretrained encoder and its pooling; `settings` override the model's config."""
+        """The pretrained encoder and its pooling; `settings` override the model's config.
+
+        Random weights are those of the job's seed, or of seed 0 where it has none.
+        """
         model, key = section(self.job.params.model, **settings), f"models.{self.job.wildcards.model}"
         with versions.held(versions.weights, self.job.params.version, model, key):
-            return encoders.load(model, key)
+            return encoders.load(model, key, int(self.job.wildcards.get("seed") or 0))
 
-    def origin(self) -> dict[str, str]:
-        """Where to find the pretrained encoder again."""
+    def origin(self) -> dict[str, str] | None:
+        """Where to find the pretrained encoder again; None for random weights, which are nowhere."""
+        if self.job.params.model.get("weights") == encoders.RANDOM:
+            return None
         return encoders.origin(section(self.job.params.model), f"models.{self.job.wildcards.model}")
 
     def trained(self) -> MultiTask:

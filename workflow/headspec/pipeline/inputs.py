@@ -14,7 +14,7 @@ from typing import Any
 
 from headspec.config import variants
 from headspec.config.measures import heads as head_measures
-from headspec.config.runs import REWARMED, Run
+from headspec.config.runs import PRETRAINED, REWARMED, Run
 from headspec.config.sources import locate
 from headspec.config.study import Study, plain
 from headspec.config.word_types import TYPES
@@ -51,12 +51,12 @@ class Inputs:
         return {key: values[key] for key in keys}
 
     def model_settings(self, *keys: str) -> Function:
-        """Function for these keys of a job's model."""
+        """Function for these keys of a job's model; `weights` only where they are random."""
 
         @cache
         def of_model(model: str) -> Settings:
             values = plain(self.study.models[model])
-            return {key: values[key] for key in keys}
+            return {key: values[key] for key in keys if (key, values[key]) != ("weights", PRETRAINED)}
 
         return lambda wildcards: of_model(wildcards.model)
 
@@ -106,9 +106,11 @@ class Inputs:
     def training_settings(self, wildcards: Any) -> Settings:
         """The training settings that a run's method uses."""
         values = dict(self._training)
-        frozen = values.pop("frozen")
+        frozen, of_decoders = values.pop("frozen"), values.pop("decoder_learning_rate")
         if wildcards.method == "frozen":
             return values | frozen
+        if of_decoders and {*self.tasks(wildcards)} & {*self.layout.word_tasks}:
+            values["decoder_learning_rate"] = of_decoders
         variant = self.layout.variants.get(wildcards.method)
         return values | {"sampling": variant.sampling} if variant else values
 
@@ -314,8 +316,9 @@ class Inputs:
         return [self.layout.result("data", task, "train.parquet") for task in tasks]
 
     def features(self, wildcards: Any) -> list[str]:
-        """Features of each of a run's tasks on texts, if its method is frozen."""
-        tasks = self.tasks(wildcards) if wildcards.method == "frozen" else []
+        """Features of each of a run's tasks on texts, if its method is frozen and seeds share its encoder."""
+        same = self.study.models[wildcards.model].weights == PRETRAINED
+        tasks = self.tasks(wildcards) if wildcards.method == "frozen" and same else []
         tasks = [task for task in tasks if self.study.tasks[task].type not in TYPES]
         return [self.layout.result("features", wildcards.model, f"{task}.parquet") for task in tasks]
 

@@ -18,6 +18,7 @@ from headspec.heads.pruning import under_masks
 from headspec.heads.ranking import prune_count, shared_map, top_heads
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
+from headspec.models.encoders import draw
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.seeds import derive
@@ -134,11 +135,7 @@ def beginning(job: ModelStage, way: Way, classes: Mapping[str, Classes], encoder
     else:
         encoder, pooling = job.pretrained()
         if way.start == "fresh":
-            torch.manual_seed(derive(job.seed, "fresh weights"))
-            pooled = getattr(encoder, "pooler", None)
-            encoder = type(encoder)(encoder.config)
-            if pooled is None and getattr(encoder, "pooler", None) is not None:
-                encoder.pooler = None
+            draw(encoder, job.seed)
         torch.manual_seed(derive(job.seed, "heads"))
         model = MultiTask(encoder, pooling, classes)
     model.classifiers.requires_grad_(way.classifiers)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
+from headspec.models.decoders.base import Decoder
 from headspec.models.multitask import MultiTask
 
 if TYPE_CHECKING:
@@ -36,12 +37,25 @@ def gradient(parameter: torch.nn.Parameter) -> torch.Tensor:
 
 
 class Updates:
-    """AdamW steps on all trainable parameters of a model, with gradient clipping."""
+    """AdamW steps on all trainable parameters of a model, with gradient clipping.
+
+    Decoders of words may have a learning rate of their own, a multiple of that of all else.
+    """
 
     def __init__(self, model: MultiTask, settings: Training) -> None:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.clip = settings.clip
-        self.optimizer = torch.optim.AdamW(self.parameters, weight_decay=settings.weight_decay, fused=True)
+        groups: list[dict[str, Any]] = [{"params": self.parameters, "multiple": 1.0}]
+        if own := getattr(settings, "decoder_learning_rate", None):  # only runs that it concerns have it
+            decoders = [each for each in model.classifiers if isinstance(each, Decoder)]
+            faster = [parameter for decoder in decoders for parameter in decoder.parameters()]
+            of_decoders = set(map(id, faster))
+            others = [parameter for parameter in self.parameters if id(parameter) not in of_decoders]
+            groups = [
+                {"params": others, "multiple": 1.0},
+                {"params": faster, "multiple": own / settings.learning_rate},
+            ]
+        self.optimizer = torch.optim.AdamW(groups, weight_decay=settings.weight_decay, fused=True)
 
     def step(self, task: str, rate: float) -> torch.Tensor:
         norm = torch.nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None])
@@ -52,7 +66,7 @@ class Updates:
     def apply(self, rate: float) -> None:
         """Apply and clear the gradients as they are."""
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["multiple"]
         self.optimizer.step()
         self.optimizer.zero_grad()
 

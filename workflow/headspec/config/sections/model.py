@@ -21,6 +21,11 @@ class Model(Section):
     sha256: Checksum | None = Field(
         None, description="SHA-256 of the weights file, or its first digits; checked on loading"
     )
+    weights: Literal["pretrained", "random"] = Field(
+        "pretrained",
+        description="`random`: an encoder of the same architecture and size, with weights that each seed "
+        "draws anew, as a control",
+    )
     pooling: Pooling = Field(
         "auto",
         description="sentence vector: the first token, the mean over tokens, or the last token; `auto` "
