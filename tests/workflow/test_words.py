@@ -40,6 +40,7 @@ STUDY: dict[str, Any] = CONFIG | {
     },
     "methods": ["tuned", "frozen", "iat", "atlas", "gates", "probes"],
     "training": CONFIG["training"] | {"epochs": 3, "frozen": {"epochs": 1}},
+    "pruning": {"fraction": 0.3, "fractions": [0.3], "draws": 2, "draw_examples": 20},
     "similarity": {"measures": MEASURES, "max_sentences": 60},
     "iat": {"mixtures": ["tone+pos"], "controls": ["random"]},
     "atlas": {"mixtures": ["tone+pos"], "examples": 40, "fractions": [0.5], "draws": 2, "sentences": 50,
