@@ -42,7 +42,14 @@ def table(frames: dict[Budget, pd.DataFrame], resamples: int = 400, metrics=METR
 def frames() -> dict[Budget, pd.DataFrame]:
     rng = np.random.default_rng(0)
     label = {"a": rng.integers(0, 2, 60).astype(float), "b": rng.integers(0, 2, 50).astype(float)}
-    ways = [("whole", 1.0), ("importance", 0.3), ("l0", 0.3), ("l0", None)]
+    ways = [
+        ("whole", 1.0),
+        ("importance", 0.3),
+        ("l0", 0.3),
+        ("l0", None),
+        ("static", None),
+        ("dynamic", None),
+    ]
     return {
         cell(seed, way, fraction): evaluation({t: rng.random(len(y)) < 0.8 for t, y in label.items()}, label)
         for (way, fraction), seed in itertools.product(ways, range(3))
@@ -76,7 +83,8 @@ def test_what_is_compared_with_what(frames):
     }
     assert {(w, f, a if isinstance(a, str) else None) for w, f, a in pairs} == {
         ("whole", 1.0, None), ("importance", 0.3, "whole"), ("l0", 0.3, "importance"), ("l0", 0.3, "whole"),
-        ("l0", None, "whole"),
+        ("l0", None, "whole"), ("static", None, "whole"), ("dynamic", None, "whole"),
+        ("dynamic", None, "static"),
     }  # fmt: skip
     assert result[result["against"].isna()]["difference"].isna().all()
 

@@ -1,4 +1,4 @@
-"""Ways to keep a number of heads, compared: with importance at once, and with the whole model."""
+"""Ways to keep a number of heads, compared: with importance at once, the whole model, dynamic with static."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ tables/budgets.parquet
 fraction: of heads to keep; null for those that an L0 penalty leaves open
 task: name of the task, or `mean`: the mean over tasks of the mean over metrics
 metric: name of the metric, or `mean`
-against: `importance` with the same number of heads, or `whole`; null for `whole` itself
+against: `importance` with the same number of heads, or `whole`; for `dynamic` also `static`, each with its
+    own number where fraction is null; null for `whole` itself
 heads: number of heads kept, mean over seeds and tasks
 value_low: lower end of the interval of the value
 value_high: upper end of the interval of the value
@@ -44,6 +45,8 @@ Key = tuple[str, str]  # task and metric
 
 #: the ways that others are compared with
 IMPORTANCE, WHOLE = "importance", "whole"
+#: way: another that it is compared with, as its authors did
+PAIRED = {"dynamic": "static"}
 
 
 def budgets(
@@ -107,6 +110,8 @@ def _rows(
         values = _values(of_tasks, metrics)
         intervals = _value_intervals(of_tasks, metrics, values, resamples, confidence, seed)
         others = {IMPORTANCE: by_way.get((IMPORTANCE, fraction)), WHOLE: by_way.get((WHOLE, 1.0))}
+        if paired := PAIRED.get(way):
+            others[paired] = by_way.get((paired, fraction))
         compared: list[tuple[str | None, dict[Key, dict[str, Any]]]] = [
             (name, _differences(of_tasks, other, metrics, resamples, confidence, seed))
             for name, other in others.items()
