@@ -510,6 +510,16 @@ def test_runs() -> None:
     assert study.runs[-1].tasks == ("stsb",)
 
 
+def test_probes_of_runs_that_nothing_trains_are_refused() -> None:
+    words = [("tasks/pos", {"source": "data/pos", "type": "tags"}), ("mixtures/single", ["pos"])]
+    asked = ("probes", {"methods": ["tuned", "iat", "even"]})
+    lines = message(changed(*words, asked)).splitlines()
+    assert lines[-2:] == [
+        "probes.methods.1: got 'iat', expected a mixture under iat.mixtures.",
+        "probes.methods.2: got 'even', expected it in iat.controls, and a mixture under iat.mixtures.",
+    ]
+
+
 def test_runs_of_iat() -> None:
     """Each is compared with the plain training that it continues; the runs of IAP stay the same."""
     section = {"mixtures": ["all"], "controls": ["random", "lora"], "alphas": [0.3, 0.5], "deltas": [0.2]}

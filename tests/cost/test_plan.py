@@ -124,6 +124,8 @@ def test_examples_of_a_run(here):
     tone = extent.sizes["tone"]
     assert examples(extent, "train", **tuned)["tone"] == 4 * tone.train
     assert examples(extent, "train", **frozen) == {"tone": 0, "topic": 0}
+    drawn = workload.read(study(models={"bert": CONFIG["models"]["bert"] | {"weights": "random"}}))
+    assert examples(drawn, "train", **frozen)["tone"] == 3 * tone.train  # no seed has another's vectors
     assert examples(extent, "importance", **tuned) == {"tone": 60, "topic": 60}
     # unpruned; top and bottom heads of 2 tasks at 3 fractions; 4 draws of each of 2 kinds
     assert examples(extent, "prune", **tuned)["tone"] == (1 + 2 * 2 * 3 + 2 * 4) * tone.validation
@@ -425,7 +427,12 @@ def test_every_stage_that_runs_a_model_is_counted(here):
         known = [counted[job.outputs] for job in of_stage]
         assert (None in known) == (stage not in OF_MODELS), stage
         assert sum(filter(None, known)) == pytest.approx(plan._sum(values, stage=stage)), stage
-    assert {stage for _, stage, *_ in values} == OF_MODELS - {"measured", "probe", "probe_pretrained"}
+    assert {stage for _, stage, *_ in values} == OF_MODELS - {
+        "measured",
+        "probe",
+        "probe_pretrained",
+        "probe_random",
+    }
     of = [
         job.wildcards["method"]
         for job in jobs

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -10,6 +12,7 @@ from headspec.config.study import Study
 from headspec.cost import workload
 from headspec.data import planned, prepare
 from headspec.models import tokenization
+from support import treebanks
 from support.studies import CONFIG, Folder
 
 
@@ -53,6 +56,18 @@ def test_tasks_that_were_read_are_not_prepared_again(here, monkeypatch):
     extent = workload.read(study(), plan)
     assert {name: (size.train, size.validation) for name, size in extent.sizes.items()} == sizes
     assert all(extent.counted.values())
+
+
+def test_tokens_of_words_are_counted(here):
+    """As the job of the same sentences counts them."""
+    if not Path("texts/bank").exists():
+        treebanks.write(Path("texts/bank"))
+    words = study(pos={"source": "texts/bank/trees", "type": "tags"})
+    extent = workload.read(words)
+    train = prepare.prepare("pos", words.tasks["pos"], 0).train
+    assert extent.sizes["pos"].train == len(train) and all(extent.counted.values())
+    lengths = train["text_a"].str.split().str.len() + 2
+    assert extent.tokens["bert", "pos"] == pytest.approx(lengths.mean(), abs=1)
 
 
 def test_tokens_are_those_of_the_training_texts(here):

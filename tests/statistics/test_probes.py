@@ -27,8 +27,14 @@ def table(rng: np.random.Generator, accuracy: np.ndarray, difficulty: np.ndarray
 
 
 def groups(rng, pretrained, single, joint, seeds):
+    """Groups of runs; of `pretrained` one for all seeds, or one each."""
     difficulty = rng.normal(0, 0.05, FOLDS)
-    named = {("none", "pretrained"): [pretrained], ("pos", "single"): single, ("pos+x", "tuned"): joint}
+    start = "pretrained" if np.ndim(pretrained) == 1 else "random"
+    named = {
+        ("none", start): [pretrained] if start == "pretrained" else pretrained,
+        ("pos", "single"): single,
+        ("pos+x", "tuned"): joint,
+    }
     return {
         ("m", mixture, method, "pos"): [table(rng, np.asarray(a), difficulty) for a in accuracies]
         for (mixture, method), accuracies in named.items()
@@ -45,17 +51,48 @@ def test_the_best_head_is_no_maximum_of_noise():
     assert {*best["label"].fillna("all")} == {"all", "A"}
 
 
+def test_all_labels_together_are_those_of_every_label_with_its_own_head():
+    rng = np.random.default_rng(5)
+    tables = []
+    for label, head in (("A", 3), ("B", 8)):
+        accuracy = np.where(np.arange(12) == head, 0.8, 0.2)
+        tables.append(table(rng, accuracy, np.zeros(FOLDS)).assign(label=label))
+    found = probes({("m", "none", "pretrained", "pos"): [pd.concat(tables)]}, 100, 0.95, 0)
+    best = found[found["heads"] == "best"].fillna({"label": "all"}).set_index("label")
+    assert best.loc["all", "accuracy"] == pytest.approx(best.loc[["A", "B"], "accuracy"].mean())
+    assert best.loc["all", "accuracy"] == pytest.approx(0.8, abs=0.05)
+
+
 def test_a_planted_head_is_found_and_its_change_measured():
     rng = np.random.default_rng(1)
     before, after = np.full(24, 0.4), np.full(24, 0.4)
     before[7], after[7] = 0.6, 0.8
     table_of = changes(groups(rng, before, [after] * 5, [before] * 5, 5), 200, 0.95, 0)
-    best = table_of.query("heads == 'best' and label == 'A'").set_index(["before", "after"])
-    assert best.loc[("pretrained", "single"), "change"] == pytest.approx(0.2, abs=0.04)
+    best = table_of.query("heads == 'best' and label == 'A'").set_index(["before", "mixture"])
+    assert best.loc[("pretrained", "pos"), "change"] == pytest.approx(0.2, abs=0.04)
     assert best.loc[("single", "pos+x"), "change"] == pytest.approx(-0.2, abs=0.04)
-    assert best.loc[("pretrained", "single"), "p_holm"] < 0.01
-    mean = table_of.query("heads == 'mean' and label == 'A'").set_index(["before", "after"])
-    assert mean.loc[("pretrained", "single"), "change"] == pytest.approx(0.2 / 24, abs=0.01)
+    assert best.loc[("pretrained", "pos"), "p_holm"] < 0.01
+    mean = table_of.query("heads == 'mean' and label == 'A'").set_index(["before", "mixture"])
+    assert mean.loc[("pretrained", "pos"), "change"] == pytest.approx(0.2 / 24, abs=0.01)
+
+
+def test_random_encoders_are_paired_with_the_runs_of_their_seed():
+    """Each has another head that knows the label; it is the same head after training."""
+    rng = np.random.default_rng(3)
+    before = [np.where(np.arange(24) == seed, 0.9, 0.3) for seed in range(3)]
+    table_of = changes(groups(rng, before, before, [each - 0.2 for each in before], 3), 200, 0.95, 0)
+    best = table_of.query("heads == 'best' and label == 'A'").set_index(["before", "mixture"])["change"]
+    assert best["random", "pos"] == pytest.approx(0, abs=0.05)
+    assert best["single", "pos+x"] == pytest.approx(-0.2, abs=0.05)
+
+
+def test_variants_of_a_mixture_are_compared_with_its_plain_training():
+    rng = np.random.default_rng(4)
+    of = groups(rng, [0.5], [[0.7]] * 3, [[0.6]] * 3, 3)
+    of["m", "pos+x", "iat", "pos"] = [table(rng, np.array([0.8]), np.zeros(FOLDS)) for _ in range(3)]
+    rows = changes(of, 200, 0.95, 0).query("method == 'iat' and heads == 'mean' and label == 'A'")
+    assert rows["before"].tolist() == ["pretrained", "single", "tuned"]
+    assert rows["change"].tolist() == pytest.approx([0.3, 0.1, 0.2], abs=0.06)
 
 
 @pytest.mark.slow

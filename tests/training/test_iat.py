@@ -216,6 +216,20 @@ def test_choices_match_their_names():
         assert sorted(m.tobytes() for m in other.values()) == sorted(m.tobytes() for m in top.values())
 
 
+@pytest.mark.parametrize("tasks", ["ab", "abc", "abcde"])
+def test_equal_shares_are_chosen_by_turns(tasks):
+    rng = np.random.default_rng(2)
+    scores = {task: rng.random((6, 12)) for task in tasks}
+    owned = owned_heads(scores, "even", None, 0)
+    owners = np.sum(list(owned.values()), axis=0)
+    assert [mask.sum() for mask in owned.values()] == [72 // len(tasks)] * len(tasks)
+    assert owners.max() == 1 and (owners == 0).sum() == 72 % len(tasks)
+    first = scores["a"].argmax()
+    assert owned["a"].flat[first]
+    second = [head for head in (-scores["b"]).argsort(axis=None) if head != first][0]
+    assert owned["b"].flat[second]
+
+
 def test_less_than_one_head_is_refused():
     with pytest.raises(ConfigError, match=r"alpha 0.01 of 6 x 12 heads is less than one head"):
         owned_heads(importances(), "top", 0.01, 0)

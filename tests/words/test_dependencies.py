@@ -58,6 +58,26 @@ def test_attachment_scores():
     assert (score("las", label, prediction), score("uas", label, prediction)) == (0.5, 0.75)
 
 
+def test_attachment_scores_are_of_all_words():
+    """As eval.pl of CoNLL-X counts, punctuation included.
+
+    Of six words in two sentences, five heads are right, and four of them with their relation; the means over
+    sentences would be 7/8 and 5/8.
+    """
+    gold = [
+        TASK.units(["a", "b", "c", "d"], "2 0 2 2", "det root obj punct"),
+        TASK.units(["e", "f"], "2 0", "nsubj root"),
+    ]
+    predicted = [
+        TASK.units(["a", "b", "c", "d"], "2 0 2 3", "det root obj punct"),  # the head of d
+        TASK.units(["e", "f"], "2 0", "obj root"),  # the relation of e
+    ]
+    label = gold_counts(TASK, gold, [4, 2])
+    prediction = [packed(*TASK.count(*pair)) for pair in zip(gold, predicted, strict=True)]
+    assert score("uas", label, prediction) == pytest.approx(5 / 6)
+    assert score("las", label, prediction) == pytest.approx(4 / 6)
+
+
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=5), st.integers(0, 99))
 def test_no_other_distance_is_right_more_often(lengths, seed):
     rng = np.random.default_rng(seed)

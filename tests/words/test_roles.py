@@ -2,6 +2,9 @@
 
 import pytest
 
+from headspec.statistics.metrics import score
+from headspec.statistics.unit_counts import packed
+from headspec.words.base import gold_counts
 from headspec.words.roles import TASK
 
 WORDS = ["The", "book", "she", "gave", "him", ",", "it", "said"]
@@ -39,6 +42,36 @@ def test_arguments(predicted, counts):
     gold = [*V, (3, 0, 1, "ARG1"), (3, 2, 2, "ARG0"), (3, 4, 5, "C-ARG1")]
     assert TASK.count(gold, gold) == (2, 2)
     assert TASK.count(gold, predicted) == TASK.count(gold, predicted[::-1]) == counts
+
+
+def test_the_example_of_conll_2005():
+    """The sentence with which the shared task explains its format, and a system's answer.
+
+    Gold: face A0 (0-5), A1 (7-17); explore A0 (0-5), A1 (12-17). Found: face A0 (0-5) right, A1 (7-16) a word
+    too short; explore A1 (12-17) right, AM-LOC (9-9) not there, A0 missed. srl-eval.pl leaves out V:
+    correct 2, excess 2, missed 2; precision 2/4, recall 2/4, F1 .5.
+    """
+    text = (
+        "The $ 1.4 billion robot spacecraft faces a six-year journey to explore Jupiter and its 16 known "
+        "moons ."
+    )
+    words = text.split()
+
+    def units(*arguments):
+        return TASK.units(words, [6, 11], [tags(*each) for each in arguments])
+
+    def tags(*spans):
+        found = ["O"] * len(words)
+        for first, last, role in spans:
+            found[first : last + 1] = [f"B-{role}", *[f"I-{role}"] * (last - first)]
+        return found
+
+    face, explore = (6, 6, "V"), (11, 11, "V")
+    gold = units([(0, 5, "A0"), face, (7, 17, "A1")], [(0, 5, "A0"), explore, (12, 17, "A1")])
+    found = units([(0, 5, "A0"), face, (7, 16, "A1")], [(9, 9, "AM-LOC"), explore, (12, 17, "A1")])
+    assert TASK.count(gold, found) == (2, 4) and TASK.count(gold, gold) == (4, 4)
+    label, prediction = gold_counts(TASK, [gold], [len(words)]), [packed(*TASK.count(gold, found))]
+    assert score("role_f1", label, prediction) == 0.5
 
 
 def test_the_last_argument_of_a_role_continues():

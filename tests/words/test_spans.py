@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from seqeval.metrics import f1_score
 
 from headspec.statistics.metrics import score
 from headspec.statistics.unit_counts import packed
@@ -51,6 +52,12 @@ def ours(gold, predicted):
 def test_f1_is_that_of_conlleval(pairs):
     gold, predicted = zip(*((a[: len(b)], b[: len(a)]) for a, b in pairs), strict=True)
     assert ours(gold, predicted) == pytest.approx(f1(gold, predicted), abs=1e-12)
+
+
+@given(st.lists(st.tuples(tags, tags), min_size=1, max_size=4))
+def test_f1_is_that_of_seqeval(pairs):
+    gold, predicted = zip(*((a[: len(b)], b[: len(a)]) for a, b in pairs), strict=True)
+    assert ours(gold, predicted) == pytest.approx(f1_score([*gold], [*predicted], zero_division=0), abs=1e-12)
 
 
 def test_examples_of_seqeval():

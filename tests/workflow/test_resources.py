@@ -102,7 +102,12 @@ def test_jobs_of_a_cluster_request_the_time_that_the_plan_counts(whole):
     minutes = {rule: int(resources["runtime"]) for rule, resources in of_models.items()}
     unknown = {rule: n for rule, n in minutes.items() if n != LEAST}
     assert unknown.pop("predict") == 240  # test sets are not read
-    of_other_texts = {"representations", "probe", "probe_pretrained"}  # nor are stimuli and treebanks
+    of_other_texts = {
+        "representations",
+        "probe",
+        "probe_pretrained",
+        "probe_random",
+    }  # nor are stimuli and treebanks
     assert set(unknown) <= of_other_texts and set(unknown.values()) <= {240}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -42,11 +41,11 @@ STUDY: dict[str, Any] = CONFIG | {
     "training": CONFIG["training"] | {"epochs": 3, "frozen": {"epochs": 1}},
     "pruning": {"fraction": 0.3, "fractions": [0.3], "draws": 2, "draw_examples": 20},
     "similarity": {"measures": MEASURES, "max_sentences": 60},
-    "iat": {"mixtures": ["tone+pos"], "controls": ["random"]},
+    "iat": {"mixtures": ["tone+pos"], "controls": ["random", "even"]},
     "atlas": {"mixtures": ["tone+pos"], "examples": 40, "fractions": [0.5], "draws": 2, "sentences": 50,
               "rankings": ["importance", "relevance", "ablation"], "treebank": {"source": f"{BANK}/trees"}},
     "gates": {"mixtures": ["tone+pos"], "sets": ["own"], "kept": [0.5], "epochs": 1, "ways": ["subset"]},
-    "probes": {"mixtures": ["pos", "tone+pos", "words"]},
+    "probes": {"mixtures": ["pos", "tone+pos", "words"], "methods": ["tuned", "single", "iat", "even"]},
     "figures": {"dpi": 60, "formats": ["png"]},
 }  # fmt: skip
 TARGETS = "all", "iat", "atlas", "gates", "probes"
@@ -105,21 +104,32 @@ def test_heads_know_tags_that_words_decide(finished):
     table = pd.read_parquet(finished.results / "tables/probes.parquet").query(
         "task == 'pos' and label.isna()"
     )
-    assert {*table["method"]} == {"pretrained", "single", "tuned"}
+    assert {*table["method"]} == {"pretrained", "random", "single", "tuned", "iat", "even"}
     assert {*table["mixture"]} == {"none", "pos", "tone+pos", "words"}
     best = table[table["heads"] == "best"]
     before, after = (
         best.loc[best["method"] == method, "accuracy"].item() for method in ("pretrained", "single")
     )
     assert 0 < before < after <= best["accuracy_high"].max() <= 1
+    assert best.loc[best["method"] == "random", "accuracy"].item() < before
     words = pd.read_parquet(finished.results / "data/pos/validation.parquet")["text_a"].str.split().str.len()
     assert (best["n"] == words.sum()).all()
     changes = pd.read_parquet(finished.results / "tables/probe_changes.parquet").query("task == 'pos'")
-    assert {*zip(changes["before"], changes["after"], strict=True)} == {
-        *itertools.product(["pretrained", "single"], ["tone+pos", "words"]),
-        ("pretrained", "single"),
+    befores = changes.groupby(["mixture", "method"])["before"].agg(set).to_dict()
+    both = {"pretrained", "single"}
+    assert befores == {
+        ("pos", "single"): {"pretrained"}, ("tone+pos", "tuned"): both, ("words", "tuned"): both,
+        ("tone+pos", "iat"): both | {"tuned"}, ("tone+pos", "even"): both | {"tuned"},
     }  # fmt: skip
-    assert len(list((finished.results / "figures/probes").glob("*.png"))) == 5
+    assert len(list((finished.results / "figures/probes").glob("*.png"))) == 3 * 5 + 1
+
+
+def test_tasks_together_are_compared_with_tasks_alone(finished):
+    table = pd.read_parquet(finished.results / "tables/sharing.parquet")
+    run = table[(table["mixture"] == "words") & (table["task"] == "pos")].iloc[0]
+    alone = table[(table["mixture"] == "pos") & (table["task"] == "pos")].iloc[0]
+    assert run["difference"] == pytest.approx(run["value"] - alone["value"])
+    assert {*table["method"]} == {"single", "tuned", "iat", "even"}
 
 
 def test_runs_of_words_are_not_exported(finished, monkeypatch):
@@ -144,7 +154,14 @@ def test_an_edited_type_reruns_the_jobs_that_have_it(copy):
 def test_a_rate_of_decoders_reruns_the_trainings_that_have_one(copy):
     copy.set("training.decoder_learning_rate", 0.01)
     trained = [each for each in copy.plan(*TARGETS).messages if each.startswith("Training ")]
-    mixtures = {"pos, single", "tone+pos, tuned", "tone+pos, iat", "tone+pos, iat-random", "words, tuned"}
+    mixtures = {
+        "pos, single",
+        "tone+pos, tuned",
+        "tone+pos, iat",
+        "tone+pos, iat-random",
+        "tone+pos, even",
+        "words, tuned",
+    }
     mixtures |= {"tone+arcs, tuned", "pos+arcs, tuned", "arcs, single"}
     assert {*trained} == {f"Training bert on {mixture}, seed 0" for mixture in mixtures}
 

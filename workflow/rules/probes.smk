@@ -1,5 +1,8 @@
 # Probes without parameters: what single heads know of the labels of words, before and after training.
 
+PROBING = Probing(LAYOUT)
+pretrained_model = INPUTS.model_settings("source", "sha256", "pooling", "weights")
+
 
 rule probe:
     input:
@@ -23,7 +26,7 @@ rule probe:
         runtime=runtime("probe", 4 * 60),
     params:
         study=STUDY.study,
-        model=INPUTS.model_settings("source", "sha256", "pooling", "weights"),
+        model=pretrained_model,
         version=weights_version,
         sentences=STUDY.probes.sentences,
         precision="fp32",  # bfloat16 would change where heads attend most
@@ -47,9 +50,20 @@ use rule probe as probe_pretrained with:
         "Probes of {wildcards.task} in {wildcards.model} before training"
 
 
+use rule probe_pretrained as probe_random with:
+    output:
+        result("probes/{model}/seed{seed}/{task}.parquet"),
+    log:
+        log("probes/{model}/seed{seed}/{task}"),
+    params:
+        model=lambda wildcards: pretrained_model(wildcards) | {"weights": "random"},
+    message:
+        "Probes of {wildcards.task} in {wildcards.model} with random weights, seed {wildcards.seed}"
+
+
 rule probe_tables:
     input:
-        lambda wildcards: LAYOUT.probed_tables,
+        lambda wildcards: PROBING.tables,
     output:
         probes=result("tables/probes.parquet"),
         changes=result("tables/probe_changes.parquet"),
@@ -63,7 +77,7 @@ rule probe_tables:
         runtime=30,
     params:
         study=STUDY.study,
-        groups=lambda wildcards: LAYOUT.probed_groups,
+        groups=lambda wildcards: PROBING.groups,
         resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/probes.py"),
@@ -73,20 +87,108 @@ rule probe_tables:
         "../scripts/statistics/probes.py"
 
 
-use rule figure_reliability as figure_probes with:
+rule sharing:
+    input:
+        evaluations=tables_of(PROBING.runs, "evaluation.parquet"),
+    output:
+        result("tables/sharing.parquet"),
+    log:
+        log("sharing"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=30,
+    params:
+        study=STUDY.study,
+        runs=settings_of(PROBING.runs),
+        metrics=lambda wildcards: PROBING.metrics,
+        resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
+        seed=STUDY.data_seed,
+        code=code("statistics/sharing.py"),
+    message:
+        "What tasks gain or lose by sharing an encoder"
+    script:
+        "../scripts/statistics/sharing.py"
+
+
+use rule figure_reliability as figure_known with:
     input:
         probes=rules.probe_tables.output.probes,
     output:
         report(
-            figure("probes/{model}.{task}"),
-            caption="../report/probes.rst",
+            figure("probes/known.{model}.{task}"),
+            caption="../report/probes_known.rst",
             category="Probes",
             labels={"figure": "labels that heads know", "model": "{model}", "task": "{task}"},
         ),
     log:
-        log("figures/probes/{model}.{task}"),
+        log("figures/probes/known.{model}.{task}"),
     params:
-        figure="probes",
-        code=code("plots/figure.py", "plots/probes.py"),
+        figure="probes/known",
+        joint=PROBING.joint,
+        code=code("plots/figure.py", "plots/probes/known.py"),
     message:
-        "Figure probes/{wildcards.model}.{wildcards.task}"
+        "Figure probes/known.{wildcards.model}.{wildcards.task}"
+
+
+use rule figure_reliability as figure_probe_changes with:
+    input:
+        changes=rules.probe_tables.output.changes,
+    output:
+        report(
+            figure("probes/changes.{model}.{task}"),
+            caption="../report/probes_changes.rst",
+            category="Probes",
+            labels={"figure": "before and after", "model": "{model}", "task": "{task}"},
+        ),
+    log:
+        log("figures/probes/changes.{model}.{task}"),
+    params:
+        figure="probes/changes",
+        joint=PROBING.joint,
+        code=code("plots/figure.py", "plots/probes/changes.py"),
+    message:
+        "Figure probes/changes.{wildcards.model}.{wildcards.task}"
+
+
+use rule figure_reliability as figure_probed_heads with:
+    input:
+        PROBING.shown_tables,
+    output:
+        report(
+            figure("probes/heads.{model}.{task}"),
+            caption="../report/probes_heads.rst",
+            category="Probes",
+            labels={"figure": "heads and labels", "model": "{model}", "task": "{task}"},
+        ),
+    log:
+        log("figures/probes/heads.{model}.{task}"),
+    params:
+        script="probed_heads",
+        figure="probes/heads",
+        shown=PROBING.shown,
+        code=code("plots/probed_heads.py"),
+    message:
+        "Figure probes/heads.{wildcards.model}.{wildcards.task}"
+
+
+use rule figure_reliability as figure_sharing with:
+    input:
+        sharing=rules.sharing.output[0],
+    output:
+        report(
+            figure("probes/sharing.{model}"),
+            caption="../report/probes_sharing.rst",
+            category="Probes",
+            labels={"figure": "tasks alone and together", "model": "{model}"},
+        ),
+    log:
+        log("figures/probes/sharing.{model}"),
+    params:
+        figure="probes/sharing",
+        metrics=lambda wildcards: PROBING.main_metrics,
+        code=code("plots/figure.py", "plots/probes/sharing.py"),
+    message:
+        "Figure probes/sharing.{wildcards.model}"

@@ -52,7 +52,7 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
         if gates := _typed(Gates, config.get("gates", {})):
             yield from _gates(gates, atlas, config.get("methods", ["tuned"]), [*members, *tasks])
     if probes := _typed(Probes, config.get("probes", {})):
-        yield from _probes(probes, config.get("methods", ["tuned"]), [*members, *tasks], typed_tasks)
+        yield from _probes(probes, config.get("methods", ["tuned"]), [*members, *tasks], typed_tasks, iat)
     if _mapping(config, "training").get("decoder_learning_rate") and not any(
         task and task.type in TYPES for task in typed_tasks.values()
     ):
@@ -161,12 +161,17 @@ def _atlas(atlas: Atlas, mixtures: list[str], pruning: Pruning | None) -> Iterat
 
 
 def _probes(
-    probes: Probes, methods: Any, mixtures: list[str], tasks: dict[str, Task | None]
+    probes: Probes, methods: Any, mixtures: list[str], tasks: dict[str, Task | None], iat: IAT | None
 ) -> Iterator[str]:
     for i, name in enumerate(probes.mixtures):
         if name not in mixtures:
             hint = nearest(name, mixtures)
             yield f"probes.mixtures.{i}: no mixture '{name}'; expected one of {listing(mixtures)}.{hint}"
+    trained = ["iat", *iat.controls] if iat and iat.mixtures else []
+    for i, name in enumerate(probes.methods):
+        if iat and name in ("iat", "even") and name not in trained:
+            control = "it in iat.controls, and " if name == "even" else ""
+            yield f"probes.methods.{i}: got '{name}', expected {control}a mixture under iat.mixtures."
     on_words = any(task is None or task.type in TYPES for task in tasks.values())
     if not on_words and (probes != Probes() or isinstance(methods, list) and "probes" in methods):
         yield f"probes: no task on words; expected one of type {' or '.join(TYPES)}."

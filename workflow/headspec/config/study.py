@@ -148,7 +148,7 @@ class Study(Section):
         wanted = {*(self.probes.mixtures or [*self.mixture_tasks, *self.tasks])}
         return [
             run
-            for run in self.runs
+            for run in {run.path: run for run in [*self.runs, *self.iat_runs]}.values()
             if run.method in self.probes.methods
             and run.mixture in wanted
             and any(self.tasks[task].type in TYPES for task in run.tasks)

@@ -31,7 +31,7 @@ class Kind:
     heads : the heads that a task owns, a choice of `headspec.training.variants.owned`
     module : what the other heads do: a module of `headspec.training.variants`
     dropout : whether there is dropout
-    of_iat : whether it owns a fraction alpha of heads and so depends on it, as all but plain training
+    of_iat : whether it owns a fraction alpha of heads and so depends on it
     """
 
     label: str
@@ -56,6 +56,7 @@ KINDS = {
     "as-released": Kind("IAT as released", module="leaking", dropout=False),
     "no-dropout": Kind("MTL, dropout off", heads="all", dropout=False, of_iat=False),
     REWARMED: Kind("MTL, rewarmed", heads="all", of_iat=False),
+    "even": Kind("equal shares of heads", heads="even", of_iat=False),
 }
 #: what may be named in `iat.controls`
 CONTROLS = tuple(name for name in KINDS if name not in (IAT_ITSELF, REWARMED))

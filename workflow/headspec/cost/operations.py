@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headspec.config.runs import PRETRAINED
 from headspec.config.study import Study
 from headspec.config.variants import KINDS
 from headspec.config.ways import WAYS
+from headspec.config.word_types import TYPES
 from headspec.cost import graph, workload
 from headspec.cost.memory import Sizes
 from headspec.cost.throughput import PASSES
@@ -29,6 +31,7 @@ OF_TRAINING, OF_VALIDATION = "tasks.{task}.train_examples", "tasks.{task}.valida
 REDUCED_BY = {
     ("features", "prune"): OF_TRAINING,
     ("train", "train"): OF_TRAINING,
+    ("train", "prune"): OF_TRAINING,
     ("branch", "train"): OF_TRAINING,
     ("branch", "importance"): "importance.samples",
     ("retrain", "train"): OF_TRAINING,
@@ -48,6 +51,7 @@ REDUCED_BY = {
     ("attended", "prune"): "atlas.sentences",
     ("probe", "prune"): "probes.sentences",
     ("probe_pretrained", "prune"): "probes.sentences",
+    ("probe_random", "prune"): "probes.sentences",
     ("relevance", "importance"): "atlas.examples",
     ("ablation", "prune"): "atlas.examples, or leave mean_ablation out of atlas.rankings",
     ("measured", "importance"): "atlas.examples",
@@ -133,7 +137,14 @@ class _Stages:
         yield Load("prune", self.wildcards["task"], self.n_train[self.wildcards["task"]])
 
     def train(self) -> Loads:
-        yield from self._trained(0.0 if self.method == "frozen" else 1.0)  # classifiers are negligible
+        """Of frozen runs, what encodes examples anew: their classifiers are negligible."""
+        if self.method != "frozen":
+            yield from self._trained(1.0)
+            return
+        drawn = self.study.models[self.wildcards["model"]].weights != PRETRAINED
+        for task in self.tasks:
+            anew = drawn or self.study.tasks[task].type in TYPES
+            yield Load("prune", task, anew * self.study.training.frozen.epochs * self.n_train[task])
 
     def _trained(self, part: float) -> Loads:
         """That part of all training."""
@@ -232,7 +243,7 @@ class _Stages:
         for n in (self.n_train[task], self.n_validation[task]):
             yield Load("prune", task, min(sentences, n))
 
-    probe_pretrained = probe
+    probe_pretrained = probe_random = probe
 
     # --- head atlas
 

@@ -18,6 +18,7 @@ from headspec.config.runs import Run
 from headspec.config.sections.model import Model
 from headspec.config.sections.task import Task
 from headspec.config.study import Study
+from headspec.config.word_types import TYPES
 from headspec.cost import throughput
 from headspec.data import columns, planned, prepare, readers
 from headspec.data.planned import Planned
@@ -28,6 +29,7 @@ from headspec.models.architectures import ARCHITECTURES
 from headspec.models.pretrained.folders import folder, hub_name
 from headspec.models.pretrained.from_pretrained import silence
 from headspec.pipeline.layout import Layout
+from headspec.words import reading
 
 TOKENS = {"single": 25, "pair": 50}  # in a single text and in a pair, if they cannot be counted
 SAMPLE = 300  # texts per task in which tokens are counted
@@ -151,6 +153,9 @@ def sample(name: str, task: Task) -> pd.DataFrame:
     key, where = f"tasks.{name}", readers.name_of(task, task.train_split)
     frame = columns.filtered(readers.read(task, key, task.train_split), task, key, where)
     frame = frame.iloc[np.linspace(0, len(frame) - 1, min(SAMPLE, len(frame))).astype(int)]
+    if task.type in TYPES:
+        sentences = reading.rows(frame, task, key, where).drop(columns="label")
+        return sentences.reset_index(drop=True).reset_index(names="example")
     texts = pd.DataFrame(
         {"text_a": columns.texts(frame, task.text_a, f"{key}.text_a", where), "text_b": None}
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from headspec.config.measures import heads as head_measures
-from headspec.config.runs import NO_MIXTURE, PRETRAINED, Run, Variant
+from headspec.config.runs import Run, Variant
 from headspec.config.study import Study
 from headspec.config.ways import any_learnt
 from headspec.config.word_types import TYPES
@@ -225,39 +225,12 @@ class Layout:
         """Whether `snakemake gates` looks at roles: the study has a treebank, or the atlas is part of it."""
         return self.study.atlas.treebank is not None or "atlas" in self.study.methods
 
-    # --- probes
+    # --- words
 
     @cached_property
     def word_tasks(self) -> list[str]:
         """The tasks on words."""
         return [name for name, task in self.study.tasks.items() if task.type in TYPES]
-
-    @cached_property
-    def _probed(self) -> dict[tuple[str, str, str, str], list[str]]:
-        """Model, mixture, method and task of each group of probed runs: a table for each seed."""
-        groups: dict[tuple[str, str, str, str], list[str]] = {}
-        for run in self.study.probed:
-            for task in (task for task in run.tasks if task in self.word_tasks):
-                before = run.model, NO_MIXTURE, PRETRAINED, task
-                groups.setdefault(before, [self.result("probes", run.model, f"{task}.parquet")])
-                paths = groups.setdefault((run.model, run.mixture, run.method, task), [])
-                paths.append(self.result("runs", run.path, f"probes/{task}.parquet"))
-        return groups
-
-    @property
-    def probed_groups(self) -> list[tuple[list[str], int]]:
-        """Model, mixture, method and task of each group of probed runs, and its number of tables."""
-        return [([*group], len(paths)) for group, paths in self._probed.items()]
-
-    @property
-    def probed_tables(self) -> list[str]:
-        """The tables of all of them, in order."""
-        return [path for paths in self._probed.values() for path in paths]
-
-    @cached_property
-    def probes_figures(self) -> list[str]:
-        """Names of the figures of probes."""
-        return [f"probes/{model}.{task}" for model, _, method, task in self._probed if method == PRETRAINED]
 
     def _of_page(self, model: str) -> list[str]:
         """Names of the figures of one model in the head atlas."""

@@ -159,6 +159,7 @@ GROUPS = {
         "probed": "probes.cases",
         "probes": "statistics.probes",
         "probe_changes": "statistics.probes",
+        "sharing": "statistics.training.sharing",
     },
     "IAT and transfer": {
         "iat": "statistics.training.improvement",

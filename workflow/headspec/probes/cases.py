@@ -19,7 +19,8 @@ PROBED = Schema(
     keys=5,
 )  # fmt: skip
 """Table `probed`: a row for each fold, direction, layer, head and label.
-runs/{model}/{mixture}/{method}/seed{seed}/probes/{task}.parquet, probes/{model}/{task}.parquet
+runs/{model}/{mixture}/{method}/seed{seed}/probes/{task}.parquet, probes/{model}/{task}.parquet,
+probes/{model}/seed{seed}/{task}.parquet
 
 fold: twentieth of the validation sentences, from 0, the same for all runs
 direction: of attention, `to` the unit's second words or `from` them; null for probes of head outputs

@@ -6,7 +6,6 @@ that its accuracy is no maximum of noise. Intervals are over seeds and sentences
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -32,8 +31,8 @@ PROBES = Schema(
 tables/probes.parquet
 
 mixture: `none` for the encoder before training
-method: way of training, or `pretrained`
-label: label of the units; null for all
+method: way of training, `pretrained`, or `random`: an encoder with random weights, drawn by each seed
+label: label of the units; null for all, of which `best` takes for each label its own head
 heads: `best`, the head that is best for the label on the other half of the sentences, or `mean`, all heads
 accuracy: share of the units that the heads get right, mean over seeds
 accuracy_low: lower end of its interval
@@ -45,23 +44,24 @@ selectivity_high: upper end
 n: units of one run
 """
 PROBE_CHANGES = Schema(
-    {"model": TEXT, "task": TEXT, "label": TEXT, "heads": TEXT, "before": TEXT, "after": TEXT,
-     "change": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "p_value": FLOAT, "p_holm": FLOAT, "n_seeds": INT},
-    keys=6,
+    {"model": TEXT, "task": TEXT, "label": TEXT, "heads": TEXT, "before": TEXT, "mixture": TEXT,
+     "method": TEXT, "change": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "p_value": FLOAT, "p_holm": FLOAT,
+     "n": INT, "n_seeds": INT},
+    keys=7,
 )  # fmt: skip
-"""Table `probe_changes`: a row for each task, label, choice of heads, and pair of models.
+"""Table `probe_changes`: a row for each task, label, choice of heads, group of runs, and comparison.
 tables/probe_changes.parquet
 
-label: label of the units; null for all
+label: label of the units; null for all, of which `best` takes for each label its own head
 heads: `best`, the head that is best for the label before training, on the other half of the sentences, or
     `mean`, all heads
-before: `pretrained` or `single`
-after: `single`, or the name of a mixture
-change: accuracy after - before, mean over seeds
+before: `pretrained` (of random weights `random`), `single`, or `tuned`, on the same mixture
+change: accuracy of the runs less that of `before`, mean over seeds
 p_value: two-sided, over seeds and sentences; null for fewer than three seeds
-p_holm: by Holm's method over labels and pairs of models, for each model, task and choice of heads
+p_holm: by Holm's method over labels and comparisons, for each model, task and choice of heads
+n: units of one run
 """
-PRETRAINED, NONE = "pretrained", "none"
+PRETRAINED, RANDOM, SINGLE, TUNED = "pretrained", "random", "single", "tuned"
 BEST, MEAN = "best", "mean"
 
 
@@ -96,6 +96,8 @@ class Probed(NamedTuple):
     def chosen(self, by: Probed | None = None) -> tuple[Floats, Floats]:
         """Counts of the best probe of every label, chosen on the other half of the folds; (labels, folds).
 
+        All labels together are the sum, each with its own best probe.
+
         Parameters
         ----------
         by : counts that choose; by default the same
@@ -108,6 +110,8 @@ class Probed(NamedTuple):
             of_side = half == side
             right[:, of_side] = np.take_along_axis(self.right[:, of_side], best, axis=2)[..., 0]
             control[:, of_side] = np.take_along_axis(self.control[:, of_side], best, axis=2)[..., 0]
+        for counts in (right, control):
+            counts[0] = counts[1:].sum(axis=0)
         return right, control
 
     def heads(self, heads: str, by: Probed | None = None) -> tuple[Floats, Floats]:
@@ -180,7 +184,8 @@ def probes(
                 "accuracy": np.mean(right[0], axis=0),
                 "accuracy_low": accuracy.low.clip(0, 1), "accuracy_high": accuracy.high.clip(0, 1),
                 "control": np.mean(of_control[0], axis=0), "selectivity": np.mean(gained[0], axis=0),
-                "selectivity_low": selectivity.low, "selectivity_high": selectivity.high,
+                "selectivity_low": selectivity.low.clip(-1, 1),
+                "selectivity_high": selectivity.high.clip(-1, 1),
                 "n": runs[0].n.sum(axis=1).astype(int), "n_seeds": len(runs),
             }  # fmt: skip
             names = dict(zip(("model", "mixture", "method", "task"), group, strict=True))
@@ -192,51 +197,60 @@ def changes(
     groups: Mapping[tuple[str, str, str, str], Sequence[pd.DataFrame]], resamples: int, confidence: float,
     seed: int,
 ) -> pd.DataFrame:  # fmt: skip
-    """How accuracy changes from the pretrained encoder to models of one task, and of several.
+    """How accuracy changes from the untrained encoder to models of one task, and from these to others.
 
     Parameters
     ----------
-    groups : as for `probes`; runs of two groups are paired by their place
+    groups : as for `probes`; runs of two groups are paired by their place, and one alone stands for all
 
     Returns
     -------
     table of schema `PROBE_CHANGES`
     """
-    by_task: dict[tuple[str, str], dict[str, list[Probed]]] = {}
+    by_task: dict[tuple[str, str], dict[tuple[str, str], list[Probed]]] = {}
     for (model, mixture, method, task), found in groups.items():
-        name = mixture if method not in (PRETRAINED, "single") else method
-        by_task.setdefault((model, task), {})[name] = [Probed.of(table) for table in found]
+        by_task.setdefault((model, task), {})[mixture, method] = [Probed.of(table) for table in found]
     frames = []
     for (model, task), of_task in by_task.items():
-        first = of_task[PRETRAINED][0]
+        of_method = {method: runs for (_, method), runs in of_task.items() if method in (PRETRAINED, RANDOM)}
+        start = PRETRAINED if PRETRAINED in of_method else RANDOM
+        untrained = of_method[start]
         seeds = max(map(len, of_task.values()))
-        weights = _weights(first.n.shape[1], seeds, resamples, confidence, seed)
-        order = sorted(of_task, key=lambda name: (name != PRETRAINED, name != "single"))
+        weights = _weights(untrained[0].n.shape[1], seeds, resamples, confidence, seed)
         for heads in (BEST, MEAN):
-            of_pairs = [
-                _change(of_task[before], of_task[after], first, heads, weights, confidence).assign(
-                    before=before, after=after
-                )
-                for before, after in itertools.combinations(order, 2)
-                if before in (PRETRAINED, "single")
-            ]
-            if of_pairs:
-                family = pd.concat(of_pairs, ignore_index=True)
-                family["p_holm"] = holm(family["p_value"]) if family["p_value"].notna().all() else np.nan
-                frames.append(family.assign(model=model, task=task, heads=heads))
-    if not frames:
-        return pd.DataFrame(columns=list(PROBE_CHANGES.columns))
+            rows = []
+            for (mixture, method), after in of_task.items():
+                if method in (PRETRAINED, RANDOM):
+                    continue
+                befores = {start: untrained}
+                if method != SINGLE and (task, SINGLE) in of_task:
+                    befores[SINGLE] = of_task[task, SINGLE]
+                if method not in (SINGLE, TUNED) and (mixture, TUNED) in of_task:
+                    befores[TUNED] = of_task[mixture, TUNED]
+                rows += [
+                    _change(before, after, untrained, heads, weights, confidence).assign(
+                        before=name, mixture=mixture, method=method
+                    )
+                    for name, before in befores.items()
+                ]
+            family = pd.concat(rows, ignore_index=True)
+            family["p_holm"] = holm(family["p_value"]) if family["p_value"].notna().all() else np.nan
+            frames.append(family.assign(model=model, task=task, heads=heads))
     return pd.concat(frames, ignore_index=True)[list(PROBE_CHANGES.columns)]
 
 
 def _change(
-    before: list[Probed], after: list[Probed], first: Probed, heads: str, weights: Floats, confidence: float
+    before: list[Probed],
+    after: list[Probed],
+    untrained: list[Probed],
+    heads: str,
+    weights: Floats,
+    confidence: float,
 ) -> pd.DataFrame:
-    """Rows of `PROBE_CHANGES` for all labels of two models; the pretrained one stands for every seed."""
-    if len(before) == 1:
-        before = before * len(after)
+    """Rows of `PROBE_CHANGES` for all labels of two groups, with heads that the untrained ones choose."""
+    before, untrained = (each * len(after) if len(each) == 1 else each for each in (before, untrained))
     values, resampled = [], []
-    for a, b in zip(before, after, strict=True):
+    for a, b, first in zip(before, after, untrained, strict=True):
         difference = b.heads(heads, first)[0] - a.heads(heads, first)[0]
         rate, of_folds = _rates(difference, b.n, weights)
         values.append(rate)
@@ -245,6 +259,7 @@ def _change(
     bounds = over_seeds_and_examples(estimates, bootstrap, confidence)
     p = p_over_seeds_and_examples(estimates, bootstrap) if len(values) >= FEWEST else np.nan
     return pd.DataFrame(
-        {"label": first.labels, "change": estimates.mean(axis=0), "ci_low": bounds.low,
-         "ci_high": bounds.high, "p_value": p, "n_seeds": len(values)}
+        {"label": after[0].labels, "change": estimates.mean(axis=0), "ci_low": bounds.low.clip(-1, 1),
+         "ci_high": bounds.high.clip(-1, 1), "p_value": p, "n": after[0].n.sum(axis=1).astype(int),
+         "n_seeds": len(values)}
     )  # fmt: skip

@@ -12,10 +12,12 @@ from headspec.config.sections.base import NUMBER, Distinct, Section
 class Probes(Section):
     """Probes without parameters of single heads, on tasks on words, which `snakemake probes` makes."""
 
-    methods: Annotated[Distinct[Literal["tuned", "frozen", "single"]], Field(min_length=1)] = Field(
-        ["tuned", "single"],
-        description="methods whose models are probed, as far as the study trains them; the pretrained "
-        "encoder always is",
+    methods: Annotated[Distinct[Literal["tuned", "frozen", "single", "iat", "even"]], Field(min_length=1)] = (
+        Field(
+            ["tuned", "single"],
+            description="methods whose models are probed, as far as the study trains them; the pretrained "
+            "encoder, and one with random weights, always are",
+        )
     )
     mixtures: Distinct[str] = Field(
         [], description="mixtures whose models are probed, by default all; a task stands for itself alone"

@@ -11,10 +11,17 @@ from numpy.typing import NDArray
 
 from headspec.config.runs import Budget
 from headspec.seeds import derive
-from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
-from headspec.statistics.metrics import score
-from headspec.statistics.resampling import bootstrap_counts, holm, p_value, resampled_scores
-from headspec.statistics.training.comparison import MEAN, Predicted, compare, mean_over_tasks, predicted
+from headspec.statistics.intervals import over_seeds_and_examples
+from headspec.statistics.resampling import bootstrap_counts, holm, resampled_scores
+from headspec.statistics.training.comparison import (
+    MEAN,
+    Key,
+    Predicted,
+    differences,
+    mean_over_tasks,
+    predicted,
+    values_of,
+)
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 BUDGETS = Schema(
@@ -41,7 +48,6 @@ p_value: two-sided; from three seeds on over seeds and examples, else by permuta
 """
 
 Floats = NDArray[np.float64]
-Key = tuple[str, str]  # task and metric
 
 #: the ways that others are compared with
 IMPORTANCE, WHOLE = "importance", "whole"
@@ -107,34 +113,24 @@ def _rows(
         by_way[key] = predicted((cell.run, frames[cell].merge(common)) for cell in of_way)
     for (way, fraction), of_tasks in by_way.items():
         n = float(np.mean([heads[cell] for cell in group if (cell.way, cell.fraction) == (way, fraction)]))
-        values = _values(of_tasks, metrics)
+        values = values_of(of_tasks, metrics)
         intervals = _value_intervals(of_tasks, metrics, values, resamples, confidence, seed)
         others = {IMPORTANCE: by_way.get((IMPORTANCE, fraction)), WHOLE: by_way.get((WHOLE, 1.0))}
         if paired := PAIRED.get(way):
             others[paired] = by_way.get((paired, fraction))
         compared: list[tuple[str | None, dict[Key, dict[str, Any]]]] = [
-            (name, _differences(of_tasks, other, metrics, resamples, confidence, seed))
+            (name, differences(of_tasks, other, metrics, resamples, confidence, seed))
             for name, other in others.items()
             if other and name != way
         ]
-        for against, differences in compared or [(None, {})]:
+        for against, of_metrics in compared or [(None, {})]:
             for (task, metric), of_seeds in values.items():
                 low, high, _ = intervals[task, metric]
                 yield {
                     "way": way, "fraction": fraction, "task": task, "metric": metric, "against": against,
                     "heads": n, "n_seeds": len(of_seeds), "value": of_seeds.mean(), "value_low": float(low),
-                    "value_high": float(high), **differences.get((task, metric), {}),
+                    "value_high": float(high), **of_metrics.get((task, metric), {}),
                 }  # fmt: skip
-
-
-def _values(of_tasks: Mapping[str, Predicted], metrics: Mapping[str, Sequence[str]]) -> dict[Key, Floats]:
-    """The metrics of every seed (S,), and with several tasks their mean."""
-    values = {
-        (task, metric): np.array([score(metric, of.label, one) for one in of.prediction])
-        for task, of in of_tasks.items()
-        for metric in metrics[task]
-    }
-    return values | ({(MEAN, MEAN): mean_over_tasks(values)} if len(of_tasks) > 1 else {})
 
 
 def _value_intervals(
@@ -154,27 +150,3 @@ def _value_intervals(
             samples[task, metric] = resampled_scores(metric, of.label, of.prediction, weights)
     samples[MEAN, MEAN] = mean_over_tasks(samples)
     return {key: over_seeds_and_examples(values[key], samples[key], confidence) for key in values}
-
-
-def _differences(
-    of_tasks: Mapping[str, Predicted],
-    other: Mapping[str, Predicted],
-    metrics: Mapping[str, Sequence[str]],
-    resamples: int,
-    confidence: float,
-    seed: int,
-) -> dict[Key, dict[str, Any]]:
-    """Difference of each metric from another way's, with its interval and p."""
-    here, there = _values(of_tasks, metrics), _values(other, metrics)
-    found = {}
-    for key, (bootstrap, null) in compare(of_tasks, other, metrics, resamples, seed).items():
-        if key in here:
-            by_seed = here[key] - there[key]
-            low, high, over = over_seeds_and_examples(by_seed, bootstrap, confidence)
-            if len(by_seed) < FEWEST:
-                p = p_value(by_seed.mean(), null)
-            else:
-                p = p_over_seeds_and_examples(by_seed, bootstrap)
-            found[key] = {"difference": by_seed.mean(), "ci_low": float(low), "ci_high": float(high),
-                          "ci_over": over, "p_value": float(p)}  # fmt: skip
-    return found

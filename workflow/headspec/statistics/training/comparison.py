@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,9 +14,12 @@ from numpy.typing import NDArray
 from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.seeds import derive
-from headspec.statistics.resampling import paired_differences
+from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
+from headspec.statistics.metrics import score
+from headspec.statistics.resampling import p_value, paired_differences
 
 Floats = NDArray[np.float64]
+Key = tuple[str, str]  # task and metric
 
 #: task and metric of the mean over tasks
 MEAN = "mean"
@@ -140,3 +144,37 @@ def compare(
     for distributions in (samples, nulls):
         distributions[MEAN, MEAN] = mean_over_tasks(distributions)
     return {key: (samples[key], nulls[key]) for key in samples}
+
+
+def values_of(of_tasks: Mapping[str, Predicted], metrics: Mapping[str, Sequence[str]]) -> dict[Key, Floats]:
+    """The metrics of every seed (S,), and with several tasks their mean."""
+    values = {
+        (task, metric): np.array([score(metric, of.label, one) for one in of.prediction])
+        for task, of in of_tasks.items()
+        for metric in metrics[task]
+    }
+    return values | ({(MEAN, MEAN): mean_over_tasks(values)} if len(of_tasks) > 1 else {})
+
+
+def differences(
+    of_tasks: Mapping[str, Predicted],
+    other: Mapping[str, Predicted],
+    metrics: Mapping[str, Sequence[str]],
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> dict[Key, dict[str, Any]]:
+    """Difference of each metric from that of `other`, with its interval and p."""
+    here, there = values_of(of_tasks, metrics), values_of(other, metrics)
+    found = {}
+    for key, (bootstrap, null) in compare(of_tasks, other, metrics, resamples, seed).items():
+        if key in here:
+            by_seed = here[key] - there[key]
+            low, high, over = over_seeds_and_examples(by_seed, bootstrap, confidence)
+            if len(by_seed) < FEWEST:
+                p = p_value(by_seed.mean(), null)
+            else:
+                p = p_over_seeds_and_examples(by_seed, bootstrap)
+            found[key] = {"difference": by_seed.mean(), "ci_low": float(low), "ci_high": float(high),
+                          "ci_over": over, "p_value": float(p)}  # fmt: skip
+    return found

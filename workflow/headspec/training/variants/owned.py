@@ -15,18 +15,18 @@ def owned_heads(
 ) -> dict[str, np.ndarray]:
     """The heads that batches of each task may update, bool (layers, heads).
 
-    Their number is the same in every case but `unshared` and `all`.
+    Their number is the same in every case but `unshared`, `even` and `all`.
 
     Parameters
     ----------
     importances : task: importance (layers, heads)
-    heads : {"top", "bottom", "random", "random-by-layer", "other", "unshared", "all"}
+    heads : {"top", "bottom", "random", "random-by-layer", "other", "unshared", "even", "all"}
         The task's most important heads; its least important; random heads; random heads with the
         layer counts of the task's most important; the most important heads of another task; those of the
         task's most important that are not among the most important of any other task, so that heads which
-        several tasks would own are updated by none; every head, which is plain training. Random choices
-        depend on `seed` and differ between tasks.
-    alpha : fraction of all heads that a task owns; not used for `all`
+        several tasks would own are updated by none; an equal share of all heads (`shares`); every head, which
+        is plain training. Random choices depend on `seed` and differ between tasks.
+    alpha : fraction of all heads that a task owns; not used for `even` and `all`
 
     Raises
     ------
@@ -34,6 +34,8 @@ def owned_heads(
         The fraction is less than one head.
     """
     shape = next(iter(importances.values())).shape
+    if heads == "even":
+        return shares(importances)
     if heads == "all" or alpha is None:
         return {task: np.ones(shape, dtype=bool) for task in importances}
     n = prune_count(alpha, shape[0] * shape[1])
@@ -55,6 +57,22 @@ def owned_heads(
     if heads == "random":
         return {task: random_heads(shape, n, rng) for task, rng in rngs.items()}
     return {task: random_by_layer(top[task], rng) for task, rng in rngs.items()}
+
+
+def shares(importances: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """As many heads for every task, none of them for two: tasks choose by turns what matters most to them.
+
+    Heads that are left over belong to none.
+    """
+    shape = next(iter(importances.values())).shape
+    left = np.ones(shape, dtype=bool)
+    owned = {task: np.zeros(shape, dtype=bool) for task in importances}
+    for _ in range(left.size // len(importances)):
+        for task, importance in importances.items():
+            chosen = top_heads(np.where(left, importance, -np.inf), 1)
+            owned[task] |= chosen
+            left &= ~chosen
+    return owned
 
 
 def plain(heads: dict[str, np.ndarray]) -> bool:

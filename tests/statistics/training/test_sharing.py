@@ -1,0 +1,82 @@
+"""Tasks alone and together: planted differences, and the level of p over seeds and sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headspec.config.runs import Run
+from headspec.statistics.training.sharing import sharing
+from headspec.statistics.unit_counts import packed
+
+TASKS, METRICS = ("pos", "ner"), {"pos": ["word_accuracy"], "ner": ["word_accuracy"]}
+WORDS = 10
+
+
+def evaluation(rng: np.random.Generator, accuracy: dict[str, float], ease: np.ndarray) -> pd.DataFrame:
+    """Sentences of ten words with that many right, some of them easier for all runs."""
+    rows = []
+    for task, mean in accuracy.items():
+        right = rng.binomial(WORDS, np.clip(mean + ease, 0, 1))
+        frame = pd.DataFrame({"task": task, "example": np.arange(len(ease))})
+        prediction = [packed(int(each), WORDS) for each in right]
+        rows.append(frame.assign(label=packed(WORDS, 0, WORDS), prediction=prediction))
+    return pd.concat(rows, ignore_index=True)
+
+
+def study(
+    rng: np.random.Generator,
+    alone: dict[str, float],
+    joint: dict[str, float],
+    seeds: int,
+    n: int,
+    spread: float,
+):
+    """Runs of both tasks alone and together, and their tables."""
+    ease = rng.normal(0, 0.1, n)
+    tables = {}
+    for seed in range(seeds):
+        for task in TASKS:
+            mean = {task: alone[task] + rng.normal(0, spread)}
+            tables[Run("m", task, (task,), "single", seed)] = evaluation(rng, mean, ease)
+        means = {task: joint[task] + rng.normal(0, spread) for task in TASKS}
+        tables[Run("m", "pos+ner", TASKS, "tuned", seed)] = evaluation(rng, means, ease)
+    return list(tables), tables.__getitem__
+
+
+def test_one_task_gains_and_the_other_loses():
+    rng = np.random.default_rng(0)
+    runs, read = study(rng, {"pos": 0.8, "ner": 0.6}, {"pos": 0.7, "ner": 0.7}, 3, 200, 0.0)
+    table = sharing(runs, read, METRICS, 200, 0.95, 0).set_index(["mixture", "task"])
+    assert table.loc[("pos", "pos"), "value"] == pytest.approx(0.8, abs=0.03)
+    assert table["difference"].isna()[[("pos", "pos"), ("ner", "ner")]].all()
+    pos, ner, mean = (table.loc["pos+ner", task] for task in ("pos", "ner", "mean"))
+    assert pos["difference"] == pytest.approx(-0.1, abs=0.03) and pos["p_holm"] < 0.01 and pos["ci_high"] < 0
+    assert ner["difference"] == pytest.approx(0.1, abs=0.03) and ner["p_holm"] < 0.01
+    assert mean["difference"] == pytest.approx((pos["difference"] + ner["difference"]) / 2)
+    assert mean["p_value"] > 0.05 and mean["p_holm"] == mean["p_value"]
+
+
+def test_without_a_task_alone_there_is_no_difference():
+    runs, read = study(
+        np.random.default_rng(1), dict.fromkeys(TASKS, 0.7), dict.fromkeys(TASKS, 0.7), 1, 30, 0
+    )
+    table = sharing([run for run in runs if run.mixture != "ner"], read, METRICS, 50, 0.95, 0)
+    of = table.set_index(["mixture", "task"])["difference"]
+    assert of.notna()["pos+ner", "pos"] and of.isna()["pos+ner", "ner"] and of.isna()["pos+ner", "mean"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seeds", "spread"), [(1, 0.0), (3, 0.05)])
+def test_p_keeps_its_level_and_intervals_cover(seeds, spread):
+    """Equal differences, of which there are many, count against significance."""
+    rng = np.random.default_rng(2)
+    found = []
+    for number in range(250):
+        runs, read = study(rng, dict.fromkeys(TASKS, 0.7), dict.fromkeys(TASKS, 0.7), seeds, 60, spread)
+        table = sharing(runs, read, METRICS, 150, 0.95, number)
+        found.append(table[(table["mixture"] == "pos+ner") & (table["task"] == "pos")].iloc[0])
+    frame = pd.DataFrame(found)
+    assert 0.005 <= (frame["p_value"] < 0.05).mean() <= 0.09
+    assert 0.91 <= ((frame["ci_low"] <= 0) & (frame["ci_high"] >= 0)).mean() <= 0.99

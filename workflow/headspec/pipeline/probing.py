@@ -1,0 +1,99 @@
+"""Inputs, settings and figures of the rules of the section `probes`."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from headspec.config.runs import NO_MIXTURE, PRETRAINED, Run
+from headspec.pipeline.layout import Layout
+
+#: the method of rows on an encoder with random weights
+RANDOM = "random"
+#: figures of each model and task
+OF_TASKS = ("known", "heads", "changes")
+#: model, mixture, method and task
+Group = tuple[str, str, str, str]
+
+
+class Probing:
+    """Groups of probed runs, and what is made of them."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout, self.study = layout, layout.study
+
+    @cached_property
+    def _tables(self) -> dict[Group, list[str]]:
+        """Each group of probed runs: its tables, of all seeds. A pretrained encoder has one for all."""
+        groups: dict[Group, list[str]] = {}
+        result = self.layout.result
+        for run in self.study.probed:
+            for task in (task for task in run.tasks if task in self.layout.word_tasks):
+                if self.study.models[run.model].weights == PRETRAINED:
+                    once = [result("probes", run.model, f"{task}.parquet")]
+                    groups.setdefault((run.model, NO_MIXTURE, PRETRAINED, task), once)
+                drawn = [result("probes", run.model, f"seed{s}", f"{task}.parquet") for s in self.study.seeds]
+                groups.setdefault((run.model, NO_MIXTURE, RANDOM, task), drawn)
+                paths = groups.setdefault((run.model, run.mixture, run.method, task), [])
+                paths.append(result("runs", run.path, f"probes/{task}.parquet"))
+        return groups
+
+    @property
+    def groups(self) -> list[tuple[list[str], int]]:
+        """Every group, and its number of tables."""
+        return [([*group], len(paths)) for group, paths in self._tables.items()]
+
+    @property
+    def tables(self) -> list[str]:
+        """The tables of all groups, in order."""
+        return [path for paths in self._tables.values() for path in paths]
+
+    @property
+    def runs(self) -> list[Run]:
+        return self.study.probed
+
+    @property
+    def metrics(self) -> dict[str, list[str]]:
+        """The metrics of their tasks."""
+        return {task: self.layout.metrics[task] for run in self.runs for task in run.tasks}
+
+    @property
+    def main_metrics(self) -> dict[str, str]:
+        return {task: metrics[0] for task, metrics in self.metrics.items()}
+
+    @cached_property
+    def figures(self) -> list[str]:
+        """Names of the figures of probes."""
+        tasks = dict.fromkeys((model, task) for model, _, _, task in self._tables)
+        names = [f"probes/{kind}.{model}.{task}" for kind in OF_TASKS for model, task in tasks]
+        return [*names, *(f"probes/sharing.{model}" for model in dict.fromkeys(model for model, _ in tasks))]
+
+    def joint(self, wildcards: Any) -> str | None:
+        """The mixture with the most tasks that a job's task is in, of those that are probed."""
+        mixtures = {mixture: len(self.layout.mixtures[mixture]) for mixture in self._mixtures(wildcards)}
+        return max(mixtures, key=lambda mixture: mixtures[mixture], default=None)
+
+    def _mixtures(self, wildcards: Any) -> list[str]:
+        of_job = wildcards.model, "tuned", wildcards.task
+        return [mixture for model, mixture, method, task in self._tables if (model, method, task) == of_job]
+
+    def _shown(self, wildcards: Any) -> dict[str, list[str]]:
+        """The groups whose heads a figure shows: untrained, trained alone, and with most others."""
+        shown = {}
+        for name, mixture, method in [
+            (PRETRAINED, NO_MIXTURE, PRETRAINED),
+            (RANDOM, NO_MIXTURE, RANDOM),
+            ("alone", wildcards.task, "single"),
+            (self.joint(wildcards), self.joint(wildcards), "tuned"),
+        ]:
+            if paths := self._tables.get((wildcards.model, str(mixture), method, wildcards.task)):
+                shown[str(name)] = paths
+        return shown
+
+    def shown_tables(self, wildcards: Any) -> list[str]:
+        """The tables of these groups, in order."""
+        return [path for paths in self._shown(wildcards).values() for path in paths]
+
+    def shown(self, wildcards: Any) -> list[tuple[str, int]]:
+        """The names of these groups, and their numbers of tables."""
+        return [(name, len(paths)) for name, paths in self._shown(wildcards).items()]

@@ -1,0 +1,69 @@
+"""What every task reaches alone, in pairs, and with all others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from headspec.plots.drawing.style import METRICS, SHADES, number, styled
+
+#: level at which a difference has a star
+LEVEL = 0.05
+
+
+@styled
+def draw(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
+    """A row for each task, a column for the task alone, for each partner of a pair, and for each group.
+
+    Parameters
+    ----------
+    sharing : rows of the table 'sharing' of one model
+    metrics : task: its main metric
+
+    Returns
+    -------
+    Figure
+        Cells: metric in per cent, mean over seeds, and the difference from the task alone in points; a star
+        where its p_holm is below `LEVEL`. The darker, the more is lost.
+    """
+    main = sharing[sharing["metric"] == sharing["task"].map(metrics)]
+    main = main[main["method"].isin(["single", "tuned", "iat", "even"])]
+    members = main.groupby(["mixture", "method"])["task"].agg(list)
+    tasks = [task for task in metrics if task in {*main["task"]}]
+    main = main.assign(column=[_column(row, members) for row in main.itertuples()])
+    others = [name for name in main["column"].unique() if name not in ("alone", *(f"+ {t}" for t in tasks))]
+    columns = [name for name in ["alone", *(f"+ {t}" for t in tasks), *others] if name in {*main["column"]}]
+    cells = main.set_index(["task", "column"])
+    lost = cells["difference"].unstack("column").reindex(index=tasks, columns=columns)
+    largest = max(0.01, float(np.nanmax(-lost.to_numpy(dtype=float), initial=0.0)))
+    width = 1.6 + 0.75 * len(columns)
+    figure = Figure(figsize=(width, 0.9 + 0.42 * len(tasks)), layout="constrained")
+    axes = figure.subplots()
+    image = axes.imshow(-100 * lost.fillna(0), cmap=SHADES, vmin=0, vmax=100 * largest, aspect="auto")
+    for _, row in main.iterrows():
+        text = f"{100 * row['value']:.1f}"
+        if pd.notna(row["difference"]):
+            sign = "+" if row["difference"] > 0 else ""
+            text += f"\n{sign}{number(100 * row['difference'], 1)}{'*' if row['p_holm'] < LEVEL else ''}"
+        at = columns.index(row["column"]), tasks.index(row["task"])
+        axes.text(*at, text, ha="center", va="center", fontsize="small", linespacing=1.05)
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(tasks)), [f"{task}\n{METRICS[metrics[task]]}" for task in tasks])
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel("trained (metric in %, difference from alone in points)")
+    figure.colorbar(image, ax=axes, aspect=14, pad=0.02).set_label("lost (points)")
+    return figure
+
+
+def _column(row: Any, members: pd.Series) -> str:
+    """What a task was trained with: nothing, another task, or a group, and how if not plainly."""
+    if row.method == "single":
+        return "alone"
+    others = [task for task in members[row.mixture, row.method] if task != row.task]
+    name = f"+ {others[0]}" if len(others) == 1 else row.mixture
+    return name if row.method == "tuned" else f"{name}\n{row.method}"

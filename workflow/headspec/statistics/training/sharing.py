@@ -1,0 +1,78 @@
+"""What tasks gain or lose by sharing an encoder: every mixture compared with its tasks alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from headspec.config.runs import Run
+from headspec.seeds import derive
+from headspec.statistics.resampling import holm
+from headspec.statistics.training.comparison import MEAN, Predicted, differences, predicted, values_of
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+SHARING = Schema(
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "n_seeds": INT,
+     "value": FLOAT, "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT,
+     "p_value": FLOAT, "p_holm": FLOAT},
+    keys=5,
+)  # fmt: skip
+"""Table `sharing`: a row for each mixture or task alone, method, task and metric.
+tables/sharing.parquet
+
+task: name of the task, or `mean`: the mean over tasks of the mean over metrics
+metric: name of the metric, or `mean`
+difference: value less that of the task alone; null where the study has none
+p_value: two-sided; from three seeds on over seeds and examples, else by permutation of predictions
+p_holm: by Holm's method over mixtures, tasks and metrics of a model and method; means over tasks apart
+"""
+
+SINGLE = "single"
+
+
+def sharing(
+    runs: Sequence[Run],
+    read: Callable[[Run], pd.DataFrame],
+    metrics: Mapping[str, Sequence[str]],
+    resamples: int,
+    confidence: float,
+    seed: int,
+) -> pd.DataFrame:
+    """The table `sharing`.
+
+    Parameters
+    ----------
+    runs : of mixtures, and of their tasks alone (method `single`)
+    read : returns the table `evaluation` of one
+    metrics : task: names of its metrics
+    seed : random draws depend on it and on the names of model, mixture, method and task
+    """
+    groups: dict[tuple[str, str, str], list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.model, run.mixture, run.method), []).append(run)
+    found = {key: _of_tasks(group, read) for key, group in groups.items()}
+    alone = {(model, task): of[task] for (model, task, method), of in found.items() if method == SINGLE}
+    rows: list[dict[str, Any]] = []
+    for (model, mixture, method), of_tasks in found.items():
+        row = {"model": model, "mixture": mixture, "method": method}
+        others = {task: alone[model, task] for task in of_tasks if (model, task) in alone}
+        compared = {task: of_tasks[task] for task in others}
+        tested = {}
+        if method != SINGLE and others:
+            drawn = derive(seed, "sharing", *row.values())
+            tested = differences(compared, others, metrics, resamples, confidence, drawn)
+        for (task, metric), of_seeds in values_of(of_tasks, metrics).items():
+            values = {"task": task, "metric": metric, "n_seeds": len(of_seeds), "value": of_seeds.mean()}
+            whole = task != MEAN or len(others) == len(of_tasks)
+            rows.append(row | values | (tested.get((task, metric), {}) if whole else {}))
+    result = pd.DataFrame(rows, columns=list(SHARING.columns))
+    families = result.groupby(["model", "method", result["task"] == MEAN])
+    return result.assign(p_holm=families["p_value"].transform(holm))
+
+
+def _of_tasks(runs: Sequence[Run], read: Callable[[Run], pd.DataFrame]) -> dict[str, Predicted]:
+    """Predictions of all seeds for each of the tasks of the same mixture."""
+    found = predicted((run, read(run)) for run in runs)
+    return {task: found[task] for task in runs[0].tasks}

@@ -1,0 +1,20 @@
+"""What tasks gain or lose by sharing an encoder: predictions of all runs -> table sharing."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.config.runs import Run
+from headspec.progress import stage
+from headspec.statistics.training.sharing import SHARING, sharing
+
+params = snakemake.params
+with stage(snakemake, "sharing"):
+    runs = [Run(**run) for run in params.runs]
+    paths = dict(zip(runs, snakemake.input.evaluations, strict=True))
+    frame = sharing(
+        runs, lambda run: tables.read(paths[run]), params.metrics, **params.resampling, seed=params.seed
+    )
+    tables.write(snakemake.output[0], SHARING, frame, tables.provenance(snakemake))
