@@ -135,6 +135,7 @@ WRONG: list[tuple[str, Any, list[str]]] = [
         ["models.minilm.sha256: got '53xx1172', expected 8 to 64 hexadecimal"],
     ),
     ("tasks", [], ["tasks: got [], expected mapping of name to section"]),
+    ("tasks/sst2/label", None, ["tasks.sst2.label: got nothing, expected text or list of text"]),
     ("tasks/sst2", None, ["tasks.sst2: got nothing, expected section."]),
     ("tasks/agnews", {"source": ""}, ["tasks.agnews.source: got '', expected package:"]),
     # names

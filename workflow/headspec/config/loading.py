@@ -45,7 +45,7 @@ def load(config: dict[str, Any]) -> Study:
     try:
         study = Study.model_validate(config)
     except ValidationError as error:
-        problems += map(_worded, error.errors())
+        problems += dict.fromkeys(map(_worded, error.errors()))
     problems += consistency.problems(config)
     if problems:
         raise ConfigError(lines(problems))
@@ -113,6 +113,9 @@ def _worded(error: ErrorDetails) -> str:
         return f"{key}: {error['ctx']['error']}."
     if error["type"] == "missing":
         return f"{key}: missing, expected {allowed(node)}."
+    while not node:  # of a value that has several types, the location goes on with one of them
+        location = location[:-1]
+        key, node = _dotted(*location), _schema_at(location)
     hint = nearest(got, node.get("enum", ()))
     options = node.get("anyOf", [node])  # of a key that may be missing, also null
     if any("items" in option for option in options) and isinstance(got, (str, int, float)):
