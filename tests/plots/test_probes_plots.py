@@ -57,7 +57,7 @@ def probed(head: int) -> pd.DataFrame:
 
 def sharing_table() -> pd.DataFrame:
     rows = [("pos", "single", "pos", 0.9, np.nan, np.nan), ("dep", "single", "dep", 0.8, np.nan, np.nan)]
-    for mixture, method in (("pos+dep", "tuned"), ("all", "tuned"), ("all", "even")):
+    for mixture, method in (("all", "even"), ("all", "tuned"), ("pos+dep", "tuned")):
         rows += [(mixture, method, "pos", 0.88, -0.02, 0.01), (mixture, method, "dep", 0.81, 0.01, 0.3)]
     frame = pd.DataFrame(rows, columns=["mixture", "method", "task", "value", "difference", "p_holm"])
     more = frame.query("mixture == 'all' and task == 'pos'").assign(task="ner", value=0.5, difference=np.nan)

@@ -55,7 +55,8 @@ class Probing:
     @property
     def metrics(self) -> dict[str, list[str]]:
         """The metrics of their tasks."""
-        return {task: self.layout.metrics[task] for run in self.runs for task in run.tasks}
+        tasks = self.study.in_order([task for run in self.runs for task in run.tasks])
+        return {task: self.layout.metrics[task] for task in tasks}
 
     @property
     def main_metrics(self) -> dict[str, str]:

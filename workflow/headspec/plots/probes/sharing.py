@@ -35,8 +35,10 @@ def draw(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
     members = main.groupby(["mixture", "method"])["task"].agg(list)
     tasks = [task for task in metrics if task in {*main["task"]}]
     main = main.assign(column=[_column(row, members) for row in main.itertuples()])
-    others = [name for name in main["column"].unique() if name not in ("alone", *(f"+ {t}" for t in tasks))]
-    columns = [name for name in ["alone", *(f"+ {t}" for t in tasks), *others] if name in {*main["column"]}]
+    pairs = ["alone", *(f"+ {task}" for task in tasks)]
+    others = [name for name in main["column"].unique() if name not in pairs]
+    others.sort(key=lambda name: "\n" in name)  # plain training first
+    columns = [name for name in [*pairs, *others] if name in {*main["column"]}]
     cells = main.set_index(["task", "column"])
     lost = cells["difference"].unstack("column").reindex(index=tasks, columns=columns)
     largest = max(0.01, float(np.nanmax(-lost.to_numpy(dtype=float), initial=0.0)))
