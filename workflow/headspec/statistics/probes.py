@@ -31,9 +31,9 @@ PROBES = Schema(
 tables/probes.parquet
 
 mixture: `none` for the encoder before training
-method: way of training, `pretrained`, or `random`: an encoder with random weights, drawn by each seed
-label: label of the units; null for all, of which `best` takes for each label its own head
-heads: `best`, the head that is best for the label on the other half of the sentences, or `mean`, all heads
+method: way of training, `pretrained` or `random`, weights that each seed draws
+label: null for all, of which `best` takes for each label its own head
+heads: `best`, the head that is best on the other half of the sentences, or `mean`, all heads
 accuracy: share of the units that the heads get right, mean over seeds
 accuracy_low: lower end of its interval
 accuracy_high: upper end
@@ -52,13 +52,11 @@ PROBE_CHANGES = Schema(
 """Table `probe_changes`: a row for each task, label, choice of heads, group of runs, and comparison.
 tables/probe_changes.parquet
 
-label: label of the units; null for all, of which `best` takes for each label its own head
-heads: `best`, the head that is best for the label before training, on the other half of the sentences, or
-    `mean`, all heads
-before: `pretrained` (of random weights `random`), `single`, or `tuned`, on the same mixture
+label: null for all, of which `best` takes for each label its own head
+heads: `best`, the head that is best before training, on the other half of the sentences, or `mean`
+before: what it is compared with: `pretrained` or `random`, `single`, or `tuned` on the same mixture
 change: accuracy of the runs less that of `before`, mean over seeds
-p_value: two-sided, over seeds and sentences; null for fewer than three seeds
-p_holm: by Holm's method over labels and comparisons, for each model, task and choice of heads
+p_value: null for fewer than three seeds
 n: units of one run
 """
 PRETRAINED, RANDOM, SINGLE, TUNED = "pretrained", "random", "single", "tuned"

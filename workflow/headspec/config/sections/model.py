@@ -23,8 +23,7 @@ class Model(Section):
     )
     weights: Literal["pretrained", "random"] = Field(
         "pretrained",
-        description="`random`: an encoder of the same architecture and size, with weights that each seed "
-        "draws anew, as a control",
+        description="`random`, as a control: each seed draws the weights that pretraining begins with",
     )
     pooling: Pooling = Field(
         "auto",

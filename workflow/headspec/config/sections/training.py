@@ -26,8 +26,7 @@ class Training(Section):
     learning_rate: Positive = Field(2e-5, description="peak learning rate")
     decoder_learning_rate: Positive | None = Field(
         None,
-        description="peak learning rate of the decoders of [words](words.md), which follows the same course; "
-        "`null`: `learning_rate`",
+        description="peak learning rate of the decoders of [words](words.md); `null`: `learning_rate`",
     )
     decay: Literal["linear", "cosine", "constant"] = Field(
         "linear", description="how the learning rate falls from its peak: to 0, or not at all"

@@ -22,11 +22,9 @@ SHARING = Schema(
 """Table `sharing`: a row for each mixture or task alone, method, task and metric.
 tables/sharing.parquet
 
-task: name of the task, or `mean`: the mean over tasks of the mean over metrics
+task: name of the task, or `mean` over tasks
 metric: name of the metric, or `mean`
-difference: value less that of the task alone; null where the study has none
-p_value: two-sided; from three seeds on over seeds and examples, else by permutation of predictions
-p_holm: by Holm's method over mixtures, tasks and metrics of a model and method; means over tasks apart
+difference: value less that of the task alone
 """
 
 SINGLE = "single"
