@@ -100,7 +100,7 @@ def test_variants_of_a_mixture_are_compared_with_its_plain_training():
 def test_intervals_cover_and_p_values_keep_their_level(seeds, spread):
     """Of the accuracy of one head, and of a change that is 0 in the mean of runs."""
     rng = np.random.default_rng(2)
-    covered, significant, studies = 0, 0, 150
+    covered, significant, studies = 0, 0, 300
     for study in range(studies):
         runs = [[[0.5 + each] for each in rng.normal(0, spread, seeds)] for _ in range(2)]
         of_study = groups(rng, [0.5], *runs, seeds)
@@ -111,5 +111,5 @@ def test_intervals_cover_and_p_values_keep_their_level(seeds, spread):
         tested = changes(of_study, 120, 0.95, study).query("heads == 'mean' and label == 'A'")
         row = tested[(tested["before"] == "single")].iloc[0]
         significant += (row["ci_low"] > 0 or row["ci_high"] < 0) if seeds < 3 else row["p_value"] < 0.05
-    assert 0.91 <= covered / studies <= 0.995
+    assert 0.91 <= covered / studies <= 0.985
     assert 0.015 <= significant / studies <= 0.09

@@ -81,9 +81,10 @@ class Probed(NamedTuple):
     @classmethod
     def of(cls, table: pd.DataFrame) -> Probed:
         """From rows of the schema `PROBED`."""
-        labels, of_label = np.unique(table["label"], return_inverse=True)
-        heads = table.assign(direction=table["direction"].fillna(""))
-        probe = heads.groupby(["direction", "layer", "head"]).ngroup().to_numpy()
+        of_label, labels = pd.factorize(table["label"], sort=True)
+        direction = pd.factorize(table["direction"], sort=True)[0]  # -1 where heads have none
+        of_probe = np.stack([direction, table["layer"], table["head"]])
+        probe = np.unique(of_probe, axis=1, return_inverse=True)[1].reshape(-1)
         at = of_label, table["fold"].to_numpy(), probe
         found = np.zeros((3, len(labels), table["fold"].max() + 1, probe.max() + 1))
         for values, name in zip(found, ("right", "control", "n"), strict=True):
