@@ -56,7 +56,7 @@ from headspec.models import devices
 from headspec.pipeline import preflight, records, warm
 from headspec.pipeline.budgets import BUDGET, WAY, Budgets
 from headspec.pipeline.inputs import Inputs
-from headspec.pipeline.layout import RUN, SUBMISSION, Layout
+from headspec.pipeline.layout import PROMPTS, RUN, SUBMISSION, Layout
 from headspec.pipeline.probing import Probing
 from headspec.pipeline.wildcards import any_of, constraints
 

@@ -43,7 +43,7 @@ rule train:
     log:
         log(RUN, "train"),
     wildcard_constraints:
-        method=any_of(method for method in LAYOUT.methods if method not in LAYOUT.retrained),
+        method=any_of(LAYOUT.trained),
     priority: by_tasks
     conda:
         "../../envs/train.yaml"

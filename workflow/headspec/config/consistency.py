@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from headspec.config import iat_consistency, task_consistency
+from headspec.config import iat_consistency, prompt_consistency, task_consistency
 from headspec.config.measures.heads import MEASURES, own
 from headspec.config.runs import POOLED, RESERVED
 from headspec.config.sections.atlas import Atlas
@@ -64,6 +64,9 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
     for name, task in typed_tasks.items():
         if task is not None:
             yield from task_consistency.task_problems(name, task, typed_tasks)
+    methods = config.get("methods")
+    if isinstance(methods, list) and "prompted" in methods:
+        yield from prompt_consistency.missing(members, typed_tasks)
 
 
 def _mapping(config: Any, *path: str) -> dict[str, Any]:

@@ -35,8 +35,9 @@ def iat_problems(section: IAT, methods: Any, mixtures: Iterable[str], transferre
             yield f"iat.mixtures.{i}: no mixture '{name}'; expected one of {listing(mixtures)}.{hint}"
     if section.mixtures and "tuned" not in methods:
         yield f"methods: got {listing(methods)}, expected tuned as well, because IAT continues tuned runs."
-    if methods and not {"tuned", "frozen"} & {*map(str, methods)}:
-        yield f"methods: got {listing(methods)}, expected tuned or frozen as well, whose heads are compared."
+    if methods and not {"tuned", "frozen", "prompted"} & {*map(str, methods)}:
+        expected = "tuned, frozen or prompted"
+        yield f"methods: got {listing(methods)}, expected {expected} as well, whose heads are compared."
     if section != IAT() and not section.mixtures:
         yield "iat.mixtures: nothing to train; expected a mixture, because other keys of iat are set."
     elif "iat" in methods and not section.mixtures and not transferred:

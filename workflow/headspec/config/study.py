@@ -31,9 +31,9 @@ from headspec.config.sections.transfer import Transfer
 from headspec.config.ways import WAYS, WHOLE
 from headspec.config.word_types import TYPES
 
-Method = Literal["tuned", "frozen", "single"]
+Method = Literal["tuned", "frozen", "prompted", "single"]
 #: what `methods` may name: methods of training, and sections that are run as part of the study
-Listed = Literal["tuned", "frozen", "iat", "atlas", "gates", "probes"]
+Listed = Literal["tuned", "frozen", "prompted", "iat", "atlas", "gates", "probes"]
 
 
 class Study(Section):
@@ -59,9 +59,10 @@ class Study(Section):
     mixtures: Mixtures
     methods: Annotated[Distinct[Listed], Field(min_length=1)] = Field(
         ["tuned"],
-        description="`tuned`: all weights are trained; `frozen`: only the classifiers, as a control; `iat`: "
-        "the sections `iat` and `transfer`, which `snakemake iat` runs in any case; `atlas`, `gates`, "
-        "`probes`: the section of this name, which `snakemake` with this name runs in any case",
+        description="`tuned`: all weights are trained; `frozen`: only the classifiers, as a control; "
+        "`prompted`: nothing is trained, the model answers the `prompt` of each task; `iat`: the sections "
+        "`iat` and `transfer`, which `snakemake iat` runs in any case; `atlas`, `gates`, `probes`: the "
+        "section of this name, which `snakemake` with this name runs in any case",
     )
     training: Training = Training()
     importance: Importance = Importance()
@@ -89,8 +90,9 @@ class Study(Section):
 
     @property
     def correlated(self) -> Method:
-        """The method whose dissociation is correlated with similarity: `tuned` if the study has it."""
-        return "tuned" if "tuned" in self.methods else "frozen"
+        """The method whose dissociation is correlated with similarity: the first of these in the study."""
+        methods: tuple[Method, ...] = ("tuned", "frozen", "prompted")
+        return next(method for method in methods if method in self.methods)
 
     @property
     def alone(self) -> tuple[str, ...]:
@@ -176,7 +178,7 @@ class Study(Section):
             (mixture, tasks, method)
             for mixture, tasks in self.mixture_tasks.items()
             for method in self.methods
-            if method in ("tuned", "frozen")
+            if method in ("tuned", "frozen", "prompted")
         ]
         return self._runs([*mixed, *((task, (task,), "single") for task in self.alone)])
 

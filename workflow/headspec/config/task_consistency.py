@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from headspec.config import prompt_consistency
 from headspec.config.glue import FILES
-from headspec.config.sections.task import METRICS
+from headspec.config.sections.task import METRICS, PROMPTED
 from headspec.config.word_types import TYPES
 from headspec.errors import listing, nearest
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
 #: what a task with `pairs_of` may set; it takes the rest from the task that its pairs are made of
-PAIR_TASK_SETTINGS = {"pairs_of", "metrics", "train_examples", "validation_examples"}
+PAIR_TASK_SETTINGS = {"pairs_of", "metrics", "train_examples", "validation_examples", *PROMPTED}
 #: scheme of a source: pattern of the rest, how to write it
 SOURCES = {
     "package": (r"[A-Za-z_]\w*(\.\w+)*(/.+)?", "package:<import name>/<path>"),
@@ -34,6 +35,7 @@ def task_problems(name: str, task: Task, tasks: dict[str, Task | None]) -> Itera
     yield from _metrics(key, task)
     yield from _pairs_of(name, task, tasks)
     yield from _further(key, task)
+    yield from prompt_consistency.problems(key, task)
 
 
 def source_problems(key: str, source: str | None) -> Iterator[str]:

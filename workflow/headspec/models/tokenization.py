@@ -31,7 +31,8 @@ TOKENS = Schema(
 """Table `tokens`: a row for each example.
 tokens/{model}/{task}/train.parquet, tokens/{model}/{task}/validation.parquet,
 tokens/{model}/{task}/further/{split}.parquet, tokens/{model}/{task}/test/{file}.parquet,
-tokens/{model}/sentences.parquet, tokens/{model}/stimuli.parquet
+tokens/{model}/sentences.parquet, tokens/{model}/stimuli.parquet,
+prompts/{model}/{task}/seed{seed}/train.parquet, prompts/{model}/{task}/seed{seed}/validation.parquet
 
 label: index of the true class, or the true score; null without labels; of tasks on words counts of units
     (`headspec.statistics.unit_counts`)

@@ -15,6 +15,7 @@ from typing import Any
 from headspec.config import variants
 from headspec.config.measures import heads as head_measures
 from headspec.config.runs import PRETRAINED, REWARMED, Run
+from headspec.config.sections.task import PROMPTED
 from headspec.config.sources import locate
 from headspec.config.study import Study, plain
 from headspec.config.word_types import TYPES
@@ -22,7 +23,7 @@ from headspec.data import planned, readers, treebank
 from headspec.data.planned import Planned
 from headspec.errors import ConfigError, MissingError, nearest
 from headspec.models import versions
-from headspec.pipeline.layout import RUN, Layout
+from headspec.pipeline.layout import PROMPTS, RUN, Layout
 
 Settings = dict[str, Any]
 Function = Callable[[Any], Any]  # called by Snakemake with the wildcards of a job
@@ -65,15 +66,20 @@ class Inputs:
 
         def function(wildcards: Any) -> Settings:
             task = self.study.tasks[wildcards.task]
-            return plain(task.model_dump(exclude={"metrics", "test", *without}))
+            return plain(task.model_dump(exclude={"metrics", "test", *PROMPTED, *without}))
 
         return function
+
+    def prompt_settings(self, wildcards: Any) -> Settings:
+        """The keys of a task for the method `prompted`."""
+        task = self.study.tasks[wildcards.task]
+        return plain(task.model_dump(include=PROMPTED))
 
     def split_settings(self, wildcards: Any) -> Settings:
         """The settings of a task that affect one of its further splits or test sets."""
         task = self.study.tasks[wildcards.task]
         stored = getattr(task, wildcards.kind)[wildcards.name]
-        values = plain(task.model_dump(exclude={"metrics", "further", "test", "train_examples"}))
+        values = plain(task.model_dump(exclude={"metrics", "further", "test", "train_examples", *PROMPTED}))
         return values | {wildcards.kind: {wildcards.name: stored}}
 
     def text_sources(self, runs: list[Run]) -> Function:
@@ -288,11 +294,13 @@ class Inputs:
         return function
 
     def tokens(self, split: str) -> Function:
-        """Function for the tokens of a split of each of a run's tasks, in order."""
+        """Function for the tokens of a split, or of its prompts, of each of a run's tasks, in order."""
 
         def function(wildcards: Any) -> list[str]:
+            prompted = wildcards.method == "prompted"
+            folder = (PROMPTS if prompted else "tokens/{model}/{task}").format
             return [
-                self.layout.result("tokens", wildcards.model, task, f"{split}.parquet")
+                self.layout.result(folder(**{**wildcards, "task": task}), f"{split}.parquet")
                 for task in self.tasks(wildcards)
             ]
 

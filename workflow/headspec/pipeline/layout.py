@@ -15,6 +15,8 @@ from headspec.data import submission
 
 #: folder of a training run, with wildcards
 RUN = "runs/{model}/{mixture}/{method}/seed{seed}"
+#: folder of the prompts of a task, likewise
+PROMPTS = "prompts/{model}/{task}/seed{seed}"
 #: folder of the prediction files that a run fills, with wildcards
 SUBMISSION = "submission/{model}/{mixture}/{method}/seed{seed}"
 #: figures of the head atlas, likewise
@@ -56,6 +58,11 @@ class Layout:
     def methods(self) -> list[str]:
         """The methods of all runs."""
         return list(dict.fromkeys(run.method for run in self.study.runs + self.study.iat_runs))
+
+    @cached_property
+    def trained(self) -> list[str]:
+        """The methods that train from the pretrained model on."""
+        return [method for method in self.methods if method not in (*self.retrained, "prompted")]
 
     @cached_property
     def variants(self) -> dict[str, Variant]:

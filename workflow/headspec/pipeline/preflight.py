@@ -16,6 +16,7 @@ from headspec.data.planned import Planned
 from headspec.errors import ConfigError, HeadspecError, MissingError, listing
 from headspec.heads import head_count
 from headspec.models.pretrained import checks as models
+from headspec.prompts import checks as prompts
 from headspec.similarity.brain import experiment
 from headspec.training import store
 
@@ -118,6 +119,7 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
         models.check,
         head_count.check,
         read,
+        lambda study: prompts.check(study, plan.prepared),
         lambda study: few_shot.check(study, plan.prepared),
         sentences.check,
         treebank.check,

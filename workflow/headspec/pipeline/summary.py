@@ -16,7 +16,7 @@ LINES, COLUMNS = 30, 100  # at most
 LABEL, NAME, METHOD = 11, 25, 7  # columns of a label, of a mixture's name and of a method
 D, TEST = f"{'D %':>6}   {'[  low,   high]'}  ", f"{'p':>6}  {'case':<9}"
 OF_IAT = 3  # lines on IAT, and on dissociation after it, at most
-METHODS = ("tuned", "frozen")
+METHODS = ("tuned", "frozen", "prompted")
 CASES = ("double", "single", "inverted", "none")
 AT_CHANCE = "†"
 #: the value of `task` in rows with the mean over a mixture's tasks

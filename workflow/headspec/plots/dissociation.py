@@ -17,6 +17,7 @@ from headspec.plots.drawing.style import MEAN, heights, interval_label, legend, 
 BARS: dict[str, dict[str, Any]] = {
     "tuned": {"facecolor": "#77aadd", "edgecolor": "black"},
     "frozen": {"facecolor": "#e8eef4", "edgecolor": "black", "hatch": "//////"},
+    "prompted": {"facecolor": "#ddcc77", "edgecolor": "black"},
 }
 #: a single seed, and the mark of a value at chance, outlined in white so that no line hides it
 DOT: dict[str, Any] = {

@@ -10,7 +10,7 @@ from headspec.plots.drawing.style import heights, legend, mixture_panels, styled
 #: kind of agreement: (legend entry, marker)
 KINDS = {"split_half": ("split half", "o"), "seeds": ("two seeds", "D")}
 #: method: fill of its markers
-FILLS = {"tuned": "#77aadd", "frozen": "white", "single": "black"}
+FILLS = {"tuned": "#77aadd", "frozen": "white", "single": "black", "prompted": "#ddcc77"}
 
 
 @styled

@@ -15,6 +15,9 @@ else:
     Ranking = Literal[RANKINGS]
 
 
+Measured = Literal["tuned", "frozen", "prompted", "single", "iat"]
+
+
 class Treebank(Section):
     """Sentences with dependency trees."""
 
@@ -32,7 +35,7 @@ class Treebank(Section):
 class Atlas(Section):
     """The head atlas, which `snakemake atlas` makes: measures of every single head."""
 
-    methods: Annotated[Distinct[Literal["tuned", "frozen", "single", "iat"]], Field(min_length=1)] = Field(
+    methods: Annotated[Distinct[Measured], Field(min_length=1)] = Field(
         ["tuned", "frozen"],
         description="methods whose heads are measured, as far as the study trains them; `frozen` is the "
         "pretrained encoder",

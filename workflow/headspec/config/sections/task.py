@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from headspec.config.sections.base import Count, Distinct, Labels, Name, Section
+from headspec.config.sections.base import NUMBER, Count, Distinct, Labels, Name, Section
 from headspec.config.word_types import TYPES, WORDS
 
 #: type of task: its metrics; those of words follow
 OF_TEXTS = {"classification": ("accuracy", "f1", "matthews"), "regression": ("pearson", "spearman")}
 METRICS = OF_TEXTS | {name: kind.metrics for name, kind in TYPES.items()}
+
+#: keys of the method `prompted`, on which the tables of a task do not depend
+PROMPTED = {"prompt", "answers", "shots", "calibration"}
 
 if TYPE_CHECKING:
     Metric = str
@@ -82,6 +85,22 @@ class Task(Section):
         None,
         description="metrics, the main one first; by default accuracy, for regression spearman and pearson, "
         "for tasks on words all of their type",
+    )
+    prompt: Annotated[str, Field(min_length=1)] | None = Field(
+        None,
+        description="for the method `prompted`: the text that the model continues, with the fields "
+        "`{text_a}` and, of pairs, `{text_b}` ([Decoders](decoders.md))",
+    )
+    answers: Annotated[dict[str, str], Field(min_length=2)] | None = Field(
+        None, description="class name: the token with which the model answers `prompt`"
+    )
+    shots: Annotated[int, Field(ge=0), NUMBER] = Field(
+        0, description="answered training examples before the prompt, drawn anew with each of `seeds`"
+    )
+    calibration: bool = Field(
+        False,
+        description="divide the probabilities of answers by those after prompts without content (Zhao et al. "
+        "2021)",
     )
     train_examples: Count | None = Field(None, description="maximum number of training examples")
     validation_examples: Count | None = Field(

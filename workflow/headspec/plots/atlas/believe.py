@@ -34,6 +34,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "iat": {"marker": "s", "color": "#117733"},
     "single": {"marker": "^", "color": "#882255"},
     "frozen": {"marker": "D", "color": "0.45"},
+    "prompted": {"marker": "v", "color": "#aa7700"},
 }
 LINELESS: dict[str, Any] = {"linestyle": "none", "markersize": 4, "markeredgewidth": 0.8}
 #: columns that name a row

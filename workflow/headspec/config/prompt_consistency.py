@@ -1,0 +1,78 @@
+"""Checks of what a task is for the method `prompted`: its prompt and answers."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from headspec.errors import listing, nearest
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+
+
+def problems(key: str, task: Task) -> Iterator[str]:
+    """Problems with the prompt of one task."""
+    if task.prompt is None:
+        for setting in ("answers", "shots", "calibration"):
+            if getattr(task, setting):
+                yield f"{key}.{setting}: has no effect without {key}.prompt; expected both, or neither."
+        return
+    if task.type != "classification":
+        yield f"{key}.prompt: got one for a {task.type} task, expected a task of classification."
+    yield from fields(key, task)
+    if task.answers is None:
+        yield f"{key}.answers: missing, expected an answer to {key}.prompt for every class."
+        return
+    answered: dict[str, str] = {}
+    for name, answer in task.answers.items():
+        if not answer:
+            yield f"{key}.answers.{name}: got '', expected a text."
+        elif answer in answered:
+            yield f"{key}.answers.{name}: got {answer!r}, the answer of {answered[answer]}; expected another."
+        answered.setdefault(answer, name)
+    if task.labels:
+        yield from unlike(key, task.answers, list(dict.fromkeys(task.labels.values())))
+
+
+def unlike(key: str, answers: Mapping[str, str], classes: list[str]) -> Iterator[str]:
+    """Problems of `answers` to a task of these classes: those that are too many, and missing ones."""
+    for name in answers:
+        if name not in classes:
+            hint = nearest(name, classes)
+            yield f"{key}.answers.{name}: no class '{name}'; expected one of {listing(classes)}.{hint}"
+    if missing := [name for name in classes if name not in answers]:
+        yield f"{key}.answers: got {listing(answers)}, expected an answer for {listing(missing)} as well."
+
+
+def missing(mixtures: Mapping[str, list[str]], tasks: Mapping[str, Task | None]) -> Iterator[str]:
+    """A problem for each task of `mixtures` without a prompt, which the method `prompted` needs."""
+    for name in dict.fromkeys(name for members in mixtures.values() for name in members):
+        task = tasks.get(name)
+        if task and task.prompt is None:
+            yield f"tasks.{name}.prompt: missing, expected a text, because methods has 'prompted'."
+
+
+def fields(key: str, task: Task, read: bool = False) -> Iterator[str]:
+    """Problems of the fields in the prompt: each text of an example once or more, and nothing else.
+
+    Parameters
+    ----------
+    read : whether the table of the task was, which has columns of texts that the config need not name
+    """
+    expected = ["text_a", "text_b"] if task.paradigm == "pair" else ["text_a"]
+    perhaps = [] if read or task.paradigm == "pair" or "text_a" in task.model_fields_set else ["text_b"]
+    try:
+        parts = [part[1:] for part in string.Formatter().parse(task.prompt or "") if part[1] is not None]
+    except ValueError as error:
+        yield f"{key}.prompt: got {task.prompt!r}, {error}; expected '{{{{' and '}}}}' for braces in a text."
+        return
+    for field, form, conversion in parts:
+        if field not in [*expected, *perhaps] or form or conversion:
+            found = "{" + str(field) + (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
+            fields = listing("{" + name + "}" for name in expected)
+            yield f"{key}.prompt: got the field '{found}}}', expected {fields}.{nearest(field, expected)}"
+    for name in expected:
+        if name not in [field for field, _, _ in parts]:
+            yield f"{key}.prompt: got {task.prompt!r}, expected the field '{{{name}}}' in it."

@@ -1,0 +1,1 @@
+"""Tasks as prompts: a frozen language model answers, and nothing is trained."""

@@ -1,0 +1,117 @@
+"""Whether the models of a study can answer the prompts of its tasks, seen before any job starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headspec.config import prompt_consistency
+from headspec.errors import ConfigError, EncoderError, HeadspecError, listing
+from headspec.models.architectures import ARCHITECTURES
+from headspec.models.pretrained.config_json import settings
+from headspec.models.pretrained.folders import present
+from headspec.prompts.wording import Wording
+
+if TYPE_CHECKING:
+    from headspec.config.sections.model import Model
+    from headspec.config.sections.task import Task
+    from headspec.config.study import Study
+    from headspec.data.prepare import Prepared
+
+CAUSAL = [name for name, architecture in ARCHITECTURES.items() if architecture.pooling == "last"]
+
+
+def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
+    """One HeadspecError for all problems of prompts, where a study has the method `prompted`.
+
+    Hub models that are not in the cache, and tasks that planning cannot read, are checked by their jobs.
+
+    Parameters
+    ----------
+    prepared : task: its tables, as far as they were read
+    """
+    if "prompted" not in study.methods:
+        return
+    problems: list[HeadspecError] = []
+    wordings: dict[str, tuple[Task, list[str]]] = {}
+    for name in dict.fromkeys(name for tasks in study.mixture_tasks.values() for name in tasks):
+        task, key = study.tasks[name], f"tasks.{name}"
+        if name not in prepared:
+            continue
+        classes = prepared[name].classes
+        assert isinstance(classes, list) and task.answers  # others are refused with the config
+        wrong = [*prompt_consistency.fields(key, task, read=True), *_shots(key, task, prepared[name])]
+        wrong += prompt_consistency.unlike(key, task.answers, classes)
+        problems += map(ConfigError, wrong)
+        if not wrong:
+            wordings[name] = task, classes
+    for name, model in study.models.items():
+        try:
+            if path := present(model, f"models.{name}"):
+                check_model(path, model, f"models.{name}")
+                problems += _prompts(model, f"models.{name}", wordings)
+        except HeadspecError as error:
+            problems.append(error)
+    if problems:
+        raise HeadspecError.of(problems)
+
+
+def check_model(path: Path, model: Model, key: str) -> None:
+    """EncoderError if the model at `path` is no causal language model, or lacks the head of one."""
+    kind = settings(path, key, model.source).get("model_type")
+    if kind not in CAUSAL:
+        raise EncoderError(
+            f"{key}.source: '{model.source}' is of type {kind}, which continues no text; expected one of "
+            f"{listing(CAUSAL)}, because methods has 'prompted'"
+        )
+    if path.is_dir() and not _has_head(path):
+        raise EncoderError(
+            f"{key}.source: '{model.source}' has no language-model head (lm_head.weight), without which it "
+            "answers no prompt; expected the weights of the whole model, because methods has 'prompted'"
+        )
+
+
+def _has_head(path: Path) -> bool:
+    """Whether the weights in a folder have a language-model head, or the embedding is it."""
+    from safetensors import safe_open
+    from transformers import AutoConfig  # slow to import
+
+    config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    if (index := path / "model.safetensors.index.json").exists():
+        names = list(json.loads(index.read_text())["weight_map"])
+    else:
+        with safe_open(path / "model.safetensors", framework="np") as weights:
+            names = list(weights.keys())
+    return config.tie_word_embeddings or any(name.endswith("lm_head.weight") for name in names)
+
+
+def _shots(key: str, task: Task, prepared: Prepared) -> Iterator[str]:
+    n = len(prepared.train)
+    if task.shots >= n:
+        yield f"{key}.shots: got {task.shots}, expected fewer than the {n} training examples."
+
+
+def _prompts(
+    model: Model, key: str, wordings: Mapping[str, tuple[Task, list[str]]]
+) -> Iterator[HeadspecError]:
+    """Problems of prompts and answers in the tokens of a model."""
+    from headspec.models.tokenization import tokenizer  # which takes a second to import
+    from headspec.prompts.tokens import Prompts
+
+    loaded = tokenizer(model, key)
+    for name, (task, classes) in wordings.items():
+        wording = Wording.of(task, classes)
+        prompts = Prompts(loaded, wording, model.max_length, f"tasks.{name}")
+        try:
+            prompts.answers(classes)
+        except EncoderError as error:
+            yield from (EncoderError(f"{problem} (of {key})") for problem in error.errors)
+        frame = len(prompts.ids(wording.filled("", "" if task.paradigm == "pair" else None)))
+        least = frame * (1 + task.shots)
+        if least >= model.max_length:
+            yield EncoderError(
+                f"tasks.{name}.prompt: with {task.shots} shots and without texts it has about {least} "
+                f"tokens, expected fewer than {key}.max_length ({model.max_length})"
+            )

@@ -1,0 +1,63 @@
+# The method prompted: prompts of tasks, and the frozen language model that answers them. What follows, from
+# importance on, takes both for the tokens and the model of a training run.
+
+
+rule prompts:
+    input:
+        train=rules.data.output.train,
+        validation=rules.validation.output[0],
+    output:
+        train=result(PROMPTS, "train.parquet"),
+        validation=result(PROMPTS, "validation.parquet"),
+    log:
+        log(PROMPTS),
+    priority: 10
+    conda:
+        "../../envs/train.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        study=STUDY.study,
+        model=INPUTS.model_settings("source", "max_length"),
+        prompt=INPUTS.prompt_settings,
+        version=tokenizer_version,
+        code=code("prompts/tokens.py"),
+    message:
+        "Prompts of task {wildcards.task} for {wildcards.model}, seed {wildcards.seed}"
+    script:
+        "../scripts/prompts/tokens.py"
+
+
+rule prompted:
+    input:
+        tokens=INPUTS.tokens("train"),
+    output:
+        model=result(RUN, "model/model.safetensors"),
+        config=result(RUN, "model/config.json"),
+        classifiers=result(RUN, "model/classifiers.json"),
+    log:
+        log(RUN, "prompted"),
+    wildcard_constraints:
+        method="prompted",
+    priority: by_tasks
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=memory("evaluate"),
+        microbatches=microbatches,
+        runtime=60,
+    params:
+        study=STUDY.study,
+        tasks=INPUTS.tasks,
+        model=INPUTS.model_settings("source", "sha256", "pooling"),
+        version=weights_version,
+        precision=STUDY.precision,
+        code=code("prompts/model.py"),
+    message:
+        "Language model {wildcards.model} for {wildcards.mixture}, seed {wildcards.seed}"
+    script:
+        "../scripts/prompts/model.py"

@@ -1,0 +1,35 @@
+"""Model of one run without training: a language model and prompts -> encoder and classifiers of answers."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.config.stage_settings import section
+from headspec.models import versions
+from headspec.models.pretrained.checks import verify
+from headspec.models.pretrained.folders import folder
+from headspec.models.stage import ModelStage
+from headspec.progress import stage
+from headspec.prompts.head import calibrate, language_model, prompted
+
+params = snakemake.params
+with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake.wildcards)):
+    job = ModelStage(snakemake)
+    model, key = section(params.model), f"models.{snakemake.wildcards.model}"
+    path = folder(model, key)
+    verify(path, model, key)
+    with versions.held(versions.weights, params.version, model, key):
+        causal = language_model(path, f"{key}.source: '{model.source}'")
+    footers = dict(zip(params.tasks, map(tables.footer, snakemake.input.tokens), strict=True))
+    joint = prompted(
+        causal,
+        {task: footer["answers"] for task, footer in footers.items()},
+        {task: footer["classes"] for task, footer in footers.items()},
+    )
+    for task, footer in footers.items():
+        if footer["content_free"]:
+            calibrate(joint, task, footer["content_free"], job.device)
+    joint.save(Path(snakemake.output.classifiers).parent, job.origin())

@@ -1,0 +1,49 @@
+"""Prompts of a task for one model and seed: data tables -> tables of tokens."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+import numpy as np
+
+from headspec import tables
+from headspec.config.stage_settings import section
+from headspec.models.pretrained.checks import architecture, check_length
+from headspec.models.pretrained.folders import folder
+from headspec.models.tokenization import TOKENS, of_job
+from headspec.progress import log, stage
+from headspec.prompts.checks import check_model
+from headspec.prompts.tokens import Prompts
+from headspec.prompts.wording import Wording, demonstrations
+from headspec.seeds import derive
+
+wildcards, params = snakemake.wildcards, snakemake.params
+with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):
+    model, key = section(params.model), f"models.{wildcards.model}"
+    path = folder(model, key)
+    architecture(path, model, key)  # planning cannot check hub models
+    check_length(path, model, key)
+    check_model(path, model, key)
+    task, train = section(params.prompt), tables.read(snakemake.input.train)
+    classes = tables.footer(snakemake.input.train)["classes"]
+    rng = np.random.default_rng(derive(int(wildcards.seed), "demonstrations", wildcards.task))
+    shown = demonstrations(train, task.shots, rng)
+    wording = Wording.of(task, classes).showing(shown, classes)
+    prompts = Prompts(of_job(snakemake), wording, model.max_length, f"tasks.{wildcards.task}")
+    more = {
+        "classes": classes,
+        "answers": prompts.answers(classes),
+        "content_free": prompts.content_free() if task.calibration else [],
+        "demonstrations": shown["example"].tolist(),
+    }
+    unseen = {"train": train.drop(index=shown.index), "validation": tables.read(snakemake.input.validation)}
+    for split, texts in unseen.items():
+        frame, truncated = prompts.encode(texts, classes)
+        footer = tables.provenance(snakemake, truncated=truncated, **more)
+        tables.write(snakemake.output[split], TOKENS, frame, footer)
+        log.info(
+            "%s: %d prompts of %d examples, %.1f tokens on average, %d truncated to %d",
+            *(split, len(frame), task.shots, frame["input_ids"].str.len().mean()),
+            *(truncated, model.max_length),
+        )
