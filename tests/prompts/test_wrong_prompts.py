@@ -113,6 +113,13 @@ def test_prompts_longer_than_the_model_are_refused(llama, known):
     assert "tasks.a.shots: got 4, expected fewer than the 4 training examples." in text
 
 
+def test_random_weights_are_refused(llama, known):
+    random = config(str(llama), answers=known)
+    random["models"]["m"]["weights"] = "random"
+    with pytest.raises(HeadspecError, match="^models.m.weights: got 'random', expected pretrained, because"):
+        checks.check(load(random), {})
+
+
 def test_models_that_continue_no_text_are_refused(tmp_path, known):
     bert = models.make("bert", tmp_path / "bert")
     text = problems(bert, answers=known)

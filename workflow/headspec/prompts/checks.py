@@ -48,6 +48,13 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
         if not wrong:
             wordings[name] = task, classes
     for name, model in study.models.items():
+        if model.weights != "pretrained":
+            problems.append(
+                ConfigError(
+                    f"models.{name}.weights: got '{model.weights}', expected pretrained, because methods has "
+                    "'prompted'"
+                )
+            )
         try:
             if path := present(model, f"models.{name}"):
                 check_model(path, model, f"models.{name}")
