@@ -35,7 +35,10 @@ WRONG = [
         "tasks.a.prompt: got the field '{txt}', expected {text_a}. Did you mean 'text_a'?",
     ),
     ({"prompt": "{text_a!r}:"}, "tasks.a.prompt: got the field '{text_a!r}', expected {text_a}."),
-    ({"prompt": "{text_a:"}, "tasks.a.prompt: got '{text_a:', expected '}' before end of string; expected"),
+    (
+        {"prompt": "{text_a}}:"},
+        "tasks.a.prompt: got '{text_a}}:', Single '}' encountered in format string; expected '{{' and '}}'",
+    ),
     ({"text_b": "other"}, "tasks.a.prompt: got 'saw {text_a} the house:', expected the field '{text_b}'"),
     ({"prompt": None}, "tasks.a.answers: has no effect without tasks.a.prompt; expected both, or neither."),
     ({"answers": None}, "tasks.a.answers: missing, expected an answer to tasks.a.prompt for every class."),
