@@ -101,7 +101,7 @@ WRONG: list[tuple[str, Any, list[str]]] = [
         "methods",
         ["tuned", "frozn"],
         [
-            "methods.1: got 'frozn', expected tuned, frozen, iat, atlas, gates or probes.",
+            "methods.1: got 'frozn', expected tuned, frozen, prompted, iat, atlas, gates or probes.",
             "Did you mean 'frozen'?",
         ],
     ),

@@ -32,8 +32,9 @@ def whole(tmp_path_factory) -> Folder:
     return folder
 
 
-#: rules of measures of heads that are yet to be added; test_worked_examples.py runs them
-ADDED = {"measured", "derived"}
+#: rules of measures of heads that are yet to be added, and of prompts, which take another kind of model;
+#: test_worked_examples.py and test_prompts.py run them
+ADDED = {"measured", "derived", "prompts", "prompted"}
 
 
 def scripts() -> dict[str, Path]:

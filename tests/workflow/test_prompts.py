@@ -1,0 +1,72 @@
+"""Snakemake on tiny prompted tasks: the whole path without training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headspec import tables
+from headspec.statistics.metrics import score
+from support import causal
+from support.studies import CONFIG, Folder
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def finished(shared) -> Folder:
+    def fill(path: Path) -> None:
+        folder = Folder.new(path)
+        known = causal.answers(causal.make("llama", path / "models" / "tiny-llama")).values()
+        answers = dict(zip(["good", "bad"], known, strict=True))
+        prompt = {"prompt": causal.PROMPT, "answers": answers}
+        tone = CONFIG["tasks"]["tone"] | prompt | {"shots": 2, "calibration": True}
+        other = CONFIG["tasks"]["tone"] | prompt | {"prompt": "{text_a} was:"}
+        folder.write(
+            CONFIG
+            | {
+                "models": {"llama": {"source": "models/tiny-llama", "max_length": 60}},
+                "tasks": {"tone": tone, "other": other},
+                "mixtures": {"pairs": ["tone", "other"]},
+                "methods": ["prompted"],
+                "importance": {"samples": 40},
+                "pruning": {"fraction": 0.3, "fractions": [0.25], "draws": 4},
+                "figures": {"dpi": 60, "formats": ["png"]},
+            }
+        )
+        folder.snakemake()
+
+    return Folder(shared("prompted", fill))
+
+
+def test_the_whole_path_runs_without_training(finished):
+    dissociation = tables.read(finished.results / "tables" / "dissociation.parquet")
+    assert set(dissociation["method"]) == {"prompted"}
+    assert np.isfinite(dissociation["dissociation"]).all()
+    run = finished.results / "runs" / "llama" / "tone+other" / "prompted" / "seed0"
+    predicted = tables.read(run / "predictions.parquet")
+    pruning = tables.read(run / "pruning.parquet")
+    for _task, rows in predicted[predicted["pruned_for"] == "none"].groupby("task"):
+        (value,) = pruning.query("pruned_for == 'none' and task == @task")["value"]
+        assert value == pytest.approx(score("accuracy", rows["label"], rows["prediction"]))
+    assert not list(finished.results.rglob("training.parquet"))
+
+
+def test_demonstrations_are_training_examples_drawn_by_seed(finished):
+    folder = finished.results / "prompts" / "llama"
+    shown = []
+    for seed in (0, 1):
+        path = folder / "tone" / f"seed{seed}" / "train.parquet"
+        shown.append(tables.footer(path)["demonstrations"])
+        assert not {*shown[-1]} & {*tables.read(path)["example"]}
+    assert len({*shown[0]}) == 2 and shown[0] != shown[1]
+
+
+def test_a_new_answer_reruns_the_prompts_of_its_task(finished, tmp_path):
+    study = finished.copy(tmp_path / "study")
+    assert not study.plan().rules
+    study.set("tasks.other.shots", 1)
+    plan = study.plan()
+    assert plan.rules["prompts"] == 2 and "data" not in plan.rules and "validation" not in plan.rules
