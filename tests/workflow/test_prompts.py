@@ -48,9 +48,9 @@ def test_the_whole_path_runs_without_training(finished):
     run = finished.results / "runs" / "llama" / "tone+other" / "prompted" / "seed0"
     predicted = tables.read(run / "predictions.parquet")
     pruning = tables.read(run / "pruning.parquet")
-    for _task, rows in predicted[predicted["pruned_for"] == "none"].groupby("task"):
-        (value,) = pruning.query("pruned_for == 'none' and task == @task")["value"]
-        assert value == pytest.approx(score("accuracy", rows["label"], rows["prediction"]))
+    none = pruning[pruning["pruned_for"] == "none"].set_index("task")["value"]
+    for task, rows in predicted[predicted["pruned_for"] == "none"].groupby("task"):
+        assert none[task] == pytest.approx(score("accuracy", rows["label"], rows["prediction"]))
     assert not list(finished.results.rglob("training.parquet"))
 
 
