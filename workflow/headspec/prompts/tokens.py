@@ -69,7 +69,7 @@ class Prompts:
 
     def _starts(self, text: str | None) -> list[int]:
         """Where each token of a text starts in it."""
-        if not text:
+        if not isinstance(text, str) or not text:  # nan, as a table without second texts is read
             return []
         found = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         return [start for start, _ in found["offset_mapping"]]
