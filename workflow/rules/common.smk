@@ -132,6 +132,7 @@ def share_gpus(study: Study) -> None:
 
 
 code_hash.make_importable()
+os.environ.setdefault("TQDM_DISABLE", "1")  # else bars of libraries run over the view of jobs
 VIEW = view.attach(logger) if wants_view() else None
 STUDY, PLAN = graph.listed or checked(config)
 LAYOUT = Layout(STUDY)

@@ -34,7 +34,6 @@ CUMULATIVE = Schema(
 """Table `cumulative`: a row for each ranking, fraction and example.
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/cumulative.parquet
 
-ranking: what orders the heads to prune
 pruned_for: task whose examples order the heads; null if all tasks share the order
 order: which of its heads are pruned first: `top`, those with the largest values, or `bottom`, those with
     the smallest; null for random orders

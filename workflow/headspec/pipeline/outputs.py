@@ -50,6 +50,7 @@ COLUMNS = {
     "draw": "which random draw, from 0",
     "example": "which example, by its row in the table `data`, from 0",
     "fraction": "fraction of heads pruned",
+    "gate": "the gate without noise, from 0 to 1",
     "head": "head within the layer, from 0",
     "heads": "whose heads a batch moves: `top` (IAT), a control, or null for plain training",
     "importance": "mean over the fold's samples of the absolute derivative of the loss (Eq. 4)",
@@ -62,6 +63,7 @@ COLUMNS = {
     "model": "name of the model in the config",
     "n_folds": "folds in which the voxel was selected",
     "n_seeds": "number of seeds",
+    "open_probability": "P(gate > 0) of Hard Concrete gates; null for others",
     "order": "which heads of the ranking are pruned first: `top`, those with the largest values, or "
     "`bottom`, those with the smallest; random orders stand beside both",
     "p_holm": "p_value corrected by Holm's method; see [Statistics](statistics.md#p_holm) for the family",
@@ -69,6 +71,9 @@ COLUMNS = {
     "passage": "passage that the stimulus belongs to; a passage stays in one fold",
     "prediction": "index of the predicted class, or the predicted score",
     "r": "correlation of predicted and measured response, mean over folds",
+    "ranking": "what orders the heads to prune",
+    "rate_share": "sum of learning rates after the branch, as a share of that of all training, if steps are "
+    "many; null without a branch",
     "sampling": "how tasks are sampled: `proportional`, `sqrt` or `annealed`",
     "samples": "training examples that the encoder learns from",
     "seed": "seed of the run",

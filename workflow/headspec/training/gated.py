@@ -31,8 +31,6 @@ runs/{model}/{mixture}/{method}/seed{seed}/gates/{way}/{sets}/{kept}/gates.parqu
 task: task of the set; null for the set of all tasks
 step: number of steps done; at the last, the heads that were kept
 score: what has been learnt of the head: those with the largest are kept first; null where no gates learn
-open_probability: P(gate > 0) of Hard Concrete gates; null for others
-gate: the gate without noise, from 0 to 1
 kept: whether the head would be kept
 """
 #: how often gates are recorded while they learn

@@ -31,7 +31,6 @@ BELIEF = Schema(
 """Table `belief`: a row for each mixture, task (or `mean`) and ranking; seeds combined.
 tables/belief.parquet
 
-ranking: what orders the heads to prune
 ablation_spearman: rank correlation over heads with `ablation`
 ablation_spearman_low: lower end of its interval
 ablation_spearman_high: upper end of its interval

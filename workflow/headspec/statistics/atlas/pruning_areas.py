@@ -45,7 +45,6 @@ SCHEMAS = {
 """Table `pruning_curves`: a row for each task, ranking and fraction; seeds combined.
 tables/pruning_curves.parquet
 
-ranking: what orders the heads to prune
 ci_over: what the interval is over: `examples` (one or two seeds), or `seeds and examples`; for random
     orders, and differences from them, `examples and orders`, or `seeds, examples and orders`
 draws_low: lower end of the range of random orders; null for other rankings
@@ -55,7 +54,6 @@ Table `pruning_areas`: a row for each task (or `mean`), ranking and what it is c
 combined.
 tables/pruning_areas.parquet
 
-ranking: what orders the heads to prune
 against: ranking whose area is subtracted, `random` or `importance`; null for the area itself
 metric: name of the metric, or `mean`
 value: area under the curve of the metric against the fraction pruned, which is a mean of the metric:

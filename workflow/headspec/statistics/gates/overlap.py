@@ -33,8 +33,6 @@ tables/gates.parquet
 fraction: of heads to keep; null for those that an L0 penalty leaves open
 task: task of the set; null for the set of all tasks
 step: number of steps done; at the last, the heads that were kept
-open_probability: P(gate > 0) of Hard Concrete gates; null for others
-gate: the gate without noise, from 0 to 1
 kept: whether the head would be kept
 
 Table `overlap`: a row for each pair of sets of kept heads, and for the mean over pairs.

@@ -32,8 +32,6 @@ tables/iat.parquet
 
 value: value of the metric
 task: name of the task, or of a further split
-rate_share: sum of learning rates after the branch, as a share of that of all training, if steps are many;
-    null without a branch
 """
 IMPROVEMENT = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "against": TEXT,
@@ -54,8 +52,6 @@ p_seeds_holm: p_seeds corrected by Holm's method for all variants in the study; 
 sd_seeds: standard deviation of the difference between seeds, if examples were endless
 sd_examples: the same over sets of these many examples, alike for all seeds
 sd_both: the same of what is particular to a seed on these examples
-rate_share: sum of learning rates after the branch, as a share of that of all training, if steps are many;
-    null without a branch
 """
 
 Floats = NDArray[np.float64]
