@@ -40,7 +40,7 @@ STUDY: dict[str, Any] = CONFIG | {
         "ways": WAYS,
         "sets": ["shared", "own"],
         "kept": [0.25, 0.5],
-        "epochs": 2,
+        "epochs": 1,
         "penalty": 0.05,
         "keep_models": ["whole", "subset"],
     },
