@@ -62,7 +62,13 @@ def test_every_fraction_below_one_head_is_listed(tmp_path):
             ("pruning.fraction", 0.08, "3 x 4", "gpt2", 0.0833),
         )
     ]
-    pruning, iat = {"fraction": 0.1}, iat | {"alphas": []}
+    pruning, iat = {"fraction": 0.1, "heads": [10]}, iat | {"alphas": []}
     head_count.check(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat}))
+    with pytest.raises(
+        EncoderError, match="^pruning.heads.1: got 11, more than the 2 x 5 heads of models.bert$"
+    ):
+        pruning = {"fraction": 0.1, "heads": [1, 11]}
+        head_count.check(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat}))
+    pruning = {"fraction": 0.1}
     with pytest.raises(EncoderError, match="^iat.alpha: got 0.05, .* 2 x 5 heads"):
         head_count.check(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat | {"alpha": 0.05}}))

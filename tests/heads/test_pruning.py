@@ -18,6 +18,7 @@ from headspec.heads.pruning import (
     predictions_table,
     pruning_table,
 )  # fmt: skip
+from headspec.heads.ranking import prune_count
 from headspec.seeds import derive
 from headspec.statistics.metrics import score
 from support.tiny import CPU, HEADS, LAYERS
@@ -61,6 +62,18 @@ def test_a_plan_without_bottom_heads_is_otherwise_the_same(planned):
             other.pruned_for, other.order, other.fraction, other.draw,
         )  # fmt: skip
         assert np.array_equal(mask.closed, other.closed)
+
+
+@pytest.mark.parametrize("shape", [(30, 9), (6, 12), (7, 7), (1, 3)])
+def test_numbers_of_heads_are_pruned_exactly(shape):
+    importance = np.random.default_rng(0).random(shape)
+    numbers = [n for n in (1, 2, 3, 23, 49, 270) if n <= importance.size]
+    planned = masks({"a": importance}, 0.5, [], draws=2, seed=1, bottom=False, heads=numbers)
+    tops = [m for m in planned if m.pruned_for == "a"]
+    assert {m.closed.sum() for m in tops} == {importance.size // 2, *numbers}
+    for mask in tops:
+        assert mask.closed.sum() == prune_count(mask.fraction, importance.size)
+        assert importance[mask.closed].min() >= importance[~mask.closed].max(initial=0)
 
 
 def test_draws_are_seeded():

@@ -32,7 +32,7 @@ def finished(shared) -> Folder:
                 "mixtures": {"pairs": ["tone", "other"]},
                 "methods": ["prompted"],
                 "importance": {"samples": 40},
-                "pruning": {"fraction": 0.3, "fractions": [0.25], "draws": 4},
+                "pruning": {"fraction": 0.3, "fractions": [], "heads": [1, 2], "draws": 4},
                 "figures": {"dpi": 60, "formats": ["png"]},
             }
         )
@@ -44,7 +44,7 @@ def finished(shared) -> Folder:
 def test_the_whole_path_runs_without_training(finished):
     dissociation = tables.read(finished.results / "tables" / "dissociation.parquet")
     assert set(dissociation["method"]) == {"prompted"}
-    assert np.isfinite(dissociation["dissociation"]).all()
+    assert np.isfinite(dissociation["dissociation"]).all() and dissociation["fraction"].nunique() == 3
     run = finished.results / "runs" / "llama" / "tone+other" / "prompted" / "seed0"
     predicted = tables.read(run / "predictions.parquet")
     pruning = tables.read(run / "pruning.parquet")

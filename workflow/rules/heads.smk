@@ -82,7 +82,7 @@ rule prune:
         study=STUDY.study,
         metrics=INPUTS.metrics,
         pruning=INPUTS.settings(
-            "pruning", "fraction", "fractions", "draws", "draw_examples", "bottom"
+            "pruning", "fraction", "fractions", "heads", "draws", "draw_examples", "bottom"
         ),
         precision=STUDY.precision,
         code=code("heads/prune.py"),

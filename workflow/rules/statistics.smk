@@ -24,7 +24,7 @@ rule dissociation:
         runs=settings_of(LAYOUT.mixed),
         sources=INPUTS.text_sources(LAYOUT.mixed),
         metrics=LAYOUT.main_metrics,
-        pruning=INPUTS.settings("pruning", "fraction", "fractions"),
+        fraction=STUDY.pruning.fraction,
         dissociation=INPUTS.settings("dissociation", "resamples", "confidence", "distinct"),
         seed=STUDY.data_seed,
         code=code("statistics/dissociation.py"),

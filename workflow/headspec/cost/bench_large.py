@@ -170,6 +170,6 @@ def analysed(paths: list[str], resamples: int) -> Cost:
     runs = [Run("model", mixture, TASKS, "tuned", seed) for seed in range(len(paths))]
     evaluations = [Evaluation(run, metrics, path) for run, path in zip(runs, paths, strict=True)]
     begun = time.process_time()
-    analyse(evaluations, resamples, 0.95, 0.05, FRACTIONS[-1], FRACTIONS, 0)
+    analyse(evaluations, resamples, 0.95, 0.05, FRACTIONS[-1], 0)
     seconds = time.process_time() - begun
     return Cost(seconds, gigabytes(resource.getrusage(resource.RUSAGE_SELF)))

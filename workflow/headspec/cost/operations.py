@@ -168,8 +168,8 @@ class _Stages:
 
     def prune(self) -> Loads:
         pruning = self.study.pruning
-        shape = pruning.model_dump(include={"fraction", "fractions", "draws", "bottom"})
-        planned = masks({task: np.zeros((2, 2)) for task in self.tasks}, seed=0, **shape)
+        shape = pruning.model_dump(include={"fraction", "fractions", "heads", "draws", "bottom"})
+        planned = masks({task: np.zeros((1, 1009)) for task in self.tasks}, seed=0, **shape)
         draws = sum(mask.draw is not None for mask in planned)
         for task in self.tasks:
             n = self.n_validation[task]

@@ -1,4 +1,4 @@
-"""Number of heads according to a model's config, and fractions of them that come to none or all."""
+"""Number of heads according to a model's config, and numbers and fractions of them that cannot be pruned."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def size(model: Model, key: str) -> tuple[int, int] | None:
 
 
 def check(study: Study) -> None:
-    """Raise one EncoderError that lists every fraction of a model's heads that prunes none of them."""
+    """Raise one EncoderError that lists every setting that prunes none of a model's heads, all, or more."""
     fractions = {"pruning.fraction": study.pruning.fraction}
     if study.iat.mixtures:
         fractions |= {"iat.alpha": study.iat.alpha}
@@ -44,6 +44,11 @@ def check(study: Study) -> None:
             f"expected at least {1 / (layers * heads):.3g}"
             for key, fraction in fractions.items()
             if prune_count(fraction, layers * heads) == 0
+        ]
+        problems += [
+            f"pruning.heads.{i}: got {number}, more than the {layers} x {heads} heads of models.{name}"
+            for i, number in enumerate(study.pruning.heads)
+            if number > layers * heads
         ]
         problems += [
             f"gates.kept.{i}: got {fraction:g}, all of the {layers} x {heads} heads of models.{name}; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,11 +41,12 @@ def masks(
     draws: int,
     seed: int,
     bottom: bool = True,
+    heads: Sequence[int] = (),
 ) -> list[Mask]:
     """Every mask that a run is evaluated under.
 
-    These are: no pruning; the top and, with `bottom`, the bottom heads of each task, at `fractions` and at
-    the main `fraction`; `draws` random masks at the main fraction; and as many layer-matched random masks.
+    These are: no pruning; the top and, with `bottom`, the bottom heads of each task, at `fractions`, at the
+    main `fraction`, and in the numbers `heads`; `draws` random masks at the main fraction; and as many layer-matched random masks.
     Layer-matched draw d has the layer counts of the top heads of task d modulo the number of tasks.
 
     Parameters
@@ -54,7 +56,7 @@ def masks(
     shape = next(iter(importances.values())).shape
     total = shape[0] * shape[1]
     planned = [Mask("none", None, 0.0, None, np.zeros(shape, dtype=bool))]
-    for level in sorted({fraction, *fractions}):
+    for level in sorted({fraction, *fractions, *(number / total for number in heads)}):
         n = prune_count(level, total)
         for task, importance in importances.items():
             planned.append(Mask(task, "top", level, None, top_heads(importance, n)))

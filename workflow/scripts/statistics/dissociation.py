@@ -19,7 +19,7 @@ with stage(snakemake, "dissociation"):
         Evaluation(Run(**run), params.metrics, path, groups)
         for run, path in zip(params.runs, snakemake.input.predictions, strict=True)
     )
-    settings = {**params.dissociation, **params.pruning, "seed": params.seed}
+    settings = {**params.dissociation, "fraction": params.fraction, "seed": params.seed}
     frames = analyse(evaluations, **settings, processes=snakemake.threads)
     footer = tables.provenance(snakemake)
     for name, frame in frames.items():

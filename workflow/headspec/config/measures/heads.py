@@ -51,6 +51,7 @@ MEASURES = {
     "l0-target": HeadMeasure("gates, L0 with a target", learnt=True),
     "subset": HeadMeasure("gates, subset", learnt=True),
     "subset-hard": HeadMeasure("gates, subset straight-through", learnt=True),
+    "specific": HeadMeasure("importance, specific", "specific", of="relevance"),
     "ablation_size": HeadMeasure("ablation, either sign", "ablation", ranks=False),
     "confidence_no_separator": HeadMeasure("confidence, no separator", "attention", ranks=False),
     "random": HeadMeasure("random", ranks=False),

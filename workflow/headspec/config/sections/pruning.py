@@ -18,6 +18,9 @@ class Pruning(Section):
         [0.1, 0.2, 0.3, 0.4, 0.5],
         description="fractions of heads to prune in the curves",
     )
+    heads: Distinct[Annotated[int, Field(ge=1), NUMBER]] = Field(
+        [], description="numbers of heads to prune in the curves, beside `fractions`"
+    )
     bottom: bool = Field(
         True, description="also prune the least important heads of each task at every fraction, a control"
     )

@@ -100,7 +100,6 @@ def analyse(
     confidence: float,
     distinct: float,
     fraction: float,
-    fractions: Sequence[float],
     seed: int,
     processes: int = 1,
 ) -> dict[str, pd.DataFrame]:
@@ -118,9 +117,7 @@ def analyse(
     distinct : float
         Smallest mean at which a double dissociation is distinct.
     fraction : float
-        Main fraction of heads to prune.
-    fractions : floats
-        Further fractions.
+        Main fraction of heads to prune. Dissociation is computed at all fractions of the predictions.
     seed : int
         Random draws depend on it and on the names of model, mixture and task. Results of a run
         therefore do not depend on the other runs, except for p_holm.
@@ -148,7 +145,7 @@ def analyse(
     """
     settings: dict[str, Any] = {
         "resamples": resamples, "confidence": confidence, "distinct": distinct, "fraction": fraction,
-        "fractions": fractions, "seed": seed,
+        "seed": seed,
     }  # fmt: skip
     groups = (list(group) for _, group in itertools.groupby(evaluations, _model_and_mixture))
     parts = list(mapped(functools.partial(_of_group, **settings), groups, processes))
@@ -178,11 +175,10 @@ def _of_group(
     confidence: float,
     distinct: float,
     fraction: float,
-    fractions: Sequence[float],
     seed: int,
 ) -> dict[str, pd.DataFrame]:
     """The tables of the runs of one model and mixture, without p_holm; see `analyse`."""
-    every = sorted({fraction, *fractions})
+    every = sorted({fraction, *evaluations[0].predictions["fraction"]} - {0.0})
     main = every.index(fraction)
     table_rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
     of_runs = samples(evaluations, every, resamples, confidence, seed)
