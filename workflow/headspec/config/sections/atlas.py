@@ -63,8 +63,8 @@ class Atlas(Section):
             "mean_ablation", "rescored",
         ],
         description="[measures](atlas.md#measures) by which heads are pruned cumulatively; `rescored` is "
-        "importance, computed again after every step; `l0`, `l0-target`, `subset` and `subset-hard` are gates "
-        "that each task learns, with the settings of `gates`; random orders are always pruned",
+        "importance, computed again after every step; `l0`, `l0-target`, `subset` and `subset-hard` are "
+        "gates that each task learns, with the settings of `gates`; random orders are always pruned",
     )  # fmt: skip
     bottom: bool = Field(
         False,
