@@ -64,9 +64,7 @@ def test_every_fraction_below_one_head_is_listed(tmp_path):
     ]
     pruning, iat = {"fraction": 0.1, "heads": [10]}, iat | {"alphas": []}
     head_count.check(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat}))
-    with pytest.raises(
-        EncoderError, match="^pruning.heads.1: got 11, more than the 2 x 5 heads"
-    ):
+    with pytest.raises(EncoderError, match="^pruning.heads.1: got 11, more than the 2 x 5 heads"):
         pruning = {"fraction": 0.1, "heads": [1, 11]}
         head_count.check(load(CONFIG | {"models": models, "pruning": pruning, "iat": iat}))
     pruning = {"fraction": 0.1}

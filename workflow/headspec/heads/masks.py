@@ -47,7 +47,8 @@ def masks(
 
     These are: no pruning; the top and, with `bottom`, the bottom heads of each task, at `fractions`, at the
     main `fraction`, and in the numbers `heads`; `draws` random masks at the main fraction; and as many
-    layer-matched random masks. Layer-matched draw d has the layer counts of the top heads of task d modulo the number of tasks.
+    layer-matched random masks. Layer-matched draw d has the layer counts of the top heads of task d modulo
+    the number of tasks.
 
     Parameters
     ----------

@@ -244,7 +244,7 @@ def ranking_dissociation(
     }
     for ranking in sorted(names):
         pruned = (replace(e, stored=_as_predictions(e.predictions, ranking, fraction)) for e in evaluations)
-        tables = analyse(pruned, resamples, confidence, distinct, fraction, [], seed)
+        tables = analyse(pruned, resamples, confidence, distinct, fraction, seed)
         frames.append(tables["combined"].assign(ranking=ranking))
     columns = list(SCHEMAS["ranking_dissociation"].columns)
     if not frames:
