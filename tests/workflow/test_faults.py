@@ -17,7 +17,7 @@ from support.studies import Folder
 pytestmark = pytest.mark.slow
 
 #: environment variables: how often to kill, and with which random numbers
-KILLS, SEED = int(os.environ.get("KILLS", 3)), int(os.environ.get("SEED", 0))
+KILLS, SEED = int(os.environ.get("KILLS", 2)), int(os.environ.get("SEED", 0))
 CHANGES = 250 // KILLS  # of files between two kills
 TUNED, FROZEN = "runs/bert/tone+topic/tuned/seed0", "runs/bert/topic+match/frozen/seed0"
 #: a result: one of those that are made from it

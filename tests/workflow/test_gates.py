@@ -210,7 +210,7 @@ def test_nothing_is_left_to_do(finished):
 
 def test_no_model_outlives_its_gates(copy):
     copy.set("gates.keep_models", [])
-    copy.set("gates.epochs", 1)
+    copy.set("gates.epochs", 2)
     folder = copy.results / RUN / "gates/subset/shared/0.5"
     copy.snakemake(str((folder / "gates.parquet").relative_to(copy.path)))
     assert not (folder / "model").exists()

@@ -24,10 +24,13 @@ def finished(shared) -> Folder:
         prompt = {"prompt": causal.PROMPT, "answers": answers}
         tone = CONFIG["tasks"]["tone"] | prompt | {"shots": 2, "calibration": True}
         other = CONFIG["tasks"]["tone"] | prompt | {"prompt": "{text_a} was:"}
+        (path / "heads.csv").write_text("layer,head\n1,0\n1,2\n")
         folder.write(
             CONFIG
             | {
-                "models": {"llama": {"source": "models/tiny-llama", "max_length": 60}},
+                "models": {
+                    "llama": {"source": "models/tiny-llama", "max_length": 60, "heads": {"mine": "heads.csv"}}
+                },
                 "tasks": {"tone": tone, "other": other},
                 "mixtures": {"pairs": ["tone", "other"]},
                 "methods": ["prompted"],
@@ -52,6 +55,18 @@ def test_the_whole_path_runs_without_training(finished):
     for task, rows in predicted[predicted["pruned_for"] == "none"].groupby("task"):
         assert none[task] == pytest.approx(score("accuracy", rows["label"], rows["prediction"]))
     assert not list(finished.results.rglob("training.parquet"))
+
+
+def test_listed_heads_are_judged_and_rerun_nothing_else(finished, tmp_path):
+    verdicts = tables.read(finished.results / "tables" / "head_lists.parquet")
+    assert verdicts["task"].tolist() == ["other", "tone"] and set(verdicts["heads"]) == {"mine"}
+    assert (verdicts["n_pruned"] == 2).all()
+    assert set(verdicts["verdict"]) <= {"specific", "important", "neither"}
+    study = finished.copy(tmp_path / "study")
+    (study.path / "heads.csv").write_text("layer,head\n1,0\n0,2\n")
+    assert {*study.plan().rules} == {"listed", "head_lists"}
+    study.set("models.llama.heads.mine", "heads.tsv")
+    assert "models.llama.heads.mine: no file or folder 'heads.tsv'" in study.snakemake(fails=True)
 
 
 def test_demonstrations_are_training_examples_drawn_by_seed(finished):

@@ -90,3 +90,36 @@ rule prune:
         "Pruning {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
     script:
         "../scripts/heads/prune.py"
+
+
+# heads that the config lists for a model, instead of a task's own
+rule listed:
+    input:
+        model=rules.train.output.classifiers,
+        importance=rules.importance.output[0],
+        tokens=INPUTS.tokens("validation"),
+        lists=INPUTS.head_lists,
+    output:
+        result(RUN, "listed.parquet"),
+    log:
+        log(RUN, "listed"),
+    priority: by_tasks
+    conda:
+        "../../envs/train.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPU,
+        mem_mb=memory("prune"),
+        microbatches=microbatches,
+        runtime=runtime("listed", 8 * 60),
+    params:
+        study=STUDY.study,
+        tasks=INPUTS.tasks,
+        names=lambda wildcards: sorted(STUDY.models[wildcards.model].heads),
+        draws=STUDY.pruning.draws,
+        precision=STUDY.precision,
+        code=code("heads/listed.py"),
+    message:
+        "Pruning listed heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+    script:
+        "../scripts/heads/listed.py"

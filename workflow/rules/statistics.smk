@@ -54,6 +54,34 @@ use rule dissociation as preview_dissociation with:
         "Dissociation of the first mixture of {params.study}"
 
 
+rule head_lists:
+    input:
+        predictions=tables_of(LAYOUT.listed, "listed.parquet"),
+        texts=INPUTS.texts(LAYOUT.listed),
+    output:
+        result("tables/head_lists.parquet"),
+    log:
+        log("head_lists"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=60,
+    params:
+        study=STUDY.study,
+        runs=settings_of(LAYOUT.listed),
+        sources=INPUTS.text_sources(LAYOUT.listed),
+        metrics=LAYOUT.main_metrics,
+        dissociation=INPUTS.settings("dissociation", "resamples", "confidence"),
+        seed=STUDY.data_seed,
+        code=code("statistics/head_lists.py"),
+    message:
+        "Verdicts on listed heads"
+    script:
+        "../scripts/statistics/head_lists.py"
+
+
 rule correlation:
     input:
         similarity=result("tables/similarity.parquet"),

@@ -40,6 +40,7 @@ REDUCED_BY = {
     ("transfer", "prune"): OF_VALIDATION,
     ("importance", "importance"): "importance.samples",
     ("prune", "prune"): f"pruning.draw_examples or {OF_VALIDATION}",
+    ("listed", "prune"): f"pruning.draws or {OF_VALIDATION}",
     ("learn_gates", "train"): "gates.epochs",
     ("budget", "train"): "gates.epochs, or name fewer gates.kept, gates.ways or atlas.rankings",
     ("budget", "importance"): "gates.rescorings",
@@ -175,6 +176,11 @@ class _Stages:
             n = self.n_validation[task]
             of_draw = min(pruning.draw_examples or n, n)
             yield Load("prune", task, (len(planned) - draws) * n + draws * of_draw)
+
+    def listed(self) -> Loads:
+        masks = len(self.study.models[self.wildcards["model"]].heads) * (3 + self.study.pruning.draws)
+        for task in self.tasks:
+            yield Load("prune", task, masks * self.n_validation[task])
 
     # --- gates
 

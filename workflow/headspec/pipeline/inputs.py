@@ -211,6 +211,16 @@ class Inputs:
 
         return function
 
+    def head_lists(self, wildcards: Any) -> list[str]:
+        """The lists of heads of a job's model, in the order of their names."""
+        lists = self.study.models[wildcards.model].heads
+
+        def found(name: str) -> str:
+            key = f"models.{wildcards.model}.heads.{name}"
+            return user_files(lists[name], lambda: [locate(lists[name], key)])[0]
+
+        return [found(name) for name in sorted(lists)]
+
     def source_files(self, split: str) -> Function:
         """Function for the local files of a task's source, or the table that its pairs are made of."""
 

@@ -91,6 +91,11 @@ class Layout:
         return [run for run in self.study.runs if run.method != "single"]
 
     @cached_property
+    def listed(self) -> list[Run]:
+        """Runs of several tasks whose model has lists of heads to judge."""
+        return [run for run in self.mixed if self.study.models[run.model].heads]
+
+    @cached_property
     def fine_tuned(self) -> list[Run]:
         """Runs that train the encoder: nearly all of a study's work is in their jobs."""
         return [run for run in self.study.runs if run.method != "frozen"]

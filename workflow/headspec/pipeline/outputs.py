@@ -113,6 +113,7 @@ GROUPS = {
         "pruning": "heads.pruning",
         "predictions": "heads.pruning",
         "evaluation": "heads.pruning",
+        "listed": "heads.listed",
         "transferred": "training.transfer",
         "submission": "data.submission",
     },
@@ -122,6 +123,7 @@ GROUPS = {
         "combined": "statistics.dissociation.analysis",
         "fractions": "statistics.dissociation.analysis",
         "areas": "statistics.dissociation.analysis",
+        "head_lists": "statistics.dissociation.listed",
         "reliability": "heads.reliability",
     },
     "Similarity": {

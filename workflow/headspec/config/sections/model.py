@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headspec.config.sections.base import NUMBER, Checksum, Count, Section
+from headspec.config.sections.base import NUMBER, Checksum, Count, Name, Section
 
 Pooling = Literal["auto", "first", "mean", "last"]
 
@@ -38,4 +38,9 @@ class Model(Section):
         description="GPUs that a training shares, each of which computes a part of every batch; gradients "
         "are the same up to rounding and to the random masks of dropout in fused attention. Without a GPU it "
         "has no effect",
+    )
+    heads: dict[Name, str] = Field(
+        {},
+        description="lists of heads from elsewhere, to be [judged](atlas.md#heads-from-elsewhere): name: a "
+        "table with the columns `layer` and `head`, from 0",
     )

@@ -1,0 +1,42 @@
+"""Pruning of listed heads: model, importance, lists and tokens of validation sets -> predictions."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+import pandas as pd
+
+from headspec import tables
+from headspec.heads import listed
+from headspec.heads.pruning import predictions
+from headspec.heads.ranking import importance_map
+from headspec.models.stage import ModelStage
+from headspec.progress import stage
+
+params = snakemake.params
+with stage(snakemake, "listed heads {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
+    job = ModelStage(snakemake)
+    examples = job.examples(params.tasks, snakemake.input.tokens)
+    table, model = tables.read(snakemake.input.importance), job.trained()
+    shape = model.gates.layers, model.gates.heads
+    masks = {
+        name: listed.closed(listed.read(path, name), shape, name)
+        for name, path in zip(params.names, snakemake.input.lists, strict=True)
+    }
+    importances = {task: importance_map(table, task) for task in examples}
+    planned = listed.masks(masks, importances, params.draws)
+    every = [mask for of_list in planned.values() for mask in of_list]
+    predicted = predictions(model, examples, every, job.device)
+    frames = []
+    for task, of_task in examples.items():
+        rows = iter(predicted[task])
+        for name, of_list in planned.items():
+            for mask in of_list:
+                frame = pd.DataFrame({"example": of_task.example, "label": of_task.label})
+                frames.append(frame.assign(
+                    heads=name, pruned=mask.pruned_for, draw=mask.draw, n_pruned=mask.closed.sum(), task=task,
+                    prediction=next(rows),
+                ))  # fmt: skip
+    frame = pd.concat(frames, ignore_index=True).astype({"draw": "Int32"})
+    tables.write(snakemake.output[0], listed.LISTED, frame, job.footer())
