@@ -78,6 +78,7 @@ bench: $(VENV)/.ready-test
 docs: $(VENV)/.ready-test
 	python -m headspec reference docs/configuration.md docs/outputs.md
 	python -m headspec schema workflow/schemas/study.schema.json
+	python docs/studies/fill.py
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
 $(VENV)/.ready: requirements.txt requirements-demo.txt pyproject.toml

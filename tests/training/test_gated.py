@@ -303,6 +303,14 @@ def test_random_heads_by_layer_follow_the_ranking():
     assert len({kept.tobytes() for kept in anywhere}) == 20
 
 
+@pytest.mark.parametrize("by_layer", [False, True])
+def test_random_heads_of_other_tasks_are_others(by_layer):
+    """Else two tasks with the same random heads would seem to need the same ones."""
+    same = dict.fromkeys(CLASSES, np.arange(24.0).reshape(4, 6))
+    of_runs = [drawn(Sets([task], own=False), same, 9, by_layer, 0) for task in CLASSES]
+    assert len({kept.tobytes() for kept in of_runs}) == len(CLASSES)
+
+
 @pytest.mark.parametrize(("fraction", "heads", "expected"), [(0.3, 72, 22), (0.3, 10, 3), (0.1, 144, 15)])
 def test_kept_heads_are_those_that_are_not_pruned(fraction, heads, expected):
     assert count_kept(fraction, heads) == expected

@@ -51,14 +51,15 @@ def ranked(sets: Sets, maps: dict[str, np.ndarray], count: int) -> np.ndarray:
 
 
 def drawn(sets: Sets, maps: dict[str, np.ndarray], count: int, by_layer: bool, seed: int) -> np.ndarray:
-    """`count` random heads of each set, bool (sets, layers, heads).
+    """`count` random heads of each set, bool (sets, layers, heads): other heads for other tasks.
 
     Parameters
     ----------
     by_layer : whether to keep as many in each layer as `ranked` keeps by the `maps`
     """
     first = ranked(sets, maps, count)
-    rngs = [np.random.default_rng(derive(seed, "kept at random", name or "all")) for name in sets.names]
+    named = [sets.tasks(i) for i in range(len(sets.names))]
+    rngs = [np.random.default_rng(derive(seed, "kept at random", *tasks)) for tasks in named]
     if by_layer:
         return np.stack([random_by_layer(of_set, rng) for of_set, rng in zip(first, rngs, strict=True)])
     return np.stack([random_heads(first.shape[1:], count, rng) for rng in rngs])

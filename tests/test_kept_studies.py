@@ -1,0 +1,39 @@
+"""Studies that are kept under docs/studies, and the pages and figures that are made from them."""
+
+from __future__ import annotations
+
+import runpy
+
+import pytest
+import yaml
+
+from headspec import tables
+from headspec.config.study import Study
+from support.paths import ROOT
+
+KEPT = ROOT / "docs" / "studies"
+STUDIES = sorted(path.parent for path in KEPT.glob("*/config.yaml"))
+FILL = runpy.run_path(str(KEPT / "fill.py"))
+PAGES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
+
+
+def test_pages_have_the_numbers_of_the_studies():
+    blocks = [match["name"] for text in PAGES.values() for match in FILL["BLOCK"].finditer(text)]
+    assert sorted(blocks) == sorted(FILL["BLOCKS"])
+    for path, text in PAGES.items():
+        assert text == FILL["filled"](text), f"{path.name}: run make docs"
+
+
+@pytest.mark.parametrize("name", FILL["FIGURES"])
+def test_figures_are_made_from_the_studies(name):
+    assert FILL["FIGURES"][name]().axes
+    assert any(name in text for text in PAGES.values()) and (ROOT / "docs" / name).exists()
+
+
+@pytest.mark.parametrize("folder", STUDIES, ids=lambda folder: folder.name)
+def test_a_study_is_kept_with_its_config(folder):
+    study = Study.model_validate(yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8")))
+    assert study.study == folder.name
+    for path in folder.glob("tables/*.parquet"):
+        assert tables.footer(path)["study"] == study.study
+    assert sum(path.stat().st_size for path in KEPT.rglob("*") if path.is_file()) < 2e6
