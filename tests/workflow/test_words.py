@@ -33,7 +33,7 @@ STUDY: dict[str, Any] = CONFIG | {
         "roles": {"source": f"{BANK}/annotated", "type": "roles"},
     },
     "mixtures": {
-        "pairs": ["tone", "pos"],
+        "pairs": ["tone", "pos", "arcs"],
         "single": ["tone", "pos"],
         "groups": {"words": ["pos", "arcs", "places", "brackets", "roles"]},
     },
@@ -162,6 +162,7 @@ def test_a_rate_of_decoders_reruns_the_trainings_that_have_one(copy):
         "tone+pos, even",
         "words, tuned",
     }
+    mixtures |= {"tone+arcs, tuned", "pos+arcs, tuned", "arcs, single"}
     assert {*trained} == {f"Training bert on {mixture}, seed 0" for mixture in mixtures}
 
 
