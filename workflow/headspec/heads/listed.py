@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 
 import numpy as np
@@ -94,21 +95,16 @@ def check(study: Study) -> None:
     """Read all lists of a study, and compare them with models whose size is known; HeadspecError if wrong."""
     errors: list[HeadspecError] = []
     for name, model in study.models.items():
+        shape = None
+        with contextlib.suppress(HeadspecError):  # reported with the model
+            shape = size(model, f"models.{name}")
         for of, source in model.heads.items():
             key = f"models.{name}.heads.{of}"
             try:
                 heads = read(source, key)
-            except HeadspecError as error:
-                errors += error.errors
-                continue
-            try:
-                shape = size(model, f"models.{name}")
-            except HeadspecError:  # reported with the model
-                continue
-            try:
                 if shape:
                     closed(heads, shape, key)
-            except HeadspecError as error:
+            except DataError as error:
                 errors += error.errors
     if errors:
         raise HeadspecError.of(errors)

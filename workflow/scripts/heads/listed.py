@@ -20,10 +20,10 @@ with stage(snakemake, "listed heads {model}/{mixture}/{method}/seed{seed}".forma
     examples = job.examples(params.tasks, snakemake.input.tokens)
     table, model = tables.read(snakemake.input.importance), job.trained()
     shape = model.gates.layers, model.gates.heads
-    masks = {
-        name: listed.closed(listed.read(path, name), shape, name)
-        for name, path in zip(params.names, snakemake.input.lists, strict=True)
-    }
+    masks = {}
+    for name, path in zip(params.names, snakemake.input.lists, strict=True):
+        key = f"models.{snakemake.wildcards.model}.heads.{name}"
+        masks[name] = listed.closed(listed.read(path, key), shape, key)
     importances = {task: importance_map(table, task) for task in examples}
     planned = listed.masks(masks, importances, params.draws)
     every = [mask for of_list in planned.values() for mask in of_list]
