@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import huggingface_hub
 import numpy as np
@@ -30,6 +31,7 @@ from headspec.live.jobs import seconds as forecast_seconds
 from headspec.models.architectures import ARCHITECTURES
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import Layout
+from support import causal
 from support.paths import ROOT
 from support.studies import CONFIG, Folder
 from support.tiny import CPU, LAYERS, encoder
@@ -296,6 +298,26 @@ def test_frozen_runs_save_no_encoder(here, monkeypatch):
         assert of_bert.endswith(f" {4 * len(tuned.runs)}.00 GB")
 
 
+def test_prompted_runs_train_nothing_and_have_no_checkpoints(here):
+    words = causal.answers(causal.make("llama", Path("llama"))).values()
+    answers = dict(zip(["good", "bad"], words, strict=True))
+    prompted = CONFIG["tasks"]["tone"] | {"prompt": causal.PROMPT, "answers": answers, "shots": 2}
+    extent = workload.read(
+        study(
+            models={"llama": {"source": "llama", "max_length": 60}},
+            tasks={"tone": prompted, "other": prompted},
+            mixtures={"pairs": ["tone", "other"]},
+            methods=["prompted"],
+        )
+    )
+    (disk,) = plan.disk(extent, graph.jobs(extent.study, Planned()), 1)
+    assert "checkpoints" not in disk and " models" not in disk
+    rates = Speed([dict.fromkeys(PASSES, 1e9)], 1.0, 1.0)
+    lines = list(plan.assumptions(extent, rates, "as given"))
+    assert f"tone: {extent.prompts['llama', 'tone']} tokens per prompt, counted in a sample" in lines
+    assert not [line for line in lines if "tokens per example" in line]
+
+
 def test_states_that_iat_may_continue_are_kept_before_it_runs(here, capsys):
     """Training keeps a state of every run of `iat.mixtures`, also in a study that does not run IAT yet."""
     report("config.yaml", rate=1e9, gpus=0)
@@ -408,7 +430,9 @@ def test_missing_files_are_named_in_the_plan(here, capsys):
 
 def test_every_stage_that_runs_a_model_is_counted(here):
     """And no other; what jobs of a stage compute is what the plan counts for it."""
+    Path("heads.csv").write_text("layer,head\n0,1\n")
     config = study(
+        models={"bert": CONFIG["models"]["bert"] | {"heads": {"mine": "heads.csv"}}},
         methods=["tuned", "frozen", "iat", "atlas", "gates"],
         mixtures={"pairs": ["tone", "topic", "match"]},
         gates={

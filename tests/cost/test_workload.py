@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from transformers import AutoTokenizer
 
 from headspec.config import loading
 from headspec.config.study import Study
 from headspec.cost import workload
 from headspec.data import planned, prepare
 from headspec.models import tokenization
-from support import treebanks
+from headspec.prompts.tokens import Prompts
+from headspec.prompts.wording import Wording
+from support import causal, treebanks
 from support.studies import CONFIG, Folder
 
 
@@ -97,3 +100,25 @@ def test_a_damaged_task_leaves_the_others_known(here):
     job = {"model": "bert", "mixture": "tone+topic", "method": "tuned", "seed": "0"}
     assert extent.knows(job | {"mixture": "tone"}) and not extent.knows(job)
     assert not extent.knows({"model": "far", "task": "tone"}) and extent.knows({"task": "tone"})
+
+
+def test_tokens_of_prompts_are_those_of_what_the_model_reads(here):
+    """With demonstrations, as the job that makes prompts writes them; cut to what the model takes."""
+    words = causal.answers(causal.make("llama", Path("llama"))).values()
+    answers = dict(zip(["good", "bad"], words, strict=True))
+    task = CONFIG["tasks"]["tone"] | {"prompt": causal.PROMPT, "answers": answers}
+    config = CONFIG | {
+        "models": {"llama": {"source": "llama", "max_length": 60}},
+        "tasks": {"shown": task | {"shots": 2}, "bare": task},
+        "mixtures": {"pairs": ["shown", "bare"]},
+        "methods": ["prompted"],
+    }
+    prompted = loading.load(config)
+    extent, tokenizer = workload.read(prompted), AutoTokenizer.from_pretrained("llama")
+    for name, shots in {"shown": 2, "bare": 0}.items():
+        train = prepare.prepare(name, prompted.tasks[name], 0).train
+        wording = Wording(causal.PROMPT, tuple(words)).showing(train.head(shots), list(answers))
+        prompts = Prompts(tokenizer, wording, 60, name).encode(train, list(answers))[0]["input_ids"]
+        assert extent.prompts["llama", name] == pytest.approx(prompts.str.len().mean(), abs=1.5)
+    assert extent.prompts["llama", "shown"] > 2 * extent.prompts["llama", "bare"]
+    assert extent.prompts["llama", "bare"] > extent.tokens["llama", "bare"]

@@ -86,7 +86,7 @@ def loads(extent: Extent, stage: str, wildcards: Mapping[str, str]) -> list[Load
 def of_job(extent: Extent, rule: str, wildcards: Mapping[str, str]) -> float | None:
     """Floating-point operations of a job; None if it runs no model, or they are not known here."""
     passed = loads(extent, graph.stage(rule), wildcards)
-    return sum(_operations(extent, wildcards["model"], load) for load in passed) if passed else None
+    return sum(_operations(extent, wildcards, load) for load in passed) if passed else None
 
 
 def operations(extent: Extent, jobs: Iterable[graph.Job]) -> dict[tuple[str, str, str, str], float]:
@@ -95,12 +95,13 @@ def operations(extent: Extent, jobs: Iterable[graph.Job]) -> dict[tuple[str, str
     for job in jobs:
         for load in loads(extent, job.stage, job.wildcards):
             key = job.wildcards["model"], job.stage, load.kind, load.task
-            total[key] = total.get(key, 0.0) + _operations(extent, key[0], load)
+            total[key] = total.get(key, 0.0) + _operations(extent, job.wildcards, load)
     return total
 
 
-def _operations(extent: Extent, model: str, load: Load) -> float:
-    return PASSES[load.kind] * load.examples * extent.forward(model, load.task)
+def _operations(extent: Extent, wildcards: Mapping[str, str], load: Load) -> float:
+    prompted = wildcards.get("method") == "prompted"
+    return PASSES[load.kind] * load.examples * extent.forward(wildcards["model"], load.task, prompted)
 
 
 def expected_examples(study: Study, sizes: Mapping[str, int], sampling: str) -> dict[str, float]:

@@ -133,13 +133,16 @@ def disk(extent: Extent, jobs: list[graph.Job], at_once: int) -> Iterator[str]:
     for features in (job.wildcards for job in known if job.stage == "features"):
         width = extent.configs[features["model"]].hidden_size
         tables += NUMBER_BYTES * width * extent.sizes[features["task"]].train
-    for (_, task), n in extent.tokens.items():
-        tables += TOKEN_BYTES * n * (extent.sizes[task].train + extent.sizes[task].validation)
+    seeds = len(extent.study.seeds)  # which have demonstrations of their own
+    for times, lengths in ((1, extent.tokens), (seeds, extent.prompts)):
+        for (_, task), n in lengths.items():
+            tables += times * TOKEN_BYTES * n * (extent.sizes[task].train + extent.sizes[task].validation)
     for run in extent.runs:
         tables += (
             PREDICTION_BYTES * (1 + len(run.tasks)) * sum(extent.sizes[task].validation for task in run.tasks)
         )
-    largest = sorted((CHECKPOINT_NUMBERS * sizes[run.model] for run in extent.runs), reverse=True)[:at_once]
+    trained = [run for run in extent.runs if run.method != "prompted"]
+    largest = sorted((CHECKPOINT_NUMBERS * sizes[run.model] for run in trained), reverse=True)[:at_once]
     uses = [
         (saved, "models"),
         (states, "states from which IAT continues"),
@@ -168,6 +171,7 @@ def largest_request(extent: Extent, jobs: list[graph.Job], gpu: bool) -> Iterato
 
 def assumptions(extent: Extent, measured: Speed, source: str) -> Iterator[str]:
     """The assumptions of the plan, one line each, with their numbers."""
+    trained = any(run.method != "prompted" for run in extent.study.runs)
     for task, size in extent.sizes.items():
         yield f"{task}: {size.train:,} training and {size.validation:,} validation examples, {size.note}"
         lengths: dict[str, list[str]] = {}
@@ -177,7 +181,11 @@ def assumptions(extent: Extent, measured: Speed, source: str) -> Iterator[str]:
                 if extent.counted[model, task]
                 else "assumed: texts or tokenizer are missing here"
             )
-            lengths.setdefault(f"{extent.tokens[model, task]} tokens per example, {origin}", []).append(model)
+            if trained:
+                length = f"{extent.tokens[model, task]} tokens per example, {origin}"
+                lengths.setdefault(length, []).append(model)
+            if n := extent.prompts.get((model, task)):
+                lengths.setdefault(f"{n} tokens per prompt, {origin}", []).append(model)
         for length, names in lengths.items():
             yield f"{task}: {length}" + (f" ({listing(names)})" if len(lengths) > 1 else "")
     speeds: dict[str, list[str]] = {}
@@ -227,7 +235,8 @@ def find_speed(extent: Extent, python: str, at_once: int, gpu: bool) -> Speed:
     python : command by which jobs start
     """
     distinct = {config.to_json_string(): config for config in extent.configs.values()}
-    mean = round(sum(extent.tokens.values()) / max(len(extent.tokens), 1))
+    every = [*extent.tokens.values(), *extent.prompts.values()]
+    mean = round(sum(every) / max(len(every), 1))
     measured = throughput.rates([*distinct.values()], mean, extent.study, python, at_once, gpu)
     by_config = dict(zip(distinct, measured.rates, strict=True))
     rates = [by_config[config.to_json_string()] for config in extent.configs.values()]

@@ -6,6 +6,7 @@ Tasks are read as the jobs will read them, if they are available here; what is m
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ from headspec.models.architectures import ARCHITECTURES
 from headspec.models.pretrained.folders import folder, hub_name
 from headspec.models.pretrained.from_pretrained import silence
 from headspec.pipeline.layout import Layout
+from headspec.prompts.wording import BETWEEN, Wording
 from headspec.words import reading
 
 TOKENS = {"single": 25, "pair": 50}  # in a single text and in a pair, if they cannot be counted
@@ -59,6 +61,8 @@ class Extent:
     #: (model, task): tokens per example
     tokens: dict[tuple[str, str], int] = field(default_factory=dict)
     counted: dict[tuple[str, str], bool] = field(default_factory=dict)
+    #: the same of prompts, for the method `prompted`
+    prompts: dict[tuple[str, str], int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -77,11 +81,13 @@ class Extent:
         return wildcards.get("model") in {None, *self.configs} and {*tasks} <= {*self.sizes}
 
     @functools.cached_property
-    def forward(self) -> Callable[[str, str], float]:
-        """Function of a model and a task: floating-point operations of the forward pass of an example."""
+    def forward(self) -> Callable[[str, str, bool], float]:
+        """Function of a model, a task and whether it is prompted: operations of an example's forward pass."""
         size = self.study.training.batch_size
         of_length = functools.cache(lambda model, n: throughput.forward(self.configs[model], n, size))
-        return lambda model, task: of_length(model, self.tokens[model, task])
+        return lambda model, task, prompted: of_length(
+            model, (self.prompts if prompted else self.tokens)[model, task]
+        )
 
 
 def read(study: Study, plan: Planned | None = None) -> Extent:
@@ -110,6 +116,10 @@ def read(study: Study, plan: Planned | None = None) -> Extent:
             length = tokens(tokenizer, model.max_length, task_size.texts) if tokenizer else None
             extent.counted[name, task] = length is not None
             extent.tokens[name, task] = length or min(TOKENS[study.tasks[task].paradigm], model.max_length)
+            if "prompted" in study.methods:
+                texts = prompts(study.tasks[task], task_size.texts)
+                length = tokens(tokenizer, model.max_length, texts) if tokenizer else None
+                extent.prompts[name, task] = length or model.max_length
     return extent
 
 
@@ -163,6 +173,18 @@ def sample(name: str, task: Task) -> pd.DataFrame:
         texts["text_b"] = columns.texts(frame, task.text_b, f"{key}.text_b", where)
     full = (texts.dropna(axis="columns").map(str.strip) != "").all(axis="columns")
     return texts[full].reset_index(drop=True).reset_index(names="example")
+
+
+def prompts(task: Task, texts: pd.DataFrame | None) -> pd.DataFrame | None:
+    """What a model reads of `texts`: each after demonstrations, for which the texts that follow it stand."""
+    if texts is None or not (task.prompt and task.answers):
+        return None
+    wording, answers = Wording(task.prompt, ()), itertools.cycle(task.answers.values())
+    filled = [wording.filled(*pair) for pair in zip(texts["text_a"], texts["text_b"], strict=True)]
+    shown = [prompt + answer + BETWEEN for prompt, answer in zip(filled, answers, strict=False)]
+    place = np.arange(len(filled))[:, None] + np.arange(1, task.shots + 1)
+    before = ["".join(shown[i % len(shown)] for i in row) for row in place]
+    return texts.assign(text_a=[a + b for a, b in zip(before, filled, strict=True)], text_b=None)
 
 
 def paired(texts: pd.DataFrame) -> pd.DataFrame:
