@@ -134,6 +134,7 @@ def gates_figure(study: str) -> Figure:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "gates-minilm: budgets": lambda: gates_budgets("gates-minilm"),
+    "gates-bge: budgets": lambda: gates_budgets("gates-bge"),
     "gates-minilm: overlap": lambda: gates_overlap("gates-minilm"),
 }
 FIGURES: dict[str, Callable[[], Figure]] = {"gates.png": lambda: gates_figure("gates-minilm")}
