@@ -32,9 +32,9 @@ def whole(tmp_path_factory) -> Folder:
     return folder
 
 
-#: rules of measures of heads that are yet to be added, and of prompts, which take another kind of model;
-#: test_worked_examples.py and test_prompts.py run them
-ADDED = {"measured", "derived", "prompts", "prompted"}
+#: rules of measures of heads that are yet to be added, of prompts, which take another kind of model, and of
+#: lists of heads; test_worked_examples.py and test_prompts.py run them
+ADDED = {"measured", "derived", "prompts", "prompted", "listed", "head_lists"}
 
 
 def scripts() -> dict[str, Path]:

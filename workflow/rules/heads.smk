@@ -98,7 +98,6 @@ rule listed:
         model=rules.train.output.classifiers,
         importance=rules.importance.output[0],
         tokens=INPUTS.tokens("validation"),
-        lists=INPUTS.head_lists,
     output:
         result(RUN, "listed.parquet"),
     log:
@@ -115,7 +114,7 @@ rule listed:
     params:
         study=STUDY.study,
         tasks=INPUTS.tasks,
-        names=lambda wildcards: sorted(STUDY.models[wildcards.model].heads),
+        lists=INPUTS.head_lists,
         draws=STUDY.pruning.draws,
         precision=STUDY.precision,
         code=code("heads/listed.py"),

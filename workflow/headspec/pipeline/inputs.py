@@ -22,6 +22,7 @@ from headspec.config.word_types import TYPES
 from headspec.data import planned, readers, treebank
 from headspec.data.planned import Planned
 from headspec.errors import ConfigError, MissingError, nearest
+from headspec.heads import head_lists
 from headspec.models import versions
 from headspec.pipeline.layout import PROMPTS, RUN, Layout
 
@@ -60,6 +61,11 @@ class Inputs:
             return {key: values[key] for key in keys if (key, values[key]) != ("weights", PRETRAINED)}
 
         return lambda wildcards: of_model(wildcards.model)
+
+    def head_lists(self, wildcards: Any) -> dict[str, list[list[int]]]:
+        """List of a job's model: its heads."""
+        lists, key = self.study.models[wildcards.model].heads, f"models.{wildcards.model}.heads"
+        return {name: head_lists.read(lists[name], f"{key}.{name}") for name in sorted(lists)}
 
     def task_settings(self, *without: str) -> Function:
         """Function for the settings of a task that affect its data, except the keys `without`."""
@@ -210,16 +216,6 @@ class Inputs:
             return user_files(source, lambda: [locate(source, f"brain.{key}")])[0]
 
         return function
-
-    def head_lists(self, wildcards: Any) -> list[str]:
-        """The lists of heads of a job's model, in the order of their names."""
-        lists = self.study.models[wildcards.model].heads
-
-        def found(name: str) -> str:
-            key = f"models.{wildcards.model}.heads.{name}"
-            return user_files(lists[name], lambda: [locate(lists[name], key)])[0]
-
-        return [found(name) for name in sorted(lists)]
 
     def source_files(self, split: str) -> Function:
         """Function for the local files of a task's source, or the table that its pairs are made of."""

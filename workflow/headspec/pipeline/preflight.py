@@ -14,7 +14,7 @@ from headspec.config.ways import IMPORTANCE, WAYS
 from headspec.data import few_shot, planned, prepare, sentences, splits, treebank
 from headspec.data.planned import Planned
 from headspec.errors import ConfigError, HeadspecError, MissingError, listing
-from headspec.heads import head_count, listed
+from headspec.heads import head_count, head_lists
 from headspec.models.pretrained import checks as models
 from headspec.prompts import checks as prompts
 from headspec.similarity.brain import experiment
@@ -118,7 +118,7 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
     for check in (
         models.check,
         head_count.check,
-        listed.check,
+        head_lists.check,
         read,
         lambda study: prompts.check(study, plan.prepared),
         lambda study: few_shot.check(study, plan.prepared),

@@ -1,4 +1,4 @@
-"""Pruning of listed heads: model, importance, lists and tokens of validation sets -> predictions."""
+"""Pruning of listed heads: model, importance and tokens of validation sets -> predictions."""
 
 from typing import TYPE_CHECKING
 
@@ -21,9 +21,8 @@ with stage(snakemake, "listed heads {model}/{mixture}/{method}/seed{seed}".forma
     table, model = tables.read(snakemake.input.importance), job.trained()
     shape = model.gates.layers, model.gates.heads
     masks = {}
-    for name, path in zip(params.names, snakemake.input.lists, strict=True):
-        key = f"models.{snakemake.wildcards.model}.heads.{name}"
-        masks[name] = listed.closed(listed.read(path, key), shape, key)
+    for name, heads in params.lists.items():
+        masks[name] = listed.closed(heads, shape, f"models.{snakemake.wildcards.model}.heads.{name}")
     importances = {task: importance_map(table, task) for task in examples}
     planned = listed.masks(masks, importances, params.draws)
     every = [mask for of_list in planned.values() for mask in of_list]

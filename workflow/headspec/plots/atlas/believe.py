@@ -58,7 +58,7 @@ def draw(belief: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     blocks = {block: _sorted(rows, methods) for block, rows in means.groupby(["model", "mixture"])}
     headings = [f"{model}, {mixture}" for model, mixture in blocks]
     lines = sum(1 + len(rankings) for rankings in blocks.values())
-    row_height = max(0.14, min(max(0.17, 0.1 * len(methods)), ROWS_HEIGHT / lines))
+    row_height = max(0.12, min(max(0.17, 0.1 * len(methods)), ROWS_HEIGHT / lines))
     size = (max(PAGE, 0.072 * max(map(len, headings))), 1.0 + row_height * lines)
     figure = Figure(figsize=size, layout="constrained")
     panels = figure.subplots(1, len(PANELS), sharey=True)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from scipy.special import stdtr, stdtrit
 
 from headspec.errors import DataError
 from headspec.seeds import derive
@@ -163,8 +163,8 @@ def _as_one_more(difference: Floats, draws: Floats, confidence: float) -> tuple[
     d = len(draws)
     error = draws.std(axis=0, ddof=1) * np.sqrt(1 + 1 / d)
     ratio = np.divide(np.abs(difference), error, out=np.zeros_like(error), where=error > 0)
-    p = np.where(error > 0, 2 * student.sf(ratio, d - 1), np.where(difference == 0, 1.0, 2 / (d + 1)))
-    return np.minimum(p, 1), student.isf((1 - confidence) / 2, d - 1) * error
+    p = np.where(error > 0, 2 * stdtr(d - 1, -ratio), np.where(difference == 0, 1.0, 2 / (d + 1)))
+    return np.minimum(p, 1), stdtrit(d - 1, (1 + confidence) / 2) * error
 
 
 def _specific(values: Floats) -> Floats:

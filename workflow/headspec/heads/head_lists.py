@@ -1,0 +1,66 @@
+"""Reading the lists of heads that a config names, before any job."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pandas as pd
+
+from headspec.config.sources import locate
+from headspec.config.study import Study
+from headspec.data import readers
+from headspec.errors import DataError, HeadspecError, listing
+from headspec.heads.head_count import size
+from headspec.heads.listed import closed
+
+COLUMNS = ["layer", "head"]
+
+
+def read(source: str, key: str) -> list[list[int]]:
+    """The heads of a list: layer and head of each, from 0.
+
+    Parameters
+    ----------
+    source : path of a table with the columns `layer` and `head`
+    key : its config key, for errors
+
+    Raises
+    ------
+    DataError
+        There is no such table, or it has no head, a value that is no number of one, or one twice.
+    """
+    path = locate(source, key)
+
+    def columns(present: list[str]) -> list[str]:
+        if missing := [name for name in COLUMNS if name not in present]:
+            raise DataError(f"{key}: no column {listing(missing)} in {path.name}; it has {listing(present)}")
+        return COLUMNS
+
+    frame = readers.table(path, key, columns, COLUMNS)
+    numbers = frame.apply(pd.to_numeric, errors="coerce")
+    wrong = frame[(numbers.isna() | (numbers < 0) | (numbers % 1 != 0)).any(axis=1)]
+    if frame.empty or len(wrong):
+        got = f"layer {wrong.iloc[0, 0]}, head {wrong.iloc[0, 1]}" if len(wrong) else "no rows"
+        raise DataError(f"{key}: {path.name} has {got}; expected numbers of layers and heads, from 0")
+    if len(twice := frame[numbers.duplicated()]):
+        raise DataError(f"{key}: {path.name} has layer {twice.iloc[0, 0]}, head {twice.iloc[0, 1]} twice")
+    return numbers.astype(int).to_numpy().tolist()
+
+
+def check(study: Study) -> None:
+    """Read all lists of a study, and compare them with models whose size is known; HeadspecError if wrong."""
+    errors: list[HeadspecError] = []
+    for name, model in study.models.items():
+        shape = None
+        with contextlib.suppress(HeadspecError):  # reported with the model
+            shape = size(model, f"models.{name}")
+        for of, source in model.heads.items():
+            key = f"models.{name}.heads.{of}"
+            try:
+                heads = read(source, key)
+                if shape:
+                    closed(heads, shape, key)
+            except DataError as error:
+                errors += error.errors
+    if errors:
+        raise HeadspecError.of(errors)
