@@ -96,7 +96,7 @@ def test_variants_of_a_mixture_are_compared_with_its_plain_training():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seeds", "spread"), [(1, 0.0), (3, 0.0), (3, 0.03), (5, 0.03)])
+@pytest.mark.parametrize(("seeds", "spread"), [(1, 0.0), (3, 0.03), (5, 0.03)])
 def test_intervals_cover_and_p_values_keep_their_level(seeds, spread):
     """Of the accuracy of one head, and of a change that is 0 in the mean of runs."""
     rng = np.random.default_rng(2)
