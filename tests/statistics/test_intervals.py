@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from headspec.statistics.intervals import Orders, over_seeds_and_draws, over_seeds_and_examples
+from headspec.statistics.intervals import (
+    Orders,
+    over_seeds_and_draws,
+    over_seeds_and_examples,
+    p_over_seeds_and_examples,
+)
 from headspec.statistics.resampling import p_value
 
 
@@ -31,6 +36,27 @@ def test_coverage_over_seeds_and_examples(seeds, share):
     covered = (interval.low <= 0) & (interval.high >= 0)
     assert covered.shape == (studies,)
     assert 0.92 < covered.mean() < 0.98  # 0.93 to 0.97, and two standard errors of the simulation
+
+
+@pytest.mark.parametrize("spread", [0, 0.3, 1, 3])
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+def test_p_over_seeds_and_examples_keeps_small_levels(seeds, spread):
+    """`spread`: standard deviation of seeds, as a multiple of that over examples.
+
+    Few seeds are alike by chance: the p of the interval is below 0.001 nine times too often with three.
+    """
+    rng = np.random.default_rng([seeds, int(10 * spread)])
+    times = {0.05: 1.35, 0.01: 1.5, 0.001: 1.6}
+    found, studies = dict.fromkeys(times, 0), 40_000
+    for _ in range(10):
+        part = studies // 10
+        values = rng.normal(0, spread, (seeds, part)) + rng.normal(size=part)
+        values += rng.normal(0, 0.5, (seeds, part))
+        bootstrap = values + rng.normal(size=(150, 1, part)) + rng.normal(0, 0.5, (150, seeds, part))
+        p = p_over_seeds_and_examples(values, bootstrap)
+        found = {level: n + int((p <= level).sum()) for level, n in found.items()}
+    for level, n in found.items():
+        assert n / studies <= times[level] * level + 3 * np.sqrt(level / studies)
 
 
 @pytest.mark.parametrize("of_draws", [0.1, 0.5, 0.9])

@@ -203,7 +203,7 @@ class Folder:
         """
         passed_on = {"CUDA_VISIBLE_DEVICES", "HEADSPEC_STORE", "HF_TOKEN", "PYTHONPATH"}
         python = warm.python() if set(environment) <= passed_on else sys.executable
-        command = [python, "-m", "snakemake", "--cores", "2", *arguments]
+        command = [python, "-m", "snakemake", "--cores", "1", *arguments]
         inherited = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CUDA_VISIBLE_DEVICES")}
         return subprocess.Popen(
             command, cwd=self.path, env=inherited | {"CUDA_VISIBLE_DEVICES": ""} | environment, text=True,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, stdtr, stdtrit
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from headspec.statistics.resampling import interval
 
@@ -117,16 +117,34 @@ def over_seeds_and_examples(
 def p_over_seeds_and_examples(values: Floats, bootstrap: Floats) -> Floats:
     """Two-sided p of a mean over three or more seeds that is 0 in truth; covers other seeds and examples.
 
-    It is the chance with which the interval of `over_seeds_and_examples` just misses 0.
+    The larger of two. One is the chance with which the interval of `over_seeds_and_examples` just misses 0.
+    It is too small far below 0.05, because a few seeds are alike by chance now and then. The other is the
+    normal p, averaged over what the variance between seeds may be, given theirs: the prior of its root is
+    half-Cauchy, scaled by the standard error over examples (Gelman 2006).
+
+    Simulated with 3, 5 and 10 seeds, p is at most 0.01 or 0.001 up to 1.5 times as often as that, if seeds
+    vary up to three times as much as means over the examples; with three seeds that vary ten times as much,
+    up to 3 and 7 times as often.
 
     Parameters
     ----------
     values, bootstrap : as there
     """
-    variance, freedom = _variance(values, *_components(bootstrap), np.inf)
+    n, mean = len(values), np.abs(values.mean(axis=0))
+    shared, interaction = _components(bootstrap)
+    variance, freedom = _variance(values, shared, interaction, np.inf)
     error = np.sqrt(variance)
-    ratio = np.divide(np.abs(values.mean(axis=0)), error, out=np.zeros_like(error), where=error > 0)
-    return 2 * stdtr(freedom, -ratio)
+    p = 2 * stdtr(freedom, -np.divide(mean, error, out=np.zeros_like(error), where=error > 0))
+
+    ratio = np.geomspace(0.01, 1000, 60).reshape(-1, *[1] * mean.ndim)  # of both standard deviations
+    of_seeds = np.square(ratio) * shared
+    of_values = of_seeds + interaction
+    squares = (n - 1) * values.var(axis=0, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        likelihood = -(n - 1) / 2 * np.log(of_values) - squares / (2 * of_values)
+        weights = np.exp(likelihood - likelihood.max(axis=0)) * ratio / (1 + np.square(ratio))
+        averaged = np.average(2 * ndtr(-mean / np.sqrt(shared + of_seeds / n)), axis=0, weights=weights)
+    return np.where(shared > 0, np.maximum(p, averaged), p)
 
 
 class Components(NamedTuple):

@@ -158,7 +158,7 @@ def improvement(
     (see `intervals`). p_value: by permutation of these models' predictions (see `compare`). p_holm:
     for tasks, corrected over the tasks and metrics of the same model, mixture and method; for the
     mean, corrected over the methods of the same model and mixture, so that the best of a sweep is
-    judged as the best of many. p_seeds: that of the interval, so it covers other seeds, too.
+    judged as the best of many. p_seeds: covers other seeds, too.
     p_seeds_holm: for means, corrected over all variants of IAT in the study.
 
     Parameters
