@@ -31,7 +31,7 @@ from headspec.live.jobs import seconds as forecast_seconds
 from headspec.models.architectures import ARCHITECTURES
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import Layout
-from support import causal
+from support import language
 from support.paths import ROOT
 from support.studies import CONFIG, Folder
 from support.tiny import CPU, LAYERS, encoder
@@ -299,9 +299,9 @@ def test_frozen_runs_save_no_encoder(here, monkeypatch):
 
 
 def test_prompted_runs_train_nothing_and_have_no_checkpoints(here):
-    words = causal.answers(causal.make("llama", Path("llama"))).values()
+    words = language.answers(language.make("llama", Path("llama"))).values()
     answers = dict(zip(["good", "bad"], words, strict=True))
-    prompted = CONFIG["tasks"]["tone"] | {"prompt": causal.PROMPT, "answers": answers, "shots": 2}
+    prompted = CONFIG["tasks"]["tone"] | {"prompt": language.PROMPT, "answers": answers, "shots": 2}
     extent = workload.read(
         study(
             models={"llama": {"source": "llama", "max_length": 60}},

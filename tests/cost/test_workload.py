@@ -15,7 +15,7 @@ from headspec.data import planned, prepare
 from headspec.models import tokenization
 from headspec.prompts.tokens import Prompts
 from headspec.prompts.wording import Wording
-from support import causal, treebanks
+from support import language, treebanks
 from support.studies import CONFIG, Folder
 
 
@@ -104,9 +104,9 @@ def test_a_damaged_task_leaves_the_others_known(here):
 
 def test_tokens_of_prompts_are_those_of_what_the_model_reads(here):
     """With demonstrations, as the job that makes prompts writes them; cut to what the model takes."""
-    words = causal.answers(causal.make("llama", Path("llama"))).values()
+    words = language.answers(language.make("llama", Path("llama"))).values()
     answers = dict(zip(["good", "bad"], words, strict=True))
-    task = CONFIG["tasks"]["tone"] | {"prompt": causal.PROMPT, "answers": answers}
+    task = CONFIG["tasks"]["tone"] | {"prompt": language.PROMPT, "answers": answers}
     config = CONFIG | {
         "models": {"llama": {"source": "llama", "max_length": 60}},
         "tasks": {"shown": task | {"shots": 2}, "bare": task},
@@ -117,7 +117,7 @@ def test_tokens_of_prompts_are_those_of_what_the_model_reads(here):
     extent, tokenizer = workload.read(prompted), AutoTokenizer.from_pretrained("llama")
     for name, shots in {"shown": 2, "bare": 0}.items():
         train = prepare.prepare(name, prompted.tasks[name], 0).train
-        wording = Wording(causal.PROMPT, tuple(words)).showing(train.head(shots), list(answers))
+        wording = Wording(language.PROMPT, tuple(words)).showing(train.head(shots), list(answers))
         prompts = Prompts(tokenizer, wording, 60, name).encode(train, list(answers))[0]["input_ids"]
         assert extent.prompts["llama", name] == pytest.approx(prompts.str.len().mean(), abs=1.5)
     assert extent.prompts["llama", "shown"] > 2 * extent.prompts["llama", "bare"]

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from headspec.config.loading import load
+from headspec.config.sections.model import Model
 from headspec.errors import ConfigError, HeadspecError
 from headspec.prompts import checks
-from support import causal, models
+from support import language, models
 
 TASK: dict[str, Any] = {
-    "source": "texts", "labels": causal.CLASSES, "prompt": causal.PROMPT,
+    "source": "texts", "labels": language.CLASSES, "prompt": language.PROMPT,
     "answers": {"bad": " awful", "good": " lovely"},
 }  # fmt: skip
 
@@ -35,6 +36,10 @@ WRONG = [
         "tasks.a.prompt: got the field '{txt}', expected {text_a}. Did you mean 'text_a'?",
     ),
     ({"prompt": "{text_a!r}:"}, "tasks.a.prompt: got the field '{text_a!r}', expected {text_a}."),
+    (
+        {"prompt": "{mask} {text_a} {mask}"},
+        "tasks.a.prompt: got '{mask} {text_a} {mask}', expected the field '{mask}' in it once at most.",
+    ),
     (
         {"prompt": "{text_a}}:"},
         "tasks.a.prompt: got '{text_a}}:', Single '}' encountered in format string; expected '{{' and '}}'",
@@ -72,7 +77,7 @@ def test_a_wrong_prompt_is_refused(task, problem):
 
 def problems(source: Path, train: int = 20, **task: Any) -> str:
     study = load(config(str(source), **task))
-    prepared = SimpleNamespace(classes=causal.CLASSES, train=range(train))
+    prepared = SimpleNamespace(classes=language.CLASSES, train=range(train))
     with pytest.raises(HeadspecError) as caught:
         checks.check(study, {"a": prepared, "b": prepared})  # type: ignore[dict-item]
     return str(caught.value)
@@ -80,18 +85,18 @@ def problems(source: Path, train: int = 20, **task: Any) -> str:
 
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory) -> Path:
-    return causal.make("llama", tmp_path_factory.mktemp("models") / "llama")
+    return language.make("llama", tmp_path_factory.mktemp("models") / "llama")
 
 
 @pytest.fixture(scope="module")
 def known(llama) -> dict[str, str]:
-    return causal.answers(llama)
+    return language.answers(llama)
 
 
 def test_a_prompt_that_can_be_answered_passes(llama, known):
     study = load(config(str(llama), answers=known) | {"mixtures": {"pairs": [], "single": ["b"]}})
     checks.check(study, {})
-    prepared: Any = SimpleNamespace(classes=causal.CLASSES, train=range(20))
+    prepared: Any = SimpleNamespace(classes=language.CLASSES, train=range(20))
     both = config(str(llama), answers=known)
     both["tasks"]["b"] = both["tasks"]["a"]
     checks.check(load(both), {"a": prepared, "b": prepared})
@@ -116,6 +121,15 @@ def test_prompts_longer_than_the_model_are_refused(llama, known):
     assert "tasks.a.shots: got 4, expected fewer than the 4 training examples." in text
 
 
+@pytest.mark.parametrize("name", language.MASKED)
+def test_masked_models_have_the_head_that_fills_masks(name, tmp_path):
+    path = language.make(name, tmp_path / "model")
+    checks.check_model(path, Model(source=str(path)), "models.m")
+    models.make(name, tmp_path / "encoder")  # the weights of AutoModel alone
+    with pytest.raises(HeadspecError, match="has no language-model head"):
+        checks.check_model(tmp_path / "encoder", Model(source=str(tmp_path / "encoder")), "models.m")
+
+
 def test_random_weights_are_refused(llama, known):
     random = config(str(llama), answers=known)
     random["models"]["m"]["weights"] = "random"
@@ -123,10 +137,33 @@ def test_random_weights_are_refused(llama, known):
         checks.check(load(random), {})
 
 
-def test_models_that_continue_no_text_are_refused(tmp_path, known):
+def test_models_without_the_head_that_answers_are_refused(tmp_path, known):
     bert = models.make("bert", tmp_path / "bert")
     text = problems(bert, answers=known)
-    assert f"models.m.source: '{bert}' is of type bert, which continues no text; expected one of " in text
+    assert (
+        f"models.m.source: '{bert}' has no language-model head (a head that fills masks), without which"
+        in text
+    )
     headless = models.make("llama", tmp_path / "llama")  # the weights of AutoModel alone
     text = problems(headless, answers=known)
     assert f"models.m.source: '{headless}' has no language-model head (lm_head.weight)" in text
+
+
+def test_masks_that_the_model_does_not_fill_are_refused(llama, known, tmp_path):
+    text = problems(llama, answers=known, prompt=language.FILLED)
+    assert "tasks.a.prompt: got 'saw {text_a} the {mask} house', expected none with '{mask}', because" in text
+    assert "models.m is of type llama, which continues texts" in text
+    bert = language.make("bert", tmp_path / "bert")
+    text = problems(bert, answers=known)
+    assert "tasks.a.prompt: got 'saw {text_a} the house:', expected the field '{mask}' in it" in text
+
+
+def test_answers_that_do_not_fit_the_mask_are_refused(tmp_path):
+    bert = language.make("bert", tmp_path / "bert")
+    one, two = language.answers(bert).values()
+    study = config(str(bert), answers={"bad": one, "good": f"{one} {two}"}, prompt=language.FILLED)
+    study["tasks"]["b"] = study["tasks"]["a"]
+    prepared: Any = SimpleNamespace(classes=language.CLASSES, train=range(20))
+    with pytest.raises(HeadspecError) as caught:
+        checks.check(load(study), {"a": prepared, "b": prepared})
+    assert f"tasks.a.answers.good: got '{one} {two}', the tokens [" in str(caught.value)

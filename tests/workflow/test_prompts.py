@@ -9,7 +9,7 @@ import pytest
 
 from headspec import tables
 from headspec.statistics.metrics import score
-from support import causal
+from support import language
 from support.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.slow
 def finished(shared) -> Folder:
     def fill(path: Path) -> None:
         folder = Folder.new(path)
-        known = causal.answers(causal.make("llama", path / "models" / "tiny-llama")).values()
+        known = language.answers(language.make("llama", path / "models" / "tiny-llama")).values()
         answers = dict(zip(["good", "bad"], known, strict=True))
-        prompt = {"prompt": causal.PROMPT, "answers": answers}
+        prompt = {"prompt": language.PROMPT, "answers": answers}
         tone = CONFIG["tasks"]["tone"] | prompt | {"shots": 2, "calibration": True}
         other = CONFIG["tasks"]["tone"] | prompt | {"prompt": "{text_a} was:"}
         (path / "heads.csv").write_text("layer,head\n1,0\n1,2\n")

@@ -55,7 +55,7 @@ def missing(mixtures: Mapping[str, list[str]], tasks: Mapping[str, Task | None])
 
 
 def fields(key: str, task: Task, read: bool = False) -> Iterator[str]:
-    """Problems of the fields in the prompt: each text of an example once or more, and nothing else.
+    """Problems of the fields in the prompt: each text of an example once or more, and perhaps one mask.
 
     Parameters
     ----------
@@ -69,10 +69,12 @@ def fields(key: str, task: Task, read: bool = False) -> Iterator[str]:
         yield f"{key}.prompt: got {task.prompt!r}, {error}; expected '{{{{' and '}}}}' for braces in a text."
         return
     for field, form, conversion in parts:
-        if field not in [*expected, *perhaps] or form or conversion:
+        if field not in [*expected, *perhaps, "mask"] or form or conversion:
             found = "{" + str(field) + (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
             fields = listing("{" + name + "}" for name in expected)
             yield f"{key}.prompt: got the field '{found}}}', expected {fields}.{nearest(field, expected)}"
+    if [field for field, _, _ in parts].count("mask") > 1:
+        yield f"{key}.prompt: got {task.prompt!r}, expected the field '{{mask}}' in it once at most."
     for name in expected:
         if name not in [field for field, _, _ in parts]:
             yield f"{key}.prompt: got {task.prompt!r}, expected the field '{{{name}}}' in it."

@@ -180,8 +180,9 @@ def prompts(task: Task, texts: pd.DataFrame | None) -> pd.DataFrame | None:
     if texts is None or not (task.prompt and task.answers):
         return None
     wording, answers = Wording(task.prompt, ()), itertools.cycle(task.answers.values())
-    filled = [wording.filled(*pair) for pair in zip(texts["text_a"], texts["text_b"], strict=True)]
-    shown = [prompt + answer + BETWEEN for prompt, answer in zip(filled, answers, strict=False)]
+    pairs = list(zip(texts["text_a"], texts["text_b"], strict=True))
+    filled = [wording.filled(*pair, mask="?") for pair in pairs]
+    shown = [wording.answered(*pair, answer) + BETWEEN for pair, answer in zip(pairs, answers, strict=False)]
     place = np.arange(len(filled))[:, None] + np.arange(1, task.shots + 1)
     before = ["".join(shown[i % len(shown)] for i in row) for row in place]
     return texts.assign(text_a=[a + b for a, b in zip(before, filled, strict=True)], text_b=None)

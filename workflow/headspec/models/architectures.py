@@ -35,6 +35,11 @@ class Architecture:
     interleaved: bool = False
     reserved: int = 0
 
+    @property
+    def causal(self) -> bool:
+        """Whether the model continues texts, rather than fills masks."""
+        return self.pooling == "last"
+
 
 def _each(attention: str, *names: str) -> tuple[str, ...]:
     return tuple(f"{attention}.{name}" for name in names)

@@ -40,7 +40,8 @@ class Examples:
     Attributes
     ----------
     label : (n,), class index, score, or counts of units (`headspec.statistics.unit_counts`)
-    words : of sentences, the word of every token, from 0, or -1; None for texts
+    words : of sentences, the word of every token, from 0, or -1; of prompts with a mask, 0 at the mask;
+        None for texts
     units : of sentences, the annotated units
     """
 
@@ -53,6 +54,7 @@ class Examples:
         self.words = self.units = None
         if "words" in frame and frame["words"].notna().all():
             self.words = [np.asarray(words, dtype=np.int64) for words in frame["words"]]
+        if self.words and frame["units"].notna().all():
             self.units = [[tuple(unit) for unit in units] for units in frame["units"]]
 
     def __len__(self) -> int:
@@ -79,13 +81,15 @@ class Examples:
 
         types = put(kinds, device) if self.kinds else None
         padded = put(ids, device), put(mask, device), types
-        if self.words is None or self.units is None:
+        if self.words is None:
             return Batch(*padded, put(self.label[rows], device), rows)
         seen = [int(self.words[row].max()) + 1 for row in rows]
         shares = np.zeros((len(rows), max(seen), shape[1]), dtype=np.float32)
         for i, row in enumerate(rows):
             of_word = self.words[row] == np.arange(seen[i])[:, None]  # (words, tokens)
             shares[i, : seen[i], : self.lengths[row]] = of_word / of_word.sum(1, keepdims=True).clip(1)
+        if self.units is None:
+            return Batch(*padded, put(self.label[rows], device), rows, put(shares, device))
         annotations = Annotations.of(seen, [self.units[row] for row in rows]).to(device)
         return Batch(*padded, annotations, rows, put(shares, device))
 

@@ -23,6 +23,7 @@ from headspec.models.decoders.base import Annotations, Decoder, Units, named
 from headspec.models.decoders.registry import decoder
 from headspec.models.devices import Device
 from headspec.models.gates import HeadGates
+from headspec.models.masked_head import MaskedHead
 from headspec.statistics.unit_counts import packed
 from headspec.words.base import WordTask
 from headspec.words.registry import implementation
@@ -108,9 +109,9 @@ class MultiTask(nn.Module):
     Parameters
     ----------
     encoder : the pretrained encoder
-    pooling : {"first", "mean", "last"}
+    pooling : {"first", "mean", "last", "mask"}
         The vector of a text: its first token (through the pretrained pooler, if there is one), the mean
-        over its tokens, or its last token.
+        over its tokens, its last token, or that of its mask, which the batch has as its only word.
     classes : dict of task: `Classes`
     """
 
@@ -130,6 +131,10 @@ class MultiTask(nn.Module):
             if isinstance(names, dict):
                 self.classifiers.append(decoder(names["type"], hidden, names["labels"]))
                 continue
+            if self.pooling == "mask":
+                assert isinstance(names, list)
+                self.classifiers.append(MaskedHead(self.encoder.config, len(names)))
+                continue
             classifier = nn.Linear(hidden, len(names) if names else 1)
             nn.init.normal_(classifier.weight, std=0.02)
             nn.init.zeros_(classifier.bias)
@@ -147,7 +152,7 @@ class MultiTask(nn.Module):
         -------
         (batch, hidden), or (batch, words, hidden) of tasks on words
         """
-        if batch.words is None:
+        if batch.words is None or self.pooling == "mask":
             return self.vectors(batch)
         states = self._output(batch).last_hidden_state
         return batch.words.to(states.dtype) @ states
@@ -163,6 +168,9 @@ class MultiTask(nn.Module):
         """Text vectors, (batch, hidden)."""
         output = self._output(batch)
         states = output.last_hidden_state  # (batch, tokens, hidden)
+        if self.pooling == "mask":
+            assert batch.words is not None
+            return (batch.words.to(states.dtype) @ states)[:, 0]
         if self.pooling == "mean":
             weight = batch.attention_mask[..., None].to(states.dtype)
             return (states * weight).sum(1) / weight.sum(1)

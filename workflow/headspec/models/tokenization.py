@@ -38,7 +38,8 @@ label: index of the true class, or the true score; null without labels; of tasks
     (`headspec.statistics.unit_counts`)
 input_ids: tokens, not padded
 token_type_ids: which text of a pair each token is of; null where the model has no token types
-words: which word each token is of, from 0; -1 for special tokens; null for texts
+words: which word each token is of, from 0; -1 for special tokens; of prompts with a mask, 0 there and -1
+    elsewhere; null for texts
 units: of tasks on words, places of words and the index of a label, -1 if training does not have it; else null
 """
 

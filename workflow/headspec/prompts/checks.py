@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headspec.config import prompt_consistency
-from headspec.errors import ConfigError, EncoderError, HeadspecError, listing
+from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.folders import present
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from headspec.config.study import Study
     from headspec.data.prepare import Prepared
 
-CAUSAL = [name for name, architecture in ARCHITECTURES.items() if architecture.pooling == "last"]
+#: beginnings of the weights with which masked models of all types transform states into those of tokens
+HEADS = (
+    "cls.predictions.", "lm_head.", "lm_predictions.", "predictions.", "generator_predictions.",
+    "vocab_transform.", "head.",
+)  # fmt: skip
 
 
 def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
@@ -58,6 +62,8 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
         try:
             if path := present(model, f"models.{name}"):
                 check_model(path, model, f"models.{name}")
+                for of, (task, _) in wordings.items():
+                    check_mask(path, model, f"models.{name}", task.prompt or "", f"tasks.{of}")
                 problems += _prompts(model, f"models.{name}", wordings)
         except HeadspecError as error:
             problems.append(error)
@@ -66,22 +72,37 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
 
 
 def check_model(path: Path, model: Model, key: str) -> None:
-    """EncoderError if the model at `path` is no causal language model, or lacks the head of one."""
+    """EncoderError if the model at `path` lacks a language-model head."""
     kind = settings(path, key, model.source).get("model_type")
-    if kind not in CAUSAL:
+    if path.is_dir() and (head := _missing_head(path, str(kind))):
         raise EncoderError(
-            f"{key}.source: '{model.source}' is of type {kind}, which continues no text; expected one of "
-            f"{listing(CAUSAL)}, because methods has 'prompted'"
-        )
-    if path.is_dir() and not _has_head(path):
-        raise EncoderError(
-            f"{key}.source: '{model.source}' has no language-model head (lm_head.weight), without which it "
-            "answers no prompt; expected the weights of the whole model, because methods has 'prompted'"
+            f"{key}.source: '{model.source}' has no language-model head ({head}), without which it answers "
+            "no prompt; expected the weights of the whole model, because methods has 'prompted'"
         )
 
 
-def _has_head(path: Path) -> bool:
-    """Whether the weights in a folder have a language-model head, or the embedding is it."""
+def check_mask(path: Path, model: Model, key: str, prompt: str, task: str) -> None:
+    """EncoderError if a prompt has a mask that the model at `path` does not fill, or lacks the one it does.
+
+    Parameters
+    ----------
+    task : its key
+    """
+    kind, masked = settings(path, key, model.source).get("model_type"), Wording(prompt, ()).masked
+    if masked and ARCHITECTURES[str(kind)].causal:
+        raise EncoderError(
+            f"{task}.prompt: got {prompt!r}, expected none with '{{mask}}', because {key} is of type {kind}, "
+            "which continues texts"
+        )
+    if not masked and not ARCHITECTURES[str(kind)].causal:
+        raise EncoderError(
+            f"{task}.prompt: got {prompt!r}, expected the field '{{mask}}' in it, because {key} is of type "
+            f"{kind}, which fills masks"
+        )
+
+
+def _missing_head(path: Path, kind: str) -> str | None:
+    """The name of the language-model head that the weights in a folder lack, if it is not the embedding."""
     from safetensors import safe_open
     from transformers import AutoConfig  # slow to import
 
@@ -91,7 +112,10 @@ def _has_head(path: Path) -> bool:
     else:
         with safe_open(path / "model.safetensors", framework="np") as weights:
             names = list(weights.keys())
-    return config.tie_word_embeddings or any(name.endswith("lm_head.weight") for name in names)
+    if ARCHITECTURES[kind].causal:
+        found = config.tie_word_embeddings or any(name.endswith("lm_head.weight") for name in names)
+        return None if found else "lm_head.weight"
+    return None if any(name.startswith(HEADS) for name in names) else "a head that fills masks"
 
 
 def _shots(key: str, task: Task, prepared: Prepared) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,8 @@ from headspec.data.stratify import stratified_order
 BETWEEN = "\n\n"
 #: texts without content (Zhao et al. 2021)
 CONTENT_FREE = ("N/A", "[MASK]", "")
+#: the place of a masked model's answer
+MASK = re.compile(r"(?<!\{)\{mask\}(?!\})")
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Wording:
 
     Attributes
     ----------
-    prompt : with the fields ``{text_a}`` and, of pairs, ``{text_b}``
+    prompt : with the fields ``{text_a}`` and, of pairs, ``{text_b}``; for masked models also ``{mask}``
     answers : of each class, in the order of the classes
     before : what stands before every prompt: the demonstrations
     """
@@ -41,17 +44,30 @@ class Wording:
         """
         return cls(task.prompt, tuple(task.answers[name] for name in classes))
 
-    def filled(self, text_a: str | None, text_b: str | None) -> str:
-        """The prompt of an example."""
-        return self.before + self.prompt.format(text_a=text_a, text_b=text_b)
+    @property
+    def masked(self) -> bool:
+        """Whether the answer stands in the prompt, not after it."""
+        return bool(MASK.search(self.prompt))
+
+    def filled(self, text_a: str | None, text_b: str | None, mask: str = "") -> str:
+        """The prompt of an example, with this text in the place of the answer."""
+        return self.before + mask.join(self.parts(text_a, text_b))
+
+    def parts(self, text_a: str | None, text_b: str | None) -> list[str]:
+        """What stands before the answer, and what after it in the prompts of masked models."""
+        return [part.format(text_a=text_a, text_b=text_b) for part in MASK.split(self.prompt)]
+
+    def answered(self, text_a: str | None, text_b: str | None, answer: str) -> str:
+        """The prompt of an example with an answer, in its place or at the end."""
+        before, *after = self.parts(text_a, text_b)
+        return self.before + answer.join([before, "".join(after)])
 
     def showing(self, rows: pd.DataFrame, classes: list[str]) -> Wording:
         """The same after demonstrations: the rows of a data table in order, each with its answer."""
-        shown = [
-            self.prompt.format(text_a=row.text_a, text_b=row.text_b)
-            + self.answers[classes.index(str(row.label))]
-            for row in rows.itertuples()
-        ]
+        answers = dict(zip(classes, self.answers, strict=True))
+        bare = Wording(self.prompt, self.answers)
+        columns = (rows[name].tolist() for name in ("text_a", "text_b", "label"))
+        shown = [bare.answered(a, b, answers[label]) for a, b, label in zip(*columns, strict=True)]
         return Wording(self.prompt, self.answers, "".join(text + BETWEEN for text in shown))
 
 

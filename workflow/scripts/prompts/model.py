@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.config.stage_settings import section
 from headspec.models import versions
-from headspec.models.pretrained.checks import verify
+from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.folders import folder
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
@@ -22,10 +22,12 @@ with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake
     path = folder(model, key)
     verify(path, model, key)
     with versions.held(versions.weights, params.version, model, key):
-        causal = language_model(path, f"{key}.source: '{model.source}'")
+        answering = language_model(
+            path, f"{key}.source: '{model.source}'", architecture(path, model, key).causal
+        )
     footers = dict(zip(params.tasks, map(tables.footer, snakemake.input.tokens), strict=True))
     joint = prompted(
-        causal,
+        answering,
         {task: footer["answers"] for task, footer in footers.items()},
         {task: footer["classes"] for task, footer in footers.items()},
     )

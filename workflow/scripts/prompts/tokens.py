@@ -13,7 +13,7 @@ from headspec.models.pretrained.checks import architecture, check_length
 from headspec.models.pretrained.folders import folder
 from headspec.models.tokenization import TOKENS, of_job
 from headspec.progress import log, stage
-from headspec.prompts.checks import check_model
+from headspec.prompts.checks import check_mask, check_model
 from headspec.prompts.tokens import Prompts
 from headspec.prompts.wording import Wording, demonstrations
 from headspec.seeds import derive
@@ -25,6 +25,7 @@ with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):
     architecture(path, model, key)  # planning cannot check hub models
     check_length(path, model, key)
     check_model(path, model, key)
+    check_mask(path, model, key, params.prompt["prompt"], f"tasks.{wildcards.task}")
     task, train = section(params.prompt), tables.read(snakemake.input.train)
     classes = tables.footer(snakemake.input.train)["classes"]
     rng = np.random.default_rng(derive(int(wildcards.seed), "demonstrations", wildcards.task))

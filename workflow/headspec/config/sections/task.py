@@ -89,7 +89,8 @@ class Task(Section):
     prompt: Annotated[str, Field(min_length=1)] | None = Field(
         None,
         description="for the method `prompted`: the text that the model continues, with the fields "
-        "`{text_a}` and, of pairs, `{text_b}` ([Decoders](decoders.md))",
+        "`{text_a}` and, of pairs, `{text_b}`; for masked models with `{mask}` in the place of the answer "
+        "([Decoders](decoders.md))",
     )
     answers: Annotated[dict[str, str], Field(min_length=2)] | None = Field(
         None, description="class name: the token with which the model answers `prompt`"

@@ -1,0 +1,62 @@
+"""Tiny random language models with their heads, and a task to prompt them with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+
+from headspec.models.architectures import ARCHITECTURES
+from support import models, tiny
+
+CAUSAL = [name for name, (kind, *_) in models.MODELS.items() if ARCHITECTURES[kind].causal]
+MASKED = [name for name in models.MODELS if name not in CAUSAL]
+CLASSES = ["bad", "good"]
+PROMPT = "saw {text_a} the house:"
+FILLED = "saw {text_a} the {mask} house"
+
+
+def make(name: str, folder: Path) -> Path:
+    """Write a model of this name, with larger weights than usual, so that heads matter."""
+    kind, write_tokenizer, settings = models.MODELS[name]
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps({"model_type": kind}))
+    write_tokenizer(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    if name in MASKED and tokenizer.mask_token is None:
+        tokenizer.add_special_tokens({"mask_token": "[MASK]"})
+        tokenizer.save_pretrained(folder)
+    size = len(tokenizer)
+    common = {"vocab_size": size} if kind in tiny.NATIVE_SIZES else tiny._SIZE | {"vocab_size": size}
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(kind, **(common | tiny._OWN.get(kind, {}) | settings))
+    model = (AutoModelForCausalLM if name in CAUSAL else AutoModelForMaskedLM).from_config(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(4) if parameter.dim() == 2 else parameter.add_(0.1 * torch.randn_like(parameter))
+    model.save_pretrained(folder)
+    return folder
+
+
+def answers(folder: Path) -> dict[str, str]:
+    """Class: a word that is one token after `PROMPT`, with a space before it, or in `FILLED`."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    if tokenizer.mask_token is None:
+        words = [f" {word}" for word in models.WORDS[5:] if len(_split(tokenizer, f": {word}")) == 2]
+    else:
+        words = [word for word in models.WORDS[5:] if len(_split(tokenizer, f"the {word} the")) == 3]
+    return dict(zip(CLASSES, words, strict=False))
+
+
+def _split(tokenizer, text: str) -> list[int]:
+    return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+
+def table(n: int = 12) -> pd.DataFrame:
+    """A labelled data table."""
+    texts = models.TEXTS[:n]
+    labels = [CLASSES[i % 2] for i in range(n)]
+    return pd.DataFrame({"example": range(n), "text_a": texts, "text_b": None, "label": labels})
