@@ -10,7 +10,8 @@ import pytest
 
 from headspec import tables
 from headspec.errors import MissingError
-from headspec.explorer.page import data, harmless, of_results
+from headspec.explorer.finished import glossary, of_results
+from headspec.explorer.page import data, harmless
 from headspec.explorer.sources import of_folder, read
 from headspec.heads.ranking import importance_map, top_heads
 from support.explored import HOSTILE, study
@@ -22,14 +23,14 @@ def results(tmp_path_factory) -> Path:
 
 
 def test_data_are_those_of_the_tables(results):
-    shown = data(read(of_folder(results)))["views"]
+    shown = data(read(of_folder(results)), glossary())["views"]
     combined = tables.read(results / "tables" / "combined.parquet")
     assert shown["combined"]["task"] == combined["task"].tolist()
     np.testing.assert_allclose(shown["combined"]["dissociation"], combined["dissociation"], rtol=1e-5)
 
 
 def test_ranks_give_the_heads_that_are_pruned(results):
-    group = data(read(of_folder(results)))["views"]["heads"][0]
+    group = data(read(of_folder(results)), glossary())["views"]["heads"][0]
     run = results / "runs" / group["model"] / group["mixture"] / group["method"] / "seed0"
     table = tables.read(run / "importance.parquet")
     for task, shown in group["importance"].items():
@@ -57,7 +58,7 @@ def test_separators_of_lines_are_escaped():
 
 def test_views_without_tables_are_empty(results):
     sources = read(path for path in of_folder(results) if path.stem == "combined")
-    views = data(sources)["views"]
+    views = data(sources, glossary())["views"]
     assert views["combined"] and not views["heads"] and not views["budgets"]
 
 
@@ -69,5 +70,5 @@ def test_no_tables(tmp_path):
 def test_missing_numbers_are_null(results):
     sources = read(of_folder(results))
     sources.tables["combined"].loc[0, "ci_low"] = np.nan
-    assert data(sources)["views"]["combined"]["ci_low"][0] is None
+    assert data(sources, glossary())["views"]["combined"]["ci_low"][0] is None
     assert pd.isna(sources.tables["combined"].loc[0, "ci_low"])

@@ -84,7 +84,7 @@ def explorer(
     ] = None,
 ) -> None:
     """Write a whole study as one page for the browser."""
-    from headspec.explorer.page import of_results
+    from headspec.explorer.finished import of_results
 
     typer.echo(of_results(results, output))
 

@@ -2,6 +2,8 @@
 
 import yaml
 
+from headspec.explorer.finished import glossary
+
 
 def explorer_config(wildcards) -> str:
     """The study's config, to copy from the page."""
@@ -33,6 +35,7 @@ rule explorer:
         runtime=15,
     params:
         study=STUDY.study,
+        glossary=glossary(),
         config=explorer_config,
         code=code(
             "explorer/explorer.py",

@@ -10,21 +10,13 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from headspec.explorer.sources import Sources, of_folder, read
+from headspec.explorer.sources import Sources, read
 from headspec.explorer.values import plain
 from headspec.explorer.views import VIEWS
-from headspec.files import atomic
-from headspec.pipeline.outputs import COLUMNS
 
 ASSETS = Path(__file__).with_name("assets")
 SCRIPTS = ("core.js", "charts.js", "views.js", "page.js")
 STYLE = "explorer.css"
-#: columns whose meaning the glossary has
-TERMS = (
-    "dissociation", "at_chance", "case", "distinct", "ci_low", "ci_high", "ci_over", "p_value", "p_holm",
-    "fraction", "importance", "mixture", "method", "n_seeds", "base", "ranking", "way", "similarity",
-    "difference", "value",
-)  # fmt: skip
 #: what the page leaves out, which it says itself
 LEFT_OUT = (
     "Means over seeds, with the range of seeds for importance; folds, examples, steps of training and single "
@@ -33,26 +25,18 @@ LEFT_OUT = (
 )
 
 
-def of_results(results: Path, output: Path | None = None) -> Path:
-    """Write the page of the results of a study, and say where; by default it is beside them."""
-    config, output = results / "config.yaml", output or results / "explorer.html"
-    html = of_tables(of_folder(results), config.read_text(encoding="utf-8") if config.exists() else "")
-    with atomic(output) as temporary:
-        temporary.write_text(html, encoding="utf-8")
-    return output
-
-
-def of_tables(paths: Iterable[str | Path], config: str = "") -> str:
+def of_tables(paths: Iterable[str | Path], glossary: dict[str, str], config: str = "") -> str:
     """The page of these tables of a study.
 
     Parameters
     ----------
+    glossary : word: what it means
     config : the study's config as YAML, to copy from the page
     """
-    return page(data(read(paths), config))
+    return page(data(read(paths), glossary, config))
 
 
-def data(sources: Sources, config: str = "") -> dict[str, Any]:
+def data(sources: Sources, glossary: dict[str, str], config: str = "") -> dict[str, Any]:
     """Everything that the page shows."""
     made = {json.dumps(footer.get("versions", {}), sort_keys=True) for footer in sources.footers.values()}
     seeds = {run.seed for run in sources.runs}
@@ -61,7 +45,7 @@ def data(sources: Sources, config: str = "") -> dict[str, Any]:
     return {
         "study": sources.study,
         "views": {name: view(sources) for name, view in VIEWS.items()},
-        "glossary": {term: COLUMNS[term] for term in TERMS},
+        "glossary": glossary,
         "left_out": LEFT_OUT,
         "provenance": {
             "config": config,

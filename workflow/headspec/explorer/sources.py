@@ -63,7 +63,8 @@ def read(paths: Iterable[str | Path]) -> Sources:
     for path in sorted(set(map(Path, paths))):
         name, parts = path.stem, path.parts
         if name in OF_RUNS and parts[-6] == "runs":
-            key = (*parts[-5:-2], int(parts[-2].removeprefix("seed")))
+            model, mixture, method, seed = parts[-5:-1]
+            key = (model, mixture, method, int(seed.removeprefix("seed")))
             run = runs.setdefault(key, Run(*key))
             run.tables[name] = tables.read(path)
         elif name in SHOWN:

@@ -47,7 +47,7 @@ def similarity(sources: Sources) -> Columns:
 def belief(sources: Sources) -> Columns:
     """How far every ranking agrees with ablation, and what pruning by it costs."""
     frame = sources.tables.get("belief", pd.DataFrame())
-    return columns(frame, [name for name in frame if name != "ci_over"])
+    return columns(frame, frame.columns.drop("ci_over", errors="ignore"))
 
 
 def iat(sources: Sources) -> Columns:

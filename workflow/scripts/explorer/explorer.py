@@ -11,7 +11,7 @@ from headspec.files import atomic
 from headspec.progress import stage
 
 with stage(snakemake, "explorer"):
-    html = of_tables(snakemake.input, snakemake.params.config)
+    html = of_tables(snakemake.input, snakemake.params.glossary, snakemake.params.config)
     record = tables.inscription(tables.record(snakemake))
     with atomic(snakemake.output[0]) as temporary:
         temporary.write_text(f"{html}<!-- {record} -->\n", encoding="utf-8")

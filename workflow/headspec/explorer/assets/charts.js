@@ -108,12 +108,13 @@ function scatter(points, labels) {
   const width = 620, height = 400, left = 56, bottom = 348;
   const [x0, x1] = extent(points.map((point) => point.x));
   const [y0, y1] = extent(points.flatMap((point) => [point.y, point.low, point.high]), [0]);
-  const x = scale(x0, x1, left, width - 16), y = scale(y0, y1, bottom, 12);
+  const x = scale(x0, x1, left, width - 16), y = scale(y0, y1, bottom, 18);
   return picture(width, height, labels.title,
     axis(x, ticks(x0, x1), 12, bottom, labels.x, (value) => number(value, 2)),
     s("g", { class: "axis", "aria-hidden": "true" }, ticks(y0, y1).map((value) => [
       s("line", { x1: left, x2: width - 16, y1: y(value), y2: y(value), class: Math.abs(value) < 1e-12 ? "zero" : "grid" }),
       text(left - 7, y(value) + 4, number(100 * value, 0), { "text-anchor": "end" })])),
+    text(left, 8, "D, per cent", { class: "label" }),
     points.map((point) => [
       missing(point.low) ? null : s("line", { x1: x(point.x), x2: x(point.x), y1: y(point.low), y2: y(point.high), class: `range ${colour(point.index)}` }),
       mark("path", { d: shape(point.index)(x(point.x), y(point.y), 6), class: `point ${colour(point.index)}` }, point.words, point.act)]));
