@@ -71,6 +71,7 @@ def test_numbers_of_the_study_are_the_table(page, results):
 
 
 def test_every_view_opens(page):
+    assert page.locator("nav a").count() == 9
     for link in page.locator("nav a").all():
         link.click()
         assert page.locator("main").inner_text().count("\n") > 1
@@ -159,7 +160,17 @@ def test_axe_finds_nothing_serious(browser, file):
     page = context.new_page()
     page.goto(file)
     page.add_script_tag(path=os.environ["AXE"])
-    for view in ("study", "mixture", "heads", "glossary", "provenance"):
+    for view in (
+        "study",
+        "mixture",
+        "heads",
+        "belief",
+        "similarity",
+        "iat",
+        "gates",
+        "glossary",
+        "provenance",
+    ):
         visit(page, view)
         found = page.evaluate("axe.run()")["violations"]
         serious = [each for each in found if each["impact"] in ("serious", "critical")]

@@ -59,7 +59,7 @@ def test_separators_of_lines_are_escaped():
 def test_views_without_tables_are_empty(results):
     sources = read(path for path in of_folder(results) if path.stem == "combined")
     views = data(sources, glossary())["views"]
-    assert views["combined"] and not views["heads"] and not views["budgets"]
+    assert views["combined"] and not views["heads"] and not views["improvement"]
 
 
 def test_no_tables(tmp_path):

@@ -43,7 +43,7 @@ function axis(x, values, top, bottom, label, words = (value) => number(100 * val
 }
 
 /** Points with intervals: rows of {name, detail, group, index, value, low, high, hollow, act, printed}. */
-function forest(lines, label, { named = "" } = {}) {
+function forest(lines, label, { words } = {}) {
   const narrow = innerWidth < 640;
   const left = narrow ? 128 : 230, right = narrow ? 66 : 130, width = narrow ? 430 : 760, row = 24;
   let y = 14, group = null;
@@ -69,8 +69,8 @@ function forest(lines, label, { named = "" } = {}) {
     y += row;
     return parts;
   });
-  return picture(width, height, named || label,
-    axis(x, ticks(low, high, narrow ? 3 : 5), 2, height - 44, label), marks);
+  return picture(width, height, label,
+    axis(x, ticks(low, high, narrow ? 3 : 5), 2, height - 44, label, words), marks);
 }
 
 /** Lines with bands: series of {name, index, dash, points: [[x, y, low, high]]}; `at` is marked. */

@@ -198,13 +198,13 @@ function beliefView() {
   const found = beliefs.length ? beliefs : agreements;
   const controls = h("div", { class: "controls" }, groupChoices(found));
   const of = found.filter(given), parts = [controls];
-  const pick = (names, heading, note, label, per) => panel({ id: names[0], title: heading, note, picture: forest(of.filter((row) => !missing(row[names[0]])).map((row) => ({
+  const pick = (names, heading, note, label, per, as_is) => panel({ id: names[0], title: heading, note, picture: forest(of.filter((row) => !missing(row[names[0]])).map((row) => ({
     group: row.task, name: row.ranking ?? `${row.measure_a}, ${row.measure_b}`, index: 0, value: row[names[0]], low: row[names[1]], high: row[names[2]], hollow: row.at_chance,
-    printed: per(row[names[0]]), detail: `${per(row[names[0]])} ${interval(row[names[1]], row[names[2]], per)}` })), label), ...lined(of) });
+    printed: per(row[names[0]]), detail: `${per(row[names[0]])} ${interval(row[names[1]], row[names[2]], per)}` })), label, as_is ? { words: per } : {}), ...lined(of) });
   if (beliefs.length) parts.push(
     pick(["difference", "difference_low", "difference_high"], "Pruning in the order of each measure, less random orders", "Area under the pruning curve; the further below 0, the better the measure finds heads that matter.", "difference of areas, per cent", percent),
-    pick(["ablation_spearman", "ablation_spearman_low", "ablation_spearman_high"], "Agreement with ablation", "Rank correlation over heads, in per cent.", "rank correlation × 100", (value) => number(value, 2)));
-  else parts.push(pick(["spearman", "spearman_low", "spearman_high"], "Agreement of measures of heads", "Rank correlation over heads of every two measures, with its interval.", "rank correlation × 100", (value) => number(value, 2)));
+    pick(["ablation_spearman", "ablation_spearman_low", "ablation_spearman_high"], "Agreement with ablation", "Rank correlation over heads, with its interval.", "rank correlation", (value) => number(value, 2), true));
+  else parts.push(pick(["spearman", "spearman_low", "spearman_high"], "Agreement of measures of heads", "Rank correlation over heads of every two measures, with its interval.", "rank correlation", (value) => number(value, 2), true));
   return parts;
 }
 
