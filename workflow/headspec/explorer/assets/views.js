@@ -248,7 +248,7 @@ function gatesView() {
 }
 
 function glossaryView() {
-  return h("dl", { class: "glossary" }, Object.entries(DATA.glossary).map(([term, words]) => [h("dt", {}, term.replaceAll("_", " ")), h("dd", {}, words.replace(/\[([^\]]+)\]\([^)]*\)/g, "$1"))]));
+  return h("dl", { class: "glossary" }, Object.entries(DATA.glossary).map(([term, words]) => [h("dt", {}, term.replaceAll("_", " ")), h("dd", {}, words.replace(/\[([^\]]+)\]\([^)]*\)/g, "$1").replaceAll("`", ""))]));
 }
 function originView() {
   const of = DATA.provenance, lines = Object.entries(of.tables);
