@@ -27,6 +27,7 @@ demo: $(VENV)/.ready
 	snakemake --cores $(CORES) preview
 	@python -m headspec summary results/demo/preview
 	snakemake --cores $(CORES)
+	snakemake explorer --cores $(CORES) --quiet all
 	@$(MAKE) --no-print-directory report
 	@python -m headspec summary results/demo
 

@@ -75,6 +75,21 @@ def summary(
 
 
 @app.command()
+def explorer(
+    results: Annotated[
+        Path, typer.Argument(help="Results of a study, such as results/demo or docs/studies/gates-minilm.")
+    ],
+    output: Annotated[
+        Path | None, typer.Option(help="File to write; by default explorer.html in the results.")
+    ] = None,
+) -> None:
+    """Write a whole study as one page for the browser."""
+    from headspec.explorer.finished import of_results
+
+    typer.echo(of_results(results, output))
+
+
+@app.command()
 def power(
     results: Annotated[Path, typer.Argument(help="Results of a study with IAT and three seeds or more.")],
     effect: Annotated[float, typer.Option(min=0, help="Difference to show, in points.")] = 0.5,

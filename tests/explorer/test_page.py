@@ -1,0 +1,74 @@
+"""The explorer: its numbers are those of the tables, and no name in it becomes code."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headspec import tables
+from headspec.errors import MissingError
+from headspec.explorer.finished import glossary, of_results
+from headspec.explorer.page import data, harmless
+from headspec.explorer.sources import of_folder, read
+from headspec.heads.ranking import importance_map, top_heads
+from support.explored import HOSTILE, study
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory) -> Path:
+    return study(tmp_path_factory.mktemp("explored") / "results" / "small", tasks=HOSTILE)
+
+
+def test_data_are_those_of_the_tables(results):
+    shown = data(read(of_folder(results)), glossary())["views"]
+    combined = tables.read(results / "tables" / "combined.parquet")
+    assert shown["combined"]["task"] == combined["task"].tolist()
+    np.testing.assert_allclose(shown["combined"]["dissociation"], combined["dissociation"], rtol=1e-5)
+
+
+def test_ranks_give_the_heads_that_are_pruned(results):
+    group = data(read(of_folder(results)), glossary())["views"]["heads"][0]
+    run = results / "runs" / group["model"] / group["mixture"] / group["method"] / "seed0"
+    table = tables.read(run / "importance.parquet")
+    for task, shown in group["importance"].items():
+        expected = top_heads(importance_map(table, task), 5)
+        assert [rank < 5 for rank in shown["ranks"][0]] == expected.ravel().tolist()
+
+
+def test_same_tables_same_bytes(results, tmp_path):
+    first, second = (of_results(results, tmp_path / f"{n}.html").read_bytes() for n in "ab")
+    assert first == second
+
+
+def test_names_end_neither_data_nor_title(results, tmp_path):
+    html = of_results(results, tmp_path / "page.html").read_text()
+    assert html.count("</script>") == html.count("<script") == 2
+    content = re.search(r'id="data">(.*?)</script>', html, re.S)[1]
+    assert "<" not in content
+    assert set(HOSTILE) <= set(json.loads(content)["views"]["combined"]["task"])
+
+
+def test_separators_of_lines_are_escaped():
+    assert harmless("\u2028<!--&") == '"\\u2028\\u003c!--\\u0026"'
+    assert json.loads(harmless("\u2028</script>")) == "\u2028</script>"
+
+
+def test_views_without_tables_are_empty(results):
+    sources = read(path for path in of_folder(results) if path.stem == "combined")
+    views = data(sources, glossary())["views"]
+    assert views["combined"] and not views["heads"] and not views["improvement"]
+
+
+def test_no_tables(tmp_path):
+    with pytest.raises(MissingError, match="expected results of a study"):
+        of_folder(tmp_path)
+
+
+def test_missing_numbers_are_null(results):
+    sources = read(of_folder(results))
+    sources.tables["combined"].loc[0, "ci_low"] = np.nan
+    assert data(sources, glossary())["views"]["combined"]["ci_low"][0] is None
+    assert pd.isna(sources.tables["combined"].loc[0, "ci_low"])

@@ -1,0 +1,1 @@
+"""The explorer: a whole study on one page."""

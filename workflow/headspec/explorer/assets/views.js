@@ -1,0 +1,274 @@
+// The views: each says whether the study has it, and draws its panels.
+const combined = rows(VIEWS.combined), fractions = rows(VIEWS.fractions), pruned = rows(VIEWS.pruning);
+const improved = rows(VIEWS.improvement), budgets = rows(VIEWS.budgets), beliefs = rows(VIEWS.belief);
+const agreements = rows(VIEWS.agreement), likenesses = rows(VIEWS.similarity), correlations = rows(VIEWS.correlation);
+const GROUP = ["model", "mixture", "method"];
+const methods = unique([...combined, ...VIEWS.heads].map((row) => row.method));
+const known = [...combined, ...VIEWS.heads];
+const sorted = (values) => [...values].sort((a, b) => a - b);
+const given = (row) => GROUP.every((name) => row[name] === state[name]);
+const lined = (found) => { const names = Object.keys(found[0] || {}); return { names, lines: found.map((row) => names.map((name) => row[name])) }; };
+const title = () => `${isolated(state.mixture)} (${state.method}, ${isolated(state.model)})`;
+
+/** Keep model, mixture and method among those that there are. */
+function settle(found) {
+  for (const [i, name] of GROUP.entries()) {
+    const values = unique(found.filter((row) => GROUP.slice(0, i).every((of) => row[of] === state[of])).map((row) => row[name]));
+    if (!values.includes(state[name])) state[name] = values.includes("tuned") ? "tuned" : values[0];
+  }
+}
+function groupChoices(found) {
+  settle(found);
+  return GROUP.map((name, i) => choice(`choose-${name}`, name,
+    unique(found.filter((row) => GROUP.slice(0, i).every((of) => row[of] === state[of])).map((row) => row[name])),
+    state[name], (value) => show({ [name]: value })));
+}
+const levels = () => sorted(unique([...fractions, ...pruned.filter((row) => row.order === "top")].filter(given).map((row) => row.fraction).filter((value) => value > 0)));
+function fraction() {
+  const all = levels();
+  const wanted = state.fraction === null ? (combined.find(given) || {}).fraction : Number(state.fraction);
+  return all.find((value) => Math.abs(value - wanted) < 1e-9) ?? all[0];
+}
+function slider() {
+  const all = levels();
+  if (!all.length) return null;
+  const now = all.indexOf(fraction());
+  return h("label", { class: "choice slider" }, h("span", {}, "heads pruned"),
+    h("input", { type: "range", id: "fraction", min: 0, max: all.length - 1, step: 1, value: now, "aria-valuetext": percent(all[now], 0),
+      oninput: (event) => show({ fraction: all[Number(event.target.value)] }, true) }),
+    h("output", { for: "fraction" }, percent(all[now], 0)));
+}
+
+function open(row) { show({ view: "mixture", model: row.model, mixture: row.mixture, method: row.method }); }
+function studyView() {
+  const means = combined.filter((row) => row.task === "mean");
+  const counts = ["double", "single", "inverted", "none"].map((name) => [name, means.filter((row) => row.case === name).length]);
+  return [h("p", { class: "lead" }, `${means.length} groups of runs: ${counts.map(([name, n]) => `${n} ${name}`).join(", ")}. ` +
+      "D says how much more a task loses when its own heads are pruned than when the others' are."),
+    unique(means.map((row) => row.model)).map((model, i) => {
+      const of = means.filter((row) => row.model === model);
+      return panel({ id: `study-${i}`, title: `Dissociation of ${isolated(model)}`,
+        note: "Mean D over the tasks of a mixture, in per cent, with its interval. Hollow marks and † are at chance. Select a mark to open its mixture.",
+        picture: forest(of.map((row) => ({ group: row.mixture, name: row.method, index: methods.indexOf(row.method), hollow: row.at_chance,
+          value: row.dissociation, low: row.ci_low, high: row.ci_high, act: () => open(row),
+          printed: `${percent(row.dissociation)} ${row.at_chance ? "†" : ""} ${innerWidth < 640 ? "" : row.case}`,
+          detail: `D ${percent(row.dissociation)} ${interval(row.ci_low, row.ci_high, percent)}, ${row.case}${row.at_chance ? ", at chance" : ""}` })), "mean D, per cent"),
+        ...lined(of) });
+    })];
+}
+
+const owner = (row, draws) => (draws.includes(row.pruned_for) ? row.pruned_for.replaceAll("_", " ") : row.pruned_for);
+function matrix(now) {
+  const tasks = unique(pruned.filter(given).map((row) => row.task)), draws = ["random", "random_by_layer"];
+  const at = pruned.filter((row) => given(row) && (row.pruned_for === "none" || (row.order !== "bottom" && Math.abs(row.fraction - now) < 1e-9)));
+  const base = Object.fromEntries(at.filter((row) => row.pruned_for === "none").map((row) => [row.task, row.mean]));
+  const whose = ["none", ...tasks, ...draws].filter((name) => at.some((row) => row.pruned_for === name));
+  const wide = Math.max(84, Math.min(130, 460 / tasks.length)), left = 150, high = 30;
+  const cells = whose.map((name, i) => [text(0, 60 + i * high, cut(name === "none" ? "no heads" : owner({ pruned_for: name }, draws), 19)),
+    tasks.map((task, j) => {
+      const row = at.find((each) => each.pruned_for === name && each.task === task);
+      const lost = base[task] ? Math.max(0, 1 - row.mean / base[task]) : 0;
+      const words = `heads of ${isolated(name)} pruned, ${isolated(task)}: ${row.metric} ${number(row.mean)}`;
+      return [mark("rect", { x: left + j * wide + 1, y: 40 + i * high, width: wide - 2, height: high - 2, rx: 3,
+        class: "cell above", "fill-opacity": (0.04 + Math.min(0.96, lost * 1.6)).toFixed(3), "data-value": row.mean }, words),
+      name === task ? s("rect", { x: left + j * wide + 3, y: 42 + i * high, width: wide - 6, height: high - 6, rx: 2, class: "own", "aria-hidden": "true" }) : null,
+      text(left + (j + 0.5) * wide, 59 + i * high, number(row.mean), { "text-anchor": "middle", class: lost > 0.35 ? "number light" : "number", "aria-hidden": "true" })];
+    })]);
+  return panel({ id: "matrix", title: `What pruning ${percent(now, 0)} of heads does`,
+    note: "Rows: whose most important heads are pruned. Columns: the task evaluated. Darker: more of the unpruned value is lost; a frame marks a task's own heads.",
+    picture: picture(left + wide * tasks.length + 4, 46 + high * whose.length, "Pruning matrix",
+      text(0, 24, "heads pruned of", { class: "label" }),
+      tasks.map((task, j) => text(left + (j + 0.5) * wide, 24, cut(task, 13), { "text-anchor": "middle", class: "group" })), cells), ...lined(at) });
+}
+function mixtureView() {
+  const controls = h("div", { class: "controls" }, groupChoices(combined), slider());
+  const now = fraction(), parts = [controls];
+  const at = fractions.filter((row) => given(row) && Math.abs(row.fraction - now) < 1e-9);
+  const tasks = unique(fractions.filter(given).map((row) => row.task));
+  if (pruned.some(given)) parts.push(matrix(now));
+  if (at.length) parts.push(panel({ id: "tasks", title: `D of each task, ${percent(now, 0)} of heads pruned`,
+    note: "In per cent, with its interval; † at chance. The mean is that of the mixture.",
+    picture: forest(at.map((row) => ({ group: state.mixture, name: row.task, index: tasks.indexOf(row.task), hollow: row.at_chance, value: row.dissociation,
+      low: row.ci_low, high: row.ci_high, printed: `${percent(row.dissociation)} ${row.at_chance ? "†" : ""}`,
+      detail: `D ${percent(row.dissociation)} ${interval(row.ci_low, row.ci_high, percent)}` })), "D, per cent"), ...lined(at) }));
+  const curved = unique(pruned.filter(given).map((row) => row.task)).map((task, i) => {
+    const of = pruned.filter((row) => given(row) && row.task === task), base = of.find((row) => row.pruned_for === "none");
+    const series = unique(of.filter((row) => row.order).map((row) => `${row.order} ${row.pruned_for}`)).map((name) => {
+      const line = of.filter((row) => `${row.order} ${row.pruned_for}` === name).sort((a, b) => a.fraction - b.fraction);
+      return { line, name: line[0].pruned_for === task ? `${line[0].order}, own` : `${line[0].order}, ${line[0].pruned_for}` };
+    }).filter(({ line }) => line[0].order === "top" || line[0].pruned_for === task)
+      .map(({ line, name }, index) => ({ name, index, dash: line[0].order === "bottom" ? "5 4" : null,
+        points: [[0, base.mean], ...line.map((row) => [row.fraction, row.mean])] }));
+    const random = of.filter((row) => row.pruned_for === "random");
+    if (random.length) series.push({ name: "random", index: 5, dash: "1 4", points: random.map((row) => [row.fraction, row.mean, row.min, row.max]) });
+    return panel({ id: `curve-${i}`, title: `${isolated(task)}: ${of[0].metric} as heads are pruned`,
+      note: "Means over seeds, in per cent. Random orders: mean and range of all draws and seeds. The line is at the slider.",
+      picture: curves(series, now, { title: `${task} against the fraction of heads pruned`, x: "heads pruned, per cent" }), ...lined(of) });
+  });
+  parts.push(h("div", { class: "grid" }, curved));
+  return [...parts, chosenNote()];
+}
+
+const chosen = () => new Set(state.heads.split(" ").filter(Boolean));
+const named = (map, i) => `${Math.floor(i / map.heads)}.${i % map.heads}`;
+function toggle(name) {
+  const set = chosen();
+  if (!set.delete(name)) set.add(name);
+  state.heads = [...set].join(" ");
+  history.replaceState(null, "", address());
+  mark_heads();
+}
+/** Mark the selected heads in every map, and list them. */
+function mark_heads() {
+  const map = VIEWS.heads.find(given), set = chosen();
+  if (!map) return;
+  for (const node of main.querySelectorAll("[data-head]")) {
+    const on = set.has(named(map, Number(node.dataset.head)));
+    node.classList.toggle("chosen", on);
+    node.setAttribute("aria-pressed", on);
+  }
+  const list = document.getElementById("chosen");
+  if (list) list.replaceChildren(chosenList(map, set));
+}
+function chosenNote() {
+  return state.heads ? h("p", { class: "note", id: "chosen-heads" }, `Selected heads (layer.head): ${state.heads}. `,
+    h("button", { type: "button", onclick: () => show({ view: "heads" }) }, "Show them")) : null;
+}
+function closedShare(map, task, count) {
+  const ranks = map.importance[task].ranks;
+  return map.importance[task].value.map((_, i) => ranks.filter((of) => of[i] < count).length / ranks.length);
+}
+function facts(map, i, count) {
+  const parts = Object.entries(map.importance).map(([task, of]) => {
+    const ranks = of.ranks.map((each) => each[i] + 1);
+    return [task, short(of.value[i]), `${short(of.low[i])} to ${short(of.high[i])}`, `${Math.min(...ranks)} to ${Math.max(...ranks)} of ${map.layers * map.heads}`,
+      `${ranks.filter((rank) => rank <= count).length} of ${ranks.length} seeds`,
+      ...Object.values(map.measures || {}).map((of) => (of[task] ? short(of[task][i]) : "–"))];
+  });
+  return { names: ["task", "importance", "range of seeds", "rank by seed", "pruned for it", ...Object.keys(map.measures || {})], lines: parts,
+    role: map.roles ? map.roles[i] || "none" : null, gates: Object.entries(map.gates || {}).map(([way, of]) => `${way} ${percent(of[i], 0)}`).join(", ") };
+}
+function headFacts(map, i) {
+  const found = facts(map, i, prunedCount());
+  return h("div", {}, h("p", {}, h("strong", {}, `Layer ${Math.floor(i / map.heads)}, head ${i % map.heads}`),
+    found.role ? ` · role: ${found.role}` : "", found.gates ? ` · kept by gates: ${found.gates}` : ""),
+    h("div", { class: "scroll" }, table(found.names, found.lines, `Layer ${Math.floor(i / map.heads)}, head ${i % map.heads}`)));
+}
+function chosenList(map, set) {
+  if (!set.size) return h("p", { class: "note" }, "No head is selected. Select cells to mark heads in all maps and to compare them here.");
+  const places = [...set].map((name) => name.split(".").map(Number)).filter(([l, k]) => l < map.layers && k < map.heads).map(([l, k]) => l * map.heads + k);
+  return h("div", {}, h("button", { type: "button", onclick: () => { state.heads = ""; history.replaceState(null, "", address()); mark_heads(); } }, "Clear the selection"),
+    places.slice(0, 40).map((i) => headFacts(map, i)));
+}
+function prunedCount() {
+  const now = fraction(), row = pruned.find((each) => given(each) && each.order === "top" && Math.abs(each.fraction - now) < 1e-9);
+  return row ? row.n_pruned : 0;
+}
+function headsView() {
+  const controls = groupChoices(VIEWS.heads), map = VIEWS.heads.find(given), tasks = Object.keys(map.importance);
+  if (!tasks.includes(state.a)) state.a = tasks[0];
+  if (!tasks.includes(state.b) || (state.b === state.a && tasks.length > 1)) state.b = tasks.find((task) => task !== state.a) ?? tasks[0];
+  const measures = ["importance", ...Object.keys(map.measures || {})];
+  const shown = measures.includes(state.table) ? state.table : "importance";
+  const values = (task) => (shown === "importance" ? map.importance[task].value : (map.measures[shown] || {})[task] || []);
+  const count = prunedCount(), size = { layers: map.layers, heads: map.heads };
+  const hint = h("div", { class: "hint", id: "hint" }, h("p", { class: "note" }, "Point at a head, or move to it with the arrow keys, to read what is known of it."));
+  const hover = (i) => hint.replaceChildren(headFacts(map, i));
+  const draw = (id, heading, of, note, extra) => panel({ id, title: heading, note,
+    picture: headMap(of, size, { title: heading, words: (i) => `layer ${Math.floor(i / map.heads)}, head ${i % map.heads}: ${short(of[i])}`,
+      act: (i) => { toggle(named(map, i)); said.textContent = `${chosen().size} heads selected`; }, hover, ...extra }),
+    names: ["layer", "head", shown], lines: of.map((value, i) => [Math.floor(i / map.heads), i % map.heads, value]) });
+  const crossed = `Mean over seeds; each map is shaded to its largest.${count ? ` Crosses: the ${count} heads pruned for the task, paler where only some seeds prune them.` : ""}`;
+  const single = tasks.length === 1 || !values(state.b).length;
+  const share = (of) => { const sum = of.reduce((total, value) => total + Math.abs(value), 0) || 1; return of.map((value) => value / sum); };
+  const [a, b] = [share(values(state.a)), share(values(state.b))];
+  const parts = [h("div", { class: "controls" }, controls, choice("choose-a", "first task", tasks, state.a, (value) => show({ a: value })),
+    tasks.length > 1 ? choice("choose-b", "second task", tasks.filter((task) => task !== state.a), state.b, (value) => show({ b: value })) : null,
+    measures.length > 1 ? choice("choose-table", "measure", measures, shown, (value) => show({ table: value })) : null, slider()),
+    h("div", { class: "grid maps" },
+      draw("map-a", `${shown} for ${isolated(state.a)}`, values(state.a), crossed, { closed: closedShare(map, state.a, count), signed: values(state.a).some((value) => value < 0) }),
+      single ? null : [draw("map-b", `${shown} for ${isolated(state.b)}`, values(state.b), crossed, { closed: closedShare(map, state.b, count), signed: values(state.b).some((value) => value < 0) }),
+        draw("map-difference", "Difference of the two", a.map((value, i) => value - b[i]), "Shares of the sum over heads: + more for the first task, − more for the second.", { signed: true })]),
+    hint, h("h3", {}, "Selected heads"), h("div", { id: "chosen" })];
+  setTimeout(mark_heads);
+  return parts;
+}
+
+function beliefView() {
+  const found = beliefs.length ? beliefs : agreements;
+  const controls = h("div", { class: "controls" }, groupChoices(found));
+  const of = found.filter(given), parts = [controls];
+  const pick = (names, heading, note, label, per, as_is) => panel({ id: names[0], title: heading, note, picture: forest(of.filter((row) => !missing(row[names[0]])).map((row) => ({
+    group: row.task, name: row.ranking ?? `${row.measure_a}, ${row.measure_b}`, index: 0, value: row[names[0]], low: row[names[1]], high: row[names[2]], hollow: row.at_chance,
+    printed: per(row[names[0]]), detail: `${per(row[names[0]])} ${interval(row[names[1]], row[names[2]], per)}` })), label, as_is ? { words: per } : {}), ...lined(of) });
+  if (beliefs.length) parts.push(
+    pick(["difference", "difference_low", "difference_high"], "Pruning in the order of each measure, less random orders", "Area under the pruning curve; the further below 0, the better the measure finds heads that matter.", "difference of areas, per cent", percent),
+    pick(["ablation_spearman", "ablation_spearman_low", "ablation_spearman_high"], "Agreement with ablation", "Rank correlation over heads, with its interval.", "rank correlation", (value) => number(value, 2), true));
+  else parts.push(pick(["spearman", "spearman_low", "spearman_high"], "Agreement of measures of heads", "Rank correlation over heads of every two measures, with its interval.", "rank correlation", (value) => number(value, 2), true));
+  return parts;
+}
+
+function similarityView() {
+  const models = unique(likenesses.map((row) => row.model));
+  if (!models.includes(state.model)) state.model = models[0];
+  const measures = unique(likenesses.filter((row) => row.model === state.model).map((row) => row.measure));
+  if (!measures.includes(state.measure)) state.measure = measures[0];
+  const of = likenesses.filter((row) => row.model === state.model && row.measure === state.measure);
+  const pairs = combined.filter((row) => row.task === "mean" && row.model === state.model).flatMap((row) => {
+    const tasks = combined.filter((each) => GROUP.every((name) => each[name] === row[name]) && each.task !== "mean").map((each) => each.task);
+    const found = tasks.length === 2 && of.find((each) => tasks.includes(each.task_a) && tasks.includes(each.task_b) && each.task_a !== each.task_b);
+    return found && !missing(found.similarity) ? [{ ...row, similarity: found.similarity }] : [];
+  });
+  const fit = correlations.find((row) => row.model === state.model && row.measure === state.measure);
+  return [h("div", { class: "controls" }, choice("choose-model", "model", models, state.model, (value) => show({ model: value })),
+    choice("choose-measure", "measure of similarity", measures, state.measure, (value) => show({ measure: value }))),
+  pairs.length ? panel({ id: "similarity", title: `Dissociation against similarity (${state.measure})`,
+    note: `Points are mixtures of two tasks, and open them; marks differ by method: ${unique(pairs.map((row) => row.method)).join(", ")}.` +
+      (fit ? ` r = ${number(fit.pearson_r, 2)} over ${fit.n_pairs} pairs, p = ${number(fit.p_mantel)} by the Mantel test.` : ""),
+    picture: scatter(pairs.map((row) => ({ x: row.similarity, y: row.dissociation, low: row.ci_low, high: row.ci_high, index: methods.indexOf(row.method), act: () => open(row),
+      words: `${isolated(row.mixture)}, ${row.method}: similarity ${number(row.similarity)}, D ${percent(row.dissociation)}` })), { title: "Dissociation against similarity", x: `similarity (${state.measure})` }), ...lined(pairs) }) : null,
+  panel({ id: "tasks-similarity", title: "Similarity of every two tasks", note: "The table has it for the measure that is chosen.", ...lined(of) })];
+}
+
+function differences(found, name, heading, note, keys) {
+  settle(found);
+  const of = found.filter((row) => given(row) && !missing(row.difference) && row.metric === (found.some((each) => given(each) && each.task === "mean") && row.task === "mean" ? "mean" : row.metric));
+  return [h("div", { class: "controls" }, groupChoices(found)), panel({ id: name, title: heading, note,
+    picture: forest(of.map((row) => ({ group: `${row.task}, ${row.metric}`, name: keys.map((key) => (key === "fraction" ? (missing(row.fraction) ? "open" : percent(row.fraction, 0)) : row[key])).join(" · "), index: Math.max(0, methods.indexOf(row.method)),
+      value: row.difference, low: row.ci_low, high: row.ci_high, printed: percent(row.difference, 2), detail: `${percent(row.difference, 2)} ${interval(row.ci_low, row.ci_high, percent)}, corrected p ${number(row.p_holm)}` })), "difference, points"), ...lined(of) })];
+}
+const iatView = () => differences(improved, "iat", "What the way of training changes", "Difference from plain training, or from what the row names, with its interval.", ["method", "against"]);
+function gatesView() {
+  const against = unique(budgets.map((row) => row.against).filter((value) => !missing(value)));
+  if (!against.includes(state.measure)) state.measure = against[0];
+  const of = budgets.filter((row) => row.against === state.measure && (row.task === "mean" || !budgets.some((each) => GROUP.every((name) => each[name] === row[name]) && each.task === "mean")));
+  const [controls, ...rest] = differences(of, "gates", "Ways to keep a number of heads", `Difference from ${state.measure}, mean over tasks, with its interval; rows: way, sets, heads kept.`, ["way", "sets", "fraction"]);
+  controls.append(choice("choose-against", "compared with", against, state.measure, (value) => show({ measure: value })));
+  return [controls, ...rest];
+}
+
+function glossaryView() {
+  return h("dl", { class: "glossary" }, Object.entries(DATA.glossary).map(([term, words]) => [h("dt", {}, term.replaceAll("_", " ")), h("dd", {}, words.replace(/\[([^\]]+)\]\([^)]*\)/g, "$1").replaceAll("`", ""))]));
+}
+function originView() {
+  const of = DATA.provenance, lines = Object.entries(of.tables);
+  return [of.config ? h("section", { class: "panel" }, h("header", {}, h("h3", {}, "Config"), h("div", { class: "exports" }, h("button", { type: "button", id: "copy",
+      onclick: () => navigator.clipboard.writeText(of.config).then(() => { said.textContent = "Copied"; }, () => getSelection().selectAllChildren(document.getElementById("config"))) }, "Copy"),
+    h("button", { type: "button", onclick: () => save("config.yaml", "text/plain", of.config) }, "Save"))), h("pre", { id: "config", tabindex: 0 }, of.config))
+    : h("p", { class: "note" }, "The config is not in the results that this page was made from."),
+  h("p", {}, `Seeds: ${of.seeds.join(", ") || "–"}`),
+  panel({ id: "versions", title: "Versions", names: ["package", "version"], lines: of.versions.flatMap((each) => Object.entries(each)) }),
+  panel({ id: "tables", title: "Tables", note: "With each a digest of what it was made from.", names: ["table", "made from"], lines })];
+}
+
+const PAGES = [
+  { id: "study", name: "Study", exists: () => combined.length, draw: studyView },
+  { id: "mixture", name: "Mixture", exists: () => combined.length, draw: mixtureView },
+  { id: "heads", name: "Heads", exists: () => VIEWS.heads.length, draw: headsView },
+  { id: "belief", name: "Measures", exists: () => beliefs.length || agreements.length, draw: beliefView },
+  { id: "similarity", name: "Similarity", exists: () => likenesses.length, draw: similarityView },
+  { id: "iat", name: "IAT", exists: () => improved.length, draw: iatView },
+  { id: "gates", name: "Gates", exists: () => budgets.length, draw: gatesView },
+  { id: "glossary", name: "Glossary", exists: () => true, draw: glossaryView },
+  { id: "provenance", name: "Provenance", exists: () => true, draw: originView },
+];

@@ -1,0 +1,35 @@
+"""The explorer of results that are there, and the words of its glossary.
+
+The stage does not import it: its rule passes the words, so that no other text about tables reruns it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headspec.explorer.page import of_tables
+from headspec.explorer.sources import of_folder
+from headspec.files import atomic
+from headspec.pipeline.outputs import COLUMNS
+
+#: columns whose meaning the glossary has
+TERMS = (
+    "dissociation", "at_chance", "case", "distinct", "ci_low", "ci_high", "ci_over", "p_value", "p_holm",
+    "fraction", "importance", "mixture", "method", "n_seeds", "base", "ranking", "way", "similarity",
+    "difference", "value",
+)  # fmt: skip
+
+
+def glossary() -> dict[str, str]:
+    """Column: its meaning, in the words of the reference of tables."""
+    return {term: COLUMNS[term] for term in TERMS}
+
+
+def of_results(results: Path, output: Path | None = None) -> Path:
+    """Write the page of the results of a study, and say where; by default it is beside them."""
+    config, output = results / "config.yaml", output or results / "explorer.html"
+    text = config.read_text(encoding="utf-8") if config.exists() else ""
+    html = of_tables(of_folder(results), glossary(), text)
+    with atomic(output) as temporary:
+        temporary.write_text(html, encoding="utf-8")
+    return output

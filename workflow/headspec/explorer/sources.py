@@ -1,0 +1,76 @@
+"""The tables of a study that the explorer shows, as they lie in its results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from headspec import tables
+from headspec.errors import MissingError
+
+#: tables of a study that some view shows
+SHOWN = (
+    "agreement", "belief", "budgets", "combined", "correlation", "dissociation", "fractions", "gates",
+    "head_roles", "heads", "iat_combined", "improvement", "reliability", "similarity",
+)  # fmt: skip
+#: tables of a run that some view shows
+OF_RUNS = ("importance", "pruning")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run by its place `runs/{model}/{mixture}/{method}/seed{seed}`, and its tables by name."""
+
+    model: str
+    mixture: str
+    method: str
+    seed: int
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Tables of a study, those of its runs, and the origin of each."""
+
+    tables: dict[str, pd.DataFrame]
+    runs: list[Run]
+    footers: dict[str, dict[str, Any]]
+
+    @property
+    def study(self) -> str:
+        """Name of the study, as the tables have it."""
+        return next(str(footer["study"]) for footer in self.footers.values())
+
+
+def of_folder(results: Path) -> list[Path]:
+    """The tables in the results of a study; MissingError if there are none."""
+    paths = [path for name in SHOWN if (path := results / "tables" / f"{name}.parquet").exists()]
+    for name in OF_RUNS:
+        paths += sorted(results.glob(f"runs/*/*/*/seed*/{name}.parquet"))
+    if not paths:
+        raise MissingError(f"{results}: expected results of a study, such as results/demo; it has no tables")
+    return paths
+
+
+def read(paths: Iterable[str | Path]) -> Sources:
+    """Read tables of a study and of its runs; tables that nothing shows are passed over."""
+    found = Sources({}, [], {})
+    runs: dict[tuple[str, str, str, int], Run] = {}
+    for path in sorted(set(map(Path, paths))):
+        name, parts = path.stem, path.parts
+        if name in OF_RUNS and parts[-6] == "runs":
+            model, mixture, method, seed = parts[-5:-1]
+            key = (model, mixture, method, int(seed.removeprefix("seed")))
+            run = runs.setdefault(key, Run(*key))
+            run.tables[name] = tables.read(path)
+        elif name in SHOWN:
+            found.tables[name] = tables.read(path)
+        else:
+            continue
+        found.footers["/".join(parts[-6:] if name in OF_RUNS else parts[-2:])] = tables.footer(path)
+    found.runs.extend(runs.values())
+    return found

@@ -1,0 +1,37 @@
+"""Numbers of tables as JSON: columns, short and without NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+Columns = dict[str, list[Any]]
+#: significant digits of statistics, and of what there is one of for each head
+DIGITS, OF_HEADS = 6, 4
+
+
+def plain(value: Any, digits: int = DIGITS) -> Any:
+    """`value` as JSON has it: null for missing numbers, and no more than `digits` significant digits."""
+    if value is None or value is pd.NA or (isinstance(value, float | np.floating) and not np.isfinite(value)):
+        return None
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        rounded = float(f"{value:.{digits}g}")
+        return int(rounded) if rounded.is_integer() else rounded
+    return str(value)
+
+
+def listed(values: Iterable[Any], digits: int = DIGITS) -> list[Any]:
+    """`values` as a list for JSON."""
+    return [plain(value, digits) for value in values]
+
+
+def columns(frame: pd.DataFrame, names: Iterable[str]) -> Columns:
+    """Columns of a table; of names that it does not have, none."""
+    return {name: listed(frame[name].tolist()) for name in names if name in frame}

@@ -1,0 +1,101 @@
+"""What the views of the page show, from the tables: one function each, listed in `VIEWS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from headspec.explorer.heads import GROUP, heads
+from headspec.explorer.sources import Sources
+from headspec.explorer.values import Columns, columns
+
+INTERVAL = ["ci_low", "ci_high", "ci_over", "p_value", "p_holm"]
+D = [*GROUP, "task", "n_seeds", "fraction", "dissociation", *INTERVAL, "at_chance", "case", "distinct"]
+
+
+def _table(name: str, names: list[str]) -> Callable[[Sources], Columns]:
+    """A view's data that are columns of one table."""
+    return lambda sources: columns(sources.tables.get(name, pd.DataFrame()), names)
+
+
+def pruning(sources: Sources) -> Columns:
+    """Values of each task's main metric under every mask: mean over seeds and draws, least and most."""
+    metrics = sources.tables.get("dissociation")
+    frames = [
+        run.tables["pruning"].assign(model=run.model, mixture=run.mixture, method=run.method)
+        for run in sources.runs
+        if "pruning" in run.tables
+    ]
+    if metrics is None or not frames:
+        return {}
+    main = metrics[["model", "mixture", "method", "task", "metric"]].drop_duplicates()
+    frame = pd.concat(frames, ignore_index=True).merge(main)
+    keys = [*GROUP, "task", "metric", "pruned_for", "order", "fraction", "n_pruned"]
+    values = frame.groupby(keys, dropna=False)["value"].agg(["mean", "min", "max"]).reset_index()
+    return columns(values, [*keys, "mean", "min", "max"])
+
+
+def similarity(sources: Sources) -> Columns:
+    """Similarity of tasks, without single subjects."""
+    frame = sources.tables.get("similarity", pd.DataFrame(columns=["subject"]))
+    names = ["model", "measure", "task_a", "task_b", "similarity", "between_seeds", "ci_low", "ci_high"]
+    return columns(frame[frame["subject"].isna()], names)
+
+
+def belief(sources: Sources) -> Columns:
+    """How far every ranking agrees with ablation, and what pruning by it costs."""
+    frame = sources.tables.get("belief", pd.DataFrame())
+    return columns(frame, frame.columns.drop("ci_over", errors="ignore"))
+
+
+def iat(sources: Sources) -> Columns:
+    """Changes by IAT and its controls, over all metrics of a task."""
+    names = [*GROUP, "task", "metric", "against", "n_seeds", "value", "difference", *INTERVAL]
+    return columns(sources.tables.get("improvement", pd.DataFrame()), names)
+
+
+#: part of the page's data: what makes it, empty where the study has no such tables
+VIEWS: Mapping[str, Callable[[Sources], Any]] = {
+    "combined": _table("combined", D),
+    "iat_combined": _table("iat_combined", D),
+    "fractions": _table("fractions", D),
+    "pruning": pruning,
+    "heads": heads,
+    "reliability": _table(
+        "reliability", [*GROUP, "task", "kind", "seed_a", "seed_b", "spearman", "top_overlap"]
+    ),
+    "belief": belief,
+    "agreement": _table(
+        "agreement",
+        [*GROUP, "task", "measure_a", "measure_b", "n_seeds", "spearman", "spearman_low", "spearman_high"],
+    ),
+    "similarity": similarity,
+    "correlation": _table(
+        "correlation",
+        ["model", "measure", "n_pairs", "pearson_r", "p_mantel", "spearman_r", "p_mantel_spearman"],
+    ),
+    "improvement": iat,
+    "budgets": _table(
+        "budgets",
+        [
+            *GROUP,
+            "sets",
+            "way",
+            "fraction",
+            "task",
+            "metric",
+            "against",
+            "heads",
+            "n_seeds",
+            "value",
+            "value_low",
+            "value_high",
+            "difference",
+            "ci_low",
+            "ci_high",
+            "p_holm",
+        ],
+    ),  # fmt: skip
+}

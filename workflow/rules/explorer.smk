@@ -1,0 +1,51 @@
+# A whole study on one page, from tables only.
+
+import yaml
+
+from headspec.explorer.finished import glossary
+
+
+def explorer_config(wildcards) -> str:
+    """The study's config, to copy from the page."""
+    return yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+
+
+rule explorer:
+    input:
+        rules.dissociation.output,
+        rules.reliability.output,
+        tables_of(LAYOUT.mixed, "importance.parquet"),
+        tables_of(LAYOUT.mixed, "pruning.parquet"),
+        rules.correlation.input.similarity if STUDY.similarity.measures else [],
+        rules.correlation.output if STUDY.similarity.measures else [],
+        [rules.improvement.output, rules.iat_dissociation.output]
+        if "iat" in STUDY.methods and STUDY.iat.mixtures
+        else [],
+        [rules.heads.output, rules.belief.output] if "atlas" in STUDY.methods else [],
+        rules.budgets.output if "gates" in STUDY.methods else [],
+    output:
+        result("explorer.html"),
+    log:
+        log("explorer"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=15,
+    params:
+        study=STUDY.study,
+        glossary=glossary(),
+        config=explorer_config,
+        code=code(
+            "explorer/explorer.py",
+            "explorer/assets/explorer.css",
+            "explorer/assets/core.js",
+            "explorer/assets/charts.js",
+            "explorer/assets/views.js",
+            "explorer/assets/page.js",
+        ),
+    message:
+        "Explorer"
+    script:
+        "../scripts/explorer/explorer.py"

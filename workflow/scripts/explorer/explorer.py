@@ -1,0 +1,17 @@
+"""The explorer: tables -> one page."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+from headspec import tables
+from headspec.explorer.page import of_tables
+from headspec.files import atomic
+from headspec.progress import stage
+
+with stage(snakemake, "explorer"):
+    html = of_tables(snakemake.input, snakemake.params.glossary, snakemake.params.config)
+    record = tables.inscription(tables.record(snakemake))
+    with atomic(snakemake.output[0]) as temporary:
+        temporary.write_text(f"{html}<!-- {record} -->\n", encoding="utf-8")
