@@ -5,15 +5,9 @@ import yaml
 from headspec.explorer.finished import glossary
 
 
-def explorer_config(wildcards) -> str:
-    """The study's config, to copy from the page."""
-    return yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
-
-
 rule explorer:
     input:
         rules.dissociation.output,
-        rules.reliability.output,
         tables_of(LAYOUT.mixed, "importance.parquet"),
         tables_of(LAYOUT.mixed, "pruning.parquet"),
         rules.correlation.input.similarity if STUDY.similarity.measures else [],
@@ -36,7 +30,7 @@ rule explorer:
     params:
         study=STUDY.study,
         glossary=glossary(),
-        config=explorer_config,
+        config=lambda wildcards: yaml.safe_dump(config, sort_keys=False, allow_unicode=True),
         code=code(
             "explorer/explorer.py",
             "explorer/assets/explorer.css",

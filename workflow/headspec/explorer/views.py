@@ -59,13 +59,9 @@ def iat(sources: Sources) -> Columns:
 #: part of the page's data: what makes it, empty where the study has no such tables
 VIEWS: Mapping[str, Callable[[Sources], Any]] = {
     "combined": _table("combined", D),
-    "iat_combined": _table("iat_combined", D),
     "fractions": _table("fractions", D),
     "pruning": pruning,
     "heads": heads,
-    "reliability": _table(
-        "reliability", [*GROUP, "task", "kind", "seed_a", "seed_b", "spearman", "top_overlap"]
-    ),
     "belief": belief,
     "agreement": _table(
         "agreement",

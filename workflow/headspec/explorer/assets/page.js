@@ -1,6 +1,6 @@
 // The frame: what is shown, kept in the address; navigation; hints.
 const state = {};
-const DEFAULTS = { view: null, model: null, mixture: null, method: null, fraction: null, a: null, b: null, seed: "all",
+const DEFAULTS = { view: null, model: null, mixture: null, method: null, fraction: null, a: null, b: null,
   heads: "", measure: null, table: null };
 
 function readAddress() {

@@ -4,11 +4,9 @@ const improved = rows(VIEWS.improvement), budgets = rows(VIEWS.budgets), beliefs
 const agreements = rows(VIEWS.agreement), likenesses = rows(VIEWS.similarity), correlations = rows(VIEWS.correlation);
 const GROUP = ["model", "mixture", "method"];
 const methods = unique([...combined, ...VIEWS.heads].map((row) => row.method));
-const known = [...combined, ...VIEWS.heads];
 const sorted = (values) => [...values].sort((a, b) => a - b);
 const given = (row) => GROUP.every((name) => row[name] === state[name]);
 const lined = (found) => { const names = Object.keys(found[0] || {}); return { names, lines: found.map((row) => names.map((name) => row[name])) }; };
-const title = () => `${isolated(state.mixture)} (${state.method}, ${isolated(state.model)})`;
 
 /** Keep model, mixture and method among those that there are. */
 function settle(found) {
