@@ -71,7 +71,7 @@ def test_numbers_of_the_study_are_the_table(page, results):
 
 
 def test_every_view_opens(page):
-    assert page.locator("nav a").count() == 9
+    assert page.locator("nav a").count() == 10
     for link in page.locator("nav a").all():
         link.click()
         assert page.locator("main").inner_text().count("\n") > 1
@@ -116,6 +116,13 @@ def test_heads_are_selected_by_keyboard_in_all_maps_and_kept_in_the_link(page, b
     other.close()
 
 
+def test_what_heads_know_is_that_of_all_labels(page, results):
+    visit(page, "words")
+    table = tables.read(results / "tables" / "probes.parquet").query("label.isna()")
+    np.testing.assert_allclose(values(page, "panel-known"), table["selectivity"], rtol=1e-5)
+    assert len(values(page, "panel-sharing")) == len(tables.read(results / "tables" / "sharing.parquet"))
+
+
 def test_back_returns_to_the_view_before(page):
     visit(page, "glossary")
     page.go_back()
@@ -155,8 +162,9 @@ def test_nothing_is_wider_than_the_window(browser, file, width, scheme):
 
 
 @pytest.mark.skipif("AXE" not in os.environ, reason="AXE does not name axe.min.js of axe-core")
-def test_axe_finds_nothing_serious(browser, file):
-    context = browser.new_context(bypass_csp=True)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser, file, scheme):
+    context = browser.new_context(bypass_csp=True, color_scheme=scheme)
     page = context.new_page()
     page.goto(file)
     page.add_script_tag(path=os.environ["AXE"])
@@ -168,6 +176,7 @@ def test_axe_finds_nothing_serious(browser, file):
         "similarity",
         "iat",
         "gates",
+        "words",
         "glossary",
         "provenance",
     ):

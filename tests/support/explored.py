@@ -56,6 +56,11 @@ def study(results: Path, tasks=("sentiment", "topic", "reviews"), shape=(3, 4), 
         last | {"sets": "own", "way": "l0", "fraction": 0.5, "task": task, "against": "whole"}
         for task in pair
     ]
+    written["sharing"] = [last | {"task": task, "mixture": "pair0"} for task in pair]
+    known = {"heads": "best", "accuracy": 0.6, "accuracy_low": 0.5, "accuracy_high": 0.7, "control": 0.4}
+    known |= {"selectivity": 0.2, "selectivity_low": 0.1, "selectivity_high": 0.3}
+    written["probes"] = [run | known | {"task": task, "label": None} for task in pair]
+    written["probes"] += [run | known | {"task": pair[0], "label": "NOUN"}]
     written["similarity"] = [
         {"model": "model", "measure": "text", "task_a": a, "task_b": b, "similarity": 0.5, "subject": None}
         for a, b in combinations(tasks, 2)

@@ -56,6 +56,14 @@ def iat(sources: Sources) -> Columns:
     return columns(sources.tables.get("improvement", pd.DataFrame()), names)
 
 
+def probes(sources: Sources) -> Columns:
+    """What the best heads know of all labels of a task, and how much of it their controls do not."""
+    frame = sources.tables.get("probes", pd.DataFrame(columns=["label", "heads"]))
+    names = [*GROUP, "task", "n_seeds", "accuracy", "accuracy_low", "accuracy_high", "control"]
+    names += ["selectivity", "selectivity_low", "selectivity_high"]
+    return columns(frame[frame["label"].isna() & (frame["heads"] == "best")], names)
+
+
 #: part of the page's data: what makes it, empty where the study has no such tables
 VIEWS: Mapping[str, Callable[[Sources], Any]] = {
     "combined": _table("combined", D),
@@ -73,6 +81,8 @@ VIEWS: Mapping[str, Callable[[Sources], Any]] = {
         ["model", "measure", "n_pairs", "pearson_r", "p_mantel", "spearman_r", "p_mantel_spearman"],
     ),
     "improvement": iat,
+    "sharing": _table("sharing", [*GROUP, "task", "metric", "n_seeds", "value", "difference", *INTERVAL]),
+    "probes": probes,
     "budgets": _table(
         "budgets",
         [

@@ -1,6 +1,7 @@
 // The views: each says whether the study has it, and draws its panels.
 const combined = rows(VIEWS.combined), fractions = rows(VIEWS.fractions), pruned = rows(VIEWS.pruning);
 const improved = rows(VIEWS.improvement), budgets = rows(VIEWS.budgets), beliefs = rows(VIEWS.belief);
+const shared = rows(VIEWS.sharing), known = rows(VIEWS.probes);
 const agreements = rows(VIEWS.agreement), likenesses = rows(VIEWS.similarity), correlations = rows(VIEWS.correlation);
 const GROUP = ["model", "mixture", "method"];
 const methods = unique([...combined, ...VIEWS.heads].map((row) => row.method));
@@ -245,6 +246,19 @@ function gatesView() {
   return [controls, ...rest];
 }
 
+function wordsView() {
+  const all = [...shared, ...known], models = unique(all.map((row) => row.model));
+  if (!models.includes(state.model)) state.model = models[0];
+  const drawn = (found, id, heading, note, group, [value, low, high], label) => {
+    const of = found.filter((row) => row.model === state.model && !missing(row[value])).sort((a, b) => group(a).localeCompare(group(b)));
+    return of.length ? panel({ id, title: heading, note, picture: forest(of.map((row) => ({ group: group(row), name: `${row.mixture} · ${row.method}`, index: 0,
+      value: row[value], low: row[low], high: row[high], printed: percent(row[value]), detail: `${percent(row[value])} ${interval(row[low], row[high], percent)}` })), label), ...lined(of) }) : null;
+  };
+  return [h("div", { class: "controls" }, choice("choose-model", "model", models, state.model, (value) => show({ model: value }))),
+    drawn(shared, "sharing", "What tasks gain or lose beside others", "Difference from the task trained alone, with its interval.", (row) => (row.task === row.metric ? row.task : `${row.task}, ${row.metric}`), ["difference", "ci_low", "ci_high"], "difference, points"),
+    drawn(known, "known", "What the best heads know of labels", "Right beyond the control, with its interval; the best head of every label is chosen on other sentences.", (row) => row.task, ["selectivity", "selectivity_low", "selectivity_high"], "selectivity, points")];
+}
+
 function glossaryView() {
   return h("dl", { class: "glossary" }, Object.entries(DATA.glossary).map(([term, words]) => [h("dt", {}, term.replaceAll("_", " ")), h("dd", {}, words.replace(/\[([^\]]+)\]\([^)]*\)/g, "$1").replaceAll("`", ""))]));
 }
@@ -267,6 +281,7 @@ const PAGES = [
   { id: "similarity", name: "Similarity", exists: () => likenesses.length, draw: similarityView },
   { id: "iat", name: "IAT", exists: () => improved.length, draw: iatView },
   { id: "gates", name: "Gates", exists: () => budgets.length, draw: gatesView },
+  { id: "words", name: "Words", exists: () => shared.length || known.length, draw: wordsView },
   { id: "glossary", name: "Glossary", exists: () => true, draw: glossaryView },
   { id: "provenance", name: "Provenance", exists: () => true, draw: originView },
 ];

@@ -1,0 +1,28 @@
+"""A hook of the site: it publishes the explorers of the studies that are kept here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from headspec.explorer.finished import of_results
+
+STUDIES = sorted(path.parent for path in Path(__file__).parent.glob("*/config.yaml"))
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the explorer of every study."""
+    with TemporaryDirectory() as folder:
+        for study in STUDIES:
+            content = of_results(study, Path(folder) / "page.html").read_bytes()
+            files.append(File.generated(config, f"explorers/{study.name}.html", content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: object, **_: object) -> str:
+    """Name the explorers where the site has `<!-- explorers -->`."""
+    links = "\n".join(f"- [{study.name}](explorers/{study.name}.html)" for study in STUDIES)
+    return markdown.replace("<!-- explorers -->", links)
