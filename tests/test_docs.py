@@ -166,7 +166,11 @@ def test_the_site_opens_from_disk_with_its_search(tmp_path):
         text = page.read_text(encoding="utf-8")
         loaded = re.findall(r'<(?:script|img)[^>]* src="([^"]+)"|<link[^>]* href="([^"]+)"', text)
         assert loaded and [url for url in map("".join, loaded) if "//" in url] == []
-        assert "iframe-worker" in text
+        assert "iframe-worker" in text or page.parent.name == "explorers"
+    explored = {page.stem for page in tmp_path.glob("explorers/*.html")}
+    assert explored == {path.parent.name for path in ROOT.glob("docs/studies/*/config.yaml")}
+    linked = (tmp_path / "explorer.html").read_text(encoding="utf-8")
+    assert all(f'href="explorers/{name}.html"' in linked for name in explored)
 
 
 @pytest.mark.slow
