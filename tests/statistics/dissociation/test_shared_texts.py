@@ -84,6 +84,19 @@ def test_partners_and_their_texts_are_in_one_group():
     assert np.bincount(groups["topic"].group).max() == TEXTS
 
 
+def test_tasks_of_one_source_share_only_what_they_share():
+    """Tasks on the same sentences are drawn by sentence; those on other rows of the same file are apart."""
+    names = [f"text {i}" for i in range(600)]
+    rows = {"tags": names[:400], "trees": names[:400][::-1], "reviews": names[400:], "one": names[:1] + ["x"]}
+    tables = [pd.DataFrame({"text_a": texts, "text_b": None}) for texts in rows.values()]
+    groups = grouped(dict.fromkeys(rows, "tags"), tables)
+    assert set(groups) == {"tags", "trees", "one"}
+    assert len(set(groups["tags"].group)) == 400 and set(groups["one"].group) - set(groups["tags"].group)
+    np.testing.assert_array_equal(groups["tags"].group, groups["trees"].group[::-1])
+    assert {one.source for one in groups.values()} == {"tags"}
+    assert grouped({"a": "a", "b": "a"}, [tables[0], tables[2]]) == {}
+
+
 def test_a_task_without_its_pairs_is_drawn_by_example():
     rng = np.random.default_rng(2)
     tables = texts(rng, 300)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 #: most texts of a group, and the number of groups for which there are fewer in each
 TEXTS, GROUPS = 12, 50
+TEXT_COLUMNS = ("text_a", "text_b")
 
 
 class Grouped(NamedTuple):
@@ -18,7 +19,7 @@ class Grouped(NamedTuple):
 
     Attributes
     ----------
-    source : the task whose texts they are
+    source : the first of the tasks that share these texts
     group : (n,), of each example by its number; tasks of the same source have the same groups
     """
 
@@ -27,37 +28,49 @@ class Grouped(NamedTuple):
 
 
 def grouped(sources: Mapping[str, str], tables: Iterable[pd.DataFrame]) -> dict[str, Grouped]:
-    """Groups of the examples of tasks that share texts.
+    """Groups of the examples of tasks that share texts. Tasks of one source may share none, and have none.
 
-    Every text is in two pairs (see `headspec.data.pairs`), and so all pairs hang together in a few rings.
-    Texts are put into an order in which partners stand close to each other, and that is cut into groups of
-    `TEXTS`; an example is in the group of its first text. About one pair in six has its second text in
-    another group.
+    Every text of a task of pairs is in two of them (see `headspec.data.pairs`), and so all pairs hang
+    together in a few rings. Texts are put into an order in which partners stand close to each other, and that
+    is cut into groups of `TEXTS`; an example is in the group of its first text. About one pair in six has its
+    second text in another group. A text without a partner is a group.
 
     Parameters
     ----------
     sources : task: the task whose texts it has; itself, or that of which it has pairs
     tables : their validation tables
     """
+    found: dict[str, Grouped] = {}
+    for tasks in _sharing(sources, stored := dict(zip(sources, tables, strict=True))):
+        groups = _groups([stored[task] for task in tasks])
+        found |= {task: Grouped(tasks[0], group) for task, group in zip(tasks, groups, strict=True)}
+    return found
+
+
+def _sharing(sources: Mapping[str, str], tables: Mapping[str, pd.DataFrame]) -> list[list[str]]:
+    """Tasks of a source that share texts, directly or by another task; without those that share none."""
+    sets: list[tuple[list[str], set[str]]] = []
+    for task, source in sources.items():
+        texts = {*tables[task]["text_a"], *tables[task]["text_b"].dropna()}
+        joined = [one for one in sets if sources[one[0][0]] == source and one[1] & texts]
+        sets = [one for one in sets if one not in joined]
+        sets.append(([*(t for of, _ in joined for t in of), task], texts.union(*(of for _, of in joined))))
+    return [tasks for tasks, _ in sets if len(tasks) > 1]
+
+
+def _groups(tables: Sequence[pd.DataFrame]) -> list[NDArray[np.intp]]:
+    """The group of every example of tables that share texts."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-    found: dict[str, Grouped] = {}
-    stored = dict(zip(sources, tables, strict=True))
-    for source in dict.fromkeys(sources.values()):
-        tasks = [task for task in sources if sources[task] == source]
-        both = [stored[task][text] for task in tasks for text in ("text_a", "text_b")]
-        texts = pd.Index(pd.concat(both).dropna().unique())
-        a, b = (
-            np.concatenate([texts.get_indexer(stored[task][text]) for task in tasks])
-            for text in ("text_a", "text_b")
-        )
-        pairs = b >= 0
-        shape = (len(texts), len(texts))
-        links = coo_array((np.ones(np.count_nonzero(pairs)), (a[pairs], b[pairs])), shape)
-        order = reverse_cuthill_mckee((links + links.T).tocsr(), symmetric_mode=True)
-        group = np.empty(len(texts), dtype=np.intp)
-        group[order] = np.arange(len(texts)) // max(1, min(TEXTS, len(texts) // GROUPS))
-        of_tasks = np.split(group[a], np.cumsum([len(stored[task]) for task in tasks])[:-1])
-        found |= {task: Grouped(source, of_task) for task, of_task in zip(tasks, of_tasks, strict=True)}
-    return found
+    texts = pd.Index(pd.concat([table[text] for table in tables for text in TEXT_COLUMNS]).dropna().unique())
+    a, b = (np.concatenate([texts.get_indexer(table[text]) for table in tables]) for text in TEXT_COLUMNS)
+    pairs = b >= 0
+    links = coo_array((np.ones(np.count_nonzero(pairs)), (a[pairs], b[pairs])), (len(texts), len(texts)))
+    order = reverse_cuthill_mckee((links + links.T).tocsr(), symmetric_mode=True)
+    partnered = np.isin(order, np.union1d(a[pairs], b[pairs]))
+    cut = np.arange(np.count_nonzero(partnered)) // max(1, min(TEXTS, len(texts) // GROUPS))
+    group = np.empty(len(texts), dtype=np.intp)
+    group[order[partnered]] = cut
+    group[order[~partnered]] = cut.max(initial=-1) + 1 + np.arange(np.count_nonzero(~partnered))
+    return np.split(group[a], np.cumsum([len(table) for table in tables])[:-1])
