@@ -105,20 +105,24 @@ def test_a_damaged_task_leaves_the_others_known(here):
 def test_tokens_of_prompts_are_those_of_what_the_model_reads(here):
     """With demonstrations, as the job that makes prompts writes them; cut to what the model takes."""
     words = language.answers(language.make("llama", Path("llama"))).values()
+    language.talking(Path("llama"))
     answers = dict(zip(["good", "bad"], words, strict=True))
     task = CONFIG["tasks"]["tone"] | {"prompt": language.PROMPT, "answers": answers}
     config = CONFIG | {
         "models": {"llama": {"source": "llama", "max_length": 60}},
-        "tasks": {"shown": task | {"shots": 2}, "bare": task},
-        "mixtures": {"pairs": ["shown", "bare"]},
+        "tasks": {"shown": task | {"shots": 2}, "bare": task, "talk": task | {"shots": 1, "chat": True}},
+        "mixtures": {"pairs": ["shown", "bare", "talk"]},
         "methods": ["prompted"],
     }
     prompted = loading.load(config)
     extent, tokenizer = workload.read(prompted), AutoTokenizer.from_pretrained("llama")
-    for name, shots in {"shown": 2, "bare": 0}.items():
+    for name, shots in {"shown": 2, "bare": 0, "talk": 1}.items():
         train = prepare.prepare(name, prompted.tasks[name], 0).train
-        wording = Wording(language.PROMPT, tuple(words)).showing(train.head(shots), list(answers))
+        wording = Wording(language.PROMPT, tuple(words), prompted.tasks[name].chat)
+        wording = wording.showing(train.head(shots), list(answers))
         prompts = Prompts(tokenizer, wording, 60, name).encode(train, list(answers))[0]["input_ids"]
-        assert extent.prompts["llama", name] == pytest.approx(prompts.str.len().mean(), abs=1.5)
+        assert extent.prompts["llama", name] == pytest.approx(
+            prompts.str.len().mean(), abs=3 if shots else 1.5
+        )
     assert extent.prompts["llama", "shown"] > 2 * extent.prompts["llama", "bare"]
     assert extent.prompts["llama", "bare"] > extent.tokens["llama", "bare"]

@@ -58,6 +58,14 @@ WRONG = [
     ({"answers": {"bad": "", "good": " x"}}, "tasks.a.answers.bad: got '', expected a text."),
     ({"shots": -1}, "tasks.a.shots: "),
     (
+        {"prompt": None, "answers": None, "chat": True},
+        "tasks.a.chat: has no effect without tasks.a.prompt; expected both, or neither.",
+    ),
+    (
+        {"prompt": language.FILLED, "chat": True},
+        "tasks.a.chat: got true, expected false, because tasks.a.prompt has the field '{mask}'.",
+    ),
+    (
         {"type": "regression", "labels": None},
         "tasks.a.prompt: got one for a regression task, expected a task of classification.",
     ),
@@ -109,6 +117,11 @@ def test_answers_that_are_no_token_of_their_own_are_refused(llama, known):
     prompt = {"prompt": "{text_a} the: l", "answers": {"bad": known["bad"], "good": "ovely"}}
     text = problems(llama, **prompt)
     assert "tasks.a.answers.good: got 'ovely', which the tokenizer joins with the end of the prompt" in text
+
+
+def test_conversations_without_a_template_are_refused(llama, known):
+    text = problems(llama, answers=known, chat=True)
+    assert "tasks.a.chat: got true, expected false, because the model's tokenizer has no chat" in text
 
 
 def test_prompts_longer_than_the_model_are_refused(llama, known):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
@@ -39,6 +40,17 @@ def make(name: str, folder: Path) -> Path:
             parameter.mul_(4) if parameter.dim() == 2 else parameter.add_(0.1 * torch.randn_like(parameter))
     model.save_pretrained(folder)
     return folder
+
+
+def talking(folder: Path) -> Any:
+    """The tokenizer of a model, which gets a chat template."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.chat_template = (
+        "{% for message in messages %}{{ message['role'] }}: {{ message['content'] }}\n{% endfor %}"
+        "{% if add_generation_prompt %}assistant:{% endif %}"
+    )
+    tokenizer.save_pretrained(folder)
+    return tokenizer
 
 
 def answers(folder: Path) -> dict[str, str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def problems(key: str, task: Task) -> Iterator[str]:
     """Problems with the prompt of one task."""
     if task.prompt is None:
-        for setting in ("answers", "shots", "calibration"):
+        for setting in ("answers", "shots", "calibration", "chat"):
             if getattr(task, setting):
                 yield f"{key}.{setting}: has no effect without {key}.prompt; expected both, or neither."
         return
@@ -75,6 +75,8 @@ def fields(key: str, task: Task, read: bool = False) -> Iterator[str]:
             yield f"{key}.prompt: got the field '{found}}}', expected {fields}.{nearest(field, expected)}"
     if [field for field, _, _ in parts].count("mask") > 1:
         yield f"{key}.prompt: got {task.prompt!r}, expected the field '{{mask}}' in it once at most."
+    if task.chat and "mask" in [field for field, _, _ in parts]:
+        yield f"{key}.chat: got true, expected false, because {key}.prompt has the field '{{mask}}'."
     for name in expected:
         if name not in [field for field, _, _ in parts]:
             yield f"{key}.prompt: got {task.prompt!r}, expected the field '{{{name}}}' in it."

@@ -6,7 +6,6 @@ Tasks are read as the jobs will read them, if they are available here; what is m
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +29,7 @@ from headspec.models.architectures import ARCHITECTURES
 from headspec.models.pretrained.folders import folder, hub_name
 from headspec.models.pretrained.from_pretrained import silence
 from headspec.pipeline.layout import Layout
-from headspec.prompts.wording import BETWEEN, Wording
+from headspec.prompts.wording import Wording, conversation
 from headspec.words import reading
 
 TOKENS = {"single": 25, "pair": 50}  # in a single text and in a pair, if they cannot be counted
@@ -117,7 +116,7 @@ def read(study: Study, plan: Planned | None = None) -> Extent:
             extent.counted[name, task] = length is not None
             extent.tokens[name, task] = length or min(TOKENS[study.tasks[task].paradigm], model.max_length)
             if "prompted" in study.methods:
-                texts = prompts(study.tasks[task], task_size.texts)
+                texts = prompts(study.tasks[task], task_size.texts, tokenizer)
                 length = tokens(tokenizer, model.max_length, texts) if tokenizer else None
                 extent.prompts[name, task] = length or model.max_length
     return extent
@@ -175,17 +174,25 @@ def sample(name: str, task: Task) -> pd.DataFrame:
     return texts[full].reset_index(drop=True).reset_index(names="example")
 
 
-def prompts(task: Task, texts: pd.DataFrame | None) -> pd.DataFrame | None:
+def prompts(
+    task: Task, texts: pd.DataFrame | None, tokenizer: PreTrainedTokenizerBase | None
+) -> pd.DataFrame | None:
     """What a model reads of `texts`: each after demonstrations, for which the texts that follow it stand."""
-    if texts is None or not (task.prompt and task.answers):
+    if texts is None or tokenizer is None or not (task.prompt and task.answers):
         return None
-    wording, answers = Wording(task.prompt, ()), itertools.cycle(task.answers.values())
-    pairs = list(zip(texts["text_a"], texts["text_b"], strict=True))
-    filled = [wording.filled(*pair, mask="?") for pair in pairs]
-    shown = [wording.answered(*pair, answer) + BETWEEN for pair, answer in zip(pairs, answers, strict=False)]
-    place = np.arange(len(filled))[:, None] + np.arange(1, task.shots + 1)
-    before = ["".join(shown[i % len(shown)] for i in row) for row in place]
-    return texts.assign(text_a=[a + b for a, b in zip(before, filled, strict=True)], text_b=None)
+    if task.chat and tokenizer.chat_template is None:
+        return None
+    classes = list(task.answers)
+    wording = Wording.of(task, classes)
+    labelled = texts.assign(label=np.resize(classes, len(texts)))
+
+    def read(i: int) -> str:
+        shown = labelled.iloc[(i + np.arange(1, task.shots + 1)) % len(labelled)]
+        of = wording.showing(shown, classes)
+        text = of.filled(labelled["text_a"][i], labelled["text_b"][i], "?")
+        return conversation(tokenizer, of.turns, text) if task.chat else text
+
+    return texts.assign(text_a=[read(i) for i in range(len(labelled))], text_b=None)
 
 
 def paired(texts: pd.DataFrame) -> pd.DataFrame:

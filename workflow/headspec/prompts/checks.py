@@ -139,7 +139,7 @@ def _prompts(
             prompts.answers(classes)
         except EncoderError as error:
             yield from (EncoderError(f"{problem} (of {key})") for problem in error.errors)
-        frame = len(prompts.ids(wording.filled("", "" if task.paradigm == "pair" else None)))
+        frame = len(prompts.ids(prompts.filled("", "" if task.paradigm == "pair" else None)))
         least = frame * (1 + task.shots)
         if least >= model.max_length:
             yield EncoderError(

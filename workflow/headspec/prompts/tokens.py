@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pandas as pd
 
 from headspec.errors import EncoderError, shown
-from headspec.prompts.wording import CONTENT_FREE, Wording
+from headspec.prompts.wording import CONTENT_FREE, Wording, conversation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +48,10 @@ class Prompts:
             raise EncoderError(
                 f"{key}.prompt: got '{{mask}}' in it, which the model's tokenizer has no token for"
             )
+        if wording.chat and tokenizer.chat_template is None:
+            raise EncoderError(
+                f"{key}.chat: got true, expected false, because the model's tokenizer has no chat template"
+            )
         probe = tokenizer("a", return_special_tokens_mask=True)
         special = list(zip(probe["input_ids"], probe["special_tokens_mask"], strict=True))
         #: special tokens with which texts start and end; one that is continued has none at its end
@@ -55,10 +59,16 @@ class Prompts:
             [token for token, _ in takewhile(lambda pair: pair[1], side)] for side in (special, special[::-1])
         )
         self.end = self.end[::-1] if wording.masked else []
+        self.start = [] if wording.chat else self.start  # the template has it
 
     def ids(self, text: str) -> list[int]:
         """The tokens of a text that the model reads, or continues."""
         return [*self.start, *self._split(text), *self.end]
+
+    def filled(self, text_a: str | None, text_b: str | None, mask: str = "") -> str:
+        """The text of an example's prompt, with `mask` in the place of a masked model's answer."""
+        text = self.wording.filled(text_a, text_b, mask)
+        return conversation(self.tokenizer, self.wording.turns, text) if self.wording.chat else text
 
     def _split(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
@@ -92,7 +102,7 @@ class Prompts:
 
     def _answered(self, text_a: str | None, text_b: str | None) -> str:
         """A prompt; of masked models with an answer, whose token the mask then takes, as in pretraining."""
-        return self.wording.filled(text_a, text_b, self.wording.answers[0] if self.wording.masked else "")
+        return self.filled(text_a, text_b, self.wording.answers[0] if self.wording.masked else "")
 
     def _places(self, answer: str, text_a: str | None, text_b: str | None) -> range:
         """The tokens of a prompt that have to do with an answer in the place of the mask."""
@@ -150,13 +160,14 @@ class Prompts:
         end_of = f"the end of the prompt, {shown(self.wording.prompt[-12:])}"
         beside = "the words beside {mask}" if self.wording.masked else end_of
         for name, answer in zip(classes, self.wording.answers, strict=True):
-            ids = self.ids(self.wording.answered("text", "text", answer))
             if self.wording.masked:
+                ids = self.ids(self.filled("text", "text", answer))
                 places = self._places(answer, "text", "text")
                 others = ids[: places.start], ids[places.stop :]
                 of_first = of_first or others
             else:
-                prompt = self.ids(self.wording.filled("text", "text"))
+                text = self.filled("text", "text")
+                prompt, ids = self.ids(text), self.ids(text + answer)
                 places, of_first = range(len(prompt), len(ids)), (prompt, [])
                 others = ids[: len(prompt)], []
             where, own = f"{self.key}.answers.{name}: got {answer!r}", [ids[i] for i in places]

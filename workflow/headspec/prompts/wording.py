@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,16 @@ class Wording:
     ----------
     prompt : with the fields ``{text_a}`` and, of pairs, ``{text_b}``; for masked models also ``{mask}``
     answers : of each class, in the order of the classes
+    chat : whether prompts are turns of a user in a conversation, and answers those of the model
     before : what stands before every prompt: the demonstrations
+    turns : in conversations, the prompt and the answer of every demonstration
     """
 
     prompt: str
     answers: tuple[str, ...]
+    chat: bool = False
     before: str = ""
+    turns: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, task: Any, classes: list[str]) -> Wording:
@@ -40,9 +45,9 @@ class Wording:
 
         Parameters
         ----------
-        task : its keys `prompt` and `answers`
+        task : its keys `prompt`, `answers` and `chat`
         """
-        return cls(task.prompt, tuple(task.answers[name] for name in classes))
+        return cls(task.prompt, tuple(task.answers[name] for name in classes), task.chat)
 
     @property
     def masked(self) -> bool:
@@ -65,10 +70,29 @@ class Wording:
     def showing(self, rows: pd.DataFrame, classes: list[str]) -> Wording:
         """The same after demonstrations: the rows of a data table in order, each with its answer."""
         answers = dict(zip(classes, self.answers, strict=True))
-        bare = Wording(self.prompt, self.answers)
+        bare = replace(self, before="", turns=())
         columns = (rows[name].tolist() for name in ("text_a", "text_b", "label"))
-        shown = [bare.answered(a, b, answers[label]) for a, b, label in zip(*columns, strict=True)]
-        return Wording(self.prompt, self.answers, "".join(text + BETWEEN for text in shown))
+        shown = [(a, b, answers[label]) for a, b, label in zip(*columns, strict=True)]
+        if self.chat:
+            return replace(bare, turns=tuple((bare.filled(a, b), answer) for a, b, answer in shown))
+        return replace(bare, before="".join(bare.answered(*example) + BETWEEN for example in shown))
+
+
+def conversation(tokenizer: Any, turns: Sequence[tuple[str, str]], question: str) -> str:
+    """The text of a conversation up to the model's answer, by the template of its tokenizer.
+
+    Parameters
+    ----------
+    turns : questions and answers before this question
+    """
+    messages = [
+        {"role": role, "content": text}
+        for turn in [*turns, (question,)]
+        for role, text in zip(("user", "assistant"), turn, strict=False)
+    ]
+    # some templates state a date, by default today's, or leave room for thoughts before the answer
+    fixed = {"date_string": "26 Jul 2024", "enable_thinking": False}
+    return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **fixed)
 
 
 def demonstrations(train: pd.DataFrame, shots: int, rng: np.random.Generator) -> pd.DataFrame:

@@ -14,7 +14,7 @@ OF_TEXTS = {"classification": ("accuracy", "f1", "matthews"), "regression": ("pe
 METRICS = OF_TEXTS | {name: kind.metrics for name, kind in TYPES.items()}
 
 #: keys of the method `prompted`, on which the tables of a task do not depend
-PROMPTED = {"prompt", "answers", "shots", "calibration"}
+PROMPTED = {"prompt", "answers", "shots", "calibration", "chat"}
 
 if TYPE_CHECKING:
     Metric = str
@@ -102,6 +102,9 @@ class Task(Section):
         False,
         description="divide the probabilities of answers by those after prompts without content (Zhao et al. "
         "2021)",
+    )
+    chat: bool = Field(
+        False, description="put `prompt` to the model as a turn of a conversation, by its own chat template"
     )
     train_examples: Count | None = Field(None, description="maximum number of training examples")
     validation_examples: Count | None = Field(
