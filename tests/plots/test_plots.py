@@ -447,7 +447,10 @@ def summary_lines(combined: pd.DataFrame, **frames: pd.DataFrame) -> list[str]:
     return lines
 
 
-def test_summary_begins_with_what_was_found_and_ends_with_where_it_is():
+def test_summary_begins_with_what_was_found_and_ends_with_where_it_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("figures", "report.html", "tables"):  # there is no explorer
+        (tmp_path / "results/demo" / name).mkdir(parents=True)
     row = dict(model="minilm", n_seeds=2, ci_over="examples", fraction=0.1)
     values = [
         ("a+b", "tuned", "a", 0.127, 0.101, 0.153, 0.0002, False, None, False),

@@ -110,7 +110,8 @@ def text(
 
     above = [*_labelled("found", found), "", *_heads(means, areas)]
     below = ["", *NOTES.format(interval=_interval(means)).splitlines(), ""]
-    places = {"figures": "figures", "report": "report.html", "tables": "tables"}
+    places = {"figures": "figures", "report": "report.html", "explorer": "explorer.html", "tables": "tables"}
+    places = {name: path for name, path in places.items() if (results / path).exists()}
     mixtures = _mixtures(means, areas)
     room = LINES - len(above) - len(below) - len(left_out) - len(places)
     shown = mixtures[: max(1, room // max(map(len, mixtures), default=1))]
