@@ -17,7 +17,9 @@ rule explorer:
         else [],
         [rules.heads.output, rules.belief.output] if "atlas" in STUDY.methods else [],
         rules.budgets.output if "gates" in STUDY.methods else [],
-        [rules.sharing.output, rules.probe_tables.output.probes] if "probes" in STUDY.methods else [],
+        [rules.sharing.output, rules.probe_tables.output.probes]
+        if "probes" in STUDY.methods
+        else [],
     output:
         result("explorer.html"),
     log:
