@@ -131,7 +131,7 @@ def test_the_rest_of_the_study_is_planned(finished):
     assert rules == {
         "figure_scatter": len(MEASURES) - 1, "figure_dissociation": 1, "figure_fractions": 1,
         "figure_reliability": 1, "reliability": 1, "figure_importance": 3, "figure_matrix": 3,
-        "figure_curves": 3,
+        "figure_curves": 3, "contrasts": 1,
     }  # fmt: skip
 
 

@@ -37,12 +37,13 @@ def all_of(*rules: str) -> dict[str, int]:
     return {rule: EVERYTHING[rule] for rule in rules}
 
 
-STATISTICS = all_of("dissociation", "figure_dissociation", "figure_fractions")
+DISSOCIATION = all_of("dissociation", "figure_dissociation", "figure_fractions")
+STATISTICS = DISSOCIATION | all_of("contrasts")
 FEATURES = all_of("features")
 FIGURES = all_of(*(rule for rule in EVERYTHING if rule.startswith("figure_")))
 AFTER_PRUNING = STATISTICS | all_of("figure_matrix", "figure_curves")
 FROM_PRUNING = all_of("prune") | AFTER_PRUNING
-FROM_IMPORTANCE = all_of("importance", "prune", "reliability", "dissociation") | FIGURES
+FROM_IMPORTANCE = all_of("importance", "prune", "reliability", "dissociation", "contrasts") | FIGURES
 FROM_TRAINING = all_of("train") | FROM_IMPORTANCE
 FROM_TOKENS = all_of("tokenize") | FEATURES | FROM_TRAINING
 FROM_ONE_TASK = EVERYTHING | {"validation": 1, "data": 1, "tokenize": 1, "features": 1, "train": 4,
@@ -227,11 +228,12 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("a fraction added", setting("pruning.fractions", [0.25, 0.5, 0.75]), FROM_PRUNING, ""),
     ("draws", setting("pruning.draws", 5), FROM_PRUNING, ""),
     ("resamples", setting("dissociation.resamples", 300), STATISTICS, ""),
-    ("threshold of distinct", setting("dissociation.distinct", 0.2), STATISTICS, ""),
+    ("threshold of distinct", setting("dissociation.distinct", 0.2), DISSOCIATION, ""),
     ("importance samples", setting("importance.samples", 70), FROM_IMPORTANCE, ""),
     ("a seed added", setting("seeds", [0, 1, 2]),
      FROM_TRAINING | {"train": 3, "importance": 3, "prune": 2}, "seed 2$"),
-    ("a seed removed", setting("seeds", [0]), all_of("reliability", "dissociation") | FIGURES, ""),
+    ("a seed removed", setting("seeds", [0]),
+     all_of("reliability", "dissociation", "contrasts") | FIGURES, ""),
     ("a task added to pairs", setting("mixtures.pairs", ["tone", "topic", "match"]),
      {"features": 1, "train": 8, "importance": 8, "prune": 8, "reliability": 1, "figure_importance": 4,
       "figure_matrix": 4, "figure_curves": 4, "figure_reliability": 1} | STATISTICS, r"\+match, "),
@@ -281,7 +283,7 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("the model's config", model_file("config.json", "{", '{"added": 1, '), FROM_TOKENS, ""),
     ("a table of statistics added",
      edit("headspec/statistics/dissociation/analysis.py", "SCHEMAS = {",
-          'SCHEMAS = {"more": Schema({"n": INT}, keys=1),'), STATISTICS, ""),
+          'SCHEMAS = {"more": Schema({"n": INT}, keys=1),'), DISSOCIATION, ""),
     # where times say nothing
     ("older texts", older_texts, FROM_ONE_TASK, r"tone\+topic"),
     ("a link to older texts", switched_link, FROM_ONE_TASK, r"tone\+topic"),
@@ -306,7 +308,7 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("records gone, main fraction", forgotten(setting("pruning.fraction", 0.5)),
      FROM_PRUNING | all_of("reliability") | FIGURES, ""),
     ("records gone, a seed removed", forgotten(setting("seeds", [0])),
-     all_of("reliability", "dissociation") | FIGURES, ""),
+     all_of("reliability", "dissociation", "contrasts") | FIGURES, ""),
     ("records gone, resolution", forgotten(setting("figures.dpi", 70)), FIGURES, ""),
     ("records gone, training's module", forgotten(constant("headspec/training/loop.py")), FROM_TRAINING, ""),
     ("records gone, a plot's module", forgotten(constant("headspec/plots/curves.py")),

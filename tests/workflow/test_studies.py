@@ -73,10 +73,10 @@ def test_the_paper_study_is_planned(folder):
     assert plan.rules == {
         "validation": 6, "data": 6, "tokenize": 6 * models, "features": 6 * models,
         "train": runs, "importance": runs, "prune": runs,
-        "reliability": 1, "dissociation": 1, "figure_importance": each, "figure_matrix": each,
+        "reliability": 1, "dissociation": 1, "contrasts": 1, "figure_importance": each, "figure_matrix": each,
         "figure_curves": each, "figure_reliability": 1, "figure_dissociation": 1, "figure_fractions": models,
     }  # fmt: skip
-    assert sum(plan.rules.values()) == 2291
+    assert sum(plan.rules.values()) == 2292
     messages = [m for m in plan.messages if m.startswith("Training")]
     assert "Training bert-large on ag-pair-and-qnli, frozen, seed 2" in messages
     assert "Training gpt on mnli+qqp, tuned, seed 0" in messages and len(set(messages)) == runs

@@ -387,7 +387,7 @@ def test_a_study_of_glue_tasks_is_planned(finished, tmp_path):
     runs, each = mixtures * methods * seeds, mixtures * methods
     assert plan.rules == {
         "validation": 4, "data": 4, "tokenize": 4, "features": 4, "train": runs + seeds,
-        "importance": runs + seeds, "prune": runs, "reliability": 1, "dissociation": 1,
+        "importance": runs + seeds, "prune": runs, "reliability": 1, "dissociation": 1, "contrasts": 1,
         "figure_importance": each, "figure_matrix": each, "figure_curves": each, "figure_reliability": 1,
         "figure_dissociation": 1, "figure_fractions": 1,
     }  # fmt: skip

@@ -54,6 +54,38 @@ use rule dissociation as preview_dissociation with:
         "Dissociation of the first mixture of {params.study}"
 
 
+rule contrasts:
+    input:
+        predictions=rules.dissociation.input.predictions,
+        texts=INPUTS.texts(LAYOUT.mixed),
+    output:
+        result("tables/contrasts.parquet"),
+    log:
+        log("contrasts"),
+    conda:
+        "../../envs/analysis.yaml"
+    threads: processes(LAYOUT.mixed)
+    resources:
+        mem_mb=8000,
+        runtime=60,
+    params:
+        study=STUDY.study,
+        runs=settings_of(LAYOUT.mixed),
+        sources=INPUTS.text_sources(LAYOUT.mixed),
+        metrics=LAYOUT.main_metrics,
+        pairs=LAYOUT.pairs,
+        paradigms=LAYOUT.paradigms,
+        parents=LAYOUT.parents,
+        fraction=STUDY.pruning.fraction,
+        dissociation=INPUTS.settings("dissociation", "resamples", "confidence"),
+        seed=STUDY.data_seed,
+        code=code("statistics/contrasts.py"),
+    message:
+        "Contrasts of dissociations in {params.study}"
+    script:
+        "../scripts/statistics/contrasts.py"
+
+
 rule head_lists:
     input:
         predictions=tables_of(LAYOUT.listed, "listed.parquet"),

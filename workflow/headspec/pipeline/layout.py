@@ -122,6 +122,16 @@ class Layout:
         return {task: self.study.tasks[task].paradigm for task in self.compared}
 
     @cached_property
+    def pairs(self) -> list[str]:
+        """The mixtures of `mixtures.pairs`."""
+        return ["+".join(pair) for pair in itertools.combinations(self.compared, 2)]
+
+    @cached_property
+    def parents(self) -> dict[str, str]:
+        """Task of pairs: the task of their texts."""
+        return {name: task.pairs_of for name, task in self.study.tasks.items() if task.pairs_of}
+
+    @cached_property
     def metrics(self) -> dict[str, list[str]]:
         """Task, or further split of a task: its metrics, the main one first."""
         tasks = self.study.tasks

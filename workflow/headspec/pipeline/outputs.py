@@ -123,6 +123,7 @@ GROUPS = {
         "combined": "statistics.dissociation.analysis",
         "fractions": "statistics.dissociation.analysis",
         "areas": "statistics.dissociation.analysis",
+        "contrasts": "statistics.dissociation.contrasts",
         "head_lists": "statistics.dissociation.listed",
         "reliability": "heads.reliability",
     },

@@ -15,7 +15,7 @@ from headspec.pipeline import records
 LINES, COLUMNS = 30, 100  # at most
 LABEL, NAME, METHOD = 11, 25, 7  # columns of a label, of a mixture's name and of a method
 D, TEST = f"{'D %':>6}   {'[  low,   high]'}  ", f"{'p':>6}  {'case':<9}"
-OF_IAT = 3  # lines on IAT, and on dissociation after it, at most
+MOST = 3  # lines on contrasts, on IAT, and on dissociation after it, at most
 METHODS = ("tuned", "frozen", "prompted")
 CASES = ("double", "single", "inverted", "none")
 AT_CHANCE = "†"
@@ -23,7 +23,9 @@ AT_CHANCE = "†"
 MEAN = "mean"
 
 #: tables that a study may also have
-OPTIONAL = ("fractions", "areas", "correlation", "improvement", "specialization", "belief")
+OPTIONAL = ("fractions", "areas", "contrasts", "correlation", "improvement", "specialization", "belief")
+#: contrasts that are shown: those of means over pairs of tasks
+OVER_PAIRS = ("pairs", "across paradigms")
 #: what measures of heads are held against: the column of 'belief'
 LIKENESS = {"ablation:": "ablation_spearman", "its size:": "ablation_size_spearman"}
 MARKED = ("combined", "fractions", "specialization")  # those that say which rows are at chance
@@ -70,6 +72,7 @@ def text(
     results: Path,
     fractions: pd.DataFrame | None = None,
     areas: pd.DataFrame | None = None,
+    contrasts: pd.DataFrame | None = None,
     correlation: pd.DataFrame | None = None,
     improvement: pd.DataFrame | None = None,
     specialization: pd.DataFrame | None = None,
@@ -81,8 +84,8 @@ def text(
     ----------
     combined : table 'combined'
     results : folder of the study's results
-    fractions, areas, correlation, improvement, specialization, belief : tables of these names, if the
-        study has them
+    fractions, areas, contrasts, correlation, improvement, specialization, belief : tables of these names,
+        if the study has them
     """
     means = _means(combined)
     found, left_out = [_cases(means)], {"combined": (len(combined) - len(means), "rows by task")}
@@ -92,15 +95,19 @@ def text(
         areas = _means(areas)
         found.append(_above_zero(areas))
         left_out["fractions"] = len(fractions), "rows by fraction of heads"
+    if contrasts is not None:
+        over_pairs = contrasts[contrasts["mixture"].isin(OVER_PAIRS)].head(MOST)
+        found += [_contrasted(row) for row in _rows(over_pairs)]
+        left_out["contrasts"] = len(contrasts) - len(over_pairs), "differences between methods and mixtures"
     if correlation is not None:
         found += _similarity(correlation)
         left_out["correlation"] = len(correlation), "correlations with similarity"
     if improvement is not None:
-        iat = improvement[(improvement["task"] == MEAN) & (improvement["method"] == "iat")].head(OF_IAT)
+        iat = improvement[(improvement["task"] == MEAN) & (improvement["method"] == "iat")].head(MOST)
         found += [_improved(row) for row in _rows(iat)]
         left_out["improvement"] = len(improvement) - len(iat), "rows by method and task"
     if specialization is not None:
-        after = specialization[specialization["task"] == MEAN].head(OF_IAT)
+        after = specialization[specialization["task"] == MEAN].head(MOST)
         found += [_specialized(row) for row in _rows(after)]
         left_out["specialization"] = len(specialization) - len(after), "rows of D before and after IAT"
 
@@ -157,6 +164,13 @@ def _above_zero(areas: pd.DataFrame) -> str:
     """``all fractions of heads together, interval of D above 0: tuned 3 of 4; frozen 0 of 4``"""
     parts = [f"{name} {int((rows['ci_low'] > 0).sum())} of {len(rows)}" for name, rows in _by_method(areas)]
     return f"all fractions of heads together, interval of D above 0: {'; '.join(parts)}"
+
+
+def _contrasted(row: dict[str, Any]) -> str:
+    """``minilm, tuned: mean D of 10 pairs 8.4 %, less that of frozen 3.1 [1.2, 5.0]``"""
+    mixtures = f"{row['n_mixtures']} pairs" if row["mixture"] == "pairs" else row["mixture"]
+    value = f"{100 * row['dissociation']:.1f} %, less that of {row['against']}"
+    return f"{row['model']}, {row['method']}: mean D of {mixtures} {value} {_change(row)}"
 
 
 def _similarity(correlation: pd.DataFrame) -> list[str]:

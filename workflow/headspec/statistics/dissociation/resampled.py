@@ -137,9 +137,9 @@ def samples(
     """Dissociation of runs of one model and mixture at F fractions of pruned heads, resampled.
 
     All methods and seeds of a model and mixture, and all fractions, use the same resamples and
-    permutations of the same examples. Because they err on the same examples, `combine`, differences
-    between methods and means over fractions pair them. The draws are made once for all `evaluations`, which
-    takes most of the time.
+    permutations of the same examples, and all mixtures of a task the same resamples. Because they err on the
+    same examples, `combine`, means over fractions and differences between methods and mixtures pair them. The
+    draws are made once for all `evaluations`, which takes most of the time.
 
     Bootstrap: the validation examples of each evaluated task are resampled, the same ones for the base
     and every pruning (paired), independently for each task. Examples that share texts are resampled and
@@ -173,9 +173,9 @@ def samples(
         drawn = []
         for i, task in enumerate(run.tasks):
             source, units = drawn_units(evaluations[0], task, first[i].numbers)
-            bootstrap_rng, permutation_rng = (
-                np.random.default_rng(derive(seed, "dissociation", run.model, run.mixture, source, purpose))
-                for purpose in ("bootstrap", "permutation")
+            bootstrap_rng = np.random.default_rng(derive(seed, "dissociation", source, "bootstrap"))
+            permutation_rng = np.random.default_rng(
+                derive(seed, "dissociation", run.model, run.mixture, source, "permutation")
             )
             label, predictions = first[i].label, np.stack([tasks[i].predictions for _, tasks in runs])
             pruned = predictions[:, 1:].reshape(len(runs), len(run.tasks), -1, len(label))

@@ -1,0 +1,137 @@
+"""Differences between dissociations: values, pairing, coverage and level."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from headspec.config.runs import Run
+from headspec.statistics.dissociation.analysis import analyse
+from headspec.statistics.dissociation.contrasts import ACROSS, PAIRS, WITHIN, contrasts
+from headspec.statistics.dissociation.resampled import Evaluation
+
+FRACTION = 0.3
+PARADIGMS = {"a": "single", "b": "single", "p": "pair"}
+MIXTURES = {"a+b": "ab", "a+p": "ap", "b+p": "bp"}
+
+
+def evaluation(mixture, tasks, method, seed, rng, n=60, loss=0.2, hard=None):
+    """A run whose tasks lose `loss` of accuracy .9 with their own heads pruned, .1 with the other's.
+
+    `hard` (tasks: (n,)) shifts these probabilities by example, alike for all runs that get it.
+    """
+    frames = []
+    for task in tasks:
+        truth = np.random.default_rng(0).integers(2, size=n)
+        shift = 0 if hard is None else hard[task]
+        for mask in ("none", *tasks):
+            p = 0.9 - (loss if mask == task else 0.1 if mask != "none" else 0) + shift
+            frames.append(
+                pd.DataFrame(
+                    {"task": task, "pruned_for": mask, "example": np.arange(n, dtype=float),
+                     "fraction": FRACTION * (mask != "none"), "label": truth.astype(float),
+                     "prediction": np.where(rng.random(n) < p, truth, 1 - truth).astype(float)}
+                )
+            )  # fmt: skip
+    run = Run(model="m", mixture=mixture, tasks=tuple(tasks), method=method, seed=seed)
+    return Evaluation(run, dict.fromkeys(tasks, "accuracy"), pd.concat(frames))
+
+
+def study(rng, losses, seeds=3, mixtures=MIXTURES, spread=0.0, hard=0.0, **more):
+    """Runs of every mixture, method and seed; `losses`: method: loss, or method and mixture: loss."""
+    shifts = {task: hard * rng.standard_normal(60) for task in "abpq"}
+    of_seed = {(m, s): spread * rng.standard_normal() for m in losses for s in range(seeds)}
+    runs = []
+    for mixture, tasks in mixtures.items():
+        for method, loss in losses.items():
+            for seed in range(seeds):
+                at = (loss[mixture] if isinstance(loss, dict) else loss) + of_seed[method, seed]
+                runs.append(evaluation(mixture, tasks, method, seed, rng, loss=at, hard=shifts, **more))
+    return runs
+
+
+def table(runs, pairs=tuple(MIXTURES), parents=None, resamples=200, confidence=0.95, **more):
+    paradigms, parents = PARADIGMS | {"q": "pair"}, parents or {}
+    return contrasts(runs, list(pairs), paradigms, parents, FRACTION, resamples, confidence, seed=7, **more)
+
+
+def row(frame, contrast, mixture, method="tuned"):
+    chosen = (frame["contrast"] == contrast) & (frame["mixture"] == mixture) & (frame["method"] == method)
+    (found,) = frame[chosen].to_dict("records")
+    return found
+
+
+def test_differences_are_those_of_the_means_of_single_runs():
+    runs = study(np.random.default_rng(0), {"tuned": 0.4, "frozen": 0.2}, mixtures=MIXTURES | {"all": "abp"})
+    found = table(runs)
+    mean = analyse(runs, 20, 0.95, 0.1, FRACTION, 7)["mixtures"].groupby(["method", "mixture"])
+    d = mean["mean_dissociation"].mean()
+    tuned, frozen = d["tuned"], d["frozen"]
+    for name in (*MIXTURES, "all"):
+        assert row(found, "methods", name)["difference"] == pytest.approx(tuned[name] - frozen[name])
+    total = row(found, "methods", PAIRS)
+    assert total["difference"] == pytest.approx((tuned - frozen)[list(MIXTURES)].mean())
+    assert total["dissociation"] == pytest.approx(tuned[list(MIXTURES)].mean())
+    assert (total["against"], total["n_mixtures"], total["n_seeds"]) == ("frozen", 3, 3)
+    for method, of_method in (("tuned", tuned), ("frozen", frozen)):
+        across = row(found, "paradigms", ACROSS, method)
+        assert across["difference"] == pytest.approx(of_method[["a+p", "b+p"]].mean() - of_method["a+b"])
+        assert (across["against"], across["n_mixtures"]) == (WITHIN, 3)
+    assert set(found["ci_over"]) == {"seeds and examples"}
+    families = found.groupby(["contrast", found["mixture"] == PAIRS])
+    for _, rows in families:
+        assert (rows["p_holm"] >= rows["p_value"]).all()
+        least = rows["p_value"].min()
+        assert rows["p_holm"].min() == pytest.approx(min(1, len(rows) * least))
+
+
+def test_a_task_of_pairs_is_compared_with_that_of_its_texts_beside_the_same_tasks():
+    mixtures = {"a+b": "ab", "b-and-q": "bq", "a-and-q": "aq", "three": "abq"}
+    runs = study(np.random.default_rng(1), {"tuned": 0.3}, mixtures=mixtures)
+    found = table(runs, pairs=["a+b"], parents={"q": "a"})
+    assert found[["contrast", "mixture", "against"]].to_numpy().tolist() == [["pairs_of", "b-and-q", "a+b"]]
+
+
+def test_two_seeds_have_an_interval_over_examples_and_no_p():
+    found = table(study(np.random.default_rng(2), {"tuned": 0.4, "frozen": 0.2}, seeds=2))
+    assert set(found["ci_over"]) == {"examples"} and found[["p_value", "p_holm"]].isna().all(axis=None)
+
+
+def test_what_mixtures_share_cancels():
+    """Tasks that are pruned alike in two mixtures are resampled alike."""
+    one = evaluation("a+q", "aq", "tuned", 0, np.random.default_rng(3))
+    frame = one.predictions
+    unpruned = frame[(frame["task"] == "q") & (frame["pruned_for"] == "none")]["prediction"].to_numpy()
+    frame.loc[frame["task"] == "q", "prediction"] = np.tile(unpruned, 3)  # whose D is 0
+    renamed = Run(model="m", mixture="a+p", tasks=("a", "p"), method="tuned", seed=0)
+    other = Evaluation(renamed, dict.fromkeys("ap", "accuracy"), frame.replace({"q": "p"}))
+    (found,) = table([one, other], pairs=[], parents={"q": "p"}).to_dict("records")
+    assert found["dissociation"] > 0.01
+    assert (found["difference"], found["ci_low"], found["ci_high"]) == pytest.approx((0, 0, 0), abs=1e-12)
+    d = analyse([one], 200, 0.95, 0.1, FRACTION, 7)["combined"].set_index("task").loc["mean"]
+    assert d["ci_low"] < d["dissociation"] < d["ci_high"]
+
+
+def test_processes_and_one_method_give_the_same_table_or_none():
+    runs = study(np.random.default_rng(4), {"tuned": 0.4, "frozen": 0.2}, seeds=1)
+    pd.testing.assert_frame_equal(table(runs), table(runs, processes=2))
+    alone = [run for run in runs if run.run.method == "tuned"]
+    assert table(alone, pairs=["a+b"]).empty
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("seeds", "spread"), [(2, 0.0), (3, 0.0), (3, 0.1), (5, 0.1)])
+def test_intervals_cover_and_p_keeps_its_level(seeds, spread):
+    """Methods and kinds of pairs that differ by nothing; examples are as hard for all runs."""
+    rng, missed, p = np.random.default_rng(5), [], []
+    for _ in range(120):
+        found = table(study(rng, {"tuned": 0.3, "frozen": 0.3}, seeds, spread=spread, hard=0.15))
+        chosen = found[found["mixture"].isin([PAIRS, ACROSS]) & (found["method"] == "tuned")]
+        missed += [((chosen["ci_low"] > 0) | (chosen["ci_high"] < 0)).to_numpy()]
+        p += [(chosen["p_value"] <= 0.05).to_numpy()]
+    least, most = stats.binom.ppf([0.001, 0.999], 120, [0.02 if spread == 0 else 0.03, 0.07])
+    for share in np.sum(missed, axis=0):
+        assert least <= share <= most
+    assert np.sum(p, axis=0).max() <= most
