@@ -154,7 +154,7 @@ def test_an_edit_of_the_roles_reaches_their_statistics_only(copy):
 
 
 HEADS_PY = "workflow/headspec/config/measures/heads.py"
-LAST = '"integrated_gradient": HeadMeasure("integrated gradient", "integrated_gradient"),'
+LAST = '"resample_ablation": HeadMeasure("resampling ablation", "resample_ablation"),'
 #: change of the registry of measures: the kinds of figures that are drawn again, and nothing else is made
 REGISTERED = {
     "a measure that no study names": ('"new": HeadMeasure("new", "new"),', "", set()),

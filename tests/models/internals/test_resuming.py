@@ -54,7 +54,7 @@ def test_a_head_with_another_context(model, run):
     instead = torch.randn(6, model.gates.weights(0).shape[1])
     with Resuming(model.encoder, model.gates) as passes:
         passes.record(run)
-        resumed = [passes.without(layer, 2, run, instead) for layer in range(LAYERS)]
+        resumed = [passes.without(layer, 2, run, instead[:, None]) for layer in range(LAYERS)]
     for layer in range(LAYERS):
 
         def give(module, args, layer=layer):

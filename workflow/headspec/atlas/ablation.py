@@ -131,7 +131,7 @@ def _batch_results(
     for vectors in instead.values():
         for layer in range(model.gates.layers):
             for head in range(model.gates.heads):
-                of_head = None if vectors is None else vectors[:, layer, head]
+                of_head = None if vectors is None else vectors[:, None, layer, head]
                 results.append(passes.without(layer, head, run, of_head))
     return torch.stack(results, dim=1)
 

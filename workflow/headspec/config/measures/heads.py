@@ -53,6 +53,7 @@ MEASURES = {
     "subset-hard": HeadMeasure("gates, subset straight-through", learnt=True),
     "specific": HeadMeasure("importance, specific", "specific", of="relevance"),
     "integrated_gradient": HeadMeasure("integrated gradient", "integrated_gradient"),
+    "resample_ablation": HeadMeasure("resampling ablation", "resample_ablation"),
     "ablation_size": HeadMeasure("ablation, either sign", "ablation", ranks=False),
     "confidence_no_separator": HeadMeasure("confidence, no separator", "attention", ranks=False),
     "random": HeadMeasure("random", ranks=False),

@@ -125,13 +125,13 @@ class Resuming:
 
         Parameters
         ----------
-        instead : (batch, size), optional
-            A context vector for all tokens of a text, in place of the head's own.
+        instead : (batch, tokens or 1, size), optional
+            Context vectors of the tokens, or one for all tokens of a text, in place of the head's own.
         """
         point, owners = self.points[layer], list(self.gates.owners)
         removed = point.context.unflatten(-1, (self.gates.heads, -1))[..., head, :]  # (batch, tokens, size)
         if instead is not None:
-            removed = removed - instead[:, None].to(removed.dtype)
+            removed = removed - instead.to(removed.dtype)
         self._projected = point.projected - removed @ self.gates.weights(point.owner)[head]
         self._expected = deque(point.finished)
         try:

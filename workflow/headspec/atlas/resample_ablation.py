@@ -1,0 +1,70 @@
+"""Ablation by resampling: every head alone passes on what it has made of another example."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import torch
+
+from headspec.models.batching import Batch, Examples
+from headspec.models.devices import Device
+from headspec.models.finite import require
+from headspec.models.internals.resuming import Resuming
+from headspec.models.multitask import MultiTask
+
+
+@torch.no_grad()
+def measure(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, device: Device) -> np.ndarray:
+    """Rise of the loss when a head's context vectors come from another example, (n, layers, heads).
+
+    Unlike zeros and means, these are vectors that the head does make (Chan et al. 2022). The other example
+    is half of `rows` further on, in their random order. Its tokens are counted from the end where the last
+    one is the text's vector, else from the beginning, and repeat where its text is shorter.
+
+    Raises
+    ------
+    EncoderError
+        The encoder's passes cannot be resumed.
+    NumericalError
+        A loss is not finite.
+    """
+    model.to(device.name).eval()
+    other = np.zeros(len(examples), dtype=int)
+    other[rows] = np.roll(rows, len(rows) // 2)
+
+    def of_batch(batch: Batch) -> torch.Tensor:
+        donors = examples.batch(other[batch.rows], device.name)
+        passes.record(partial(model.pool, donors))
+        contexts = [point.context for point in passes.points]
+        places = aligned(batch.attention_mask, donors.attention_mask, at_end=model.pooling == "last")
+
+        def run() -> torch.Tensor:
+            return model.losses(task, model.pool(batch), batch.labels)
+
+        losses = [passes.record(run)]
+        for layer, context in enumerate(contexts):
+            given = context.take_along_dim(places[..., None], 1).unflatten(-1, (model.gates.heads, -1))
+            losses += [
+                passes.without(layer, head, run, given[..., head, :]) for head in range(model.gates.heads)
+            ]
+        rises = torch.stack(losses[1:], dim=1) - losses[0][:, None]
+        return rises.unflatten(1, (model.gates.layers, model.gates.heads))
+
+    with Resuming(model.encoder, model.gates) as passes, device.cast():
+        values = examples.values(of_batch, rows, device, None, task)
+    require(values, f"losses of task '{task}' with heads resampled", examples.example[rows], device)
+    return values
+
+
+def aligned(attended: torch.Tensor, others: torch.Tensor, at_end: bool) -> torch.Tensor:
+    """For each token, the place of the token of the other text that stands for it, (batch, tokens).
+
+    Parameters
+    ----------
+    attended, others : attention masks (batch, tokens) of the texts and of the other texts
+    at_end : whether tokens are counted from the end
+    """
+    own, length = (mask.sum(1, keepdim=True) for mask in (attended, others))
+    places = torch.arange(attended.shape[1], device=attended.device).expand_as(attended)
+    return length - 1 - (own - 1 - places) % length if at_end else places % length
