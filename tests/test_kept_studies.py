@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import runpy
+import importlib
+import sys
 
 import pytest
 import yaml
@@ -13,20 +14,21 @@ from support.paths import ROOT
 
 KEPT = ROOT / "docs" / "studies"
 STUDIES = sorted(path.parent for path in KEPT.glob("*/config.yaml"))
-FILL = runpy.run_path(str(KEPT / "fill.py"))
+sys.path.append(str(KEPT))
+fill = importlib.import_module("fill")
 PAGES = {path: path.read_text(encoding="utf-8") for path in (ROOT / "docs").glob("*.md")}
 
 
 def test_pages_have_the_numbers_of_the_studies():
-    blocks = [match["name"] for text in PAGES.values() for match in FILL["BLOCK"].finditer(text)]
-    assert sorted(blocks) == sorted(FILL["BLOCKS"])
+    blocks = [match["name"] for text in PAGES.values() for match in fill.BLOCK.finditer(text)]
+    assert sorted(blocks) == sorted(fill.BLOCKS)
     for path, text in PAGES.items():
-        assert text == FILL["filled"](text), f"{path.name}: run make docs"
+        assert text == fill.filled(text), f"{path.name}: run make docs"
 
 
-@pytest.mark.parametrize("name", FILL["FIGURES"])
+@pytest.mark.parametrize("name", fill.FIGURES)
 def test_figures_are_made_from_the_studies(name):
-    assert FILL["FIGURES"][name]().axes
+    assert fill.FIGURES[name]().axes
     assert any(name in text for text in PAGES.values()) and (ROOT / "docs" / name).exists()
 
 

@@ -1,0 +1,87 @@
+"""Numbers of gates.md."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from matplotlib.figure import Figure
+
+from headspec.config import ways
+from headspec.plots.gates import budgets as budgets_plot
+from pages.kept import markdown, points, table
+
+#: tasks of the study of gates, and its two models
+TASKS = ("qnli", "sst2")
+#: way, and the one that it is compared with
+COMPARED = [
+    ("importance", "whole"),
+    ("random", "importance"),
+    ("l0", "importance"),
+    ("l0-target", "importance"),
+    ("subset", "importance"),
+    ("dynamic", "static"),
+    ("pretrained", "whole"),
+    ("fresh", "whole"),
+]
+#: ways whose kept heads are compared
+CHOSEN = ("importance", "l0", "subset", "dynamic")
+
+
+def budgets(study: str) -> str:
+    """Differences between ways by the number of heads kept."""
+    found = table(study, "budgets")
+    found = found[(found["metric"] == "accuracy") & found["fraction"].between(0, 1, inclusive="left")]
+    fractions = sorted(found["fraction"].unique())
+    known = set(found["way"]) | set(found["against"])
+
+    def rows() -> Iterator[list[str]]:
+        for task, (way, other) in itertools.product(TASKS, COMPARED):
+            if not {way, other} <= known:
+                continue
+            of_task = found[(found["task"] == task) & (found["way"] == way) & (found["against"] == other)]
+            by_fraction = of_task.set_index("fraction").to_dict("index")
+            cells = []
+            for fraction in fractions:
+                cell = by_fraction[fraction]
+                mark = " *" if cell["p_holm"] < 0.05 else ""
+                cells.append(points(cell["difference"], cell["ci_low"], cell["ci_high"]) + mark)
+            yield [task, f"`{way}` less `{other}`", *cells]
+
+    return markdown(["task", "heads kept", *(f"{fraction:.0%}" for fraction in fractions)], rows())
+
+
+def overlap(study: str) -> str:
+    """What seeds keep alike, beside what their numbers by layer would give."""
+    found = table(study, "overlap")
+    found = found[(found["what"] == "seeds") & (found["a"] == "mean") & found["fraction"].notna()]
+    fractions = sorted(found["fraction"].unique())
+
+    def rows() -> Iterator[list[str]]:
+        for task, way in itertools.product(TASKS, CHOSEN):
+            group = found[(found["mixture"] == task) & (found["way"] == way)]
+            of_way = group.set_index("fraction").to_dict("index")
+            cells = []
+            for fraction in fractions:
+                cell = of_way[fraction]
+                mark = " *" if cell["p_holm"] < 0.05 else ""
+                cells.append(f"{cell['jaccard']:.2f} ({cell['jaccard_by_layer']:.2f}){mark}")
+            yield [task, f"`{way}`", *cells]
+
+    return markdown(["task", "heads kept", *(f"{fraction:.0%}" for fraction in fractions)], rows())
+
+
+def figure(study: str) -> Figure:
+    """The metric by heads kept, a panel for each task."""
+    found = table(study, "budgets")
+    names = list(dict.fromkeys(way for pair in COMPARED for way in pair if way in set(found["way"])))
+    found = found[found["way"].isin(names)]
+    return budgets_plot.draw(found, dict.fromkeys(TASKS, "accuracy"), ways.labels(names), ways.places(names))
+
+
+BLOCKS = {
+    "gates-minilm: budgets": lambda: budgets("gates-minilm"),
+    "gates-bge: budgets": lambda: budgets("gates-bge"),
+    "gates-minilm: overlap": lambda: overlap("gates-minilm"),
+}
+FIGURES = {"gates.png": lambda: figure("gates-minilm")}

@@ -1,0 +1,28 @@
+"""Tables of the studies that are kept, and how pages write numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from headspec import tables
+
+STUDIES = Path(__file__).parents[1]
+
+
+def table(study: str, name: str) -> pd.DataFrame:
+    """A kept table of a study."""
+    return tables.read(STUDIES / study / "tables" / f"{name}.parquet")
+
+
+def markdown(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+    """A table as Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def points(value: float, low: float, high: float) -> str:
+    """A difference in points, with its interval."""
+    return f"{100 * value:+.1f} [{100 * low:.1f}, {100 * high:.1f}]"

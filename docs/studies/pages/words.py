@@ -1,0 +1,126 @@
+"""Numbers of words.md."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from matplotlib.figure import Figure
+
+from headspec.plots.probes import sharing as sharing_plot
+from pages.kept import markdown, points, table
+
+#: tasks of the study of words, and the metric by which each is judged
+WORDS = {"pos": "word_accuracy", "ner": "span_f1", "dep": "las", "con": "bracket_f1", "srl": "role_f1"}
+#: what heads know: a group of runs, and the one that it is compared with; None is a task's own run alone
+CHANGES = [
+    ((None, "single"), "pretrained", "alone less pretrained"),
+    (("five", "tuned"), "pretrained", "all five less pretrained"),
+    (("five", "tuned"), "single", "all five less alone"),
+    (("five", "even"), "tuned", "`even` less all five"),
+    (("five", "iat"), "tuned", "`iat` less all five"),
+]
+
+
+def sharing(study: str) -> str:
+    """What every task gains or loses beside each other task, and beside all."""
+    found = table(study, "sharing")
+
+    def cell(task: str, mixture: str, method: str) -> str:
+        where = (found["mixture"] == mixture) & (found["method"] == method)
+        row = found[where & (found["task"] == task) & (found["metric"] == WORDS[task])].iloc[0]
+        mark = " *" if row["p_holm"] < 0.05 else ""
+        return points(row["difference"], row["ci_low"], row["ci_high"]) + mark
+
+    def rows() -> Iterator[list[str]]:
+        for task in WORDS:
+            alone = found[(found["mixture"] == task) & (found["metric"] == WORDS[task])]["value"].item()
+            pairs = {other: pair(task, other) for other in WORDS if other != task}
+            beside = [cell(task, pairs[other], "tuned") if other in pairs else "" for other in WORDS]
+            together = [cell(task, "five", method) for method in ("tuned", "even", "iat")]
+            yield [task, f"{100 * alone:.1f}", *beside, *together]
+
+    names = set(found["mixture"])
+
+    def pair(a: str, b: str) -> str:
+        return next(name for name in (f"{a}+{b}", f"{b}+{a}") if name in names)
+
+    return markdown(["task", "alone", *(f"with {o}" for o in WORDS), "all five", "`even`", "`iat`"], rows())
+
+
+def probes(study: str) -> str:
+    """What the best heads know of the labels, and how much of it their controls do not."""
+    found = table(study, "probes")
+    found = found[found["label"].isna() & (found["heads"] == "best")]
+    groups = [("none", "random"), ("none", "pretrained"), (None, "single"), ("five", "tuned")]
+
+    def rows() -> Iterator[list[str]]:
+        for task in WORDS:
+            of_task = found[found["task"] == task].set_index(["mixture", "method"])
+            cells = [of_task.loc[(mixture or task, method)] for mixture, method in groups]
+            yield [task, *(f"{100 * c['accuracy']:.1f} ({100 * c['selectivity']:+.1f})" for c in cells)]
+
+    return markdown(["task", "random weights", "pretrained", "alone", "all five"], rows())
+
+
+def gates(study: str) -> str:
+    """The heads that static and dynamic gates keep, alone and together, and what they cost."""
+    found = table(study, "budgets")
+    overlaps = table(study, "overlap")
+    overlaps = overlaps[(overlaps["what"] == "tasks") & (overlaps["within"] == "mean")]
+
+    def cell(task: str, mixture: str, way: str, fraction: bool) -> str:
+        where = (found["mixture"] == mixture) & (found["way"] == way) & (found["against"] == "whole")
+        where &= found["fraction"].notna() if fraction else found["fraction"].isna()
+        row = found[where & (found["task"] == task) & (found["metric"] == WORDS[task])].iloc[0]
+        return f"{row['heads']:.0f}: {points(row['difference'], row['ci_low'], row['ci_high'])}"
+
+    def rows() -> Iterator[list[str]]:
+        for task, mixture in itertools.chain(
+            zip(WORDS, WORDS, strict=True), ((task, "five") for task in WORDS)
+        ):
+            cells = [cell(task, mixture, way, at) for at in (False, True) for way in ("static", "dynamic")]
+            yield [task, "alone" if task == mixture else "all five", *cells]
+        cells = []
+        for fraction, way in itertools.product((False, True), ("static", "dynamic")):
+            at = overlaps["fraction"].notna() if fraction else overlaps["fraction"].isna()
+            row = overlaps[at & (overlaps["way"] == way)].iloc[0]
+            mark = " *" if row["p_holm"] < 0.05 else ""
+            cells.append(f"{row['jaccard']:.2f} ({row['jaccard_by_layer']:.2f}){mark}")
+        yield ["in common", "alone", *cells]
+
+    head = ["task", "trained", "`static`", "`dynamic`", "`static`, 30 %", "`dynamic`, 30 %"]
+    return markdown(head, rows())
+
+
+def changes(study: str) -> str:
+    """What the heads that knew most before training know after it."""
+    found = table(study, "probe_changes")
+    found = found[found["label"].isna() & (found["heads"] == "best")]
+
+    def rows() -> Iterator[list[str]]:
+        for task in WORDS:
+            of_task = found[found["task"] == task].set_index(["mixture", "method", "before"])
+            cells = []
+            for (mixture, method), before, _ in CHANGES:
+                row = of_task.loc[(mixture or task, method, before)]
+                mark = " *" if row["p_holm"] < 0.05 else ""
+                cells.append(points(row["change"], row["ci_low"], row["ci_high"]) + mark)
+            yield [task, *cells]
+
+    return markdown(["task", *(name for _, _, name in CHANGES)], rows())
+
+
+def figure(study: str) -> Figure:
+    """Every task alone, in pairs and all together."""
+    found = table(study, "sharing")
+    return sharing_plot.draw(found[found["model"] == "minilm"], WORDS)
+
+
+BLOCKS = {
+    "stemcell-minilm: sharing": lambda: sharing("stemcell-minilm"),
+    "stemcell-minilm: probes": lambda: probes("stemcell-minilm"),
+    "stemcell-minilm: changes": lambda: changes("stemcell-minilm"),
+    "stemcell-minilm: gates": lambda: gates("stemcell-minilm"),
+}
+FIGURES = {"words.png": lambda: figure("stemcell-minilm")}
