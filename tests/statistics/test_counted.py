@@ -11,6 +11,8 @@ from headspec.statistics.unit_counts import BASE, RATIOS, packed
 def drawn(rng, metric, shape, largest):
     """Labels (n,) and predictions (sets, n, ...): classes below `largest`, or counts of units."""
     n = shape[1]
+    if metric == "pair_accuracy":
+        return np.zeros(n), rng.integers(-1, 2, size=shape).astype(float)
     if metric not in RATIOS:
         return rng.integers(largest, size=n).astype(float), rng.integers(largest, size=shape).astype(float)
     units = rng.integers(1, 30, size=n)
@@ -30,6 +32,7 @@ def test_weighted_scores_are_those_one_by_one(metric, monkeypatch):
     rng = np.random.default_rng(0)
     label, predictions = drawn(rng, metric, (5, 40), 3)
     all_right = label % BASE * (1 + BASE) if metric in RATIOS else label
+    all_right = np.ones(40) if metric == "pair_accuracy" else all_right
     predictions[0], predictions[1] = 0, all_right  # 0: constant, and nothing right
     weights = rng.multinomial(40, np.full(40, 1 / 40), size=30)
     scores = counted.scores(metric, label, predictions, weights)

@@ -19,6 +19,12 @@ REFERENCE = {
     "spearman": lambda label, prediction: stats.spearmanr(label, prediction).statistic,
 }
 CORRELATIONS = ("pearson", "spearman")
+#: of predictions that are differences, whatever the labels
+PAIRS = {
+    "pair_accuracy": lambda label, prediction: np.mean([(d > 0) + (d == 0) / 2 for d in prediction]),
+    "logit_difference": lambda label, prediction: prediction.mean(),
+}
+REFERENCE |= PAIRS
 
 
 def reference(metric, label, prediction):
@@ -30,7 +36,8 @@ def reference(metric, label, prediction):
 def samples(draw, metric):
     """Labels and predictions (n,), and counts (3, n) with at least two examples per row."""
     n = draw(st.integers(2, 12))
-    value = st.integers(-20, 20).map(lambda v: v / 4) if metric in CORRELATIONS else st.integers(0, 3)
+    real = metric in (*CORRELATIONS, *PAIRS)
+    value = st.integers(-20, 20).map(lambda v: v / 4) if real else st.integers(0, 3)
     rows = st.lists(st.integers(0, 3), min_size=n, max_size=n)
     counts = np.array([draw(rows) for _ in range(3)])
     assume((counts.sum(axis=1) >= 2).all())
@@ -124,6 +131,12 @@ def test_chance_is_the_best_constant():
     p = 1 / 5
     assert chance("f1", label) == pytest.approx(2 * p / (1 + p))
     assert [chance(m, label) for m in ("matthews", *CORRELATIONS)] == [0, 0, 0]
+
+
+def test_chance_of_pairs_is_no_preference():
+    label = np.zeros(4)
+    assert chance("pair_accuracy", label) == 0.5 and chance("logit_difference", label) == 0
+    assert chance("pair_accuracy", label, [[1, 1, 1, 1], [4, 0, 0, 0]]).tolist() == [0.5, 0.5]
 
 
 def test_weighted_chance_keeps_its_constant():

@@ -1,9 +1,9 @@
 """Metrics that depend on counts alone, for many predictions and many samples at once.
 
 Accuracy, F1 and Matthews' correlation follow from how many examples of a sample have a label, have a
-prediction, and have both; metrics of words from how many units its sentences have. The counts of all
-predictions in all samples are one product of matrices, exact in float32, so that scores are those of
-`headspec.statistics.metrics`, to the bit.
+prediction, and have both; metrics of words from how many units its sentences have; that of pairs from how
+many are right. The counts of all predictions in all samples are one product of matrices, exact in float32,
+so that scores are those of `headspec.statistics.metrics`, to the bit.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Counted = list[NDArray]
 
 #: metric: how it follows from the counts
-KINDS = {"accuracy": "share", "f1": "f1", "matthews": "matthews"} | {
+KINDS = {"accuracy": "share", "pair_accuracy": "share", "f1": "f1", "matthews": "matthews"} | {
     metric: ratio.kind for metric, ratio in unit_counts.RATIOS.items()
 }
 METRICS = tuple(KINDS)
@@ -31,10 +31,10 @@ def scores(metric: str, label: Floats, predictions: Floats, weights: NDArray[np.
     Parameters
     ----------
     metric : one of `METRICS`
-    label : (n,), fewer than 2^24 examples
+    label : (n,), fewer than 2^23 examples
     predictions : (sets, n)
     weights : (resamples, n)
-        Number of times that each example occurs in each sample; a sample has fewer than 2^24 examples.
+        Number of times that each example occurs in each sample; a sample has fewer than 2^23 examples.
     """
     of_label, of_predictions = _flags(metric, label, predictions)
     columns = np.concatenate([np.stack(of_label), *of_predictions]).astype(np.float32).T  # (n, columns)
@@ -56,7 +56,7 @@ def shuffled(metric: str, label: Floats, predictions: Floats, source: NDArray[np
     Parameters
     ----------
     metric : one of `METRICS`
-    label : (n,), fewer than 2^24 examples
+    label : (n,), fewer than 2^23 examples
     predictions : (sets, n, k)
     source : (resamples, n, k)
         Index of the alternative that each slot takes, a permutation of all.
@@ -87,6 +87,8 @@ def _flags(metric: str, label: Floats, predictions: Floats) -> tuple[Counted, Co
     right, every = predictions == label, np.ones(len(label), dtype=bool)
     if metric == "accuracy":
         return [every], [right]
+    if metric == "pair_accuracy":
+        return [every], [unit_counts.preferred(predictions)]
     if metric == "f1":
         actual, positive = label == 1, predictions == 1
         return [actual], [actual & positive, positive]

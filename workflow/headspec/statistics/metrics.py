@@ -9,6 +9,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from headspec.config.pair_types import METRICS as PAIRS
 from headspec.errors import NumericalError, listing, nearest
 from headspec.statistics import unit_counts
 
@@ -78,12 +79,22 @@ def _of_units(metric: str, label: Floats, prediction: Floats, weights: Floats) -
     return _ratio(weights @ numerator, weights @ denominator)
 
 
+def _pair_accuracy(label: Floats, prediction: Floats, weights: Floats) -> Floats:
+    return _ratio(weights @ unit_counts.preferred(prediction), weights.sum(axis=1))
+
+
+def _logit_difference(label: Floats, prediction: Floats, weights: Floats) -> Floats:
+    return _ratio(weights @ prediction, weights.sum(axis=1))
+
+
 _of_examples: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
     "accuracy": _accuracy,
     "f1": _f1,
     "matthews": _matthews,
     "pearson": _pearson,
     "spearman": _spearman,
+    "pair_accuracy": _pair_accuracy,
+    "logit_difference": _logit_difference,
 }
 METRICS = _of_examples | {metric: partial(_of_units, metric) for metric in unit_counts.RATIOS}
 
@@ -99,18 +110,20 @@ def score(
 
     Parameters
     ----------
-    metric : {'accuracy', 'f1', 'matthews', 'pearson', 'spearman'}, or one of `unit_counts.RATIOS`
-        F1 is for class 1; Matthews' correlation takes any number of classes.
+    metric : key of `METRICS`
+        F1 is for class 1; Matthews' correlation takes any number of classes. Of pairs, the share of which the
+        right one is likelier, ties half, and the mean of the differences.
     label, prediction : (n,)
-        Class indices, scores for a correlation, or counts of the units of sentences.
+        Class indices, scores for a correlation, or counts of the units of sentences. Of pairs, a prediction
+        is the difference of log-likelihoods, right less wrong, and labels do not matter.
     weights : (resamples, n), optional
         Number of times that each example occurs in each sample; not negative.
 
     Returns
     -------
     float, or (resamples,) with `weights`
-        A fraction in [0, 1], or a correlation in [-1, 1]. 0 where the metric is undefined because
-        nothing varies (constant predictions, no positives).
+        A fraction in [0, 1], a correlation in [-1, 1], or a difference. 0 where the metric is undefined
+        because nothing varies (constant predictions, no positives).
 
     Raises
     ------
@@ -155,12 +168,15 @@ def chance(metric: str, label: ArrayLike, weights: ArrayLike | None = None) -> f
     Accuracy: the share p of the most frequent class. F1: 2p / (1 + p), where p is the share of class
     1. Matthews' and other correlations: 0. The constant is chosen once, on all of `label`, so that
     weighted chance is a baseline paired with a weighted `score`. Metrics of words have theirs in the labels.
+    Of pairs, that is a difference of 0: half of them, and 0.
     Shapes are those of `score`.
     """
     label = np.asarray(label, dtype=float)
     _require_scorable(metric, label, label)
     if metric in unit_counts.RATIOS:
         return score(metric, label, unit_counts.blind(label), weights)
+    if metric in PAIRS:
+        return score(metric, label, np.zeros_like(label), weights)
     classes, counts = np.unique(label, return_counts=True)
     best = 1.0 if metric == "f1" else classes[counts.argmax()]
     return score(metric, label, np.full_like(label, best), weights)

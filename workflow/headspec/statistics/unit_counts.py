@@ -61,6 +61,11 @@ def blind(label: ArrayLike) -> Floats:
     return np.asarray(label, dtype=float) // BASE
 
 
+def preferred(differences: ArrayLike) -> Floats:
+    """What counts as right of pairs, by the difference of log-likelihoods: 1, or 1/2 where it is 0."""
+    return (np.sign(np.asarray(differences, dtype=float)) + 1) / 2
+
+
 def summed(metric: str, label: Floats, prediction: Floats) -> tuple[Floats, Floats]:
     """What is summed over examples: the metric is the sum of the first by the sum of the second.
 

@@ -46,6 +46,8 @@ METRICS = {
     "matthews": "Matthews",
     "pearson": "Pearson",
     "spearman": "Spearman",
+    "pair_accuracy": "pairs right",
+    "logit_difference": "logit difference",
 } | {name: ratio.label for name, ratio in unit_counts.RATIOS.items()}
 #: (mixture, task): row
 Rows = dict[tuple[str, str], int]
