@@ -60,6 +60,7 @@ def test_lists_and_missing_values(tmp_path):
             "token_type_ids": [None, None],
             "words": None,
             "units": None,
+            "continuations": None,
         }
     )
     tables.write(tmp_path / "t.parquet", SCHEMAS["tokens"], frame, {})

@@ -204,17 +204,17 @@ WRONG: list[tuple[str, Any, list[str]]] = [
     (
         "tasks/sst2/metrics",
         ["f1", "pearson"],
-        ["tasks.sst2.metrics.1: got 'pearson' for a classification task"],
+        ["tasks.sst2.metrics.1: got 'pearson' for type classification"],
     ),
     (
         "tasks/stsb/metrics",
         ["accuracy"],
-        ["tasks.stsb.metrics.0: got 'accuracy' for a regression task, expected pearson, spearman."],
+        ["tasks.stsb.metrics.0: got 'accuracy' for type regression, expected pearson, spearman."],
     ),
     (
         "tasks/stsb/labels",
         {"0": "low", "1": "high"},
-        ["tasks.stsb.labels: got high, low for a regression task"],
+        ["tasks.stsb.labels: got high, low for type regression"],
     ),
     (
         "tasks/sst2/labels",

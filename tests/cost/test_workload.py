@@ -13,6 +13,8 @@ from headspec.config.study import Study
 from headspec.cost import workload
 from headspec.data import planned, prepare
 from headspec.models import tokenization
+from headspec.models.batching import Examples
+from headspec.prompts.pairs import Pairs
 from headspec.prompts.tokens import Prompts
 from headspec.prompts.wording import Wording
 from support import language, treebanks
@@ -126,3 +128,44 @@ def test_tokens_of_prompts_are_those_of_what_the_model_reads(here):
         )
     assert extent.prompts["llama", "shown"] > 2 * extent.prompts["llama", "bare"]
     assert extent.prompts["llama", "bare"] > extent.tokens["llama", "bare"]
+
+
+def test_tokens_of_continuations_are_those_that_the_model_reads(here):
+    """Answers of several tokens beside each other, and of minimal pairs what they do not share, once more."""
+    language.make("llama", Path("scoring"))
+    tone = CONFIG["tasks"]["tone"]
+    rows = pd.read_parquet("texts/tone/train.parquet").assign(
+        sentence_good=lambda rows: rows["sentence"],
+        sentence_bad=lambda rows: rows["sentence"] + " was very old",
+    )
+    rows.assign(right=" the", wrong=" our").to_parquet("scored.parquet")
+    answers = {"good": " really lovely", "bad": " really awful"}
+    tasks = {
+        "whole": tone | {"prompt": language.PROMPT, "answers": answers},
+        "texts": {"source": "scored.parquet", "type": "minimal_pairs"},
+        "mine": {
+            "source": "scored.parquet",
+            "type": "answer_pairs",
+            "text_a": "sentence",
+            "prompt": "{text_a}",
+        },
+    }
+    config = CONFIG | {
+        "models": {"llama": {"source": "scoring", "max_length": 60}},
+        "tasks": tasks, "mixtures": {"pairs": [*tasks]}, "methods": ["prompted"],
+    }  # fmt: skip
+    study = loading.load(config)
+    extent, tokenizer = workload.read(study), AutoTokenizer.from_pretrained("scoring")
+    whole = Prompts(tokenizer, Wording(language.PROMPT, tuple(answers.values())), 60, "whole")
+    encoders = {"whole": whole, "texts": Pairs(tokenizer, 60, "texts")}
+    encoders["mine"] = Prompts(tokenizer, Wording("{text_a}", ()), 60, "mine")
+    for name, encoder in encoders.items():
+        train = prepare.prepare(name, study.tasks[name], 0).train
+        classes = [*answers] if name == "whole" else []
+        examples = Examples(encoder.encode(train, classes)[0])
+        assert extent.prompts["llama", name] == pytest.approx(examples.lengths.mean(), abs=3), name
+    assert extent.scored["llama", "mine"] == 2 and extent.scored["llama", "whole"] > 4
+    bare = extent.forward("llama", "whole", True)
+    extent.scored["llama", "whole"] += 1
+    config = extent.configs["llama"]
+    assert extent.forward("llama", "whole", True) - bare == 2 * config.hidden_size * config.vocab_size

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
+from transformers import AutoTokenizer
 
 from headspec.config.loading import load
 from headspec.config.sections.model import Model
-from headspec.errors import ConfigError, HeadspecError
+from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.prompts import checks
+from headspec.prompts.tokens import Prompts
+from headspec.prompts.wording import Wording
 from support import language, models
 
 TASK: dict[str, Any] = {
     "source": "texts", "labels": language.CLASSES, "prompt": language.PROMPT,
     "answers": {"bad": " awful", "good": " lovely"},
 }  # fmt: skip
+
+#: keys that make the first task one of pairs
+PAIRS: dict[str, Any] = {"type": "answer_pairs", "labels": None, "answers": None}
+TEXT_PAIRS: dict[str, Any] = PAIRS | {"type": "minimal_pairs", "prompt": None}
 
 
 def config(source: str = "model", **task: Any) -> dict[str, Any]:
@@ -70,6 +80,45 @@ WRONG = [
         "tasks.a.prompt: got one for a regression task, expected a task of classification.",
     ),
     (
+        PAIRS | {"answers": TASK["answers"]},
+        "tasks.a.answers: has no effect on a task of answer_pairs; expected",
+    ),
+    (PAIRS | {"calibration": True}, "tasks.a.calibration: has no effect on a task of answer_pairs; expected"),
+    (
+        PAIRS | {"prompt": None},
+        "tasks.a.prompt: missing, expected the text that right and wrong answers follow.",
+    ),
+    (
+        PAIRS | {"prompt": language.FILLED},
+        "tasks.a.prompt: got the field '{mask}', expected none in a task of answer_pairs.",
+    ),
+    (
+        PAIRS | {"label": "right"},
+        "tasks.a.label: got right for a task of answer_pairs, expected two columns.",
+    ),
+    (
+        PAIRS | {"labels": language.CLASSES},
+        "tasks.a.labels: got bad, good for type answer_pairs, expected no classes.",
+    ),
+    (
+        TEXT_PAIRS | {"prompt": "{text_a}"},
+        "tasks.a.prompt: has no effect on a task of minimal_pairs; expected",
+    ),
+    (TEXT_PAIRS | {"shots": 2}, "tasks.a.shots: has no effect on a task of minimal_pairs; expected none."),
+    (TEXT_PAIRS | {"label": "x"}, "tasks.a.label: has no effect on a task of minimal_pairs; expected none."),
+    (
+        TEXT_PAIRS | {"text_b": "sentence_good"},
+        "tasks.a.text_b: got 'sentence_good', the column of text_a; expected another column.",
+    ),
+    (
+        TEXT_PAIRS | {"metrics": ["accuracy"]},
+        "tasks.a.metrics.0: got 'accuracy' for type minimal_pairs, expected pair_accuracy, logit_difference.",
+    ),
+    (
+        TEXT_PAIRS | {"metrics": ["logit_difference"]},
+        "tasks.a.metrics.0: got 'logit_difference', which has no scale; expected pair_accuracy first.",
+    ),
+    (
         {"prompt": None, "answers": None},
         "tasks.a.prompt: missing, expected a text, because methods has 'prompted'.",
     ),
@@ -81,6 +130,36 @@ def test_a_wrong_prompt_is_refused(task, problem):
     with pytest.raises(ConfigError) as caught:
         load(config(**task))
     assert any(line.startswith(problem) for line in str(caught.value).splitlines()), caught.value
+
+
+def test_pairs_are_not_trained_on():
+    pairs = config(**TEXT_PAIRS)
+    asked = {"methods": ["prompted", "tuned"], "mixtures": {"pairs": ["a", "b"], "single": ["a"]}}
+    more = {"similarity": {"measures": ["rsa"]}, "transfer": {"tasks": ["a"], "methods": ["pretrained"]}}
+    with pytest.raises(ConfigError) as caught:
+        load(pairs | asked | more)
+    lines = str(caught.value).splitlines()
+    assert (
+        "methods.1: got 'tuned', expected prompted without it, because tasks.a is of type minimal_pairs, for "
+        "which nothing is trained." in lines
+    )
+    assert "mixtures.single.0: got 'a', of type minimal_pairs; expected a task to train on alone." in lines
+    assert (
+        "mixtures.pairs.0: got 'a', of type minimal_pairs; expected a task to train on alone, as "
+        "similarity.measures compare models." in lines
+    )
+    assert "transfer.tasks.0: got 'a', a task of type minimal_pairs; expected one on texts." in lines
+    without = {key: value for key, value in pairs.items() if key != "methods"}
+    with pytest.raises(ConfigError, match="methods.0: got 'tuned', expected prompted without it"):
+        load(without)
+
+
+def test_the_columns_of_pairs_have_defaults():
+    task = load(config(**TEXT_PAIRS)).tasks["a"]
+    assert (task.text_a, task.text_b) == ("sentence_good", "sentence_bad") and task.paradigm == "pair"
+    task = load(config(**PAIRS)).tasks["a"]
+    assert (task.text_a, task.text_b, task.label) == ("text", None, ["right", "wrong"])
+    assert task.all_metrics == ["pair_accuracy", "logit_difference"]
 
 
 def problems(source: Path, train: int = 20, **task: Any) -> str:
@@ -110,13 +189,67 @@ def test_a_prompt_that_can_be_answered_passes(llama, known):
     checks.check(load(both), {"a": prepared, "b": prepared})
 
 
-def test_answers_that_are_no_token_of_their_own_are_refused(llama, known):
-    text = problems(llama, answers={"bad": known["bad"], "good": known["bad"] + " wxyz"})
-    assert f"tasks.a.answers.good: got {known['bad'] + ' wxyz'!r}, the tokens [" in text
-    assert "expected an answer of one known token (of models.m)" in text
+def test_answers_that_are_no_tokens_of_their_own_are_refused(llama, known):
     prompt = {"prompt": "{text_a} the: l", "answers": {"bad": known["bad"], "good": "ovely"}}
     text = problems(llama, **prompt)
     assert "tasks.a.answers.good: got 'ovely', which the tokenizer joins with the end of the prompt" in text
+
+
+def pairs_of(answers: list[list[str]]) -> Any:
+    """What planning knows of a task of answer pairs."""
+    train = pd.DataFrame({"label": [json.dumps(each) for each in answers]})
+    return SimpleNamespace(classes=[], train=train)
+
+
+def refused(source: Path, prepared: Any, **task: Any) -> str:
+    study = config(str(source), **task)
+    study["mixtures"] = {"groups": {"both": ["a", "b"]}}
+    with pytest.raises(HeadspecError) as caught:
+        checks.check(load(study), {"a": prepared})
+    return str(caught.value)
+
+
+def test_pairs_that_a_model_cannot_score_are_refused(llama, tmp_path):
+    some, pairs = pairs_of([[" the", " house"]]), pairs_of([[" the", " house"], ["ovely", " one"]])
+    study = load(config(str(llama), **PAIRS) | {"mixtures": {"groups": {"both": ["a", "b"]}}})
+    checks.check(study, {"a": some})
+    text = refused(llama, pairs, **PAIRS | {"prompt": "{text_a} the: l"})
+    assert "tasks.a.label: got 'ovely', which the tokenizer joins with the end of the prompt" in text
+    text = refused(llama, pairs_of([[" the" * 40, " one"]]), **PAIRS)
+    assert "tasks.a.prompt: with 0 shots and without texts it has about" in text
+    bert = language.make("bert", tmp_path / "bert")
+    for task, kind in ((PAIRS, "answer_pairs"), (TEXT_PAIRS, "minimal_pairs")):
+        text = refused(bert, some, **task)
+        assert (
+            f"tasks.a.type: got '{kind}', expected classification by a prompt with '{{mask}}', because"
+            in text
+        )
+        assert "models.m is of type bert, which fills masks and continues no texts" in text
+    gpt = language.make("openai-gpt", tmp_path / "gpt")
+    text = refused(gpt, some, **TEXT_PAIRS)
+    assert (
+        "tasks.a.type: whole answers or texts are scored, expected a prompt with answers of one token" in text
+    )
+    several = {"bad": " really awful", "good": " really lovely"}
+    text = refused(gpt, SimpleNamespace(classes=language.CLASSES, train=range(20)), answers=several)
+    assert "tasks.a.answers: whole answers or texts are scored" in text
+    settings = json.loads((llama / "config.json").read_text()) | {
+        "model_type": "mistral",
+        "sliding_window": 20,
+    }
+    mistral = shutil.copytree(llama, tmp_path / "mistral")
+    (mistral / "config.json").write_text(json.dumps(settings))
+    text = refused(mistral, some, **TEXT_PAIRS)
+    assert "models.m.max_length: got 40, expected at most 20, the window of attention" in text
+
+
+def test_answers_of_examples_are_read_in_their_prompts(llama):
+    prompts = Prompts(AutoTokenizer.from_pretrained(llama), Wording("{text_a}", ()), 40, "tasks.a")
+    table = pd.DataFrame({"example": [7], "text_a": ["the l"], "text_b": None, "label": '["ovely", " the"]'})
+    with pytest.raises(
+        EncoderError, match="^tasks.a.label: example 7: got 'ovely', which the tokenizer joins"
+    ):
+        prompts.encode(table, [])
 
 
 def test_conversations_without_a_template_are_refused(llama, known):

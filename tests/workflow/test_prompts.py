@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from headspec import tables
+from headspec.config import pair_types
 from headspec.statistics.metrics import score
 from support import language
 from support.studies import CONFIG, Folder
@@ -24,6 +26,16 @@ def finished(shared) -> Folder:
         prompt = {"prompt": language.PROMPT, "answers": answers}
         tone = CONFIG["tasks"]["tone"] | prompt | {"shots": 2, "calibration": True}
         other = CONFIG["tasks"]["tone"] | prompt | {"prompt": "{text_a} was:"}
+        rows = pd.read_parquet(path / "texts" / "tone" / "train.parquet")
+        worse = (
+            rows["sentence"].str.replace("the", "the the").where(rows.index % 2 == 0, rows["sentence"] + " a")
+        )
+        scored = rows.assign(sentence_good=rows["sentence"], sentence_bad=worse, kind=rows["label"])
+        scored = scored.assign(right=" the house", wrong=[f" the {word}" for word in rows["label"]])
+        scored[scored["sentence_good"] != scored["sentence_bad"]].to_parquet(path / "scored.parquet")
+        texts = {"source": "scored.parquet", "type": "minimal_pairs", "filter": {"kind": "good"}}
+        own = {"source": "scored.parquet", "type": "answer_pairs", "text_a": "sentence", "shots": 1}
+        whole = tone | {"answers": {"good": " really lovely", "bad": " really awful"}, "shots": 1}
         (path / "heads.csv").write_text("layer,head\n1,0\n1,2\n")
         folder.write(
             CONFIG
@@ -31,8 +43,14 @@ def finished(shared) -> Folder:
                 "models": {
                     "llama": {"source": "models/tiny-llama", "max_length": 60, "heads": {"mine": "heads.csv"}}
                 },
-                "tasks": {"tone": tone, "other": other},
-                "mixtures": {"pairs": ["tone", "other"]},
+                "tasks": {
+                    "tone": tone,
+                    "other": other,
+                    "whole": whole,
+                    "texts": texts,
+                    "own": own | {"prompt": "saw {text_a}:"},
+                },
+                "mixtures": {"pairs": ["tone", "other"], "groups": {"scored": ["whole", "texts", "own"]}},
                 "methods": ["prompted"],
                 "importance": {"samples": 40},
                 "pruning": {"fraction": 0.3, "fractions": [], "heads": [1, 2], "draws": 4},
@@ -57,8 +75,28 @@ def test_the_whole_path_runs_without_training(finished):
     assert not list(finished.results.rglob("training.parquet"))
 
 
+def test_whole_answers_and_pairs_are_pruned_for_one_another(finished):
+    dissociation = tables.read(finished.results / "tables" / "dissociation.parquet")
+    of_scored = dissociation[dissociation["mixture"] == "scored"]
+    assert set(of_scored["task"]) >= {"whole", "texts", "own"} and len(of_scored) > 6
+    run = finished.results / "runs" / "llama" / "scored" / "prompted" / "seed0"
+    pruning, predicted = (tables.read(run / f"{name}.parquet") for name in ("pruning", "predictions"))
+    none = pruning[pruning["pruned_for"] == "none"].set_index(["task", "metric"])["value"]
+    for task, rows in predicted[predicted["pruned_for"] == "none"].groupby("task"):
+        for metric in none[task].index:
+            expected = score(metric, rows["label"], rows["prediction"])
+            assert none[task, metric] == pytest.approx(expected, abs=1e-5)
+    assert set(none.index) == {
+        ("whole", "accuracy"),
+        *((task, metric) for task in ("texts", "own") for metric in pair_types.METRICS),
+    }
+    importance = tables.read(run / "importance.parquet")
+    assert (importance.groupby("task")["importance"].max() > 0).all()
+
+
 def test_listed_heads_are_judged_and_rerun_nothing_else(finished, tmp_path):
     verdicts = tables.read(finished.results / "tables" / "head_lists.parquet")
+    verdicts = verdicts[verdicts["mixture"] == "tone+other"]
     assert verdicts["task"].tolist() == ["other", "tone"] and set(verdicts["heads"]) == {"mine"}
     assert (verdicts["n_pruned"] == 2).all()
     assert set(verdicts["verdict"]) <= {"specific", "important", "neither"}

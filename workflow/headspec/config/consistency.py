@@ -64,9 +64,12 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
     for name, task in typed_tasks.items():
         if task is not None:
             yield from task_consistency.task_problems(name, task, typed_tasks)
-    methods = config.get("methods")
+    methods = config.get("methods", ["tuned"])
     if isinstance(methods, list) and "prompted" in methods:
         yield from prompt_consistency.missing(members, typed_tasks)
+    alone = _alone(mixtures, _typed(Similarity, config.get("similarity", {})))
+    methods = list(map(str, methods)) if isinstance(methods, list) else []
+    yield from prompt_consistency.trained(methods, members, alone, typed_tasks)
 
 
 def _mapping(config: Any, *path: str) -> dict[str, Any]:
@@ -198,6 +201,18 @@ def _gates(gates: Gates, atlas: Atlas, methods: Any, mixtures: list[str]) -> Ite
         yield f"gates.source: not used; expected {listing(COPYING)} in gates.ways, which keep its heads."
     if isinstance(methods, list) and "gates" in methods and not {"tuned", "frozen"} & {*map(str, methods)}:
         yield f"methods: got {listing(methods)}, expected tuned as well, whose runs are pruned."
+
+
+def _alone(mixtures: dict[str, Any], similarity: Similarity | None) -> dict[str, str]:
+    """Config key: a task that is trained alone."""
+    keys = ["single", *(["pairs"] if similarity and similarity.compares_models else [])]
+    lists = {key: mixtures.get(key) for key in keys}
+    return {
+        f"mixtures.{key}.{i}": str(name)
+        for key, names in lists.items()
+        if isinstance(names, list)
+        for i, name in enumerate(names)
+    }
 
 
 def _mixture_tasks(

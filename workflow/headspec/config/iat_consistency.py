@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from headspec.config import pair_types
 from headspec.config.as_text import kept_by
 from headspec.config.runs import REWARMED
 from headspec.config.sections.iat import IAT
@@ -81,8 +82,9 @@ def transfer_problems(
             yield f"transfer.tasks.{i}: no task '{name}'; expected one of {listing(tasks)}.{hint}"
         elif leak := _leak(name, iat.mixtures, mixtures, tasks):
             yield f"transfer.tasks.{i}: got '{name}', {leak}; expected a task that no encoder has seen."
-        elif (task := tasks[name]) and task.type in TYPES:
-            yield f"transfer.tasks.{i}: got '{name}', a task on words; expected one on texts."
+        elif (task := tasks[name]) and task.type in (*TYPES, *pair_types.TYPES):
+            kind = "on words" if task.type in TYPES else f"of type {task.type}"
+            yield f"transfer.tasks.{i}: got '{name}', a task {kind}; expected one on texts."
     if not section.tasks:
         if section != Transfer():
             yield "transfer.tasks: no task; expected one, because other keys of transfer are set."

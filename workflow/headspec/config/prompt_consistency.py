@@ -6,6 +6,7 @@ import string
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from headspec.config import pair_types
 from headspec.errors import listing, nearest
 
 if TYPE_CHECKING:
@@ -14,14 +15,22 @@ if TYPE_CHECKING:
 
 def problems(key: str, task: Task) -> Iterator[str]:
     """Problems with the prompt of one task."""
+    if task.type == pair_types.TEXTS:
+        yield from _unused(key, task, "prompt", "answers", "shots", "calibration", "chat")
+        return
     if task.prompt is None:
+        if task.type == pair_types.ANSWERS:
+            yield f"{key}.prompt: missing, expected the text that right and wrong answers follow."
         for setting in ("answers", "shots", "calibration", "chat"):
             if getattr(task, setting):
                 yield f"{key}.{setting}: has no effect without {key}.prompt; expected both, or neither."
         return
-    if task.type != "classification":
+    if task.type not in ("classification", pair_types.ANSWERS):
         yield f"{key}.prompt: got one for a {task.type} task, expected a task of classification."
     yield from fields(key, task)
+    if task.type == pair_types.ANSWERS:
+        yield from _unused(key, task, "answers", "calibration")
+        return
     if task.answers is None:
         yield f"{key}.answers: missing, expected an answer to {key}.prompt for every class."
         return
@@ -34,6 +43,12 @@ def problems(key: str, task: Task) -> Iterator[str]:
         answered.setdefault(answer, name)
     if task.labels:
         yield from unlike(key, task.answers, list(dict.fromkeys(task.labels.values())))
+
+
+def _unused(key: str, task: Task, *settings: str) -> Iterator[str]:
+    for setting in settings:
+        if getattr(task, setting):
+            yield f"{key}.{setting}: has no effect on a task of {task.type}; expected none."
 
 
 def unlike(key: str, answers: Mapping[str, str], classes: list[str]) -> Iterator[str]:
@@ -50,8 +65,35 @@ def missing(mixtures: Mapping[str, list[str]], tasks: Mapping[str, Task | None])
     """A problem for each task of `mixtures` without a prompt, which the method `prompted` needs."""
     for name in dict.fromkeys(name for members in mixtures.values() for name in members):
         task = tasks.get(name)
-        if task and task.prompt is None:
+        if task and task.prompt is None and task.type not in pair_types.TYPES:
             yield f"tasks.{name}.prompt: missing, expected a text, because methods has 'prompted'."
+
+
+def trained(
+    methods: list[str],
+    mixtures: Mapping[str, list[str]],
+    alone: Mapping[str, str],
+    tasks: Mapping[str, Task | None],
+) -> Iterator[str]:
+    """A problem for each task on pairs, which nothing is trained on, that a model is to be trained on.
+
+    Parameters
+    ----------
+    methods : of the study
+    alone : config key: a task that it has trained alone
+    """
+    pairs = {name: task.type for name, task in tasks.items() if task and task.type in pair_types.TYPES}
+    for name in dict.fromkeys(name for members in mixtures.values() for name in members if name in pairs):
+        for i, method in enumerate(methods):
+            if method in ("tuned", "frozen"):
+                yield (
+                    f"methods.{i}: got '{method}', expected prompted without it, because tasks.{name} is of "
+                    f"type {pairs[name]}, for which nothing is trained."
+                )
+    for key, name in alone.items():
+        if name in pairs:
+            compared = ", as similarity.measures compare models" if ".pairs." in key else ""
+            yield f"{key}: got '{name}', of type {pairs[name]}; expected a task to train on alone{compared}."
 
 
 def fields(key: str, task: Task, read: bool = False) -> Iterator[str]:
@@ -77,6 +119,8 @@ def fields(key: str, task: Task, read: bool = False) -> Iterator[str]:
         yield f"{key}.prompt: got {task.prompt!r}, expected the field '{{mask}}' in it once at most."
     if task.chat and "mask" in [field for field, _, _ in parts]:
         yield f"{key}.chat: got true, expected false, because {key}.prompt has the field '{{mask}}'."
+    if task.type == pair_types.ANSWERS and "mask" in [field for field, _, _ in parts]:
+        yield f"{key}.prompt: got the field '{{mask}}', expected none in a task of {task.type}."
     for name in expected:
         if name not in [field for field, _, _ in parts]:
             yield f"{key}.prompt: got {task.prompt!r}, expected the field '{{{name}}}' in it."

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from headspec.config import prompt_consistency
+from headspec.config import pair_types, prompt_consistency
 from headspec.config.glue import FILES
 from headspec.config.sections.task import METRICS, PROMPTED
 from headspec.config.word_types import TYPES
@@ -65,7 +65,12 @@ def _columns(key: str, task: Task) -> Iterator[str]:
     labels = [task.label] if isinstance(task.label, str) else task.label
     columns = {"text_a": task.text_a, "text_b": task.text_b}
     columns |= {f"label.{i}" if len(labels) > 1 else "label": column for i, column in enumerate(labels)}
-    if task.type not in TYPES and len(labels) > 1:
+    if task.type == pair_types.TEXTS:
+        yield from _texts(key, task)
+        del columns["label"]
+    elif task.type == pair_types.ANSWERS and len(labels) != len(pair_types.CLASSES):
+        yield f"{key}.label: got {listing(labels)} for a task of {task.type}, expected two columns."
+    elif task.type not in (*TYPES, *pair_types.TYPES) and len(labels) > 1:
         yield f"{key}.label: got {listing(labels)} for a {task.type} task, expected one column."
     elif task.type in TYPES and len(labels) != (n := len(TYPES[task.type].columns)):
         yield f"{key}.label: got {listing(labels)} for a task of {task.type}, expected {n} columns."
@@ -76,18 +81,28 @@ def _columns(key: str, task: Task) -> Iterator[str]:
         yield f"{key}.validation_split: got '{task.train_split}', the train_split; expected another, or null."
 
 
+def _texts(key: str, task: Task) -> Iterator[str]:
+    """Keys of a task whose two texts need no label."""
+    if task.text_b is None:
+        yield f"{key}.text_b: missing, expected the column of the text that is less acceptable."
+    if "label" in task.model_fields_set:
+        yield f"{key}.label: has no effect on a task of {task.type}; expected none."
+
+
 def _metrics(key: str, task: Task) -> Iterator[str]:
     suitable = METRICS[task.type]
     if task.type in TYPES:
         yield from _words(key, task)
     for i, metric in enumerate(task.all_metrics):
         if metric not in suitable:
-            yield f"{key}.metrics.{i}: got '{metric}' for a {task.type} task, expected {listing(suitable)}."
+            yield f"{key}.metrics.{i}: got '{metric}' for type {task.type}, expected {listing(suitable)}."
+        elif metric == "logit_difference" and i == 0:
+            yield f"{key}.metrics.0: got '{metric}', which has no scale; expected pair_accuracy first."
     if task.labels is None or task.type in TYPES:
         return
     classes = sorted(set(task.labels.values()))
-    if task.type == "regression":
-        yield f"{key}.labels: got {listing(classes)} for a regression task, expected no classes."
+    if task.type != "classification":
+        yield f"{key}.labels: got {listing(classes)} for type {task.type}, expected no classes."
     elif len(classes) < 2:
         yield f"{key}.labels: got {listing(classes)}, expected at least two classes."
     elif len(classes) > 2 and "f1" in task.all_metrics:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-#: class names of a task; None for regression; of a task on words its `type` and `labels`
+#: class names of a task; None for regression; of a task on words its `type` and `labels`, as of one whose
+#: continuations are scored; none in the data of pairs, which have no classes
 Classes = list[str] | dict[str, Any] | None
 
 

@@ -6,6 +6,7 @@ Tasks are read as the jobs will read them, if they are available here; what is m
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 import pandas as pd
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
+from headspec.config import pair_types
 from headspec.config.runs import Run
 from headspec.config.sections.model import Model
 from headspec.config.sections.task import Task
@@ -62,6 +64,8 @@ class Extent:
     counted: dict[tuple[str, str], bool] = field(default_factory=dict)
     #: the same of prompts, for the method `prompted`
     prompts: dict[tuple[str, str], int] = field(default_factory=dict)
+    #: tokens of answers or texts in them that are scored by the head of the language model
+    scored: dict[tuple[str, str], int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -84,9 +88,13 @@ class Extent:
         """Function of a model, a task and whether it is prompted: operations of an example's forward pass."""
         size = self.study.training.batch_size
         of_length = functools.cache(lambda model, n: throughput.forward(self.configs[model], n, size))
-        return lambda model, task, prompted: of_length(
-            model, (self.prompts if prompted else self.tokens)[model, task]
-        )
+
+        def operations(model: str, task: str, prompted: bool) -> float:
+            config = self.configs[model]
+            head = 2 * config.hidden_size * config.vocab_size * self.scored.get((model, task), 0) * prompted
+            return head + of_length(model, (self.prompts if prompted else self.tokens)[model, task])
+
+        return operations
 
 
 def read(study: Study, plan: Planned | None = None) -> Extent:
@@ -117,8 +125,10 @@ def read(study: Study, plan: Planned | None = None) -> Extent:
             extent.tokens[name, task] = length or min(TOKENS[study.tasks[task].paradigm], model.max_length)
             if "prompted" in study.methods:
                 texts = prompts(study.tasks[task], task_size.texts, tokenizer)
-                length = tokens(tokenizer, model.max_length, texts) if tokenizer else None
+                most = model.max_length * (2 if study.tasks[task].type == pair_types.TEXTS else 1)
+                length = tokens(tokenizer, most, texts) if tokenizer else None
                 extent.prompts[name, task] = length or model.max_length
+                extent.scored[name, task] = scored(study.tasks[task], tokenizer, extent.prompts[name, task])
     return extent
 
 
@@ -177,22 +187,49 @@ def sample(name: str, task: Task) -> pd.DataFrame:
 def prompts(
     task: Task, texts: pd.DataFrame | None, tokenizer: PreTrainedTokenizerBase | None
 ) -> pd.DataFrame | None:
-    """What a model reads of `texts`: each after demonstrations, for which the texts that follow it stand."""
-    if texts is None or tokenizer is None or not (task.prompt and task.answers):
+    """What a model reads of `texts`: each after demonstrations, for which the texts that follow it stand.
+
+    Of minimal pairs, the first text, and what the second does not begin with as well. Answers of a letter
+    stand for those that are in columns.
+    """
+    if texts is None or tokenizer is None:
         return None
-    if task.chat and tokenizer.chat_template is None:
+    if task.type == pair_types.TEXTS:
+        words = zip(texts["text_a"].str.split(), texts["text_b"].str.split(), strict=True)
+        return texts.assign(text_b=[" ".join(b[len(os.path.commonprefix([a, b])) :]) for a, b in words])
+    in_columns = task.type == pair_types.ANSWERS
+    if not (task.prompt and (task.answers or in_columns)) or (task.chat and tokenizer.chat_template is None):
         return None
-    classes = list(task.answers)
+    classes = list(task.answers or ())
     wording = Wording.of(task, classes)
-    labelled = texts.assign(label=np.resize(classes, len(texts)))
+    labelled = texts.assign(label=np.resize(classes or ['[" a", " b"]'], len(texts)))
+    whole = "".join(wording.answers) if scored(task, tokenizer, 0) and not in_columns else ""
 
     def read(i: int) -> str:
         shown = labelled.iloc[(i + np.arange(1, task.shots + 1)) % len(labelled)]
         of = wording.showing(shown, classes)
         text = of.filled(labelled["text_a"][i], labelled["text_b"][i], "?")
-        return conversation(tokenizer, of.turns, text) if task.chat else text
+        return (conversation(tokenizer, of.turns, text) if task.chat else text) + whole
 
     return texts.assign(text_a=[read(i) for i in range(len(labelled))], text_b=None)
+
+
+def scored(task: Task, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
+    """Tokens of a prompt that the head of the language model scores; 0 where an answer is the next token.
+
+    Parameters
+    ----------
+    length : tokens of the prompt; all of those of minimal pairs are scored
+    """
+    if task.type == pair_types.TEXTS:
+        return length
+    if task.type == pair_types.ANSWERS:
+        return len(pair_types.CLASSES)
+    answers = list((task.answers or {}).values())
+    if tokenizer is None or not answers or Wording(task.prompt or "", ()).masked:
+        return 0
+    lengths = list(map(len, tokenizer(answers, add_special_tokens=False)["input_ids"]))
+    return sum(lengths) if max(lengths) > 1 else 0
 
 
 def paired(texts: pd.DataFrame) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from headspec.config import pair_types
 from headspec.config.as_text import as_text, kept_by
 from headspec.config.word_types import TYPES, Classes
 from headspec.errors import DataError, listing, nearest, shown
@@ -115,7 +116,7 @@ def check_labels(labels: pd.Series, valid: list[str], key: str, where: str, what
 
 def check_varied(labels: pd.Series, task: Task, key: str, where: str) -> None:
     """DataError if all labels are the same."""
-    if labels.nunique() > 1:
+    if labels.nunique() > 1 or (len(labels) and task.type in pair_types.TYPES):
         return
     content = f"only {labels.iloc[0]}" if len(labels) else "nothing"
     kind = {"regression": "scores", "classification": "classes"}.get(task.type, "annotations")
@@ -126,9 +127,11 @@ def check_varied(labels: pd.Series, task: Task, key: str, where: str) -> None:
 
 
 def classes(task: Task, labels: pd.Series) -> Classes:
-    """Class names in order of their index: that of `task.labels`, else sorted. None for regression."""
+    """Class names in order of their index: that of `task.labels`, else sorted; `Classes` of other types."""
     if task.type in TYPES:
         return {"type": task.type, "labels": reading.label_names(labels)}
     if task.type == "regression":
         return None
+    if task.type in pair_types.TYPES:
+        return []
     return list(dict.fromkeys(task.labels.values())) if task.labels else sorted(labels.unique())

@@ -25,6 +25,7 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from headspec import digests
+from headspec.config import pair_types
 from headspec.config.sources import distribution, locate
 from headspec.config.stage_settings import section
 from headspec.errors import DataError, listing, nearest
@@ -155,6 +156,7 @@ def _columns(task: Task, key: str, present: Iterable[str], name: str, labelled: 
         wanted.append((f"{key}.text_b", task.text_b))
     if labelled:
         labels = [task.label] if isinstance(task.label, str) else task.label
+        labels = [] if task.type == pair_types.TEXTS else labels
         wanted += [(f"{key}.label", column) for column in labels]
         wanted += [(key, conll.LINE)] if conll.LINE in present else []
         wanted += [(f"{key}.filter", column) for column in task.filter]

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from headspec.config import pair_types
 from headspec.config.sources import locate
 from headspec.config.word_types import TYPES, Classes
-from headspec.data import columns, readers
+from headspec.data import columns, continuations, readers
 from headspec.errors import DataError, listing, nearest
 from headspec.words import reading
 
@@ -153,6 +154,8 @@ def _rows(task: Task, key: str, stored: str) -> pd.DataFrame:
         return reading.rows(frame, task, key, where)
     text_a = columns.texts(frame, task.text_a, f"{key}.text_a", where)
     text_b = None if task.text_b is None else columns.texts(frame, task.text_b, f"{key}.text_b", where)
+    if task.type in pair_types.TYPES:
+        return continuations.rows(frame, pd.DataFrame({"text_a": text_a, "text_b": text_b}), task, key, where)
     labels = columns.scores if task.type == "regression" else columns.class_names
     stored_labels = frame[str(task.label)]
     columns.check_plain(stored_labels, f"{key}.label", where)

@@ -27,6 +27,7 @@ class Architecture:
     interleaved : order of the output of a layer that computes queries, keys and values
         If true, head by head (DeBERTa); else all queries, then all keys, then all values.
     reserved : number of position embeddings that no token uses (RoBERTa's positions start after padding)
+    takes_masks : whether its code takes a mask of which tokens attend to which
     """
 
     projection: str
@@ -34,6 +35,7 @@ class Architecture:
     inputs: tuple[str, ...]
     interleaved: bool = False
     reserved: int = 0
+    takes_masks: bool = True
 
     @property
     def causal(self) -> bool:
@@ -90,7 +92,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     ),
     "modernbert": Architecture("layers.*.attn.Wo", "mean", ("layers.*.attn.Wqkv",)),
     "gpt2": GPT,
-    "openai-gpt": GPT,
+    "openai-gpt": replace(GPT, takes_masks=False),
     "llama": LLAMA,
     "qwen2": LLAMA,
     "qwen3": LLAMA,

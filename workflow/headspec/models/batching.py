@@ -10,9 +10,13 @@ import numpy as np
 import pandas as pd
 import torch
 
+from headspec.models.continuations import NONE, Continuations, in_a_row
 from headspec.models.decoders.base import Annotations
 from headspec.models.devices import Device, out_of_memory
 from headspec.progress import Progress, log
+
+#: (batch,) class index or score; or the units of sentences, or the continuations of texts
+Labels = torch.Tensor | Annotations | Continuations
 
 
 @dataclass
@@ -22,16 +26,18 @@ class Batch:
     input_ids: torch.Tensor  # (batch, tokens)
     attention_mask: torch.Tensor  # (batch, tokens)
     token_type_ids: torch.Tensor | None  # (batch, tokens)
-    labels: torch.Tensor | Annotations  # (batch,): class index or score; or the units of sentences
+    labels: Labels
     rows: np.ndarray  # (batch,): rows of the Examples
     words: torch.Tensor | None = None  # (batch, words, tokens): share of each token in the state of a word
+    branches: torch.Tensor | None = None  # (batch, tokens): the continuation that each token is of
 
     def part(self, rows: slice) -> Batch:
         """A slice of the batch, with the same padding."""
         kinds = None if self.token_type_ids is None else self.token_type_ids[rows]
         words = None if self.words is None else self.words[rows]
+        branches = None if self.branches is None else self.branches[rows]
         mask, labels = self.attention_mask[rows], self.labels[rows]
-        return Batch(self.input_ids[rows], mask, kinds, labels, self.rows[rows], words)
+        return Batch(self.input_ids[rows], mask, kinds, labels, self.rows[rows], words, branches)
 
 
 class Examples:
@@ -43,6 +49,8 @@ class Examples:
     words : of sentences, the word of every token, from 0, or -1; of prompts with a mask, 0 at the mask;
         None for texts
     units : of sentences, the annotated units
+    continuations : of texts whose continuations are scored, the tokens of each; then `ids` are those of
+        `headspec.models.continuations.in_a_row`, with their `branches`
     """
 
     def __init__(self, frame: pd.DataFrame) -> None:
@@ -50,6 +58,13 @@ class Examples:
         self.label = frame["label"].to_numpy()
         self.ids = frame["input_ids"].tolist()
         self.kinds = None if frame["token_type_ids"].isna().any() else frame["token_type_ids"].tolist()
+        self.continuations: list[list[list[int]]] | None = None
+        if "continuations" in frame and frame["continuations"].notna().all():
+            self.continuations = [[list(tokens) for tokens in each] for each in frame["continuations"]]
+        if self.continuations:
+            self.texts = [len(ids) for ids in self.ids]
+            rows = map(in_a_row, self.ids, self.continuations)
+            self.ids, self.branches = map(list, zip(*rows, strict=True))
         self.lengths = np.array([len(ids) for ids in self.ids])
         self.words = self.units = None
         if "words" in frame and frame["words"].notna().all():
@@ -81,6 +96,13 @@ class Examples:
 
         types = put(kinds, device) if self.kinds else None
         padded = put(ids, device), put(mask, device), types
+        if self.continuations:
+            branches = np.full(shape, NONE, dtype=np.int64)
+            for i, row in enumerate(rows):
+                branches[i, : self.lengths[row]] = self.branches[row]
+            each = [self.continuations[row] for row in rows]
+            scored = Continuations.of(self.label[rows], [self.texts[row] for row in rows], each).to(device)
+            return Batch(*padded, scored, rows, branches=put(branches, device))
         if self.words is None:
             return Batch(*padded, put(self.label[rows], device), rows)
         seen = [int(self.words[row].max()) + 1 for row in rows]

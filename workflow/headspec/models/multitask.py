@@ -14,16 +14,20 @@ from torch import nn
 from torch.nn import functional as F
 
 from headspec import files
+from headspec.config import pair_types
 from headspec.config.stage_settings import section
-from headspec.config.word_types import Classes
+from headspec.config.word_types import TYPES, Classes
 from headspec.errors import DamageError, EncoderError
 from headspec.models import encoders
-from headspec.models.batching import Batch
+from headspec.models.batching import Batch, Labels
+from headspec.models.continuations import Continuations, Likelihoods, attention
 from headspec.models.decoders.base import Annotations, Decoder, Units, named
 from headspec.models.decoders.registry import decoder
 from headspec.models.devices import Device
 from headspec.models.gates import HeadGates
 from headspec.models.masked_head import MaskedHead
+from headspec.models.pretrained import folders
+from headspec.models.pretrained.language_model import language_model
 from headspec.statistics.unit_counts import packed
 from headspec.words.base import WordTask
 from headspec.words.registry import implementation
@@ -50,12 +54,12 @@ def saved_encoder(folder: Path) -> tuple[PreTrainedModel, str]:
     return _encoder(folder), pooling
 
 
-def _encoder(folder: Path) -> PreTrainedModel:
-    """The encoder of a saved model, or the pretrained one that its config.json points to."""
+def _origin(folder: Path) -> tuple[Any, str] | None:
+    """The pretrained model that a saved model's config.json points to, and that key; None if to none."""
     path = folder / "config.json"
     origin = json.loads(path.read_text()).get("pretrained")
     if origin is None:
-        return encoders.pretrained(folder)
+        return None
     key, model = f"{path}: pretrained", section(origin, sha256=None, pooling="auto")
     if (found := encoders.origin(model, key)["sha256"]) != origin["sha256"]:
         raise DamageError(
@@ -63,7 +67,13 @@ def _encoder(folder: Path) -> PreTrainedModel:
             f"config and weights have digest {found[:16]}, expected {origin['sha256'][:16]}. Put it "
             f"back, or delete the folder {folder} and start snakemake again, which trains the run again"
         )
-    return encoders.load(model, key)[0]
+    return model, key
+
+
+def _encoder(folder: Path) -> PreTrainedModel:
+    """The encoder of a saved model, or the pretrained one that its config.json points to."""
+    origin = _origin(folder)
+    return encoders.load(*origin)[0] if origin else encoders.pretrained(folder)
 
 
 def _description(folder: Path) -> dict:
@@ -113,11 +123,18 @@ class MultiTask(nn.Module):
         The vector of a text: its first token (through the pretrained pooler, if there is one), the mean
         over its tokens, its last token, or that of its mask, which the batch has as its only word.
     classes : dict of task: `Classes`
+    head : of the language model whose encoder it is, for tasks that score continuations
     """
 
-    def __init__(self, encoder: PreTrainedModel, pooling: str, classes: Mapping[str, Classes]) -> None:
+    def __init__(
+        self,
+        encoder: PreTrainedModel,
+        pooling: str,
+        classes: Mapping[str, Classes],
+        head: nn.Module | None = None,
+    ) -> None:
         super().__init__()
-        self.encoder, self.pooling = encoder, pooling
+        self.encoder, self.pooling, self.head = encoder, pooling, head
         self.gates = HeadGates(encoder)
         self.dropout = nn.Dropout(classifier_dropout(encoder.config))
         self.new_classifiers(classes)
@@ -129,7 +146,9 @@ class MultiTask(nn.Module):
         self.classifiers = nn.ModuleList()
         for names in classes.values():
             if isinstance(names, dict):
-                self.classifiers.append(decoder(names["type"], hidden, names["labels"]))
+                words, labels = names["type"] in TYPES, names["labels"]
+                made = decoder(names["type"], hidden, labels) if words else Likelihoods(len(labels))
+                self.classifiers.append(made)
                 continue
             if self.pooling == "mask":
                 assert isinstance(names, list)
@@ -146,12 +165,14 @@ class MultiTask(nn.Module):
             self.encoder.set_attn_implementation("eager")
 
     def pool(self, batch: Batch) -> torch.Tensor:
-        """What classifiers take, of a padded batch: text vectors, or states of words.
+        """What classifiers take, of a padded batch: text vectors, or states of words or continuations.
 
         Returns
         -------
-        (batch, hidden), or (batch, words, hidden) of tasks on words
+        (batch, hidden); (batch, words, hidden) of tasks on words; (batch, k, tokens, hidden) of continuations
         """
+        if isinstance(batch.labels, Continuations):
+            return batch.labels.states(self._output(batch).last_hidden_state)
         if batch.words is None or self.pooling == "mask":
             return self.vectors(batch)
         states = self._output(batch).last_hidden_state
@@ -162,6 +183,8 @@ class MultiTask(nn.Module):
         inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
         if batch.token_type_ids is not None:
             inputs["token_type_ids"] = batch.token_type_ids
+        if batch.branches is not None:
+            inputs |= attention(batch.branches, self.encoder.dtype)
         return self.encoder(**inputs)
 
     def vectors(self, batch: Batch) -> torch.Tensor:
@@ -184,44 +207,66 @@ class MultiTask(nn.Module):
         """The classifier or decoder of a task."""
         return self.classifiers[list(self.classes).index(task)]
 
-    def evidence(self, task: str, pooled: torch.Tensor, labels: torch.Tensor | Annotations) -> torch.Tensor:
-        """The logit of each example's predicted class, its score, or a decoder's for its units, (batch,)."""
+    def evidence(self, task: str, pooled: torch.Tensor, labels: Labels) -> torch.Tensor:
+        """The logit of each example's predicted class, its score, or a decoder's for its units, (batch,).
+
+        Of continuations, the log-likelihood of the likeliest.
+        """
         if isinstance(labels, Annotations):
             given = self._given(task, labels)
             return self._decoder(task).evidence(self.dropout(pooled), labels.lengths, given)
-        return self.logits(task, pooled).amax(1)
+        return self.logits(task, pooled, labels).amax(1)
 
-    def logits(self, task: str, pooled: torch.Tensor) -> torch.Tensor:
-        """Logits of text vectors: (batch, classes), or (batch, 1) for regression."""
+    def logits(self, task: str, pooled: torch.Tensor, labels: Labels | None = None) -> torch.Tensor:
+        """Logits of text vectors: (batch, classes), or (batch, 1) for regression.
+
+        Of continuations their log-likelihoods, (batch, k), for which `labels` have their tokens.
+        """
+        if isinstance(labels, Continuations):
+            return self.classifier(task)(pooled, labels.targets, self.head)
         return self.classifier(task)(self.dropout(pooled))
 
-    def losses(self, task: str, pooled: torch.Tensor, labels: torch.Tensor | Annotations) -> torch.Tensor:
-        """The loss of each example, (batch,): cross-entropy, squared error for regression, or a decoder's."""
+    def losses(self, task: str, pooled: torch.Tensor, labels: Labels) -> torch.Tensor:
+        """The loss of each example, (batch,): cross-entropy, squared error for regression, or a decoder's.
+
+        Of continuations, cross-entropy restricted to them; of minimal pairs, wrong less right log-likelihood.
+        """
         if isinstance(labels, Annotations):
             of_words = self._decoder(task)
             return of_words.losses(self.dropout(pooled), labels.lengths, labels.targets)
-        logits = self.logits(task, pooled).float()
+        logits = self.logits(task, pooled, labels).float()
+        if isinstance(labels, Continuations):
+            if self._type(task) == pair_types.TEXTS:
+                return logits[:, 1] - logits[:, 0]
+            labels = labels.right
         if self.classes[task] is None:
             return F.mse_loss(logits[:, 0], labels.float(), reduction="none")
         return F.cross_entropy(logits, labels.long(), reduction="none")
 
-    def predictions(
-        self, task: str, pooled: torch.Tensor, labels: torch.Tensor | Annotations | None = None
-    ) -> torch.Tensor:
+    def predictions(self, task: str, pooled: torch.Tensor, labels: Labels | None = None) -> torch.Tensor:
         """Class indices, scores for regression, or counts of units for words, (batch,), float32.
+
+        Of pairs of continuations, the difference of log-likelihoods, right less wrong.
 
         nan where a logit or a state is not finite.
 
         Parameters
         ----------
-        labels : of words, the units that predicted ones are compared with
+        labels : of words, the units that predicted ones are compared with; of texts, their continuations
         """
         if isinstance(labels, Annotations):
             predicted = torch.tensor(self._counts(task, pooled, labels), device=pooled.device)
             return predicted.masked_fill(~pooled.isfinite().flatten(1).all(1), torch.nan)
-        logits = self.logits(task, pooled).float()
+        logits = self.logits(task, pooled, labels).float()
         predicted = logits[:, 0] if self.classes[task] is None else logits.argmax(1).float()
+        if self._type(task) in pair_types.TYPES:
+            predicted = logits[:, 0] - logits[:, 1]
         return predicted.masked_fill(~logits.isfinite().all(1), torch.nan)
+
+    def _type(self, task: str) -> str | None:
+        """The type of a task, where its classes are not all that there is to it."""
+        names = self.classes[task]
+        return names["type"] if isinstance(names, dict) else None
 
     def _decoder(self, task: str) -> Decoder:
         found = self.classifier(task)
@@ -288,7 +333,15 @@ class MultiTask(nn.Module):
         folder = Path(folder)
         description = _description(folder)
         state = load_file(folder / "model.safetensors")
-        model = cls(_encoder(folder), description["pooling"], description["classes"])
+        classes, head = description["classes"], None
+        if any(isinstance(names, dict) and names["type"] not in TYPES for names in classes.values()):
+            origin = _origin(folder)
+            assert origin  # nothing trains such a model
+            whole = language_model(folders.folder(*origin), f"{origin[1]}.source: '{origin[0].source}'")
+            encoder, head = whole.base_model, whole.get_output_embeddings()
+        else:
+            encoder = _encoder(folder)
+        model = cls(encoder, description["pooling"], classes, head)
         model.classifiers.load_state_dict(
             {
                 name.removeprefix("classifiers."): value

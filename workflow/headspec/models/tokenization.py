@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 TOKENS = Schema(
     {"example": INT, "label": FLOAT, "input_ids": pa.list_(INT), "token_type_ids": pa.list_(pa.int8()),
-     "words": pa.list_(INT), "units": pa.list_(pa.list_(INT))},
+     "words": pa.list_(INT), "units": pa.list_(pa.list_(INT)),
+     "continuations": pa.list_(pa.list_(INT))},
     keys=1,
 )  # fmt: skip
 """Table `tokens`: a row for each example.
@@ -34,13 +35,15 @@ tokens/{model}/{task}/further/{split}.parquet, tokens/{model}/{task}/test/{file}
 tokens/{model}/sentences.parquet, tokens/{model}/stimuli.parquet,
 prompts/{model}/{task}/seed{seed}/train.parquet, prompts/{model}/{task}/seed{seed}/validation.parquet
 
-label: index of the true class, or the true score; null without labels; of tasks on words counts of units
-    (`headspec.statistics.unit_counts`)
+label: index of the true class, or the true score; 0 of pairs; null without labels; of tasks on words counts
+    of units (`headspec.statistics.unit_counts`)
 input_ids: tokens, not padded
 token_type_ids: which text of a pair each token is of; null where the model has no token types
 words: which word each token is of, from 0; -1 for special tokens; of prompts with a mask, 0 there and -1
     elsewhere; null for texts
 units: of tasks on words, places of words and the index of a label, -1 if training does not have it; else null
+continuations: of prompts, tokens of the answers that are scored after them, the right one of pairs first; of
+    minimal pairs, what follows the beginning that both texts share; null where an answer is the next token
 """
 
 
@@ -170,6 +173,7 @@ def encode(
         "token_type_ids": kinds,
         "words": None,
         "units": None,
+        "continuations": None,
     }
     return pd.DataFrame(columns), truncated
 

@@ -63,6 +63,7 @@ def encode(
         "token_type_ids": encoded.get("token_type_ids") or [None] * len(table),
         "words": words,
         "units": [[[*unit[:-1], index.get(unit[-1], NONE)] for unit in of_sentence] for of_sentence in units],
+        "continuations": None,
     }
     return pd.DataFrame(columns), len(long)
 

@@ -79,7 +79,7 @@ class Inputs:
     def prompt_settings(self, wildcards: Any) -> Settings:
         """The keys of a task for the method `prompted`."""
         task = self.study.tasks[wildcards.task]
-        return plain(task.model_dump(include=PROMPTED))
+        return plain(task.model_dump(include={"type", *PROMPTED}))
 
     def split_settings(self, wildcards: Any) -> Settings:
         """The settings of a task that affect one of its further splits or test sets."""

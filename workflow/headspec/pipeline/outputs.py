@@ -69,7 +69,8 @@ COLUMNS = {
     "p_holm": "p_value corrected by Holm's method; see [Statistics](statistics.md#p_holm) for the family",
     "p_value": "two-sided p of a permutation test; see [Statistics](statistics.md)",
     "passage": "passage that the stimulus belongs to; a passage stays in one fold",
-    "prediction": "index of the predicted class, or the predicted score",
+    "prediction": "index of the predicted class, or the predicted score; of pairs the log-likelihood of the "
+    "right one less that of the wrong one",
     "r": "correlation of predicted and measured response, mean over folds",
     "ranking": "what orders the heads to prune",
     "rate_share": "sum of learning rates after the branch, as a share of that of all training, if steps are "

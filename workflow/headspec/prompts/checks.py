@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headspec.config import prompt_consistency
+from headspec.config.pair_types import ANSWERS, TEXTS, TYPES
+from headspec.data import continuations
 from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.pretrained.config_json import settings
@@ -15,6 +17,8 @@ from headspec.models.pretrained.folders import present
 from headspec.prompts.wording import Wording
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
     from headspec.config.sections.model import Model
     from headspec.config.sections.task import Task
     from headspec.config.study import Study
@@ -25,6 +29,8 @@ HEADS = (
     "cls.predictions.", "lm_head.", "lm_predictions.", "predictions.", "generator_predictions.",
     "vocab_transform.", "head.",
 )  # fmt: skip
+#: distinct pairs of answers that are read while planning; jobs read all
+PAIRS = 300
 
 
 def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
@@ -39,18 +45,19 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
     if "prompted" not in study.methods:
         return
     problems: list[HeadspecError] = []
-    wordings: dict[str, tuple[Task, list[str]]] = {}
+    wordings: dict[str, tuple[Task, Prepared]] = {}
     for name in dict.fromkeys(name for tasks in study.mixture_tasks.values() for name in tasks):
         task, key = study.tasks[name], f"tasks.{name}"
         if name not in prepared:
             continue
         classes = prepared[name].classes
-        assert isinstance(classes, list) and task.answers  # others are refused with the config
-        wrong = [*prompt_consistency.fields(key, task, read=True), *_shots(key, task, prepared[name])]
-        wrong += prompt_consistency.unlike(key, task.answers, classes)
+        assert isinstance(classes, list)  # others are refused with the config
+        wrong = [] if task.type == TEXTS else [*prompt_consistency.fields(key, task, read=True)]
+        wrong += [*_shots(key, task, prepared[name])]
+        wrong += prompt_consistency.unlike(key, task.answers, classes) if task.answers else []
         problems += map(ConfigError, wrong)
         if not wrong:
-            wordings[name] = task, classes
+            wordings[name] = task, prepared[name]
     for name, model in study.models.items():
         if model.weights != "pretrained":
             problems.append(
@@ -63,8 +70,8 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
             if path := present(model, f"models.{name}"):
                 check_model(path, model, f"models.{name}")
                 for of, (task, _) in wordings.items():
-                    check_mask(path, model, f"models.{name}", task.prompt or "", f"tasks.{of}")
-                problems += _prompts(model, f"models.{name}", wordings)
+                    check_type(path, model, f"models.{name}", task, f"tasks.{of}")
+                problems += _prompts(path, model, f"models.{name}", wordings)
         except HeadspecError as error:
             problems.append(error)
     if problems:
@@ -81,23 +88,52 @@ def check_model(path: Path, model: Model, key: str) -> None:
         )
 
 
-def check_mask(path: Path, model: Model, key: str, prompt: str, task: str) -> None:
-    """EncoderError if a prompt has a mask that the model at `path` does not fill, or lacks the one it does.
+def check_type(path: Path, model: Model, key: str, task: Task, task_key: str) -> None:
+    """EncoderError if a task is one of masks and the model at `path` continues texts, or the other way round.
 
     Parameters
     ----------
-    task : its key
+    task : its keys `type` and `prompt`
+    task_key : its key
     """
-    kind, masked = settings(path, key, model.source).get("model_type"), Wording(prompt, ()).masked
-    if masked and ARCHITECTURES[str(kind)].causal:
+    kind = str(settings(path, key, model.source).get("model_type"))
+    causal, prompt = ARCHITECTURES[kind].causal, task.prompt or ""
+    masked = Wording(prompt, ()).masked
+    if task.type in TYPES and not causal:
         raise EncoderError(
-            f"{task}.prompt: got {prompt!r}, expected none with '{{mask}}', because {key} is of type {kind}, "
-            "which continues texts"
+            f"{task_key}.type: got '{task.type}', expected classification by a prompt with '{{mask}}', "
+            f"because {key} is of type {kind}, which fills masks and continues no texts"
         )
-    if not masked and not ARCHITECTURES[str(kind)].causal:
+    if masked and causal:
         raise EncoderError(
-            f"{task}.prompt: got {prompt!r}, expected the field '{{mask}}' in it, because {key} is of type "
-            f"{kind}, which fills masks"
+            f"{task_key}.prompt: got {prompt!r}, expected none with '{{mask}}', because {key} is of type "
+            f"{kind}, which continues texts"
+        )
+    if not masked and not causal:
+        raise EncoderError(
+            f"{task_key}.prompt: got {prompt!r}, expected the field '{{mask}}' in it, because {key} is of "
+            f"type {kind}, which fills masks"
+        )
+
+
+def check_scoring(path: Path, model: Model, key: str, task: str) -> None:
+    """EncoderError if the model at `path` cannot read continuations beside each other.
+
+    Parameters
+    ----------
+    task : config key that asks for it
+    """
+    config = settings(path, key, model.source)
+    if not ARCHITECTURES[str(config.get("model_type"))].takes_masks:
+        raise EncoderError(
+            f"{task}: whole answers or texts are scored, expected a prompt with answers of one token each, "
+            f"because {key} is of type {config['model_type']}, which reads none beside each other"
+        )
+    window = config.get("sliding_window") if config.get("use_sliding_window", True) else None
+    if window and model.max_length > window:
+        raise EncoderError(
+            f"{key}.max_length: got {model.max_length}, expected at most {window}, the window of attention "
+            f"of '{model.source}', because {task} has whole answers or texts scored"
         )
 
 
@@ -125,24 +161,50 @@ def _shots(key: str, task: Task, prepared: Prepared) -> Iterator[str]:
 
 
 def _prompts(
-    model: Model, key: str, wordings: Mapping[str, tuple[Task, list[str]]]
+    path: Path, model: Model, key: str, wordings: Mapping[str, tuple[Task, Prepared]]
 ) -> Iterator[HeadspecError]:
     """Problems of prompts and answers in the tokens of a model."""
     from headspec.models.tokenization import tokenizer  # which takes a second to import
-    from headspec.prompts.tokens import Prompts
 
     loaded = tokenizer(model, key)
-    for name, (task, classes) in wordings.items():
-        wording = Wording.of(task, classes)
-        prompts = Prompts(loaded, wording, model.max_length, f"tasks.{name}")
+    for name, (task, prepared) in wordings.items():
         try:
-            prompts.answers(classes)
+            yield from _of_task(path, loaded, model, key, task, f"tasks.{name}", prepared)
         except EncoderError as error:
             yield from (EncoderError(f"{problem} (of {key})") for problem in error.errors)
-        frame = len(prompts.ids(prompts.filled("", "" if task.paradigm == "pair" else None)))
-        least = frame * (1 + task.shots)
-        if least >= model.max_length:
-            yield EncoderError(
-                f"tasks.{name}.prompt: with {task.shots} shots and without texts it has about {least} "
-                f"tokens, expected fewer than {key}.max_length ({model.max_length})"
-            )
+
+
+def _of_task(
+    path: Path,
+    tokenizer: PreTrainedTokenizerBase,
+    model: Model,
+    key: str,
+    task: Task,
+    of: str,
+    prepared: Prepared,
+) -> Iterator[HeadspecError]:
+    from headspec.prompts.pairs import Pairs
+    from headspec.prompts.tokens import Prompts
+
+    if task.type == TEXTS:
+        check_scoring(path, model, key, f"{of}.type")
+        Pairs(tokenizer, model.max_length, of)
+        return
+    assert isinstance(prepared.classes, list)
+    prompts = Prompts(tokenizer, Wording.of(task, prepared.classes), model.max_length, of)
+    if task.type == ANSWERS:
+        check_scoring(path, model, key, f"{of}.type")
+        text = prompts.filled("text", "text")
+        pairs = prepared.train["label"].drop_duplicates().head(PAIRS).map(continuations.answers)
+        longest = max(len(prompts.following(text, each, f"{of}.label")) for pair in pairs for each in pair)
+    else:
+        longest = max(map(len, prompts.tokens(prepared.classes)))
+        if prompts.whole:
+            check_scoring(path, model, key, f"{of}.answers")
+    frame = len(prompts.ids(prompts.filled("", "" if task.paradigm == "pair" else None)))
+    least = frame * (1 + task.shots) + longest - 1
+    if least >= model.max_length:
+        yield EncoderError(
+            f"{of}.prompt: with {task.shots} shots and without texts it has about {least} "
+            f"tokens, expected fewer than {key}.max_length ({model.max_length})"
+        )

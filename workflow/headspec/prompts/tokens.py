@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
-from headspec.errors import EncoderError, shown
+from headspec.data import continuations
+from headspec.errors import EncoderError, HeadspecError, shown
 from headspec.prompts.wording import CONTENT_FREE, Wording, conversation
 
 if TYPE_CHECKING:
@@ -25,11 +27,33 @@ class Prompt(NamedTuple):
     ----------
     words : 0 at the mask, -1 elsewhere; None without a mask
     cut : whether one of its texts was cut
+    continuations : tokens of the answers that are scored after it; None if that is the next token alone
     """
 
     input_ids: list[int]
     words: list[int] | None
     cut: bool
+    continuations: list[list[int]] | None = None
+
+
+def special_tokens(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
+    """The special tokens with which texts start and end."""
+    probe = tokenizer("a", return_special_tokens_mask=True)
+    special = list(zip(probe["input_ids"], probe["special_tokens_mask"], strict=True))
+    start, end = (
+        [token for token, _ in takewhile(lambda pair: pair[1], side)] for side in (special, special[::-1])
+    )
+    return start, end[::-1]
+
+
+def written(example: pd.Series, label: pd.Series, prompts: Sequence[Prompt]) -> pd.DataFrame:
+    """The table 'tokens' of prompts."""
+
+    def column(name: str) -> pd.Series:
+        return pd.Series([getattr(prompt, name) for prompt in prompts], index=example.index, dtype=object)
+
+    columns = {name: column(name) for name in ("input_ids", "words", "continuations")}
+    return pd.DataFrame({"example": example, "label": label, "token_type_ids": None, "units": None} | columns)
 
 
 class Prompts:
@@ -52,13 +76,8 @@ class Prompts:
             raise EncoderError(
                 f"{key}.chat: got true, expected false, because the model's tokenizer has no chat template"
             )
-        probe = tokenizer("a", return_special_tokens_mask=True)
-        special = list(zip(probe["input_ids"], probe["special_tokens_mask"], strict=True))
-        #: special tokens with which texts start and end; one that is continued has none at its end
-        self.start, self.end = (
-            [token for token, _ in takewhile(lambda pair: pair[1], side)] for side in (special, special[::-1])
-        )
-        self.end = self.end[::-1] if wording.masked else []
+        self.start, self.end = special_tokens(tokenizer)
+        self.end = self.end if wording.masked else []  # a text that is continued has no end
         self.start = [] if wording.chat else self.start  # the template has it
 
     def ids(self, text: str) -> list[int]:
@@ -73,29 +92,38 @@ class Prompts:
     def _split(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
 
-    def of(self, text_a: str | None, text_b: str | None) -> Prompt:
+    def of(
+        self, text_a: str | None, text_b: str | None, answers: Sequence[str] = (), where: str = ""
+    ) -> Prompt:
         """The tokens of an example's prompt. Where they do not fit, the longer text is cut first, at its end.
+
+        Parameters
+        ----------
+        answers : that are scored whole after it
+        where : config key of the answers, for errors
 
         Raises
         ------
         EncoderError
-            What is not the example's texts has too many tokens alone.
+            What is not the example's texts has too many tokens alone, or an answer has no tokens of its own.
         """
         texts = {"text_a": text_a, "text_b": text_b}
         ids, cut = self.ids(self._answered(**texts)), False
-        while (excess := len(ids) - self.most) > 0:
+        most = self.most - max((len(self._split(answer)) for answer in answers), default=0)
+        while (excess := len(ids) - most) > 0:
             starts = {name: self._starts(text) for name, text in texts.items()}
             longest = max(FIELDS, key=lambda name: len(starts[name]))
             if not (of_longest := starts[longest]):
                 raise EncoderError(
                     f"{self.key}.prompt: with {self.key}.shots and without the texts of an example it has "
-                    f"{len(ids)} tokens, expected fewer than max_length of the model, {self.most}"
+                    f"{len(ids)} tokens, expected fewer than {most}, what max_length of the model leaves"
                 )
             keep = max(0, len(of_longest) - excess)
             texts[longest], cut = (texts[longest] or "")[: of_longest[keep] if keep else 0], True
             ids = self.ids(self._answered(**texts))
         if not self.wording.masked:
-            return Prompt(ids, None, cut)
+            text, where = self._answered(**texts), where or f"{self.key}.answers"
+            return Prompt(ids, None, cut, [self.following(text, answer, where) for answer in answers] or None)
         (place,) = self._places(self.wording.answers[0], **texts)
         ids[place] = self.tokenizer.mask_token_id
         return Prompt(ids, [0 if i == place else -1 for i in range(len(ids))], cut)
@@ -125,7 +153,7 @@ class Prompts:
 
         Returns
         -------
-        frame : table 'tokens'; label is the index in `classes`
+        frame : table 'tokens'; label is the index in `classes`, or of pairs that of the right answer, 0
         truncated : number of examples of which a text was cut
 
         Raises
@@ -133,55 +161,105 @@ class Prompts:
         EncoderError
             As `of`.
         """
-        prompts = [self.of(*texts) for texts in zip(table["text_a"], table["text_b"], strict=True)]
-        columns = {
-            "example": table["example"],
-            "label": table["label"].map({name: float(i) for i, name in enumerate(classes)}),
-            "input_ids": pd.Series([prompt.input_ids for prompt in prompts], index=table.index, dtype=object),
-            "token_type_ids": None,
-            "words": pd.Series([prompt.words for prompt in prompts], index=table.index, dtype=object),
-            "units": None,
-        }
-        return pd.DataFrame(columns), sum(prompt.cut for prompt in prompts)
+        index = {name: float(i) for i, name in enumerate(classes)}
+        columns = (table[name] for name in ("text_a", "text_b", "label", "example"))
+        prompts = [
+            self.of(a, b, self.whole)
+            if classes
+            else self.of(a, b, continuations.answers(label), f"{self.key}.label: example {example}")
+            for a, b, label, example in zip(*columns, strict=True)
+        ]
+        label = table["label"].map(index) if classes else pd.Series(0.0, index=table.index)
+        return written(table["example"], label, prompts), sum(prompt.cut for prompt in prompts)
 
     def content_free(self) -> list[Prompt]:
         """The tokens of prompts whose texts say nothing."""
-        return [self.of(text, text) for text in CONTENT_FREE]
+        return [self.of(text, text, self.whole) for text in CONTENT_FREE]
 
     def answers(self, classes: Sequence[str]) -> list[int]:
-        """The token of each class's answer.
+        """The token of each class's answer; none where they are scored whole. Raises as `tokens`."""
+        tokens = self.tokens(classes)
+        return [] if self.whole else [token for (token,) in tokens]
+
+    def tokens(self, classes: Sequence[str]) -> list[list[int]]:
+        """The tokens of each class's answer.
 
         Raises
         ------
         EncoderError
-            One line for each answer that is not one token of its own after the prompt.
+            One line for each answer without tokens of its own after the prompt, or in the place of the mask.
         """
-        problems, tokens, of_first = [], [], None
-        end_of = f"the end of the prompt, {shown(self.wording.prompt[-12:])}"
-        beside = "the words beside {mask}" if self.wording.masked else end_of
+        problems: list[HeadspecError] = []
+        tokens: list[list[int]] = []
+        masked, text = self.wording.masked, self.filled("text", "text")
         for name, answer in zip(classes, self.wording.answers, strict=True):
-            if self.wording.masked:
-                ids = self.ids(self.filled("text", "text", answer))
-                places = self._places(answer, "text", "text")
-                others = ids[: places.start], ids[places.stop :]
-                of_first = of_first or others
-            else:
-                text = self.filled("text", "text")
-                prompt, ids = self.ids(text), self.ids(text + answer)
-                places, of_first = range(len(prompt), len(ids)), (prompt, [])
-                others = ids[: len(prompt)], []
-            where, own = f"{self.key}.answers.{name}: got {answer!r}", [ids[i] for i in places]
-            if others != of_first:
+            where = f"{self.key}.answers.{name}"
+            try:
+                own = self._filling(answer, where) if masked else self.following(text, answer, where)
+            except EncoderError as error:
+                problems += error.errors
+                continue
+            if own in tokens:
                 problems.append(
-                    f"{where}, which the tokenizer joins with {beside}; expected an answer that starts its "
-                    f"own token, such as {' ' + answer.strip()!r} after a prompt without a space at its end"
+                    EncoderError(
+                        f"{where}: got {answer!r}, the same token as another answer; expected one of its own"
+                    )
                 )
-            elif len(own) != 1 or own[0] == self.tokenizer.unk_token_id:
-                pieces = self.tokenizer.convert_ids_to_tokens(own)
-                problems.append(f"{where}, the tokens {shown(pieces)}; expected an answer of one known token")
-            elif own[0] in tokens:
-                problems.append(f"{where}, the same token as another answer; expected one of its own")
-            tokens += own[:1]
+            tokens.append(own)
         if problems:
-            raise EncoderError.of(map(EncoderError, problems))
+            raise EncoderError.of(problems)
         return tokens
+
+    @cached_property
+    def whole(self) -> tuple[str, ...]:
+        """The answers of all classes, if one has several tokens, so that they are scored whole; else none."""
+        answers = self.wording.answers
+        several = not self.wording.masked and any(len(tokens) > 1 for tokens in self.tokens(answers))
+        return answers if several else ()
+
+    def following(self, prompt: str, answer: str, where: str) -> list[int]:
+        """The tokens of an answer after a prompt.
+
+        Parameters
+        ----------
+        where : config key of the answer, for errors
+
+        Raises
+        ------
+        EncoderError
+            The tokenizer joins it with the end of the prompt, or does not know it.
+        """
+        before, ids = self.ids(prompt), self.ids(prompt + answer)
+        own = ids[len(before) :]
+        if ids[: len(before)] != before or not own:
+            raise self._joined(answer, where, f"the end of the prompt, {shown(prompt[-12:])}")
+        self._check_known(answer, own, where, "known tokens")
+        return own
+
+    def _filling(self, answer: str, where: str) -> list[int]:
+        """The token of an answer in the place of the mask; errors as `following`."""
+        found = []
+        for each in dict.fromkeys([self.wording.answers[0], answer]):
+            ids, places = self.ids(self.filled("text", "text", each)), self._places(each, "text", "text")
+            found.append((ids[: places.start], ids[places.stop :], ids[places.start : places.stop]))
+        *beside, own = found[-1]
+        if beside != list(found[0][:2]):
+            raise self._joined(answer, where, "the words beside {mask}")
+        self._check_known(answer, own, where, "one known token", most=1)
+        return own
+
+    def _joined(self, answer: str, where: str, beside: str) -> EncoderError:
+        return EncoderError(
+            f"{where}: got {answer!r}, which the tokenizer joins with {beside}; expected an answer "
+            f"that starts its own token, such as {' ' + answer.strip()!r} after a prompt without a space at "
+            "its end"
+        )
+
+    def _check_known(
+        self, answer: str, own: list[int], where: str, expected: str, most: int | None = None
+    ) -> None:
+        if self.tokenizer.unk_token_id in own or (most and len(own) > most):
+            pieces = self.tokenizer.convert_ids_to_tokens(own)
+            raise EncoderError(
+                f"{where}: got {answer!r}, the tokens {shown(pieces)}; expected an answer of {expected}"
+            )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from headspec.data import continuations
 from headspec.data.stratify import stratified_order
 
 #: between a demonstration and the next prompt
@@ -27,7 +28,7 @@ class Wording:
     Attributes
     ----------
     prompt : with the fields ``{text_a}`` and, of pairs, ``{text_b}``; for masked models also ``{mask}``
-    answers : of each class, in the order of the classes
+    answers : of each class, in the order of the classes; none where every example has its own
     chat : whether prompts are turns of a user in a conversation, and answers those of the model
     before : what stands before every prompt: the demonstrations
     turns : in conversations, the prompt and the answer of every demonstration
@@ -69,10 +70,13 @@ class Wording:
 
     def showing(self, rows: pd.DataFrame, classes: list[str]) -> Wording:
         """The same after demonstrations: the rows of a data table in order, each with its answer."""
-        answers = dict(zip(classes, self.answers, strict=True))
+        of_class = dict(zip(classes, self.answers, strict=True))
         bare = replace(self, before="", turns=())
         columns = (rows[name].tolist() for name in ("text_a", "text_b", "label"))
-        shown = [(a, b, answers[label]) for a, b, label in zip(*columns, strict=True)]
+        shown = [
+            (a, b, of_class[label] if of_class else continuations.answers(label)[0])
+            for a, b, label in zip(*columns, strict=True)
+        ]
         if self.chat:
             return replace(bare, turns=tuple((bare.filled(a, b), answer) for a, b, answer in shown))
         return replace(bare, before="".join(bare.answered(*example) + BETWEEN for example in shown))

@@ -11,9 +11,10 @@ from headspec.config.stage_settings import section
 from headspec.models import versions
 from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.folders import folder
+from headspec.models.pretrained.language_model import language_model
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
-from headspec.prompts.head import calibrate, language_model, prompted
+from headspec.prompts.head import calibrate, prompted
 
 params = snakemake.params
 with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake.wildcards)):

@@ -8,12 +8,14 @@ if TYPE_CHECKING:
 import numpy as np
 
 from headspec import tables
+from headspec.config.pair_types import CLASSES, TEXTS
 from headspec.config.stage_settings import section
 from headspec.models.pretrained.checks import architecture, check_length
 from headspec.models.pretrained.folders import folder
 from headspec.models.tokenization import TOKENS, of_job
 from headspec.progress import log, stage
-from headspec.prompts.checks import check_mask, check_model
+from headspec.prompts.checks import check_model, check_scoring, check_type
+from headspec.prompts.pairs import Pairs
 from headspec.prompts.tokens import Prompts
 from headspec.prompts.wording import Wording, demonstrations
 from headspec.seeds import derive
@@ -25,17 +27,27 @@ with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):
     architecture(path, model, key)  # planning cannot check hub models
     check_length(path, model, key)
     check_model(path, model, key)
-    check_mask(path, model, key, params.prompt["prompt"], f"tasks.{wildcards.task}")
-    task, train = section(params.prompt), tables.read(snakemake.input.train)
+    task, task_key = section(params.prompt), f"tasks.{wildcards.task}"
+    check_type(path, model, key, task, task_key)
+    train, tokenizer = tables.read(snakemake.input.train), of_job(snakemake)
     classes = tables.footer(snakemake.input.train)["classes"]
     rng = np.random.default_rng(derive(int(wildcards.seed), "demonstrations", wildcards.task))
     shown = demonstrations(train, task.shots, rng)
-    wording = Wording.of(task, classes).showing(shown, classes)
-    prompts = Prompts(of_job(snakemake), wording, model.max_length, f"tasks.{wildcards.task}")
+    prompts: Pairs | Prompts
+    answers, content_free = [], []
+    if task.type == TEXTS:
+        prompts = Pairs(tokenizer, model.max_length, task_key)
+    else:
+        wording = Wording.of(task, classes).showing(shown, classes)
+        prompts = Prompts(tokenizer, wording, model.max_length, task_key)
+        answers = prompts.answers(classes)
+        content_free = prompts.content_free() if task.calibration else []
+    if not answers:
+        check_scoring(path, model, key, task_key)
     more = {
-        "classes": classes,
-        "answers": prompts.answers(classes),
-        "content_free": prompts.content_free() if task.calibration else [],
+        "classes": classes if answers else {"type": task.type, "labels": classes or CLASSES},
+        "answers": answers,
+        "content_free": content_free,
         "demonstrations": shown["example"].tolist(),
     }
     unseen = {"train": train.drop(index=shown.index), "validation": tables.read(snakemake.input.validation)}

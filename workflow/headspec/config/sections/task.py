@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from headspec.config import pair_types
 from headspec.config.sections.base import NUMBER, Count, Distinct, Labels, Name, Section
 from headspec.config.word_types import TYPES, WORDS
 
 #: type of task: its metrics; those of words follow
 OF_TEXTS = {"classification": ("accuracy", "f1", "matthews"), "regression": ("pearson", "spearman")}
-METRICS = OF_TEXTS | {name: kind.metrics for name, kind in TYPES.items()}
+OF_PAIRS = dict.fromkeys(pair_types.TYPES, pair_types.METRICS)
+METRICS = OF_TEXTS | OF_PAIRS | {name: kind.metrics for name, kind in TYPES.items()}
 
 #: keys of the method `prompted`, on which the tables of a task do not depend
 PROMPTED = {"prompt", "answers", "shots", "calibration", "chat"}
@@ -49,19 +51,26 @@ class Task(Section):
         "text",
         description="column of the text, or of the first text of a pair; "
         "where a table on disk has no column `text`, its columns `text_a` and `text_b` are found; "
-        "for tasks on words the column of lists of words, by default `words`",
+        "for tasks on words the column of lists of words, by default `words`; of `minimal_pairs` the "
+        "acceptable text, by default `sentence_good`",
     )
-    text_b: str | None = Field(None, description="column of the second text of a pair")
+    text_b: str | None = Field(
+        None,
+        description="column of the second text of a pair; of `minimal_pairs` the other text, by default "
+        "`sentence_bad`",
+    )
     label: str | Annotated[list[str], Field(min_length=1)] = Field(
         "label",
         description="column of the label; for tasks on words the column, or the list of columns, of the "
         "annotation, by default "
-        + ", ".join(f"`{', '.join(kind.columns)}` ({name})" for name, kind in TYPES.items()),
+        + ", ".join(f"`{', '.join(kind.columns)}` ({name})" for name, kind in TYPES.items())
+        + "; for `answer_pairs` the columns of the right and of the wrong answer, by default `right, wrong`",
     )
     type: TaskType = Field(
         "classification",
         description="what to predict: one of several classes, or a score; or of sentences of words what "
-        "[Words](words.md) lists",
+        "[Words](words.md) lists; or which of two continuations is right, for the method `prompted` "
+        "([Decoders](decoders.md#pairs))",
     )
     labels: Labels | None = Field(
         None,
@@ -84,7 +93,7 @@ class Task(Section):
     metrics: Annotated[Distinct[Metric], Field(min_length=1)] | None = Field(
         None,
         description="metrics, the main one first; by default accuracy, for regression spearman and pearson, "
-        "for tasks on words all of their type",
+        "for others all of their type",
     )
     prompt: Annotated[str, Field(min_length=1)] | None = Field(
         None,
@@ -93,7 +102,7 @@ class Task(Section):
         "([Decoders](decoders.md))",
     )
     answers: Annotated[dict[str, str], Field(min_length=2)] | None = Field(
-        None, description="class name: the token with which the model answers `prompt`"
+        None, description="class name: what the model answers to `prompt`; for masked models one token"
     )
     shots: Annotated[int, Field(ge=0), NUMBER] = Field(
         0, description="answered training examples before the prompt, drawn anew with each of `seeds`"
@@ -113,10 +122,12 @@ class Task(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _columns_of_words(cls, values: Any) -> Any:
-        """The default columns of a task on words."""
-        kind = TYPES.get(str(values.get("type"))) if isinstance(values, dict) else None
-        if kind is None:
+    def _columns_of_type(cls, values: Any) -> Any:
+        """The default columns of a task on words or on pairs."""
+        name = str(values.get("type")) if isinstance(values, dict) else ""
+        if name in pair_types.TYPES:
+            return pair_types.TYPES[name] | values
+        if (kind := TYPES.get(name)) is None:
             return values
         columns = kind.columns[0] if len(kind.columns) == 1 else list(kind.columns)
         return {"text_a": WORDS, "label": columns, **values}
@@ -125,9 +136,8 @@ class Task(Section):
     def all_metrics(self) -> list[str]:
         if self.metrics:
             return list(self.metrics)
-        if self.type in TYPES:
-            return list(METRICS[self.type])
-        return ["accuracy"] if self.type == "classification" else ["spearman", "pearson"]
+        of_type = {"classification": ["accuracy"], "regression": ["spearman", "pearson"]}
+        return of_type.get(self.type) or list(METRICS[self.type])
 
     @property
     def paradigm(self) -> Literal["single", "pair"]:

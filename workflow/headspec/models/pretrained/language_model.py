@@ -1,0 +1,44 @@
+"""Loading a whole language model, with the head that gives tokens their logits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from headspec.errors import EncoderError
+from headspec.models.pretrained.from_pretrained import location, silence
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+def language_model(path: Path, where: str, causal: bool = True) -> PreTrainedModel:
+    """The causal or masked language model at `path` in float32.
+
+    Parameters
+    ----------
+    where : config key of its source, and the source, for errors
+
+    Raises
+    ------
+    EncoderError
+        It cannot be loaded, or its weights have no language-model head.
+    """
+    from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+
+    silence()
+    try:
+        model, info = (AutoModelForCausalLM if causal else AutoModelForMaskedLM).from_pretrained(
+            **location(path),
+            dtype=torch.float32,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+        )
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        raise EncoderError(f"{where} cannot be loaded as a language model: {error}") from None
+    if missing := info["missing_keys"]:
+        raise EncoderError(f"{where} has no language-model head: its weights lack {min(missing)}")
+    return model.eval()
