@@ -101,7 +101,7 @@ WRONG: list[tuple[str, Any, list[str]]] = [
         "methods",
         ["tuned", "frozn"],
         [
-            "methods.1: got 'frozn', expected tuned, frozen, prompted, iat, atlas, gates or probes.",
+            "methods.1: got 'frozn', expected tuned, lora, frozen, prompted, iat, atlas, gates or probes.",
             "Did you mean 'frozen'?",
         ],
     ),
@@ -337,6 +337,22 @@ WRONG: list[tuple[str, Any, list[str]]] = [
 def test_iat_needs_the_run_that_it_continues() -> None:
     text = message(changed(("methods", ["frozen", "iat"]), ("iat/mixtures", ["all"])))
     assert text == "methods: got frozen, iat, expected tuned as well, because IAT continues tuned runs."
+
+
+def test_adapters_need_the_method_pretrained_weights_and_a_name_of_their_own() -> None:
+    assert message(changed(("training/lora/rank", 8))) == (
+        "training.lora: not used; expected 'lora' in methods, whose settings they are."
+    )
+    lora = ("methods", ["tuned", "lora"])
+    assert message(changed(lora, ("models/minilm/weights", "random"))) == (
+        "models.minilm.weights: got 'random', expected pretrained weights, because methods has 'lora', whose "
+        "adapters are added to them."
+    )
+    assert message(changed(lora, ("iat", {"mixtures": ["all"], "controls": ["random", "lora"]}))) == (
+        "iat.controls.1: got 'lora', whose runs have the name of the method 'lora'; expected a study with "
+        "one of them."
+    )
+    assert load(changed(lora, ("training/lora/rank", 8))).training.lora.rank == 8
 
 
 def test_gates_that_keep_what_is_left_need_some_heads() -> None:

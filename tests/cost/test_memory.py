@@ -102,6 +102,15 @@ def test_a_model_that_is_not_here_counts_as_bert_large(tmp_path, monkeypatch):
     )
 
 
+def test_adapters_need_no_copies_of_the_weights_to_train(tmp_path):
+    config = of_bert(tmp_path, "large", 64, 2)
+    whole, adapted = (memory.megabytes(config, "bert", "train", False, of) for of in ("all", "adapters"))
+    copies = 1.2 * 4 * memory.sizes(str(tmp_path)).parameters / 1e6
+    assert whole - adapted == pytest.approx(2 * copies, abs=2)
+    (scored,) = {memory.megabytes(config, "bert", "prune", False, of) for of in ("all", "adapters")}
+    assert scored < adapted
+
+
 def test_a_gpu_keeps_the_activations(tmp_path):
     config = of_bert(tmp_path, "large", 256, 32)
     on_gpu, on_cpu = (memory.megabytes(config, "bert", "train", gpu) for gpu in (True, False))

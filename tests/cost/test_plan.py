@@ -298,6 +298,21 @@ def test_frozen_runs_save_no_encoder(here, monkeypatch):
         assert of_bert.endswith(f" {4 * len(tuned.runs)}.00 GB")
 
 
+def test_adapters_take_no_gradients_of_weights_and_little_space(here):
+    """A step is a forward pass and the backward pass of states; what is saved are adapters alone."""
+    mixtures, training = {"pairs": ["tone", "topic"]}, CONFIG["training"] | {"lora": {"rank": 2}}
+    tuned = workload.read(study(mixtures=mixtures, methods=["tuned"]))
+    lora = workload.read(study(mixtures=mixtures, methods=["lora"], training=training))
+    run = {"model": "bert", "mixture": "tone+topic", "seed": "0"}
+    counts = [of_job(e, "train", run | {"method": m}) for e, m in ((tuned, "tuned"), (lora, "lora"))]
+    assert counts[0] and counts[1] == pytest.approx(2 / 3 * counts[0])
+    assert examples(lora, "train", **run, method="lora") == examples(tuned, "train", **run, method="tuned")
+    # rank x (in + out) of six matrices in each of two layers, 4 bytes each
+    assert plan.learnt(lora, "bert", "lora") == 4 * 2 * 2 * (4 * (32 + 32) + 2 * (32 + 48))
+    assert plan.learnt(tuned, "bert", "tuned") == 4 * throughput.parameters(tuned.configs["bert"])
+    assert plan.learnt(lora, "bert", "frozen") == 0
+
+
 def test_prompted_runs_train_nothing_and_have_no_checkpoints(here):
     words = language.answers(language.make("llama", Path("llama"))).values()
     answers = dict(zip(["good", "bad"], words, strict=True))
@@ -462,7 +477,8 @@ def test_every_stage_that_runs_a_model_is_counted(here):
         for job in jobs
         if any(path.endswith("model.safetensors") for path in job.outputs)
     ]
-    assert plan._encoders(extent, jobs)["bert"] == len(of) - of.count("frozen")
+    of_encoder = 4 * throughput.parameters(extent.configs["bert"])
+    assert plan._saved(extent, jobs)["bert"] == (len(of) - of.count("frozen")) * of_encoder
     assert {"budget_and_keep", "attended_after"} <= {job.rule for job in jobs}
 
 

@@ -100,6 +100,23 @@ def test_settings_are_those_of_the_method():
     assert task["text_a"] == "sentence" and not {"metrics", "test", "train_examples"} & set(task)
 
 
+def test_a_method_trains_by_the_section_of_its_name():
+    training = {"learning_rate": 1e-5, "decoder_learning_rate": None, "lora": {"rank": 2}}
+    study = layout(methods=["tuned", "lora", "frozen", "atlas"], training=training)
+    given = Inputs(study)
+    settings = given.training_settings(of_run(method="lora"))
+    assert (settings["learning_rate"], settings["rank"], settings["layers"]) == (2e-4, 2, "all")
+    assert "rank" not in given.training_settings(of_run()) and given.features(of_run(method="lora")) == []
+    trained = {method: study.trains(method) for method in study.trained}
+    assert trained == {"tuned": "all", "lora": "adapters", "frozen": "classifiers", "single": "all"}
+    assert {run.method for run in study.fine_tuned} == {"tuned", "lora", "single"}
+    atlas = layout(methods=["lora", "frozen", "atlas"], atlas={"methods": ["lora", "frozen"]})
+    assert atlas.before == {"lora": "frozen"}
+    control = layout(methods=["tuned", "iat"], iat={"mixtures": ["tone+topic"], "controls": ["lora"]})
+    assert control.trains("lora") == "all"
+    assert "rank" not in Inputs(control).training_settings(of_run(method="lora"))
+
+
 def test_files_of_a_run_are_in_the_order_of_its_tasks():
     given = Inputs(layout(methods=["tuned", "frozen", "iat"], iat={"mixtures": ["tone+topic"]}))
     assert given.tokens("train")(of_run()) == [

@@ -15,7 +15,7 @@ from matplotlib.colors import to_rgb
 
 from headspec.atlas import attention
 from headspec.config.measures import heads as head_measures
-from headspec.config.sections.atlas import Atlas
+from headspec.config.methods import METHODS, NAMED
 from headspec.plots.atlas import (
     ablation,
     agreement,
@@ -527,9 +527,9 @@ def test_roles_are_told_apart_without_colour():
 
 
 def test_methods_are_told_apart_without_colour():
-    assert len({look["marker"] for look in believe.METHODS.values()}) == len(believe.METHODS)
+    assert len({method.marker["marker"] for method in METHODS.values()}) == len(METHODS)
 
 
 def test_every_method_has_a_look():
-    methods = Atlas.model_json_schema()["properties"]["methods"]["items"]["enum"]
-    assert set(methods) == set(believe.METHODS)
+    for name in NAMED:
+        assert METHODS[name].bar and METHODS[name].fill, name

@@ -15,11 +15,15 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 
 from headspec.errors import NumericalError
+from headspec.models.adapters import adapters
 from headspec.training import parallel
+from headspec.training.adapting import adapt
 from headspec.training.checkpoint import Checkpoint
+from headspec.training.loop import train
 from support import ranks
 from support.paths import ROOT
-from support.ways import every_way, model
+from support.tiny import CPU
+from support.ways import DATA, SETTINGS, every_way, model
 
 SHARED = ["step", "epoch", "task", "learning_rate"]
 
@@ -43,6 +47,20 @@ def test_two_processes_train_as_one(done, method):
     assert len(moved) > (3 if method == "frozen" else 30)
     for name, value in weights.items():
         torch.testing.assert_close(same[name], value, rtol=2e-3, atol=1e-4, msg=name)
+
+
+@pytest.mark.slow
+def test_adapters_train_by_two_processes_as_by_one(tmp_path):
+    """The processes take the model with its adapters, and give it back."""
+    nets = {1: model(), 2: model()}
+    for n, net in nets.items():
+        adapt(net.encoder, 4, "all", 7, CPU)
+        never = Checkpoint(tmp_path / f"{n}.pt", "f", 1e9)
+        parallel.run(n, tmp_path, train, net, DATA, SETTINGS, None, 7, CPU, never)
+    alone, shared = (net.state_dict() for net in nets.values())
+    assert all(weight.any() for weight in adapters(nets[2].encoder).values())
+    for name, value in alone.items():
+        torch.testing.assert_close(shared[name], value, rtol=2e-3, atol=1e-4, msg=name)
 
 
 def test_the_first_process_alone_writes_checkpoints(tmp_path, monkeypatch):

@@ -24,6 +24,7 @@ from headspec.models.devices import Device
 from headspec.models.internals.representations import REPRESENTATIONS, features, vectors
 from headspec.models.multitask import MultiTask
 from headspec.training import loop
+from headspec.training.adapting import adapt
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train, trainer
 from headspec.training.schedule import buckets, learning_rate, schedule
@@ -43,11 +44,15 @@ def data() -> dict[str, Examples]:
     return {"a": examples(40, 2, 1), "b": examples(30, 3, 2), "r": examples(20, 5, 3)}
 
 
-def run(folder, net: MultiTask, seconds=1e9, frozen=False, fingerprint="f", **settings) -> pd.DataFrame:
+def run(folder, net: MultiTask, seconds=1e9, method="tuned", fingerprint="f", **settings) -> pd.DataFrame:
     torch.set_num_threads(1)
+    if method == "lora":
+        adapt(net.encoder, 4, "all", 7, CPU)
     settings = Training(**({"batch_size": 8, "epochs": 2, "learning_rate": 1e-3} | settings))
     checkpoint = Checkpoint(folder / "checkpoint.pt", fingerprint, seconds)
-    fixed = {t: e.vectors(features(net, t, e, CPU)) for t, e in data().items()} if frozen else None
+    fixed = None
+    if method == "frozen":
+        fixed = {t: e.vectors(features(net, t, e, CPU)) for t, e in data().items()}
     return train(net, data(), settings, fixed, 7, CPU, checkpoint)
 
 
@@ -59,10 +64,10 @@ class Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize("frozen", [False, True])
-def test_resumed_training_gives_the_same_weights(tmp_path, monkeypatch, frozen):
+@pytest.mark.parametrize("method", ["tuned", "frozen", "lora"])
+def test_resumed_training_gives_the_same_weights(tmp_path, monkeypatch, method):
     undisturbed = model()
-    history = run(tmp_path, undisturbed, frozen=frozen)
+    history = run(tmp_path, undisturbed, method=method)
 
     save = Checkpoint.save
 
@@ -73,10 +78,10 @@ def test_resumed_training_gives_the_same_weights(tmp_path, monkeypatch, frozen):
 
     monkeypatch.setattr(Checkpoint, "save", save_then_die)
     with pytest.raises(Killed):
-        run(tmp_path, model(), seconds=0, frozen=frozen)
+        run(tmp_path, model(), seconds=0, method=method)
     monkeypatch.undo()
     resumed = model()
-    again = run(tmp_path, resumed, frozen=frozen)
+    again = run(tmp_path, resumed, method=method)
     columns = ["step", "epoch", "task", "loss", "learning_rate"]
     pd.testing.assert_frame_equal(history[columns], again[columns])
     for name, value in weights(undisturbed).items():
@@ -163,7 +168,7 @@ def test_errors_that_smaller_batches_cannot_avoid_are_raised(tmp_path, monkeypat
 def test_frozen_training_changes_only_the_classifiers(tmp_path):
     net = model()
     before = weights(net)
-    run(tmp_path, net, frozen=True)
+    run(tmp_path, net, method="frozen")
     for name, value in net.state_dict().items():
         assert torch.equal(value, before[name]) == name.startswith("encoder."), name
 
@@ -184,10 +189,10 @@ def test_history_has_a_row_per_step(tmp_path):
     assert (history[["examples_per_second", "memory_mb"]] > 0).all(axis=None)
 
 
-@pytest.mark.parametrize("frozen", [False, True])
-def test_without_clipping_gradients_are_unchanged(tmp_path, frozen):
+@pytest.mark.parametrize("method", ["tuned", "frozen", "lora"])
+def test_without_clipping_gradients_are_unchanged(tmp_path, method):
     models = {clip: model() for clip in (None, 1e30, 0.01)}
-    losses = {clip: run(tmp_path, net, frozen=frozen, clip=clip)["loss"] for clip, net in models.items()}
+    losses = {clip: run(tmp_path, net, method=method, clip=clip)["loss"] for clip, net in models.items()}
     assert losses[None].equals(losses[1e30]) and not losses[None].equals(losses[0.01])
     for name, value in weights(models[None]).items():
         assert torch.equal(value, models[1e30].state_dict()[name]), name

@@ -16,11 +16,12 @@ from support.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
 
-RUNS = ["bert/tone+topic/tuned/seed0", "bert/tone+topic/frozen/seed0", "bert/match/single/seed0"]
+OF_PAIR = [f"bert/tone+topic/{method}/seed0" for method in ("tuned", "frozen", "lora")]
+RUNS = [*OF_PAIR, "bert/match/single/seed0"]
 STUDY = CONFIG | {
     "seeds": [0],
-    "methods": ["tuned", "frozen", "iat"],
-    "training": CONFIG["training"] | {"epochs": 2, "frozen": {"epochs": 1}},
+    "methods": ["tuned", "frozen", "lora", "iat"],
+    "training": CONFIG["training"] | {"epochs": 2, "frozen": {"epochs": 1}, "lora": {"rank": 4}},
     "iat": {"mixtures": ["tone+topic"]},
 }
 

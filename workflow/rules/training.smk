@@ -60,6 +60,7 @@ rule train:
         model=INPUTS.model_settings("source", "sha256", "pooling", "weights"),
         version=weights_version,
         training=INPUTS.training_settings,
+        trains=INPUTS.trains,
         precision=STUDY.precision,
         code=code("training/train.py"),
     message:

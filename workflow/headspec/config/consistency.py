@@ -64,6 +64,7 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
     for name, task in typed_tasks.items():
         if task is not None:
             yield from task_consistency.task_problems(name, task, typed_tasks)
+    yield from _lora(config, models, iat)
     methods = config.get("methods", ["tuned"])
     if isinstance(methods, list) and "prompted" in methods:
         yield from prompt_consistency.missing(members, typed_tasks)
@@ -181,6 +182,26 @@ def _probes(
     on_words = any(task is None or task.type in TYPES for task in tasks.values())
     if not on_words and (probes != Probes() or isinstance(methods, list) and "probes" in methods):
         yield f"probes: no task on words; expected one of type {' or '.join(TYPES)}."
+
+
+def _lora(config: dict[str, Any], models: dict[str, Any], iat: IAT | None) -> Iterator[str]:
+    """Adapters need pretrained weights, and a name of their own."""
+    methods = config.get("methods", ["tuned"])
+    if not isinstance(methods, list) or "lora" not in methods:
+        if _mapping(config, "training", "lora"):
+            yield "training.lora: not used; expected 'lora' in methods, whose settings they are."
+        return
+    for name in models:
+        if _mapping(models, name).get("weights") == "random":
+            yield (
+                f"models.{name}.weights: got 'random', expected pretrained weights, because methods has "
+                "'lora', whose adapters are added to them."
+            )
+    if iat and iat.mixtures and "lora" in iat.controls:
+        yield (
+            f"iat.controls.{iat.controls.index('lora')}: got 'lora', whose runs have the name of the method "
+            "'lora'; expected a study with one of them."
+        )
 
 
 def _gates(gates: Gates, atlas: Atlas, methods: Any, mixtures: list[str]) -> Iterator[str]:

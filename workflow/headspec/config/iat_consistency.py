@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headspec.config import pair_types
 from headspec.config.as_text import kept_by
+from headspec.config.methods import NAMED
 from headspec.config.runs import REWARMED
 from headspec.config.sections.iat import IAT
 from headspec.config.sections.transfer import Transfer
@@ -36,8 +37,8 @@ def iat_problems(section: IAT, methods: Any, mixtures: Iterable[str], transferre
             yield f"iat.mixtures.{i}: no mixture '{name}'; expected one of {listing(mixtures)}.{hint}"
     if section.mixtures and "tuned" not in methods:
         yield f"methods: got {listing(methods)}, expected tuned as well, because IAT continues tuned runs."
-    if methods and not {"tuned", "frozen", "prompted"} & {*map(str, methods)}:
-        expected = "tuned, frozen or prompted"
+    if methods and not {*NAMED} & {*map(str, methods)}:
+        expected = f"{listing(NAMED[:-1])} or {NAMED[-1]}"
         yield f"methods: got {listing(methods)}, expected {expected} as well, whose heads are compared."
     if section != IAT() and not section.mixtures:
         yield "iat.mixtures: nothing to train; expected a mixture, because other keys of iat are set."

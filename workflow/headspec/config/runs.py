@@ -22,7 +22,7 @@ REWARMED = "rewarmed"
 class Run:
     """One training run: a model, a mixture of tasks, a method and a seed.
 
-    The method is one of `headspec.config.study.Method`, or the name of a `Variant`.
+    The method is one of `headspec.config.methods.METHODS`, or the name of a `Variant`.
     """
 
     model: str

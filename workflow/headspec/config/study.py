@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from headspec.config import variants
+from headspec.config import methods, variants
 from headspec.config.runs import NO_MIXTURE, Budget, Run, Variant
 from headspec.config.sections.atlas import Atlas
 from headspec.config.sections.base import Count, Distinct, Name, Section, Seed
@@ -31,9 +31,11 @@ from headspec.config.sections.transfer import Transfer
 from headspec.config.ways import WAYS, WHOLE
 from headspec.config.word_types import TYPES
 
-Method = Literal["tuned", "frozen", "prompted", "single"]
-#: what `methods` may name: methods of training, and sections that are run as part of the study
-Listed = Literal["tuned", "frozen", "prompted", "iat", "atlas", "gates", "probes"]
+#: what `methods` may name: methods, and sections that are run as part of the study
+if TYPE_CHECKING:
+    Listed = str
+else:
+    Listed = Literal[*methods.NAMED, "iat", "atlas", "gates", "probes"]
 
 
 class Study(Section):
@@ -59,10 +61,9 @@ class Study(Section):
     mixtures: Mixtures
     methods: Annotated[Distinct[Listed], Field(min_length=1)] = Field(
         ["tuned"],
-        description="`tuned`: all weights are trained; `frozen`: only the classifiers, as a control; "
-        "`prompted`: nothing is trained, the model answers the `prompt` of each task; `iat`: the sections "
-        "`iat` and `transfer`, which `snakemake iat` runs in any case; `atlas`, `gates`, `probes`: the "
-        "section of this name, which `snakemake` with this name runs in any case",
+        description="".join(f"`{name}`: {methods.METHODS[name].about}; " for name in methods.NAMED)
+        + "`iat`: the sections `iat` and `transfer`, which `snakemake iat` runs in any case; `atlas`, "
+        "`gates`, `probes`: the section of this name, which `snakemake` with this name runs in any case",
     )
     training: Training = Training()
     importance: Importance = Importance()
@@ -89,10 +90,9 @@ class Study(Section):
         return {"+".join(pair): pair for pair in pairs} | groups
 
     @property
-    def correlated(self) -> Method:
-        """The method whose dissociation is correlated with similarity: the first of these in the study."""
-        methods: tuple[Method, ...] = ("tuned", "frozen", "prompted")
-        return next(method for method in methods if method in self.methods)
+    def correlated(self) -> str:
+        """The method whose dissociation is correlated with similarity: the first one of the study."""
+        return next(method for method in methods.NAMED if method in self.methods)
 
     @property
     def alone(self) -> tuple[str, ...]:
@@ -121,7 +121,8 @@ class Study(Section):
         for mixture, tasks in self.mixture_tasks.items():
             if tested and tested <= set(tasks):
                 iat, alone = mixture in self.iat.mixtures, tested <= set(self.alone)
-                trained = {"tuned": "tuned" in self.methods, "iat": iat, "single": iat or alone}
+                trained = {name: name in self.methods for name in methods.LEARNING}
+                trained |= {"iat": iat, "single": iat or alone}
                 submissions += [(mixture, method) for method, is_trained in trained.items() if is_trained]
         return submissions
 
@@ -178,7 +179,7 @@ class Study(Section):
             (mixture, tasks, method)
             for mixture, tasks in self.mixture_tasks.items()
             for method in self.methods
-            if method in ("tuned", "frozen", "prompted")
+            if method in methods.NAMED
         ]
         return self._runs([*mixed, *((task, (task,), "single") for task in self.alone)])
 

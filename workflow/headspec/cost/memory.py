@@ -29,6 +29,8 @@ EXAMPLES = 100_000  # training examples of a task for which the config gives no 
 #: stage: copies of the weights. Four are trained ones (weights, gradients, two moments), the fifth is the
 #: words in use; a state to continue from, or the encoder to start again from, comes on top
 TRAINING = {"train": 5, "branch": 7, "retrain": 7, "transfer": 6}
+#: the same of a run that trains adapters, which are a hundredth of the weights, or none of the encoder
+ADAPTED = 3
 #: stages whose jobs take all GPUs of their model, with a process for each
 ON_ALL_GPUS = ("train", "branch", "retrain", "learn_gates", "budget")
 #: without training, but with a backward pass; sensitivity also multiplies a block of every task's vector
@@ -99,16 +101,18 @@ def sizes(source: str) -> Sizes:
     return Sizes.of(settings(path, "model", source) if path else {})
 
 
-def megabytes(study: Study, model: str, stage: str, gpu: bool) -> int:
+def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "all") -> int:
     """Memory of the machine that a process of a job requests, in MB.
 
     Parameters
     ----------
     stage : key of `STAGES`
     gpu : whether the job runs on a GPU, so that activations are not in the machine's memory
+    trains : what is trained, of `headspec.config.methods`
     """
     of_model = sizes(study.models[model].source)
-    length, copies = study.models[model].max_length, STAGES[stage]
+    length = study.models[model].max_length
+    copies = ADAPTED if (stage, trains) == ("train", "adapters") else STAGES[stage]
     layers = 0 if stage in FORWARD else of_model.layers
     examples = max(1, SIZES["cpu"][0] // length)
     if stage in TRAINING:

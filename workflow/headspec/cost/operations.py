@@ -32,6 +32,7 @@ REDUCED_BY = {
     ("features", "prune"): OF_TRAINING,
     ("train", "train"): OF_TRAINING,
     ("train", "prune"): OF_TRAINING,
+    ("train", "importance"): OF_TRAINING,
     ("branch", "train"): OF_TRAINING,
     ("branch", "importance"): "importance.samples",
     ("retrain", "train"): OF_TRAINING,
@@ -139,9 +140,14 @@ class _Stages:
         yield Load("prune", self.wildcards["task"], self.n_train[self.wildcards["task"]])
 
     def train(self) -> Loads:
-        """Of frozen runs, what encodes examples anew: their classifiers are negligible."""
-        if self.method != "frozen":
-            yield from self._trained(1.0)
+        """Of frozen runs, what encodes examples anew: their classifiers are negligible.
+
+        Adapters are, too: without gradients of weights, a step passes what importance does.
+        """
+        trains = self.extent.layout.trains(self.method)
+        if trains != "classifiers":
+            for load in self._trained(1.0):
+                yield load._replace(kind="importance") if trains == "adapters" else load
             return
         drawn = self.study.models[self.wildcards["model"]].weights != PRETRAINED
         for task in self.tasks:

@@ -11,6 +11,7 @@ from headspec.cost.throughput import PASSES, Speed
 from headspec.cost.workload import Extent
 from headspec.errors import listing
 from headspec.progress import duration
+from headspec.training import adapting
 
 NUMBER_BYTES = 4  # of a parameter or feature
 CHECKPOINT_NUMBERS = 3  # per parameter: its value and two of AdamW
@@ -106,27 +107,37 @@ def dearest(seconds: Work, unit: str) -> Iterator[str]:
 def models(extent: Extent, jobs: list[graph.Job], seconds: Work, unit: str) -> Iterator[str]:
     """One line per model: parameters, hours of each stage that runs it, disk space of its runs."""
     yield f"{'model':<20} {'parameters':>12} " + " ".join(f"{stage:>10}" for stage in PASSES) + "    saved"
-    encoders = _encoders(extent, jobs)
+    saved = _saved(extent, jobs)
     for name, config in extent.configs.items():
         size = throughput.parameters(config)
         hours = " ".join(f"{_sum(seconds, name, stage) / 3600:10,.2f}" for stage in PASSES)
-        saved = NUMBER_BYTES * size * encoders[name]
-        yield f"{name:<20} {size / 1e6:11,.1f}M {hours} {_space(saved):>8}"
+        yield f"{name:<20} {size / 1e6:11,.1f}M {hours} {_space(saved[name]):>8}"
     yield f"{unit} of computing, without the start-up of jobs"
 
 
-def _encoders(extent: Extent, jobs: list[graph.Job]) -> Counter[str]:
-    """Model: encoders that its runs save; frozen ones save their classifiers, which count for nothing."""
+def learnt(extent: Extent, model: str, method: str) -> int:
+    """Bytes of what a run learns of its encoder, and saves; classifiers count for nothing."""
+    trains, config = extent.layout.trains(method), extent.configs[model]
+    if trains == "adapters":
+        settings = extent.study.training.lora
+        return NUMBER_BYTES * adapting.size(throughput.empty(config), settings.rank, settings.layers)
+    return NUMBER_BYTES * throughput.parameters(config) if trains == "all" else 0
+
+
+def _saved(extent: Extent, jobs: list[graph.Job]) -> Counter[str]:
+    """Model: bytes of what its runs save."""
     saving = ("train", "train_and_keep", "retrain", "budget_and_keep")
-    trained = [job.wildcards for job in jobs if job.rule in saving]
-    return Counter(run["model"] for run in trained if run["method"] != "frozen" and extent.knows(run))
+    trained = [job.wildcards for job in jobs if job.rule in saving and extent.knows(job.wildcards)]
+    saved: Counter[str] = Counter()
+    for (model, method), n in Counter((run["model"], run["method"]) for run in trained).items():
+        saved[model] += n * learnt(extent, model, method)
+    return saved
 
 
 def disk(extent: Extent, jobs: list[graph.Job], at_once: int) -> Iterator[str]:
     """Disk space: what is kept, and the checkpoints while models are trained."""
     sizes = {name: NUMBER_BYTES * throughput.parameters(config) for name, config in extent.configs.items()}
     known = [job for job in jobs if extent.knows(job.wildcards)]
-    saved = sum(sizes[model] * n for model, n in _encoders(extent, jobs).items())
     kept = [job.wildcards["model"] for job in known if job.rule in ("train_and_keep", "branch")]
     states = CHECKPOINT_NUMBERS * sum(sizes[model] for model in kept)
     tables = 0.0
@@ -141,10 +152,11 @@ def disk(extent: Extent, jobs: list[graph.Job], at_once: int) -> Iterator[str]:
         tables += (
             PREDICTION_BYTES * (1 + len(run.tasks)) * sum(extent.sizes[task].validation for task in run.tasks)
         )
-    trained = [run for run in extent.runs if run.method != "prompted"]
-    largest = sorted((CHECKPOINT_NUMBERS * sizes[run.model] for run in trained), reverse=True)[:at_once]
+    trained = Counter((run.model, run.method) for run in extent.runs)
+    states_of = {run: CHECKPOINT_NUMBERS * learnt(extent, *run) for run in trained}
+    largest = sorted((states_of[run] for run in trained.elements()), reverse=True)[:at_once]
     uses = [
-        (saved, "models"),
+        (sum(_saved(extent, jobs).values()), "models"),
         (states, "states from which IAT continues"),
         (tables, "texts, tokens, features and predictions"),
         (sum(largest), "checkpoints"),
@@ -156,22 +168,25 @@ def disk(extent: Extent, jobs: list[graph.Job], at_once: int) -> Iterator[str]:
 
 def largest_request(extent: Extent, jobs: list[graph.Job], gpu: bool) -> Iterator[str]:
     """A line on the job that requests most memory."""
-    stages = [stage for stage in graph.by_stage(jobs) if stage in memory.STAGES]
+    models = dict.fromkeys(
+        (job.stage, job.wildcards["model"], extent.layout.trains(job.wildcards.get("method", "")))
+        for job in jobs
+        if job.stage in memory.STAGES and job.wildcards["model"] in extent.configs
+    )
     requested = {
-        (stage, name): memory.megabytes(extent.study, name, stage, gpu)
+        (stage, name, trains): memory.megabytes(extent.study, name, stage, gpu, trains)
         * (memory.gpus(extent.study, name, stage) if gpu else 1)
-        for stage in stages
-        for name in extent.configs
+        for stage, name, trains in models
     }
     if requested:
-        stage, name = max(requested, key=lambda job: requested[job])
-        most = _space(1e6 * requested[stage, name])
+        job = max(requested, key=lambda job: requested[job])
+        (stage, name, _), most = job, _space(1e6 * requested[job])
         yield f"memory         {most} is the largest request of a job: {stage} of {name}"
 
 
 def assumptions(extent: Extent, measured: Speed, source: str) -> Iterator[str]:
     """The assumptions of the plan, one line each, with their numbers."""
-    trained = any(run.method != "prompted" for run in extent.study.runs)
+    trained = any(extent.layout.trains(run.method) != "nothing" for run in extent.study.runs)
     for task, size in extent.sizes.items():
         yield f"{task}: {size.train:,} training and {size.validation:,} validation examples, {size.note}"
         lengths: dict[str, list[str]] = {}
@@ -194,7 +209,7 @@ def assumptions(extent: Extent, measured: Speed, source: str) -> Iterator[str]:
         speeds.setdefault(numbers, []).append(name)
     for numbers, names in speeds.items():
         yield f"{listing(names)}: {numbers} GFLOP/s, {source}"
-    yield "a backward pass costs two forward passes in training, and one for importance"
+    yield "a backward pass costs two forward passes in training, and one for importance and adapters"
     for name in extent.configs:
         if (several_gpus := extent.study.models[name].gpus) > 1:
             yield f"{name}: training on {several_gpus} GPUs is {several_gpus} times as fast as on one"

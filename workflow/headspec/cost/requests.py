@@ -51,11 +51,12 @@ class Requests:
         """Memory in MB of a job that runs a model, more after each failed attempt."""
 
         @functools.cache
-        def of_model(model: str) -> int:
-            return memory.megabytes(self.study, model, stage, bool(self.gpu))
+        def of_model(model: str, trains: str) -> int:
+            return memory.megabytes(self.study, model, stage, bool(self.gpu), trains)
 
         def function(wildcards: Any, attempt: int) -> int:
-            return attempt * max(1, gpus(wildcards)) * of_model(wildcards.model)
+            trains = self.layout.trains(wildcards.get("method", ""))
+            return attempt * max(1, gpus(wildcards)) * of_model(wildcards.model, trains)
 
         return function
 
@@ -79,7 +80,7 @@ class Requests:
     def training_gpus(self, wildcards: Any) -> int:
         """GPUs of a job that trains: those of its model, but one if it trains no encoder."""
         branch_at_trunk = wildcards.get("delta") == f"{self.study.iat.reserve:g}"
-        if wildcards.method == "frozen" or branch_at_trunk:
+        if self.layout.trains(wildcards.method) == "classifiers" or branch_at_trunk:
             return self.gpu
         return self.gpu * self.study.models[wildcards.model].gpus
 

@@ -19,6 +19,7 @@ from headspec.config.stage_settings import section
 from headspec.config.word_types import TYPES, Classes
 from headspec.errors import DamageError, EncoderError
 from headspec.models import encoders
+from headspec.models.adapters import adapters, merge
 from headspec.models.batching import Batch, Labels
 from headspec.models.continuations import Continuations, Likelihoods, attention
 from headspec.models.decoders.base import Annotations, Decoder, Units, named
@@ -71,9 +72,18 @@ def _origin(folder: Path) -> tuple[Any, str] | None:
 
 
 def _encoder(folder: Path) -> PreTrainedModel:
-    """The encoder of a saved model, or the pretrained one that its config.json points to."""
+    """The encoder of a saved model, or the pretrained one that its config.json points to, adapters merged."""
     origin = _origin(folder)
-    return encoders.load(*origin)[0] if origin else encoders.pretrained(folder)
+    if origin is None:
+        return encoders.pretrained(folder)
+    encoder = encoders.load(*origin)[0]
+    merge(encoder, _part(load_file(folder / "model.safetensors"), "adapters."))
+    return encoder
+
+
+def _part(state: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    """The tensors whose names begin with `prefix`, without it."""
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
 
 
 def _description(folder: Path) -> dict:
@@ -299,11 +309,13 @@ class MultiTask(nn.Module):
 
         Parameters
         ----------
-        origin : of an encoder that is as it was loaded (`encoders.origin`): config.json points there, and
-            model.safetensors has the classifiers alone
+        origin : of an encoder that is as it was loaded but for adapters (`encoders.origin`): config.json
+            points there, and model.safetensors has the classifiers, and ``adapters.<layer>.A`` and ``.B``
         """
         folder = Path(folder)
-        state = {} if origin else dict(self.encoder.state_dict())
+        state = dict(self.encoder.state_dict())
+        if origin:
+            state = {f"adapters.{name}": value for name, value in adapters(self.encoder).items()}
         state |= {f"classifiers.{name}": value for name, value in self.classifiers.state_dict().items()}
         state = {name: value.detach().cpu().contiguous() for name, value in state.items()}
         own = self.encoder.config.to_json_string()
@@ -332,7 +344,6 @@ class MultiTask(nn.Module):
         """
         folder = Path(folder)
         description = _description(folder)
-        state = load_file(folder / "model.safetensors")
         classes, head = description["classes"], None
         if any(isinstance(names, dict) and names["type"] not in TYPES for names in classes.values()):
             origin = _origin(folder)
@@ -342,11 +353,5 @@ class MultiTask(nn.Module):
         else:
             encoder = _encoder(folder)
         model = cls(encoder, description["pooling"], classes, head)
-        model.classifiers.load_state_dict(
-            {
-                name.removeprefix("classifiers."): value
-                for name, value in state.items()
-                if name.startswith("classifiers.")
-            }
-        )
+        model.classifiers.load_state_dict(_part(load_file(folder / "model.safetensors"), "classifiers."))
         return model.eval()

@@ -14,6 +14,7 @@ from typing import Any
 
 from headspec.config import variants
 from headspec.config.measures import heads as head_measures
+from headspec.config.methods import METHODS
 from headspec.config.runs import PRETRAINED, REWARMED, Run
 from headspec.config.sections.task import PROMPTED
 from headspec.config.sources import locate
@@ -117,14 +118,24 @@ class Inputs:
 
     def training_settings(self, wildcards: Any) -> Settings:
         """The training settings that a run's method uses."""
-        values = dict(self._training)
-        frozen, of_decoders = values.pop("frozen"), values.pop("decoder_learning_rate")
-        if wildcards.method == "frozen":
-            return values | frozen
-        if of_decoders and {*self.tasks(wildcards)} & {*self.layout.word_tasks}:
+        values, method = dict(self._training), wildcards.method
+        sections = {name: values.pop(name) for name in METHODS if name in values}
+        of_decoders = values.pop("decoder_learning_rate")
+        if variant := self.layout.variants.get(method):
+            values["sampling"] = variant.sampling
+        elif method in sections:
+            values |= sections[method]
+        if (
+            of_decoders
+            and self.layout.trains(method) != "classifiers"
+            and {*self.tasks(wildcards)} & {*self.layout.word_tasks}
+        ):
             values["decoder_learning_rate"] = of_decoders
-        variant = self.layout.variants.get(wildcards.method)
-        return values | {"sampling": variant.sampling} if variant else values
+        return values
+
+    def trains(self, wildcards: Any) -> str:
+        """What a run's method trains."""
+        return self.layout.trains(wildcards.method)
 
     @cached_property
     def _training(self) -> Settings:
@@ -332,7 +343,7 @@ class Inputs:
     def features(self, wildcards: Any) -> list[str]:
         """Features of each of a run's tasks on texts, if its method is frozen and seeds share its encoder."""
         same = self.study.models[wildcards.model].weights == PRETRAINED
-        tasks = self.tasks(wildcards) if wildcards.method == "frozen" and same else []
+        tasks = self.tasks(wildcards) if self.trains(wildcards) == "classifiers" and same else []
         tasks = [task for task in tasks if self.study.tasks[task].type not in TYPES]
         return [self.layout.result("features", wildcards.model, f"{task}.parquet") for task in tasks]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from headspec.config.measures import heads as head_measures
+from headspec.config.methods import METHODS
 from headspec.config.runs import Run, Variant
 from headspec.config.study import Study
 from headspec.config.ways import any_learnt
@@ -59,10 +60,14 @@ class Layout:
         """The methods of all runs."""
         return list(dict.fromkeys(run.method for run in self.study.runs + self.study.iat_runs))
 
+    def trains(self, method: str) -> str:
+        """What is trained by a method (`headspec.config.methods`); by variants of IAT, the whole model."""
+        return "all" if method in self.variants or method not in METHODS else METHODS[method].trains
+
     @cached_property
     def trained(self) -> list[str]:
         """The methods that train from the pretrained model on."""
-        return [method for method in self.methods if method not in (*self.retrained, "prompted")]
+        return [m for m in self.methods if m not in self.retrained and self.trains(m) != "nothing"]
 
     @cached_property
     def variants(self) -> dict[str, Variant]:
@@ -98,7 +103,7 @@ class Layout:
     @cached_property
     def fine_tuned(self) -> list[Run]:
         """Runs that train the encoder: nearly all of a study's work is in their jobs."""
-        return [run for run in self.study.runs if run.method != "frozen"]
+        return [run for run in self.study.runs if self.trains(run.method) != "classifiers"]
 
     @cached_property
     def preview(self) -> list[Run]:
@@ -163,8 +168,11 @@ class Layout:
     def before(self) -> dict[str, str]:
         """Method: the one before it, if the atlas measures both: `frozen` is the pretrained encoder."""
         methods = {run.method for run in self.atlas_runs}
-        pairs = {"tuned": "frozen", "iat": "tuned"}
-        return {after: before for after, before in pairs.items() if {after, before} <= methods}
+        return {
+            name: method.before
+            for name, method in METHODS.items()
+            if method.before and {name, method.before} <= methods
+        }
 
     def of_atlas(self, name: str) -> list[str]:
         """A table of each run in the atlas."""

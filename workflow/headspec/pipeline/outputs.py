@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 
 from headspec import code_hash
+from headspec.config.methods import NAMED
 from headspec.config.reference import between
 from headspec.tables import Schema
 
@@ -57,7 +58,7 @@ COLUMNS = {
     "index": "what the test set calls the row in prediction files",
     "label": "index of the true class, or the true score",
     "layer": "layer, from 0 next to the embeddings",
-    "method": "way of training: `tuned`, `frozen`, `prompted`, `single`, `iat` or a variant of it",
+    "method": f"way of training: `{'`, `'.join(NAMED)}`, `single`, `iat` or a variant of it",
     "metric": "name of the metric",
     "mixture": "the tasks that shared the encoder, joined by `+`, or the name of a group",
     "model": "name of the model in the config",

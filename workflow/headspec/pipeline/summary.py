@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from headspec import tables
+from headspec.config.methods import NAMED
 from headspec.errors import HeadspecError
 from headspec.pipeline import records
 
@@ -16,7 +17,6 @@ LINES, COLUMNS = 30, 100  # at most
 LABEL, NAME, METHOD = 11, 25, 7  # columns of a label, of a mixture's name and of a method
 D, TEST = f"{'D %':>6}   {'[  low,   high]'}  ", f"{'p':>6}  {'case':<9}"
 MOST = 3  # lines on contrasts, on IAT, and on dissociation after it, at most
-METHODS = ("tuned", "frozen", "prompted")
 CASES = ("double", "single", "inverted", "none")
 AT_CHANCE = "†"
 #: the value of `task` in rows with the mean over a mixture's tasks
@@ -134,7 +134,7 @@ def text(
 
 def _means(table: pd.DataFrame) -> pd.DataFrame:
     """The means over tasks, of the methods that are shown."""
-    return table[(table["task"] == MEAN) & table["method"].isin(METHODS)]
+    return table[(table["task"] == MEAN) & table["method"].isin(NAMED)]
 
 
 def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -143,7 +143,7 @@ def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _by_method(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Each method that `table` has, and its rows."""
-    groups = ((method, table[table["method"] == method]) for method in METHODS)
+    groups = ((method, table[table["method"] == method]) for method in NAMED)
     return [(method, rows) for method, rows in groups if len(rows)]
 
 

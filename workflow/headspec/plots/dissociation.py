@@ -1,4 +1,4 @@
-"""Dissociation of every task of every mixture, with tuned and frozen encoders."""
+"""Dissociation of every task of every mixture, by every method."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ from matplotlib.patheffects import withStroke
 from matplotlib.transforms import offset_copy
 from numpy.typing import NDArray
 
+from headspec.config.methods import METHODS
 from headspec.plots.drawing.style import MEAN, heights, interval_label, legend, mixture_panels, styled
 
-BARS: dict[str, dict[str, Any]] = {
-    "tuned": {"facecolor": "#77aadd", "edgecolor": "black"},
-    "frozen": {"facecolor": "#e8eef4", "edgecolor": "black", "hatch": "//////"},
-    "prompted": {"facecolor": "#ddcc77", "edgecolor": "black"},
-}
+BARS = {name: method.bar for name, method in METHODS.items() if method.bar}
 #: a single seed, and the mark of a value at chance, outlined in white so that no line hides it
 DOT: dict[str, Any] = {
     "label": "one seed",

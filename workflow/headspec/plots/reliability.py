@@ -5,12 +5,13 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
+from headspec.config.methods import METHODS
 from headspec.plots.drawing.style import heights, legend, mixture_panels, styled
 
 #: kind of agreement: (legend entry, marker)
 KINDS = {"split_half": ("split half", "o"), "seeds": ("two seeds", "D")}
 #: method: fill of its markers
-FILLS = {"tuned": "#77aadd", "frozen": "white", "single": "black", "prompted": "#ddcc77"}
+FILLS = {name: method.fill for name, method in METHODS.items() if method.fill}
 
 
 @styled

@@ -13,6 +13,7 @@ import pandas as pd
 import torch
 
 from headspec.errors import NumericalError
+from headspec.models.adapters import adapters
 from headspec.models.batching import Batch, Examples, put
 from headspec.models.devices import Device
 from headspec.models.finite import diverged, divergence
@@ -69,6 +70,7 @@ class Trainer:
     steps : all steps of the run, done or not
     rates : their learning rates
     history : a row of the table `training` for every step done
+    rate_key : key of their peak in the config
     updates : applies the gradients of a step; restrictions of `headspec.training.variants` replace it
     gating : gates on the heads, if there are any
     patience : seconds between reads of the losses, during which a GPU computes without interruption
@@ -86,10 +88,14 @@ class Trainer:
     ) -> None:
         self.model, self.examples, self.steps, self.settings = model, examples, steps, settings
         self.device, self.microbatches = device, microbatches
-        frozen = features is not None
+        frozen, adapted = features is not None, adapters(model.encoder)
         self.features = None if features is None else {t: put(v, device.name) for t, v in features.items()}
         model.train()
-        model.encoder.train(not frozen).requires_grad_(not frozen)
+        model.encoder.train(not frozen).requires_grad_(not frozen and not adapted)
+        for parameter in adapted.values():
+            parameter.requires_grad_(True)
+        section = ".frozen" if frozen else ".lora" if adapted else ""
+        self.rate_key = f"training{section}.learning_rate"
         if not frozen:
             model.attend_for_gradients(device)
         self.rates = learning_rates(len(steps), settings.learning_rate, settings.warmup, settings.decay)
@@ -153,13 +159,12 @@ class Trainer:
 
     def _diverged(self, number: int, what: str, checkpoint: Checkpoint) -> NumericalError:
         where = f"step {number + 1} of {len(self.steps)}, a batch of task '{self.steps[number].task}'"
-        key = "training.learning_rate" if self.features is None else "training.frozen.learning_rate"
         kept, state = "", checkpoint.load(self.device.name)
         if state:
             after = len(state["history"])
             kept = f". With the same settings training goes on after step {after}, from {checkpoint.path}"
-        settings = self.settings
-        return diverged(where, what, key, settings.learning_rate, settings.clip, self.device, kept)
+        rate, clip = self.settings.learning_rate, self.settings.clip
+        return diverged(where, what, self.rate_key, rate, clip, self.device, kept)
 
     def _backward(self, step: Step, gates: list[torch.Tensor]) -> torch.Tensor:
         """The mean loss of the step; leaves its gradients in the weights, and in `gates`."""
@@ -179,16 +184,18 @@ class Trainer:
         return loss
 
     def state(self) -> dict:
-        """Everything that the remaining steps depend on."""
+        """Everything that the remaining steps depend on, but for weights that stay as they are."""
+        still = {name for name, weight in self.model.named_parameters() if not weight.requires_grad}
+        learnt = {name: value for name, value in self.model.state_dict().items() if name not in still}
         state = {
-            "model": self.model.state_dict(), "updates": self.updates.state_dict(), "history": self.history,
+            "model": learnt, "updates": self.updates.state_dict(), "history": self.history,
         }  # fmt: skip
         gating = {"gating": self.gating.state_dict()} if self.gating else {}
         return state | gating | random_state()
 
     def restore(self, state: dict) -> None:
         """Continue from `state`, whose tensors are used in place and change from here on."""
-        self.model.load_state_dict(state["model"])
+        self.model.load_state_dict({**self.model.state_dict(), **state["model"]})
         self.updates.load_state_dict(state["updates"])
         if self.gating:
             self.gating.load_state_dict(state["gating"])
@@ -216,15 +223,16 @@ def trainer(
 
     Parameters
     ----------
+    model : if its encoder has adapters, its other weights stay
     features : task: (n, hidden) float32, vectors of its texts from the frozen encoder, on which only the
-        classifiers are trained; the encoder computes states of words anew. None to train everything
+        classifiers are trained; the encoder computes states of words anew. None to train the encoder too
     microbatches : number in which a batch goes through the encoder, to save memory; the step is the same.
         It grows when memory runs out.
     """
     rng = np.random.default_rng(derive(seed, "schedule"))
     steps = schedule(examples, settings.batch_size, settings.epochs, settings.sampling, rng)
     model.to(device.name)
-    compact = settings.weight_decay == 0 and features is None
+    compact = settings.weight_decay == 0 and features is None and not adapters(model.encoder)
     with compact_vocabulary(model, examples) if compact else nullcontext(examples) as examples:
         run = Trainer(model, examples, steps, settings, features, device, microbatches)
         torch.manual_seed(derive(seed, "dropout"))

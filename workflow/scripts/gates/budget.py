@@ -50,8 +50,7 @@ with stage(snakemake, f"budget {snakemake.output.gates}"):
         copied = last_kept(tables.read(files.copied), sets)
     folder = Path(snakemake.output.gates).parent
     with exclusive(folder / "training.lock"):
-        frozen = snakemake.wildcards.method == "frozen"  # whose encoder stays as it is
-        model = beginning(job, way, job.classes(params.tasks, files.train), not frozen)
+        model = beginning(job, way, job.classes(params.tasks, files.train), params.trains == "all")
         shape = model.gates.layers, model.gates.heads
         asked = snakemake.wildcards.kept
         count = None if asked == "open" else count_kept(float(asked), shape[0] * shape[1])

@@ -22,8 +22,7 @@ with stage(snakemake, f"learn {snakemake.output[0]}"):
     training.epochs, learning = course(examples, training, gates, way.start)
     output = Path(snakemake.output[0])
     with exclusive(output.parent / "training.lock"):
-        frozen = snakemake.wildcards.method == "frozen"  # whose encoder stays as it is
-        model = beginning(job, way, job.classes(params.tasks, paths), not frozen)
+        model = beginning(job, way, job.classes(params.tasks, paths), params.trains == "all")
         sets = Sets(params.tasks, snakemake.wildcards.sets == "own")
         shape = model.gates.layers, model.gates.heads
         plan = Plan(way, gates, 0, sets, shape, None, learning, job.seed)

@@ -16,6 +16,7 @@ from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.seeds import derive
 from headspec.training import parallel, store
+from headspec.training.adapting import adapt
 from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint
 from headspec.training.loop import TRAINING, train
 
@@ -24,9 +25,10 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
     job = ModelStage(snakemake)
     examples, classes = job.examples(params.tasks, paths), job.classes(params.tasks, paths)
     features = origin = None
-    if snakemake.wildcards.method == "frozen":
+    if params.trains == "classifiers":
         stored = {Path(path).stem: tables.read(path) for path in snakemake.input.features}
         features = {task: examples[task].vectors(frame) for task, frame in stored.items()}
+    if params.trains != "all":
         origin = job.origin()
     settings = [params.tasks, params.model, params.training, job.device.precision, job.seed]
     identity = fingerprint([settings, params.version, params.code], snakemake.input)
@@ -54,6 +56,9 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
         resumed = checkpoint.path.exists() or kept.path.exists()  # perhaps from other threads or GPUs
         history = entry.take(folder, trunk)
         if history is None:
+            if params.trains == "adapters":
+                rank, layers = params.training["rank"], params.training["layers"]
+                adapt(model.encoder, rank, layers, job.seed, job.device)
             history = parallel.run(
                 job.gpus,
                 folder,

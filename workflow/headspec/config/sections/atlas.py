@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from headspec.config.measures.heads import RANKINGS, own
+from headspec.config.methods import METHODS
 from headspec.config.sections.base import NUMBER, Distinct, Fraction, Section
 
 if TYPE_CHECKING:
     Ranking = str
+    Measured = str
 else:
     Ranking = Literal[RANKINGS]
-
-
-Measured = Literal["tuned", "frozen", "prompted", "single", "iat"]
+    Measured = Literal[tuple(METHODS)]
 
 
 class Treebank(Section):

@@ -18,6 +18,16 @@ class FrozenTraining(Section):
     epochs: Count = Field(10, description="passes over the training examples")
 
 
+class LoRATraining(Section):
+    """Settings of the method `lora`, which trains low-rank adapters (Hu et al. 2022) and the classifiers."""
+
+    learning_rate: Positive = Field(2e-4, description="peak learning rate")
+    rank: Count = Field(16, description="rank of the product that is added to a weight, whose scale is 1")
+    layers: Literal["all", "attention"] = Field(
+        "all", description="linear layers that have adapters: those of all blocks, or of attention alone"
+    )
+
+
 class Training(Section):
     """Fine-tuning."""
 
@@ -41,3 +51,4 @@ class Training(Section):
         5.0, description="minutes between checkpoints, from which an interrupted run continues"
     )
     frozen: FrozenTraining = FrozenTraining()
+    lora: LoRATraining = LoRATraining()

@@ -13,6 +13,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.transforms import blended_transform_factory, offset_copy
 from numpy.typing import NDArray
 
+from headspec.config.methods import METHODS
 from headspec.plots.dissociation import DAGGER
 from headspec.plots.drawing.style import MEAN, PAGE, interval_label, legend, styled
 from headspec.statistics.atlas.rankings import RANDOM
@@ -28,14 +29,6 @@ PANELS = {
 ROWS_HEIGHT = 8.5
 #: p-value below which an area or a dissociation is clear
 SIGNIFICANCE = 0.05
-#: method of training: look
-METHODS: dict[str, dict[str, Any]] = {
-    "tuned": {"marker": "o", "color": "#332288"},
-    "iat": {"marker": "s", "color": "#117733"},
-    "single": {"marker": "^", "color": "#882255"},
-    "frozen": {"marker": "D", "color": "0.45"},
-    "prompted": {"marker": "v", "color": "#aa7700"},
-}
 LINELESS: dict[str, Any] = {"linestyle": "none", "markersize": 4, "markeredgewidth": 0.8}
 #: columns that name a row
 KEYS = ["model", "mixture", "ranking"]
@@ -132,7 +125,7 @@ def _draw_results(
     """Draw values and intervals of one method, and daggers beside values at chance."""
     if results.empty:
         return
-    look = METHODS[method]
+    look = METHODS[method].marker
     axes.hlines(ys, results["low"], results["high"], color="black", label=interval_label(results))
     clear = results["clear"].to_numpy(dtype=bool)
     for chosen, fill in ((clear, look["color"]), (~clear, "white")):

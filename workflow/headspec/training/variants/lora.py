@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from headspec.errors import ConfigError
 from headspec.models.head_parameters import Slice, head_slices
 from headspec.progress import log
 from headspec.seeds import derive
+from headspec.training.adapting import insert
 from headspec.training.loop import Trainer
-from headspec.training.microbatches import random_state, set_random_state
 from headspec.training.updates import Updates
 
 
@@ -62,8 +61,7 @@ def _size(s: Slice) -> int:
 class LoRA:
     """Low-rank adapters in the attention projections, whose weights and biases are frozen.
 
-    Their scale is 1 (``lora_alpha`` equals the rank), as if B A were learnt in W. They have no
-    dropout, the learning rate of all other parameters, and moments that start at zero.
+    They have the learning rate of all other parameters, and moments that start at zero.
 
     Attributes
     ----------
@@ -82,8 +80,6 @@ class LoRA:
 
         Until then, the head gates do not apply to the adapters of W_O.
         """
-        from peft import LoraConfig, LoraModel  # slow to import, and only needed here
-
         encoder, before = run.model.encoder, run.updates
         assert isinstance(before, Updates)
         slices = head_slices(encoder, run.model.gates, self.projections)
@@ -94,16 +90,7 @@ class LoRA:
             if parameter in frozen and parameter.dim() == 2
         }
         size = rank(list(weights.values()), slices, self.heads)
-        config = LoraConfig(
-            r=size,
-            lora_alpha=size,
-            target_modules=list(weights),
-            fan_in_fan_out=not isinstance(encoder.get_submodule(next(iter(weights))), nn.Linear),
-        )
-        before_drawing = random_state()
-        torch.manual_seed(derive(self.seed, "lora"))
-        adapters = LoraModel(encoder, config, "default")
-        set_random_state(before_drawing)
+        adapters = insert(encoder, list(weights), size, derive(self.seed, "lora"))
         for parameter in encoder.parameters():
             parameter.requires_grad_(parameter not in frozen)
         updates = Updates(run.model, run.settings)

@@ -1,0 +1,73 @@
+"""Methods, the ways to the model of a run: the one list of them.
+
+Stages do not import it: rules pass what a job needs of its method. Figures that draw methods side by side do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to the model of a run.
+
+    Attributes
+    ----------
+    marker : look of its markers in figures, where methods differ by them
+    bar, fill : look of its bars, and fill of its markers, where they differ by that; None for methods that
+        these figures do not show
+    trains : {"all", "adapters", "classifiers", "nothing"}, what is trained: the whole model; adapters of
+        the encoder, and the classifiers; these alone
+    before : the method whose heads its own are compared with in the head atlas
+    about : what it is, in the config reference; None if `methods` may not name it
+        `training` may have a section of its name, whose keys override those of `training`.
+    """
+
+    marker: dict[str, Any]
+    bar: dict[str, Any] | None = None
+    fill: str | None = None
+    trains: str = "all"
+    before: str | None = None
+    about: str | None = None
+
+
+#: in the order of figures and of the summary
+METHODS = {
+    "tuned": Method(
+        marker={"marker": "o", "color": "#332288"},
+        bar={"facecolor": "#77aadd", "edgecolor": "black"},
+        fill="#77aadd",
+        before="frozen",
+        about="all weights are trained",
+    ),
+    "lora": Method(
+        marker={"marker": "P", "color": "#0099aa"},
+        bar={"facecolor": "#bbddaa", "edgecolor": "black", "hatch": "......"},
+        fill="#bbddaa",
+        trains="adapters",
+        before="frozen",
+        about="only low-rank adapters of the weights, and the classifiers, which takes much less memory",
+    ),
+    "iat": Method(marker={"marker": "s", "color": "#117733"}, before="tuned"),
+    "frozen": Method(
+        marker={"marker": "D", "color": "0.45"},
+        bar={"facecolor": "#e8eef4", "edgecolor": "black", "hatch": "//////"},
+        fill="white",
+        trains="classifiers",
+        about="only the classifiers, as a control",
+    ),
+    "single": Method(marker={"marker": "^", "color": "#882255"}, fill="black"),
+    "prompted": Method(
+        marker={"marker": "v", "color": "#aa7700"},
+        bar={"facecolor": "#ddcc77", "edgecolor": "black"},
+        fill="#ddcc77",
+        trains="nothing",
+        about="nothing is trained, the model answers the `prompt` of each task",
+    ),
+}
+#: what `methods` may name
+NAMED = tuple(name for name, method in METHODS.items() if method.about)
+#: of these, those whose encoder learns
+LEARNING = tuple(name for name in NAMED if METHODS[name].trains in ("all", "adapters"))

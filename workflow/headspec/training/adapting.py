@@ -1,0 +1,94 @@
+"""Low-rank adapters are added to a model, to be trained in the place of its weights."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from transformers.pytorch_utils import Conv1D
+
+from headspec.errors import EncoderError
+from headspec.models.architectures import ARCHITECTURES
+from headspec.models.devices import Device
+from headspec.seeds import derive
+from headspec.training.microbatches import random_state, set_random_state
+
+if TYPE_CHECKING:
+    from peft import LoraModel
+    from transformers import PreTrainedModel
+
+
+def targets(encoder: PreTrainedModel, layers: str) -> list[str]:
+    """Names of the linear layers that get adapters.
+
+    Parameters
+    ----------
+    layers : {"all", "attention"}, those of all blocks, or the projections of attention alone
+
+    Raises
+    ------
+    EncoderError
+        A projection of attention is no layer that adapters can be added to.
+    """
+    kind = encoder.config.model_type
+    architecture, modules = ARCHITECTURES[kind], dict(encoder.named_modules())
+    patterns = architecture.projection, *architecture.inputs
+    attention = [name for name in modules if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    for name in attention:
+        if not isinstance(modules[name], (nn.Linear, Conv1D)):
+            raise EncoderError(
+                f"the weights of this {kind} cannot have adapters: '{name}' is a "
+                f"{type(modules[name]).__name__}, expected a Linear or Conv1D"
+            )
+    if layers == "attention":
+        return attention
+    block = f"{architecture.projection.rpartition('*')[0]}*.*"
+    return [
+        name
+        for name, module in modules.items()
+        if fnmatchcase(name, block) and isinstance(module, (nn.Linear, Conv1D))
+    ]
+
+
+def size(encoder: PreTrainedModel, rank: int, layers: str) -> int:
+    """The number of parameters of the adapters that `adapt` adds."""
+    return sum(rank * sum(encoder.get_submodule(name).weight.shape) for name in targets(encoder, layers))
+
+
+def insert(encoder: PreTrainedModel, names: list[str], rank: int, seed: int) -> LoraModel:
+    """Add adapters to the layers `names`; all other parameters lose their gradients.
+
+    Their scale is 1 (``lora_alpha`` equals the rank), as if B A were learnt in W. They have no dropout. B is
+    zero at first.
+
+    Parameters
+    ----------
+    seed : determines the initial A
+    """
+    from peft import LoraConfig, LoraModel  # slow to import, and only needed here
+
+    config = LoraConfig(
+        r=rank,
+        lora_alpha=rank,
+        target_modules=names,
+        fan_in_fan_out=not isinstance(encoder.get_submodule(names[0]), nn.Linear),
+    )
+    before_drawing = random_state()
+    torch.manual_seed(seed)
+    inserted = LoraModel(encoder, config, "default")
+    set_random_state(before_drawing)
+    return inserted
+
+
+def adapt(encoder: PreTrainedModel, rank: int, layers: str, seed: int, device: Device) -> None:
+    """Add adapters that `headspec.training.loop` trains while all other weights of the encoder stay.
+
+    Where autocast multiplies in bfloat16, the weights under adapters are kept in it from here on: that gives
+    the same numbers in half the memory.
+    """
+    insert(encoder, targets(encoder, layers), rank, derive(seed, "adapters"))
+    for module in encoder.modules():
+        if device.autocast and hasattr(module, "base_layer"):
+            module.base_layer.to(getattr(torch, device.autocast))
