@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from headspec.config import iat_consistency, prompt_consistency, task_consistency
 from headspec.config.measures.heads import MEASURES, own
+from headspec.config.methods import METHODS, NAMED
 from headspec.config.runs import POOLED, RESERVED
 from headspec.config.sections.atlas import Atlas
 from headspec.config.sections.base import Section
@@ -69,8 +70,9 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
     if isinstance(methods, list) and "prompted" in methods:
         yield from prompt_consistency.missing(members, typed_tasks)
     alone = _alone(mixtures, _typed(Similarity, config.get("similarity", {})))
-    methods = list(map(str, methods)) if isinstance(methods, list) else []
-    yield from prompt_consistency.trained(methods, members, alone, typed_tasks)
+    named = enumerate(map(str, methods) if isinstance(methods, list) else [])
+    training = {f"methods.{i}": m for i, m in named if m in NAMED and METHODS[m].trains != "nothing"}
+    yield from prompt_consistency.trained(training, members, alone, typed_tasks)
 
 
 def _mapping(config: Any, *path: str) -> dict[str, Any]:

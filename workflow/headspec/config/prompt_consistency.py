@@ -70,7 +70,7 @@ def missing(mixtures: Mapping[str, list[str]], tasks: Mapping[str, Task | None])
 
 
 def trained(
-    methods: list[str],
+    methods: Mapping[str, str],
     mixtures: Mapping[str, list[str]],
     alone: Mapping[str, str],
     tasks: Mapping[str, Task | None],
@@ -79,17 +79,16 @@ def trained(
 
     Parameters
     ----------
-    methods : of the study
+    methods : config key: a method that trains
     alone : config key: a task that it has trained alone
     """
     pairs = {name: task.type for name, task in tasks.items() if task and task.type in pair_types.TYPES}
     for name in dict.fromkeys(name for members in mixtures.values() for name in members if name in pairs):
-        for i, method in enumerate(methods):
-            if method in ("tuned", "frozen"):
-                yield (
-                    f"methods.{i}: got '{method}', expected prompted without it, because tasks.{name} is of "
-                    f"type {pairs[name]}, for which nothing is trained."
-                )
+        for key, method in methods.items():
+            yield (
+                f"{key}: got '{method}', expected prompted without it, because tasks.{name} is of type "
+                f"{pairs[name]}, for which nothing is trained."
+            )
     for key, name in alone.items():
         if name in pairs:
             compared = ", as similarity.measures compare models" if ".pairs." in key else ""
