@@ -21,6 +21,7 @@ from headspec.config.sections.probes import Probes
 from headspec.config.sections.pruning import Pruning
 from headspec.config.sections.similarity import Similarity
 from headspec.config.sections.task import Task
+from headspec.config.sections.training import Training
 from headspec.config.sections.transfer import Transfer
 from headspec.config.ways import COPYING, WAYS, WHOLE
 from headspec.config.word_types import TYPES
@@ -190,7 +191,8 @@ def _lora(config: dict[str, Any], models: dict[str, Any], iat: IAT | None) -> It
     """Adapters need pretrained weights, and a name of their own."""
     methods = config.get("methods", ["tuned"])
     if not isinstance(methods, list) or "lora" not in methods:
-        if _mapping(config, "training", "lora"):
+        training = _typed(Training, config.get("training", {}))
+        if training and training.lora != Training().lora:
             yield "training.lora: not used; expected 'lora' in methods, whose settings they are."
         return
     for name in models:
