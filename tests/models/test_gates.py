@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
+from transformers import PreTrainedModel
 
 from headspec.errors import EncoderError
 from headspec.heads.importance import gate_gradients
-from headspec.models.architectures import ARCHITECTURES, Architecture
+from headspec.models.architectures import ARCHITECTURES, ENCODER_DECODERS, Architecture
 from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
 from support.tiny import CPU, HEADS, LAYERS, encoder, examples
+from support.tiny import KINDS as TRANSLATOR
 
 KINDS = list(ARCHITECTURES)
 
@@ -160,6 +164,105 @@ def test_another_layer_than_the_output_projection_is_refused(monkeypatch, kind, 
 
 def test_an_encoder_that_ignores_its_gates_is_refused(monkeypatch):
     """For example one that is gated after W_O, where heads are mixed."""
-    monkeypatch.setattr(HeadGates, "_gate", lambda self, index, projection, args: self.owners.append(index))
+    monkeypatch.setattr(HeadGates, "_gate", lambda self, index, *_: self.called["self"].append(index))
     with pytest.raises(EncoderError, match="cannot be gated"):
         HeadGates(encoder("bert"))
+
+
+# --- encoder-decoders
+
+
+@pytest.fixture(scope="module", params=ENCODER_DECODERS)
+def translator(request) -> tuple[PreTrainedModel, HeadGates]:
+    built = encoder(request.param)
+    return built, HeadGates(built)
+
+
+def outputs(translator, gates: torch.Tensor | None) -> torch.Tensor:
+    """Logits of five target tokens for each of three sources, under these gates."""
+    built, heads = translator
+    source = examples(3).batch(np.arange(3))
+    target = torch.arange(15).view(3, 5) + 5
+    heads.values = gates
+    try:
+        with torch.no_grad():
+            inputs = {"input_ids": source.input_ids, "attention_mask": source.attention_mask}
+            return built(**inputs, decoder_input_ids=target).logits
+    finally:
+        heads.values = None
+
+
+def test_rows_are_the_layers_of_one_kind_of_attention_after_the_other(translator):
+    built, heads = translator
+    assert (heads.layers, heads.heads) == (sum(TRANSLATOR.values()), HEADS)
+    assert heads.before | {"all": heads.layers} == {"encoder": 0, "decoder": 3, "cross": 5, "all": 7}
+    names = [heads.names[owner] for owner in heads.owners]
+    cross = ["encoder_attn" in name or "EncDec" in name for name in names]
+    assert ["decoder" in name for name in names] == [False] * 3 + [True] * 4
+    assert cross == [False] * 5 + [True] * 2
+
+
+def test_every_head_of_every_kind_matters_by_itself(translator):
+    open_gates = torch.ones(translator[1].layers, HEADS)
+    assert torch.equal(plain := outputs(translator, None), outputs(translator, open_gates))
+    seen = [plain]
+    for row in range(translator[1].layers):
+        for head in range(HEADS):
+            gates = open_gates.clone()
+            gates[row, head] = 0
+            closed = outputs(translator, gates)
+            assert all((closed - other).abs().max() > 1e-7 for other in seen), (row, head)
+            seen.append(closed)
+
+
+def test_closing_any_head_of_an_encoder_decoder_is_zeroing_its_weights(translator):
+    heads = translator[1]
+    for row, owner in enumerate(heads.owners):
+        for head in range(HEADS):
+            gates = torch.ones(heads.layers, HEADS)
+            gates[row, head] = 0
+            gated = outputs(translator, gates)
+            weight = heads.projections[owner].weight
+            original, size = weight.detach().clone(), weight.shape[1] // HEADS
+            with torch.no_grad():
+                weight[:, head * size : (head + 1) * size] = 0
+            zeroed = outputs(translator, None)
+            with torch.no_grad():
+                weight.copy_(original)
+            torch.testing.assert_close(gated, zeroed, rtol=1e-4, atol=1e-5)
+
+
+def test_gates_hold_while_a_decoder_is_called_token_by_token(translator):
+    """With a cache, after one call of the encoder, as a text is decoded."""
+    built, heads = translator
+    source = examples(3).batch(np.arange(3))
+    target = torch.arange(15).view(3, 5) + 5
+    gates = torch.rand(heads.layers, HEADS)
+    whole = outputs(translator, gates)
+    heads.values = gates
+    with torch.no_grad():
+        mask = {"attention_mask": source.attention_mask}
+        encoded, cache, logits = built.get_encoder()(source.input_ids, **mask), None, []
+        for at in range(5):
+            step = built(
+                encoder_outputs=encoded, **mask, decoder_input_ids=target[:, [at]], past_key_values=cache
+            )
+            cache = step.past_key_values
+            logits.append(step.logits[:, 0])
+    heads.values = None
+    torch.testing.assert_close(torch.stack(logits, 1), whole, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["bart", "t5"])
+@pytest.mark.parametrize("of", ["encoder", "decoder", "cross"])
+def test_another_projection_in_any_kind_of_attention_is_refused(monkeypatch, kind, of):
+    right = ENCODER_DECODERS[kind][of]
+    wrong = replace(right, projection=right.inputs[1])
+    monkeypatch.setitem(ENCODER_DECODERS, kind, ENCODER_DECODERS[kind] | {of: wrong})
+    with pytest.raises(EncoderError, match="cannot be gated"):
+        HeadGates(encoder(kind))
+
+
+def test_stacks_with_other_numbers_of_heads_are_refused():
+    with pytest.raises(EncoderError, match="4 heads in a layer, its decoder 8; expected equal"):
+        HeadGates(encoder("bart", decoder_attention_heads=8))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import torch
-from transformers import AutoConfig, AutoModel, PreTrainedModel
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, PreTrainedModel
 
-from headspec.models.architectures import ARCHITECTURES
+from headspec.models.architectures import ARCHITECTURES, ENCODER_DECODERS
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 
@@ -41,14 +41,36 @@ _OWN: dict[str, dict] = {
     "mistral": {"num_key_value_heads": 2},
 }  # fmt: skip
 NATIVE_SIZES = ("distilbert", "gpt2", "openai-gpt")
+#: layers of an encoder-decoder by kind of attention; its stacks differ, so that no kind is taken for another
+KINDS = {"encoder": LAYERS, "decoder": 2, "cross": 2}
+_BART = {
+    "d_model": 32, "encoder_layers": LAYERS, "decoder_layers": KINDS["decoder"],
+    "encoder_attention_heads": HEADS, "decoder_attention_heads": HEADS, "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48, "max_position_embeddings": 64, "bos_token_id": 1, "eos_token_id": 2,
+    "forced_eos_token_id": None, "decoder_start_token_id": 2,
+}  # fmt: skip
+_T5 = {
+    "d_model": 32, "d_kv": 6, "d_ff": 48, "num_layers": LAYERS, "num_decoder_layers": KINDS["decoder"],
+    "num_heads": HEADS, "eos_token_id": 2, "decoder_start_token_id": 0,
+}  # fmt: skip
+_STACKS = dict.fromkeys(ENCODER_DECODERS, _BART) | {"t5": _T5, "mt5": _T5}
 
 
 def encoder(kind: str, seed: int = 0, **settings) -> PreTrainedModel:
     """A random encoder with larger weights than usual, so that heads matter."""
+    torch.manual_seed(seed)
+    if kind in ENCODER_DECODERS:
+        sizes = {"vocab_size": VOCABULARY, "pad_token_id": 0} | _STACKS[kind] | settings
+        model = AutoModelForSeq2SeqLM.from_config(AutoConfig.for_model(kind, **sizes))
+        return _enlarged(model)
     assert kind in ARCHITECTURES
     common = {"vocab_size": VOCABULARY} if kind in NATIVE_SIZES else _SIZE
-    torch.manual_seed(seed)
-    model = AutoModel.from_config(AutoConfig.for_model(kind, **(common | _OWN.get(kind, {}) | settings)))
+    return _enlarged(
+        AutoModel.from_config(AutoConfig.for_model(kind, **(common | _OWN.get(kind, {}) | settings)))
+    )
+
+
+def _enlarged(model: PreTrainedModel) -> PreTrainedModel:
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 2:

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headspec import digests, files
+from headspec import attention, digests, files
 from headspec.files import atomic
 from headspec.version import VERSION
 
@@ -28,13 +28,28 @@ TEXT, INT, FLOAT, FLAG = pa.string(), pa.int32(), pa.float64(), pa.bool_()
 
 @dataclass(frozen=True)
 class Schema:
-    """Columns of a table and their types; the first `keys` of them identify and sort its rows.
+    """Columns of a frame and their types; the first `keys` of them identify and sort its rows.
 
     A schema is defined in the module that fills the table, so that a new one changes no other stage.
     """
 
     columns: dict[str, pa.DataType]
     keys: int
+
+    @property
+    def of_heads(self) -> bool:
+        """Whether rows are of heads, so that the table has their kind of attention (`headspec.attention`)."""
+        return {"layer", "head"} <= self.columns.keys()
+
+    @property
+    def stored(self) -> Schema:
+        """The columns of the table."""
+        if not self.of_heads:
+            return self
+        names = list(self.columns)
+        at = names.index("layer")
+        columns = {name: self.columns[name] for name in names[:at]} | {"attention": TEXT} | self.columns
+        return Schema(columns, self.keys + (at < self.keys))
 
 
 def provenance(job: Any, **more: Any) -> dict[str, Any]:
@@ -48,7 +63,18 @@ def provenance(job: Any, **more: Any) -> dict[str, Any]:
     more : entries that the stage adds, such as device, seed, precision and counts
     """
     made_by = {"headspec": VERSION, **versions()}
-    return {"study": job.params.study, "versions": made_by, "job": record(job), **more}
+    kinds = inherited(job.input)
+    return {"study": job.params.study, "versions": made_by, "job": record(job), **kinds, **more}
+
+
+def inherited(paths: Any) -> dict[str, Any]:
+    """The entry `attention` of a footer: of models with several kinds of it, what tables at `paths` say."""
+    found: dict[str, attention.Layers] = {}
+    for path in paths:
+        if str(path).endswith(".parquet"):
+            metadata = pq.read_schema(path).metadata or {}
+            found |= json.loads(metadata.get(b"headspec", b"{}")).get("attention", {})
+    return {"attention": found} if found else {}
 
 
 def versions() -> dict[str, str]:
@@ -91,8 +117,10 @@ def write(path: str | Path, schema: Schema, frame: pd.DataFrame, footer: dict[st
     """Write `frame` atomically as a table of this schema, its rows sorted, with `footer` as metadata."""
     columns = list(schema.columns)
     frame = frame[columns].sort_values(columns[: schema.keys], kind="stable", na_position="first")
+    if schema.of_heads:
+        frame = attention.placed(frame, footer.get("attention", {}))
     stored = pa.schema(
-        list(schema.columns.items()), metadata={"headspec": json.dumps(footer, sort_keys=True)}
+        list(schema.stored.columns.items()), metadata={"headspec": json.dumps(footer, sort_keys=True)}
     )
     table = pa.Table.from_pandas(frame, schema=stored, preserve_index=False)
     save(path, table.replace_schema_metadata(stored.metadata))  # without the metadata that pandas adds
@@ -108,15 +136,16 @@ def save(path: str | Path, table: pa.Table) -> None:
 
 
 def read(path: str | Path) -> pd.DataFrame:
-    """Read a table written by `write`.
+    """Read the frame that `write` was given.
 
     Raises
     ------
     DamageError
         It is not as `write` left it, or was written as another table.
     """
-    _check(path)
-    return pq.read_table(path).to_pandas()
+    inscribed = _check(path)
+    frame = pq.read_table(path).to_pandas()
+    return attention.in_rows(frame, inscribed.get("attention", {})) if "attention" in frame else frame
 
 
 def footer(path: str | Path) -> dict[str, Any]:

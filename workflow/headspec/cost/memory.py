@@ -16,7 +16,7 @@ from headspec.config.sections.model import Model
 from headspec.config.study import Study
 from headspec.heads.head_count import HEADS, LAYERS
 from headspec.models.devices import SIZES
-from headspec.models.pretrained.config_json import settings
+from headspec.models.pretrained.config_json import settings, stacks
 from headspec.models.pretrained.folders import present
 from headspec.similarity.traits import BLOCK
 
@@ -43,7 +43,8 @@ FORWARD = {
 STAGES = TRAINING | SCORING | FORWARD
 
 #: names in configs, beside those of `head_count`
-HIDDEN, INNER = ("hidden_size", "n_embd", "dim"), ("intermediate_size", "n_inner", "hidden_dim")
+HIDDEN = ("hidden_size", "n_embd", "dim", "d_model")
+INNER = ("intermediate_size", "n_inner", "hidden_dim", "encoder_ffn_dim", "d_ff")
 POSITIONAL = {"deberta", "deberta-v2"}  # two projections of positions beside the four of attention
 GATED = {"llama", "mistral", "modernbert", "qwen2", "qwen3"}  # three matrices after the attention, not two
 
@@ -65,6 +66,8 @@ class Sizes:
             next((config[name] for name in names if config.get(name)), None)
             for names in (LAYERS, HEADS, HIDDEN, INNER)
         )
+        if grid := stacks(config):
+            layers, heads = sum(grid[0].values()), grid[1]
         if not (layers and heads and hidden):
             return BERT_LARGE
         inner = inner or 4 * hidden

@@ -6,7 +6,7 @@ from headspec.config.sections.model import Model
 from headspec.config.study import Study
 from headspec.errors import EncoderError, HeadspecError
 from headspec.heads.ranking import prune_count
-from headspec.models.pretrained.config_json import settings
+from headspec.models.pretrained.config_json import settings, stacks
 from headspec.models.pretrained.folders import present
 
 #: names of the number of layers and of the number of heads in model configs
@@ -15,9 +15,14 @@ HEADS = ("num_attention_heads", "n_head", "n_heads")
 
 
 def size(model: Model, key: str) -> tuple[int, int] | None:
-    """Layers, and heads per layer; None where only loading the model would tell (GGUF, not fetched)."""
+    """Layers, and heads per layer; None where only loading the model would tell (GGUF, not fetched).
+
+    The layers of an encoder-decoder are those of all its kinds of attention.
+    """
     path = present(model, key)
     config = settings(path, key, model.source) if path else {}
+    if grid := stacks(config):
+        return sum(grid[0].values()), grid[1]
     layers, heads = (
         next((config[name] for name in names if name in config), None) for names in (LAYERS, HEADS)
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from headspec.attention import CROSS, DECODER, ENCODER, SELF
+
 if TYPE_CHECKING:
     from headspec.config.sections.model import Pooling
 
@@ -28,6 +30,7 @@ class Architecture:
         If true, head by head (DeBERTa); else all queries, then all keys, then all values.
     reserved : number of position embeddings that no token uses (RoBERTa's positions start after padding)
     takes_masks : whether its code takes a mask of which tokens attend to which
+    relative : whether positions are relative, so that texts may have any length, whatever the config says
     """
 
     projection: str
@@ -36,6 +39,7 @@ class Architecture:
     interleaved: bool = False
     reserved: int = 0
     takes_masks: bool = True
+    relative: bool = False
 
     @property
     def causal(self) -> bool:
@@ -98,3 +102,48 @@ ARCHITECTURES: dict[str, Architecture] = {
     "qwen3": LLAMA,
     "mistral": LLAMA,
 }
+
+
+def _bart() -> dict[str, Architecture]:
+    """The three kinds of attention of BART, and of the models that have its code."""
+    places = {
+        ENCODER: "model.encoder.layers.*.self_attn",
+        DECODER: "model.decoder.layers.*.self_attn",
+        CROSS: "model.decoder.layers.*.encoder_attn",
+    }
+    return {
+        kind: Architecture(f"{place}.out_proj", "mean", _each(place, "q_proj", "k_proj", "v_proj"))
+        for kind, place in places.items()
+    }
+
+
+def _t5() -> dict[str, Architecture]:
+    places = {
+        ENCODER: "encoder.block.*.layer.0.SelfAttention",
+        DECODER: "decoder.block.*.layer.0.SelfAttention",
+        CROSS: "decoder.block.*.layer.1.EncDecAttention",
+    }
+    return {
+        kind: Architecture(f"{place}.o", "mean", _each(place, "q", "k", "v"), relative=True)
+        for kind, place in places.items()
+    }
+
+
+BART, T5 = _bart(), _t5()
+#: encoder-decoders: the entry of each kind of attention, in the order of rows; names inside
+#: `AutoModelForSeq2SeqLM`
+ENCODER_DECODERS: dict[str, dict[str, Architecture]] = {
+    "marian": BART,
+    "bart": BART,
+    "mbart": BART,
+    "m2m_100": BART,
+    "t5": T5,
+    "mt5": T5,
+}
+#: all model types
+TYPES = (*ARCHITECTURES, *ENCODER_DECODERS)
+
+
+def attentions(model_type: str) -> dict[str, Architecture]:
+    """The kinds of attention of a model type, in the order of rows; KeyError if it is unknown."""
+    return ENCODER_DECODERS.get(model_type) or {SELF: ARCHITECTURES[model_type]}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import itertools
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from headspec.attention import CROSS, DECODER, ENCODER
 from headspec.errors import EncoderError
-from headspec.models.architectures import ARCHITECTURES
+from headspec.models.architectures import attentions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -26,7 +28,9 @@ class HeadGates:
     """Gates on every attention head of an unmodified encoder.
 
     Weights and code of the encoder stay the same; each W_O gets a forward pre-hook. Layers are counted
-    by calls, so that a module shared by several layers (ALBERT) has gates for each layer.
+    by calls, so that a module shared by several layers (ALBERT) has gates for each layer. Those of an
+    encoder-decoder are the layers of its kinds of attention, one kind after the other
+    (`headspec.attention`), and its decoder may be called many times after the encoder.
 
     Attributes
     ----------
@@ -34,31 +38,54 @@ class HeadGates:
         The gates, 1 is open and 0 closed; with None, the encoder runs without gates.
     layers, heads : int
         Numbers of layers (calls of W_O) and of heads per layer.
+    kinds : for each projection, the kind of its attention
+    called : kind of attention: for each of its layers called so far, the index of its projection
     """
 
     def __init__(self, encoder: PreTrainedModel) -> None:
         config = encoder.config
-        pattern = ARCHITECTURES[config.model_type].projection
         modules = dict(encoder.named_modules())
-        self.names = [name for name in modules if fnmatch.fnmatchcase(name, pattern)]
+        patterns = {kind: entry.projection for kind, entry in attentions(config.model_type).items()}
+        found = [
+            (kind, name)
+            for kind, pattern in patterns.items()
+            for name in modules
+            if fnmatch.fnmatchcase(name, pattern)
+        ]
+        self.kinds, self.names = [kind for kind, _ in found], [name for _, name in found]
         self.projections: list[Any] = [modules[name] for name in self.names]
         self.heads: int = config.num_attention_heads
         self.values: torch.Tensor | None = None
         self.layers = 0
-        self.owners: list[int] = []  # for each layer called so far, the index of its projection
-        encoder.register_forward_pre_hook(self._begin)
+        self.called: dict[str, list[int]] = {kind: [] for kind in patterns}
+        self.before: dict[str, int] = {}  # number of layers of other kinds before those of a kind
+        for stack, kinds in self._stacks(encoder).items():
+            stack.register_forward_pre_hook(functools.partial(self._begin, kinds))
         for index, projection in enumerate(self.projections):
             projection.register_forward_pre_hook(functools.partial(self._gate, index))
         self._check(encoder)
 
-    def _begin(self, encoder: nn.Module, args: tuple) -> None:
-        self.owners.clear()
+    @property
+    def owners(self) -> list[int]:
+        """For each layer, the index of its projection."""
+        return list(itertools.chain.from_iterable(self.called.values()))
+
+    def _stacks(self, encoder: PreTrainedModel) -> dict[nn.Module, list[str]]:
+        """The modules that call all layers once, and the kinds of their attention."""
+        if not encoder.config.is_encoder_decoder:
+            return {encoder: list(self.called)}
+        return {encoder.get_encoder(): [ENCODER], encoder.get_decoder(): [DECODER, CROSS]}
+
+    def _begin(self, kinds: list[str], stack: nn.Module, args: tuple) -> None:
+        for kind in kinds:
+            self.called[kind].clear()
 
     def _gate(self, index: int, projection: nn.Module, args: tuple) -> tuple | None:
-        layer = len(self.owners)
-        self.owners.append(index)
+        called = self.called[self.kinds[index]]
+        called.append(index)
         if self.values is None:
             return None
+        layer = self.before[self.kinds[index]] + len(called) - 1
         context = args[0]  # (batch, tokens, heads * size)
         gate = self.values[..., layer, :, None]  # (heads, 1), (batch, heads, 1), (batch, tokens, heads, 1)
         if gate.dim() == 3:
@@ -103,22 +130,33 @@ class HeadGates:
         training = encoder.training
         encoder.eval()
 
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        if encoder.config.is_encoder_decoder:
+            inputs["decoder_input_ids"] = ids
+
         def states(gates: torch.Tensor | None = None) -> torch.Tensor:
             self.values = gates
-            output = encoder(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+            output = encoder(**inputs)
             self.values = None
-            return output
+            return output.logits if encoder.config.is_encoder_decoder else output.last_hidden_state
 
         def refuse(reason: str) -> EncoderError:
             return EncoderError(f"the heads of this {encoder.config.model_type} cannot be gated: {reason}")
 
         plain, called = self._calls(encoder, states)
-        self.layers = len(self.owners)  # not counted later: memory may run out between two layers
-        if not self.layers:
+        numbers = [len(called) for called in self.called.values()]
+        self.layers = sum(numbers)  # not counted later: memory may run out between two layers
+        self.before = dict(zip(self.called, itertools.accumulate(numbers, initial=0), strict=False))
+        if not all(numbers):
             raise refuse("it has no attention output projection of the name in the architecture table")
+        if getattr(encoder.config, "decoder_attention_heads", self.heads) != self.heads:
+            raise refuse(
+                f"its encoder has {self.heads} heads in a layer, its decoder "
+                f"{encoder.config.decoder_attention_heads}; expected equal numbers"
+            )
         for name in self.names:
             attention = re.match(
-                r"(.*?\.)?[^.]*att[^.]*\.", name
+                r"(.*?\.)?[^.]*att[^.]*\.", name, re.IGNORECASE
             )  # the innermost module with att in its name
             inside = [layer for layer in called if attention and layer.startswith(attention[0])]
             if not inside or inside[-1] != name:
@@ -127,9 +165,11 @@ class HeadGates:
         if not torch.equal(states(ones), plain):
             raise refuse("gates of one change its output")
         head = self.heads - 1
-        for index in {0, len(self.projections) - 1}:
+        owners = self.owners
+        ends = {self.kinds.index(kind) for kind in self.called}
+        for index in sorted({*ends, *(end - 1 for end in ends if end), len(self.projections) - 1}):
             gates = ones.clone()
-            gates[[owner == index for owner in self.owners], head] = 0
+            gates[[owner == index for owner in owners], head] = 0
             head_weight = self.weights(index)[head]
             original = head_weight.clone()
             closed = states(gates)

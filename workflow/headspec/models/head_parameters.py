@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from headspec.errors import EncoderError
-from headspec.models.architectures import ARCHITECTURES
+from headspec.models.architectures import attentions
 from headspec.models.gates import HeadGates
 
 if TYPE_CHECKING:
@@ -62,10 +62,11 @@ def head_slices(encoder: PreTrainedModel, gates: HeadGates, projections: str) ->
         The names in the architecture table do not cover this encoder's queries, keys and values.
     """
     kind = encoder.config.model_type
-    architecture = ARCHITECTURES[kind]
+    architectures = attentions(kind)
     modules, parameters = dict(encoder.named_modules()), dict(encoder.named_parameters())
     slices: list[Slice] = []
     for index, name in enumerate(gates.names):
+        architecture = architectures[gates.kinds[index]]
         served = np.array([owner == index for owner in gates.owners])
         output = modules[name]
         is_linear = isinstance(output, nn.Linear)  # (out, in), so its inputs are columns

@@ -34,6 +34,8 @@ class Table:
 COLUMNS = {
     "alpha": "fraction of heads that a task owns; null for plain training",
     "area": "mean dissociation over all fractions from 0 to the largest",
+    "attention": "kind of attention: `self`; of encoder-decoders `encoder` or `decoder` (self-attention of "
+    "either) or `cross`",
     "at_chance": "some pruned model is no better at this task than the best constant prediction, so D means "
     "little; for a mean, that of any of its tasks",
     "base": "the task's metric with no head pruned",
@@ -57,7 +59,7 @@ COLUMNS = {
     "importance": "mean over the fold's samples of the absolute derivative of the loss (Eq. 4)",
     "index": "what the test set calls the row in prediction files",
     "label": "index of the true class, or the true score",
-    "layer": "layer, from 0 next to the embeddings",
+    "layer": "layer of that attention, from 0 next to the embeddings",
     "method": f"way of training: `{'`, `'.join(NAMED)}`, `single`, `iat` or a variant of it",
     "metric": "name of the metric",
     "mixture": "the tasks that shared the encoder, joined by `+`, or the name of a group",
@@ -226,7 +228,7 @@ def markdown() -> str:
     for title, tables in GROUPS.items():
         lines += [f"## {title}", ""]
         for name in tables:
-            lines += _section(name, of[name], known[name])
+            lines += _section(name, of[name], known[name].stored)
     return "\n".join(lines)
 
 

@@ -109,7 +109,7 @@ class Resuming:
         self._open.pop()
         self._open[-1].append((module, output))
         if is_projection:
-            self.points.append(Point(finished, self.gates.owners[-1], args[0], output))
+            self.points.append(Point(finished, self.gates.projections.index(module), args[0], output))
         return output
 
     def record(self, run: Run) -> torch.Tensor:
@@ -128,7 +128,7 @@ class Resuming:
         instead : (batch, tokens or 1, size), optional
             Context vectors of the tokens, or one for all tokens of a text, in place of the head's own.
         """
-        point, owners = self.points[layer], list(self.gates.owners)
+        point, called = self.points[layer], {kind: list(of) for kind, of in self.gates.called.items()}
         removed = point.context.unflatten(-1, (self.gates.heads, -1))[..., head, :]  # (batch, tokens, size)
         if instead is not None:
             removed = removed - instead.to(removed.dtype)
@@ -141,7 +141,7 @@ class Resuming:
             return result
         finally:
             self._expected, self._projected = deque(), None
-            self.gates.owners[:] = owners  # a count of all layers again
+            self.gates.called |= called  # a count of all layers again
 
     def _refusal(self, reason: str) -> EncoderError:
         kind = self.encoder.config.model_type

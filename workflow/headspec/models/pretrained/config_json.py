@@ -9,14 +9,26 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
+from headspec.attention import CROSS, DECODER, ENCODER
 from headspec.errors import EncoderError, shown
-from headspec.models.architectures import ARCHITECTURES
+from headspec.models.architectures import ENCODER_DECODERS, attentions
 
 #: sizes in configs, under the names of different architectures
 SIZES = (
     "max_position_embeddings", "n_positions", "num_hidden_layers", "n_layer", "n_layers",
-    "num_attention_heads", "n_head", "n_heads",
+    "num_attention_heads", "n_head", "n_heads", "encoder_layers", "decoder_layers", "num_layers",
+    "num_decoder_layers", "encoder_attention_heads", "decoder_attention_heads", "num_heads",
 )  # fmt: skip
+#: of stacks of encoder-decoders, the names of layers and of heads; T5's decoder may leave out its layers
+STACKS = {
+    ENCODER: (("encoder_layers", "num_layers"), ("encoder_attention_heads", "num_heads")),
+    DECODER: (
+        ("decoder_layers", "num_decoder_layers", "num_layers"),
+        ("decoder_attention_heads", "num_heads"),
+    ),
+}
+#: layers by kind of attention, and heads of a layer
+Grid = tuple[dict[str, int], int]
 
 
 def settings(path: Path, key: str, source: str) -> dict[str, Any]:
@@ -59,6 +71,30 @@ def _gguf_type(path: Path) -> str:
 def positions(config: Mapping[str, Any]) -> int | None:
     """The most tokens that a model with this config.json takes; None if any number."""
     stored = config.get("max_position_embeddings", config.get("n_positions"))
-    if not stored or not config.get("position_biased_input", True):
-        return None  # DeBERTa's positions are relative
-    return stored - ARCHITECTURES[config["model_type"]].reserved
+    architecture = next(iter(attentions(config["model_type"]).values()))
+    if not stored or not config.get("position_biased_input", True) or architecture.relative:
+        return None  # DeBERTa's positions are relative, too
+    return stored - architecture.reserved
+
+
+def stacks(config: Mapping[str, Any]) -> Grid | None:
+    """Layers and heads of an encoder-decoder; None of other models, or where the config does not say.
+
+    Raises
+    ------
+    EncoderError
+        Its decoder has other numbers of heads than its encoder.
+    """
+    if config.get("model_type") not in ENCODER_DECODERS:
+        return None
+    (n, heads), (of_decoder, others) = (
+        [next((config[name] for name in names if config.get(name)), None) for names in of_stack]
+        for of_stack in STACKS.values()
+    )
+    if not (n and heads and of_decoder and others):
+        return None
+    if heads != others:
+        raise EncoderError(
+            f"its encoder has {heads} heads in a layer, its decoder {others}; expected equal numbers"
+        )
+    return {ENCODER: n, DECODER: of_decoder, CROSS: of_decoder}, heads

@@ -1,0 +1,68 @@
+"""Kinds of attention, and the places of heads in arrays and in tables.
+
+Arrays of heads are (rows, heads), and frames in memory call a row its `layer`. An encoder-decoder has three
+kinds of attention: its rows are the layers of each kind, one kind after the other. Only tables on disk have
+the kind and the layer within it, in columns `attention` and `layer`. What a table needs to know for that is
+in its footer, which takes it over from the tables that the job has read.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+#: the only attention of an encoder or of a decoder
+SELF = "self"
+#: those of an encoder-decoder: self-attention of its two stacks, and that of the decoder to the encoder
+ENCODER, DECODER, CROSS = "encoder", "decoder", "cross"
+
+#: the order of rows
+KINDS = (ENCODER, DECODER, CROSS)
+
+#: kind of attention: its number of layers
+Layers = Mapping[str, int]
+
+
+def placed(frame: pd.DataFrame, of_models: Mapping[str, Layers]) -> pd.DataFrame:
+    """A frame as its table has it: `attention` beside `layer`, both null where the row is of no head.
+
+    Parameters
+    ----------
+    frame : columns `layer`, which is the row, and `model` unless all rows are of one model
+    of_models : the models with several kinds of attention
+    """
+    kind = pd.Series(SELF, index=frame.index, dtype=object).where(frame["layer"].notna(), None)
+    before = pd.Series(0, index=frame.index)
+    for of_model, layers in _by_model(frame, of_models):
+        for name, first in _before(layers).items():
+            there = of_model & (frame["layer"] >= first).fillna(False)
+            kind[there], before[there] = name, first
+    return frame.assign(attention=kind, layer=(frame["layer"] - before).astype(frame["layer"].dtype))
+
+
+def in_rows(frame: pd.DataFrame, of_models: Mapping[str, Layers]) -> pd.DataFrame:
+    """The frame that `placed` was given; parameters as there."""
+    before = pd.Series(0, index=frame.index)
+    for of_model, layers in _by_model(frame, of_models):
+        for name, first in _before(layers).items():
+            before[of_model & (frame["attention"] == name)] = first
+    layer = (frame["layer"] + before).astype(frame["layer"].dtype)
+    return frame.assign(layer=layer).drop(columns="attention")
+
+
+def _before(layers: Layers) -> dict[str, int]:
+    """The first row of each kind of attention."""
+    numbers = (layers[kind] for kind in KINDS)
+    return dict(zip(KINDS, itertools.accumulate(numbers, initial=0), strict=False))
+
+
+def _by_model(
+    frame: pd.DataFrame, of_models: Mapping[str, Layers]
+) -> list[tuple[np.ndarray | pd.Series, Layers]]:
+    """The rows of the frame that are of each model, and its layers."""
+    if "model" in frame:
+        return [(frame["model"] == model, layers) for model, layers in of_models.items()]
+    return [(np.ones(len(frame), dtype=bool), layers) for layers in of_models.values()]
