@@ -61,6 +61,8 @@ def test_lists_and_missing_values(tmp_path):
             "words": None,
             "units": None,
             "continuations": None,
+            "target_ids": None,
+            "target": None,
         }
     )
     tables.write(tmp_path / "t.parquet", SCHEMAS["tokens"], frame, {})

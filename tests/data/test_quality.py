@@ -88,3 +88,23 @@ def test_rows_longer_than_a_model_takes(here, long, expected):
     found = warned(frame, max_length=8)
     assert [line.split(" more words in ")[1][:4] for line in found] == expected
     assert all(line.startswith("models.m.max_length: 8 tokens, but") for line in found)
+
+
+@pytest.mark.parametrize("n", [0, 2])
+def test_sides_of_unlike_length(here, n):
+    """Relative to what is usual: all targets are three times as long as their sources."""
+    frame = labelled(100).assign(text=[f"{'a word ' * (2 + i % 7)}{i}" for i in range(100)])
+    frame["label"] = frame["text"] * 3
+    frame.loc[40 : 39 + n, "label"] = frame["text"] * 30
+    expected = (
+        "of 100 training rows have a source or a target 9 times as long, relative to the other, as most"
+    )
+    lines = warned(frame, 40, type="translation")
+    assert lines == [f"tasks.t: 2 % {expected} rows; first at row 41"] * (n > 0)
+
+
+def test_rows_without_a_target_are_empty(here):
+    frame = labelled(100).assign(label=lambda rows: rows["text"])
+    frame.loc[:9, "label"] = " "
+    lines = warned(frame, 40, type="translation")
+    assert lines == ["tasks.t: 10 % of 100 training rows have an empty text; first at row 1"]

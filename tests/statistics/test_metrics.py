@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn import metrics as sk
 
 from headspec.errors import NumericalError
-from headspec.statistics import metrics, unit_counts
+from headspec.statistics import metrics, text_counts, unit_counts
 from headspec.statistics.metrics import chance, score
 
 REFERENCE = {
@@ -46,8 +46,8 @@ def samples(draw, metric):
 
 
 def test_every_metric_has_a_reference():
-    """Those of words, counts of units, have theirs in the tests of their types."""
-    assert set(metrics.METRICS) == {*REFERENCE, *unit_counts.RATIOS}
+    """Those of words and of texts, from counts, have theirs in other tests."""
+    assert set(metrics.METRICS) == {*REFERENCE, *unit_counts.RATIOS, *text_counts.METRICS}
 
 
 @pytest.mark.filterwarnings("ignore:A single label was found")

@@ -128,12 +128,53 @@ MODELS: dict[str, tuple[str, Callable[[Path], object], dict]] = {
 }  # fmt: skip
 
 
+def pair_of_pieces(folder: Path) -> None:
+    """Write SentencePiece models of sources and targets, and their common vocabulary, as Marian has them."""
+    for name in ("source.spm", "target.spm"):
+        sentence_pieces(folder, name, ["<pad>", "<s>", "</s>", "<unk>"])
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
+    words = [pieces.id_to_piece(i) for i in range(len(pieces))]
+    vocabulary = ["</s>", "<unk>", *(w for w in words if w not in ("<pad>", "<s>", "</s>", "<unk>")), "<pad>"]
+    (folder / "vocab.json").write_text(json.dumps({word: i for i, word in enumerate(vocabulary)}))
+
+
+def many_to_many(folder: Path) -> None:
+    """Write a SentencePiece model and its vocabulary, to which the tokenizer adds those of languages."""
+    fairseq(folder)
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / "sentencepiece.bpe.model"))
+    words = [pieces.id_to_piece(i) for i in range(4, len(pieces))]
+    vocabulary = ["<s>", "<pad>", "</s>", "<unk>", *words]
+    (folder / "vocab.json").write_text(json.dumps({word: i for i, word in enumerate(vocabulary)}))
+
+
+def t5(folder: Path) -> None:
+    sentence_pieces(folder, "spiece.model", ["<pad>", "<s>", "</s>", "<unk>"])
+
+
+BART_SPECIAL = {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2}
+#: encoder-decoders, in the same way
+TRANSLATORS: dict[str, tuple[str, Callable[[Path], object], dict]] = {
+    "marian": ("marian", pair_of_pieces, {}),
+    "bart": ("bart", lambda f: byte_pairs(f, ROBERTA_SPECIAL), BART_SPECIAL),
+    "mbart": ("mbart", fairseq, BART_SPECIAL),
+    "m2m100": ("m2m_100", many_to_many, BART_SPECIAL),
+    "t5": ("t5", t5, {}),
+    "mt5": ("mt5", t5, {}),
+}
+#: languages of those that have tokens of them
+LANGUAGES = {"mbart": ("en_XX", "de_DE"), "m2m100": ("en", "de")}
+
+
 def make(name: str, folder: Path) -> Path:
     """Write the model `name` into a new folder."""
-    kind, write_tokenizer, settings = MODELS[name]
+    kind, write_tokenizer, settings = (MODELS | TRANSLATORS)[name]
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps({"model_type": kind}))
     write_tokenizer(folder)
     size = len(AutoTokenizer.from_pretrained(folder))
+    if kind == "marian":  # its padding is the last token
+        settings = {"pad_token_id": size - 1, "eos_token_id": 0, "decoder_start_token_id": size - 1}
+    if kind == "m2m_100":  # whose tokens of languages come on top
+        size += 120
     tiny.encoder(kind, vocab_size=size, **settings).save_pretrained(folder)
     return folder

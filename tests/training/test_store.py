@@ -35,7 +35,9 @@ def tokens(path: str, study: str = "mine", token: int = 5, label: float = 1.0, s
         "example": range(size), "label": [0.0] * (size - 1) + [label],
         "input_ids": [[1, 2]] * (size - 1) + [[1, token]], "token_type_ids": None,
     })  # fmt: skip
-    tables.write(path, TOKENS, frame.assign(words=None, units=None), {"study": study})
+    tables.write(
+        path, TOKENS, frame.assign(words=None, units=None, target_ids=None, target=None), {"study": study}
+    )
     return path
 
 

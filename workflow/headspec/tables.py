@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headspec import attention, digests, files
+from headspec import attention, digests, files, outcomes
 from headspec.files import atomic
 from headspec.version import VERSION
 
@@ -42,14 +42,22 @@ class Schema:
         return {"layer", "head"} <= self.columns.keys()
 
     @property
+    def of_examples(self) -> bool:
+        """Whether rows are of examples, whose labels may be those of texts (`headspec.outcomes`)."""
+        return self.columns.get("label") == FLOAT
+
+    @property
     def stored(self) -> Schema:
         """The columns of the table."""
-        if not self.of_heads:
-            return self
-        names = list(self.columns)
-        at = names.index("layer")
-        columns = {name: self.columns[name] for name in names[:at]} | {"attention": TEXT} | self.columns
-        return Schema(columns, self.keys + (at < self.keys))
+        columns, keys = dict(self.columns), self.keys
+        if self.of_heads:
+            at = list(columns).index("layer")
+            columns = dict(list(columns.items())[:at]) | {"attention": TEXT} | columns
+            keys += at < keys
+        if self.of_examples:
+            more = {name: pa.list_(INT) for of, name in outcomes.COUNTS.items() if of in columns}
+            columns |= more | ({outcomes.TEXT: TEXT} if "prediction" in columns else {})
+        return Schema(columns, keys)
 
 
 def provenance(job: Any, **more: Any) -> dict[str, Any]:
@@ -119,6 +127,8 @@ def write(path: str | Path, schema: Schema, frame: pd.DataFrame, footer: dict[st
     frame = frame[columns].sort_values(columns[: schema.keys], kind="stable", na_position="first")
     if schema.of_heads:
         frame = attention.placed(frame, footer.get("attention", {}))
+    if schema.of_examples:
+        frame = outcomes.spelt(frame)
     stored = pa.schema(
         list(schema.stored.columns.items()), metadata={"headspec": json.dumps(footer, sort_keys=True)}
     )
@@ -144,7 +154,7 @@ def read(path: str | Path) -> pd.DataFrame:
         It is not as `write` left it, or was written as another table.
     """
     inscribed = _check(path)
-    frame = pq.read_table(path).to_pandas()
+    frame = outcomes.numbered(pq.read_table(path).to_pandas())
     return attention.in_rows(frame, inscribed.get("attention", {})) if "attention" in frame else frame
 
 

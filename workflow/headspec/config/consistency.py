@@ -60,6 +60,11 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
     ):
         yield "training.decoder_learning_rate: not used; expected a task on words, whose decoder it is of."
     yield from task_consistency.test_problems(typed_tasks, mixtures, groups)
+    retrained = [*(iat.mixtures if iat else []), *(transfer.tasks if transfer else [])]
+    compared = bool(_mapping(config, "similarity").get("measures"))
+    yield from task_consistency.translation_problems(
+        typed_tasks, config.get("methods", ["tuned"]), members, retrained, compared
+    )
     for name, model in models.items():
         if typed_model := _typed(Model, model):
             yield from task_consistency.source_problems(f"models.{name}", typed_model.source)

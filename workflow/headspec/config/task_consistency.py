@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from headspec.config import pair_types, prompt_consistency
+from headspec.config import pair_types, prompt_consistency, translation
 from headspec.config.glue import FILES
 from headspec.config.sections.task import METRICS, PROMPTED
 from headspec.config.word_types import TYPES
@@ -35,6 +35,7 @@ def task_problems(name: str, task: Task, tasks: dict[str, Task | None]) -> Itera
     yield from _metrics(key, task)
     yield from _pairs_of(name, task, tasks)
     yield from _further(key, task)
+    yield from _translation(key, task)
     yield from prompt_consistency.problems(key, task)
 
 
@@ -115,6 +116,48 @@ def _words(key: str, task: Task) -> Iterator[str]:
     for setting in ("text_b", "labels", "test"):
         if getattr(task, setting):
             yield f"{key}.{setting}: got a value for a task of {task.type}, expected none."
+
+
+def _translation(key: str, task: Task) -> Iterator[str]:
+    """Keys that have no meaning for a translation, or for any other task."""
+    if task.type == translation.NAME:
+        for setting in ("text_b", "labels", "test"):
+            if getattr(task, setting):
+                yield f"{key}.{setting}: got a value for a task of translation, expected none."
+        return
+    for setting in translation.KEYS:
+        if getattr(task, setting) is not None:
+            yield f"{key}.{setting}: has no effect for a {task.type} task; expected {key}.type: translation."
+
+
+def translation_problems(
+    tasks: dict[str, Task | None],
+    methods: Any,
+    mixtures: dict[str, list[str]],
+    retrained: list[str],
+    compared: bool,
+) -> Iterator[str]:
+    """Problems of what takes no task of translation.
+
+    Parameters
+    ----------
+    methods : of the study
+    mixtures : mixture name: its tasks
+    retrained : mixtures of the section `iat`, and tasks of `transfer`
+    compared : whether the section `similarity` compares tasks
+    """
+    texts = [name for name, task in tasks.items() if task and task.type == translation.NAME]
+    if not texts:
+        return
+    such = f"a task of translation, such as tasks.{texts[0]}"
+    for i, method in enumerate(methods if isinstance(methods, list) else []):
+        if method in ("frozen", "prompted", "atlas", "gates"):
+            yield f"methods.{i}: got '{method}', which does not take {such}; expected 'tuned'."
+    for name in retrained:
+        if {*texts} & {name, *mixtures.get(name, [])}:
+            yield f"iat, transfer: got '{name}', expected no mixture with {such}."
+    if compared:
+        yield f"similarity.measures: got some, expected none with {such}."
 
 
 def _pairs_of(name: str, task: Task, tasks: dict[str, Task | None]) -> Iterator[str]:

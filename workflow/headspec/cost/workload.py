@@ -27,7 +27,7 @@ from headspec.data.planned import Planned
 from headspec.data.prepare import Prepared
 from headspec.errors import DataError, EncoderError, HeadspecError, listing
 from headspec.models import tokenization
-from headspec.models.architectures import ARCHITECTURES
+from headspec.models.architectures import ARCHITECTURES, ENCODER_DECODERS
 from headspec.models.pretrained.folders import folder, hub_name
 from headspec.models.pretrained.from_pretrained import silence
 from headspec.pipeline.layout import Layout
@@ -249,6 +249,11 @@ def config(model: Model, key: str) -> tuple[Path, PretrainedConfig]:
         raise EncoderError(
             f"{key}.source: the config.json of '{model.source}' cannot be loaded ({type(error).__name__})"
         ) from None
+    if loaded.model_type in ENCODER_DECODERS:
+        raise EncoderError(
+            f"{key}.source: what the texts of '{model.source}', an encoder-decoder, cost is not known; the "
+            "plan leaves out its jobs"
+        )
     if loaded.model_type not in ARCHITECTURES:
         raise EncoderError(
             f"{key}.source: the heads of '{model.source}' cannot be gated: its model type is "

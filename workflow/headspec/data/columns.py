@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec.config import pair_types
+from headspec.config import pair_types, translation
 from headspec.config.as_text import as_text, kept_by
 from headspec.config.word_types import TYPES, Classes
 from headspec.errors import DataError, listing, nearest, shown
@@ -119,7 +119,8 @@ def check_varied(labels: pd.Series, task: Task, key: str, where: str) -> None:
     if labels.nunique() > 1 or (len(labels) and task.type in pair_types.TYPES):
         return
     content = f"only {labels.iloc[0]}" if len(labels) else "nothing"
-    kind = {"regression": "scores", "classification": "classes"}.get(task.type, "annotations")
+    kinds = {"regression": "scores", "classification": "classes", translation.NAME: "target texts"}
+    kind = kinds.get(task.type, "annotations")
     raise DataError(
         f"{key}.label: {where} has {content} in {len(labels)} rows, but a {task.type} task needs at least "
         f"two {kind}"
@@ -130,6 +131,8 @@ def classes(task: Task, labels: pd.Series) -> Classes:
     """Class names in order of their index: that of `task.labels`, else sorted; `Classes` of other types."""
     if task.type in TYPES:
         return {"type": task.type, "labels": reading.label_names(labels)}
+    if task.type == translation.NAME:
+        return {"type": task.type, **{key: getattr(task, key) for key in translation.KEYS}}
     if task.type == "regression":
         return None
     if task.type in pair_types.TYPES:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from headspec.config import translation
 from headspec.config.word_types import Classes
 from headspec.data import columns, overlap, quality, splits
 from headspec.data.pairs import pair
@@ -156,12 +157,12 @@ def source(name: str, task: Task, seed: int) -> Source:
     further = {}
     for other in task.further:
         frame = overlap.keyed(splits.further(name, task, other, classes), seed)
-        further[other] = _stored(frame)
+        further[other] = _stored(task, frame)
         seen = normal[train.index].isin(splits.normal(frame))
         train = train[~seen]
         counts["in_further"] = counts.get("in_further", 0) + int(seen.sum())
     if "validation" in read:
-        validation = _stored(read["validation"])
+        validation = _stored(task, read["validation"])
         seen = normal[train.index].isin(splits.normal(validation.rows))
         train = train[~seen]
         counts["in_validation"] = int(seen.sum())
@@ -171,13 +172,18 @@ def source(name: str, task: Task, seed: int) -> Source:
         validation = Split(train.iloc[order[:n]], {"rows": 0, "held_out": n})
         train = train.iloc[np.sort(order[n:])]
         counts["held_out"] = n
-    return Source(Split(train, counts, quality.doubts(read["train"], normal)), validation, further, classes)
+    doubts = _doubts(task, read["train"], normal)
+    return Source(Split(train, counts, doubts), validation, further, classes)
 
 
-def _stored(frame: pd.DataFrame) -> Split:
+def _stored(task: Task, frame: pd.DataFrame) -> Split:
     """A split with all of its rows."""
     normal = splits.normal(frame)
-    return Split(frame, _distinct(frame, normal)[1], quality.doubts(frame, normal))
+    return Split(frame, _distinct(frame, normal)[1], _doubts(task, frame, normal))
+
+
+def _doubts(task: Task, frame: pd.DataFrame, normal: pd.Series) -> dict[str, Any]:
+    return quality.doubts(frame, normal, translated=task.type == translation.NAME)
 
 
 def pairs(name: str, split: str, parent: pd.DataFrame, seed: int) -> Split:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from headspec.config import pair_types
+from headspec.config import pair_types, translation
 from headspec.config.sources import locate
 from headspec.config.word_types import TYPES, Classes
 from headspec.data import columns, continuations, readers
@@ -92,6 +92,8 @@ def further(name: str, task: Task, other: str, classes: Classes) -> pd.DataFrame
 
 def _check_labels(labels: pd.Series, classes: Classes, key: str, where: str, what: str) -> None:
     """DataError if labels are not those of the training split."""
+    if translation.is_translation(classes):
+        return
     if isinstance(classes, dict):
         reading.check_labels(labels, classes["labels"], key, where)
     elif classes:
@@ -153,6 +155,12 @@ def _rows(task: Task, key: str, stored: str) -> pd.DataFrame:
     if task.type in TYPES:
         return reading.rows(frame, task, key, where)
     text_a = columns.texts(frame, task.text_a, f"{key}.text_a", where)
+    if task.type == translation.NAME:
+        target = columns.texts(frame, str(task.label), f"{key}.label", where)
+        columns.check_varied(target, task, key, where)
+        # of a row that lacks one of both texts, the other is of no use
+        text_a = text_a.where(target.str.strip() != "", "")
+        return pd.DataFrame({"text_a": text_a, "text_b": None, "label": target})
     text_b = None if task.text_b is None else columns.texts(frame, task.text_b, f"{key}.text_b", where)
     if task.type in pair_types.TYPES:
         return continuations.rows(frame, pd.DataFrame({"text_a": text_a, "text_b": text_b}), task, key, where)

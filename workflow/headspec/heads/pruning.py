@@ -80,7 +80,7 @@ def predictions(
     """
     model.to(device.name).eval()
     predicted = {
-        task: np.ma.masked_all((len(masks), len(e)), dtype=np.float32) for task, e in examples.items()
+        task: np.ma.masked_all((len(masks), len(e)), dtype=np.float64) for task, e in examples.items()
     }
     work = []  # (task, rows, mask indices)
     for task, of_task in examples.items():

@@ -13,10 +13,11 @@ import torch
 from headspec.models.continuations import NONE, Continuations, in_a_row
 from headspec.models.decoders.base import Annotations
 from headspec.models.devices import Device, out_of_memory
+from headspec.models.translation import Targets, padded
 from headspec.progress import Progress, log
 
-#: (batch,) class index or score; or the units of sentences, or the continuations of texts
-Labels = torch.Tensor | Annotations | Continuations
+#: (batch,) class index or score; or the units of sentences, the continuations of texts, or target texts
+Labels = torch.Tensor | Annotations | Continuations | Targets
 
 
 @dataclass
@@ -51,6 +52,7 @@ class Examples:
     units : of sentences, the annotated units
     continuations : of texts whose continuations are scored, the tokens of each; then `ids` are those of
         `headspec.models.continuations.in_a_row`, with their `branches`
+    targets : of translation, tokens of the target texts, and the texts
     """
 
     def __init__(self, frame: pd.DataFrame) -> None:
@@ -71,6 +73,9 @@ class Examples:
             self.words = [np.asarray(words, dtype=np.int64) for words in frame["words"]]
         if self.words and frame["units"].notna().all():
             self.units = [[tuple(unit) for unit in units] for units in frame["units"]]
+        self.targets: tuple[list, list[str]] | None = None
+        if "target_ids" in frame and frame["target_ids"].notna().all():
+            self.targets = frame["target_ids"].tolist(), frame["target"].tolist()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -95,25 +100,28 @@ class Examples:
                 kinds[i, : self.lengths[row]] = self.kinds[row]
 
         types = put(kinds, device) if self.kinds else None
-        padded = put(ids, device), put(mask, device), types
+        tokens = put(ids, device), put(mask, device), types
         if self.continuations:
             branches = np.full(shape, NONE, dtype=np.int64)
             for i, row in enumerate(rows):
                 branches[i, : self.lengths[row]] = self.branches[row]
             each = [self.continuations[row] for row in rows]
             scored = Continuations.of(self.label[rows], [self.texts[row] for row in rows], each).to(device)
-            return Batch(*padded, scored, rows, branches=put(branches, device))
+            return Batch(*tokens, scored, rows, branches=put(branches, device))
+        if self.targets:
+            of_rows, texts = ([of[row] for row in rows] for of in self.targets)
+            return Batch(*tokens, Targets(tokens[1], put(padded(of_rows), device), texts), rows)
         if self.words is None:
-            return Batch(*padded, put(self.label[rows], device), rows)
+            return Batch(*tokens, put(self.label[rows], device), rows)
         seen = [int(self.words[row].max()) + 1 for row in rows]
         shares = np.zeros((len(rows), max(seen), shape[1]), dtype=np.float32)
         for i, row in enumerate(rows):
             of_word = self.words[row] == np.arange(seen[i])[:, None]  # (words, tokens)
             shares[i, : seen[i], : self.lengths[row]] = of_word / of_word.sum(1, keepdims=True).clip(1)
         if self.units is None:
-            return Batch(*padded, put(self.label[rows], device), rows, put(shares, device))
+            return Batch(*tokens, put(self.label[rows], device), rows, put(shares, device))
         annotations = Annotations.of(seen, [self.units[row] for row in rows]).to(device)
-        return Batch(*padded, annotations, rows, put(shares, device))
+        return Batch(*tokens, annotations, rows, put(shares, device))
 
     def vectors(self, frame: pd.DataFrame) -> np.ndarray:
         """The vectors of these examples in a table 'representations', (n, hidden) float32."""

@@ -12,7 +12,9 @@ from safetensors import SafetensorError
 
 from headspec import files
 from headspec.errors import EncoderError
+from headspec.models.architectures import ENCODER_DECODERS
 from headspec.models.pretrained.checks import architecture, verify
+from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.folders import folder, hub_name
 from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.seeds import derive
@@ -77,7 +79,9 @@ def origin(model: Model, key: str) -> dict[str, str]:
 
 
 def pretrained(path: Path) -> PreTrainedModel:
-    """Load the encoder at `path`, a folder or a GGUF file; ValueError if weights are missing.
+    """Load the encoder at `path`, a folder or a GGUF file, or the encoder-decoder with its head for tokens.
+
+    ValueError if weights are missing.
 
     A pooler without weights is removed, because it would be random. Quantised weights, as in most GGUF
     files, become float32.
@@ -86,17 +90,19 @@ def pretrained(path: Path) -> PreTrainedModel:
     # would take a sixth of the time.
     gc.disable()
     try:
-        from transformers import AutoModel
+        from transformers import AutoModel, AutoModelForSeq2SeqLM
 
         silence()
-        encoder, info = AutoModel.from_pretrained(
+        kind = settings(path, "model", str(path)).get("model_type")
+        loading = AutoModelForSeq2SeqLM if kind in ENCODER_DECODERS else AutoModel
+        encoder, info = loading.from_pretrained(
             **location(path), dtype=torch.float32, use_safetensors=True, trust_remote_code=False,
             output_loading_info=True,
         )  # fmt: skip
     finally:
         gc.enable()
     pooler = {name for name in info["missing_keys"] if name.startswith("pooler.")}
-    missing = set(info["missing_keys"]) - pooler
+    missing = set(info["missing_keys"]) - pooler - {"final_logits_bias"}  # of zeros, in BART and Marian
     if missing:
         raise ValueError(f"its weights lack {len(missing)} tensors of the encoder, such as {min(missing)}")
     if pooler:

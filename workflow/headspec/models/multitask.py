@@ -1,8 +1,12 @@
-"""The multi-task model: one encoder, and for each task a linear classifier, or a decoder of words."""
+"""The multi-task model: one encoder, and for each task a linear classifier, or a decoder of words.
+
+Of tasks of translation, which only encoder-decoders have, the model's own decoder writes the texts.
+"""
 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -16,9 +20,10 @@ from torch.nn import functional as F
 from headspec import files
 from headspec.config import pair_types
 from headspec.config.stage_settings import section
+from headspec.config.translation import is_translation
 from headspec.config.word_types import TYPES, Classes
 from headspec.errors import DamageError, EncoderError
-from headspec.models import encoders
+from headspec.models import encoders, text_counting, translation
 from headspec.models.adapters import adapters, merge
 from headspec.models.batching import Batch, Labels
 from headspec.models.continuations import Continuations, Likelihoods, attention
@@ -29,12 +34,13 @@ from headspec.models.gates import HeadGates
 from headspec.models.masked_head import MaskedHead
 from headspec.models.pretrained import folders
 from headspec.models.pretrained.language_model import language_model
+from headspec.models.translation import Targets
 from headspec.statistics.unit_counts import packed
 from headspec.words.base import WordTask
 from headspec.words.registry import implementation
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 #: names in configs for the dropout before a classifier, the most specific first
 DROPOUTS = [
@@ -86,6 +92,22 @@ def _part(state: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Ten
     return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
 
 
+def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """The tokenizer of a saved model."""
+    from transformers import AutoTokenizer  # slow to import, and only needed here
+
+    return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+
+
+def _untied(encoder: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """The state of an encoder, each tensor once: loading ties those that share their numbers."""
+    state = dict(encoder.state_dict())
+    for name, source in getattr(encoder, "all_tied_weights_keys", {}).items():
+        if name in state and source in state and state[name].data_ptr() == state[source].data_ptr():
+            del state[name]
+    return state
+
+
 def _description(folder: Path) -> dict:
     """The pooling and classes of a saved model, whose files are as they were written."""
     path = folder / "classifiers.json"
@@ -103,6 +125,12 @@ def _description(folder: Path) -> dict:
         if files.digest(folder / name) != digest:
             raise DamageError(f"{folder / name}: damaged, its content is not what was written. {again}")
     return description
+
+
+def saved_files(folder: Path) -> list[Path]:
+    """The files of the model that `MultiTask.save` has just written there."""
+    described = json.loads((folder / "classifiers.json").read_text())
+    return [folder / "classifiers.json", *(folder / name for name in described["sha256"])]
 
 
 def _describe(folder: Path, description: dict) -> None:
@@ -134,6 +162,7 @@ class MultiTask(nn.Module):
         over its tokens, its last token, or that of its mask, which the batch has as its only word.
     classes : dict of task: `Classes`
     head : of the language model whose encoder it is, for tasks that score continuations
+    tokenizer : of a model that writes texts
     """
 
     def __init__(
@@ -142,9 +171,10 @@ class MultiTask(nn.Module):
         pooling: str,
         classes: Mapping[str, Classes],
         head: nn.Module | None = None,
+        tokenizer: PreTrainedTokenizerBase | None = None,
     ) -> None:
         super().__init__()
-        self.encoder, self.pooling, self.head = encoder, pooling, head
+        self.encoder, self.pooling, self.head, self.tokenizer = encoder, pooling, head, tokenizer
         self.gates = HeadGates(encoder)
         self.dropout = nn.Dropout(classifier_dropout(encoder.config))
         self.new_classifiers(classes)
@@ -155,6 +185,9 @@ class MultiTask(nn.Module):
         # a list, because names of tasks can be invalid as names of modules
         self.classifiers = nn.ModuleList()
         for names in classes.values():
+            if is_translation(names):
+                self.classifiers.append(nn.Identity())
+                continue
             if isinstance(names, dict):
                 words, labels = names["type"] in TYPES, names["labels"]
                 made = decoder(names["type"], hidden, labels) if words else Likelihoods(len(labels))
@@ -175,12 +208,15 @@ class MultiTask(nn.Module):
             self.encoder.set_attn_implementation("eager")
 
     def pool(self, batch: Batch) -> torch.Tensor:
-        """What classifiers take, of a padded batch: text vectors, or states of words or continuations.
+        """What classifiers take, of a padded batch: text vectors, or states of words, tokens, continuations.
 
         Returns
         -------
-        (batch, hidden); (batch, words, hidden) of tasks on words; (batch, k, tokens, hidden) of continuations
+        (batch, hidden); (batch, words, hidden) of tasks on words; (batch, tokens, hidden) of translation;
+        (batch, k, tokens, hidden) of continuations
         """
+        if isinstance(batch.labels, Targets):
+            return self._output(batch).last_hidden_state
         if isinstance(batch.labels, Continuations):
             return batch.labels.states(self._output(batch).last_hidden_state)
         if batch.words is None or self.pooling == "mask":
@@ -189,13 +225,14 @@ class MultiTask(nn.Module):
         return batch.words.to(states.dtype) @ states
 
     def _output(self, batch: Batch) -> Any:
-        """The encoder's output."""
+        """The encoder's output; of an encoder-decoder that of its encoder."""
         inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
         if batch.token_type_ids is not None:
             inputs["token_type_ids"] = batch.token_type_ids
         if batch.branches is not None:
             inputs |= attention(batch.branches, self.encoder.dtype)
-        return self.encoder(**inputs)
+        writes = self.encoder.config.is_encoder_decoder
+        return (self.encoder.get_encoder() if writes else self.encoder)(**inputs)
 
     def vectors(self, batch: Batch) -> torch.Tensor:
         """Text vectors, (batch, hidden)."""
@@ -222,6 +259,7 @@ class MultiTask(nn.Module):
 
         Of continuations, the log-likelihood of the likeliest.
         """
+        assert not isinstance(labels, Targets)
         if isinstance(labels, Annotations):
             given = self._given(task, labels)
             return self._decoder(task).evidence(self.dropout(pooled), labels.lengths, given)
@@ -241,6 +279,8 @@ class MultiTask(nn.Module):
 
         Of continuations, cross-entropy restricted to them; of minimal pairs, wrong less right log-likelihood.
         """
+        if isinstance(labels, Targets):
+            return translation.losses(self.encoder, pooled, labels)
         if isinstance(labels, Annotations):
             of_words = self._decoder(task)
             return of_words.losses(self.dropout(pooled), labels.lengths, labels.targets)
@@ -256,14 +296,21 @@ class MultiTask(nn.Module):
     def predictions(self, task: str, pooled: torch.Tensor, labels: Labels | None = None) -> torch.Tensor:
         """Class indices, scores for regression, or counts of units for words, (batch,), float32.
 
-        Of pairs of continuations, the difference of log-likelihoods, right less wrong.
-
-        nan where a logit or a state is not finite.
+        Of pairs of continuations, the difference of log-likelihoods, right less wrong; of texts, numbers of
+        their counts (`headspec.outcomes`), float64. nan where a logit or a state is not finite.
 
         Parameters
         ----------
-        labels : of words, the units that predicted ones are compared with; of texts, their continuations
+        labels : of words and of texts, the units, continuations or targets that predictions are made of or
+            compared with
         """
+        if isinstance(labels, Targets):
+            classes = self.classes[task]
+            assert isinstance(classes, dict) and self.tokenizer is not None
+            texts = translation.written(self.encoder, pooled, labels, classes, self.tokenizer)
+            numbers = text_counting.numbers(texts, labels.texts)
+            predicted = torch.tensor(numbers, dtype=torch.float64, device=pooled.device)
+            return predicted.masked_fill(~pooled.isfinite().flatten(1).all(1), torch.nan)
         if isinstance(labels, Annotations):
             predicted = torch.tensor(self._counts(task, pooled, labels), device=pooled.device)
             return predicted.masked_fill(~pooled.isfinite().flatten(1).all(1), torch.nan)
@@ -305,7 +352,8 @@ class MultiTask(nn.Module):
     def save(self, folder: str | Path, origin: dict[str, str] | None = None) -> None:
         """Write model.safetensors (encoder, and ``classifiers.<n>``), config.json and classifiers.json.
 
-        The last of them, classifiers.json, has the digests of all.
+        A model that writes texts has its settings for that and its tokenizer there, too. The last file,
+        classifiers.json, has the digests of all.
 
         Parameters
         ----------
@@ -313,9 +361,10 @@ class MultiTask(nn.Module):
             points there, and model.safetensors has the classifiers, and ``adapters.<layer>.A`` and ``.B``
         """
         folder = Path(folder)
-        state = dict(self.encoder.state_dict())
         if origin:
             state = {f"adapters.{name}": value for name, value in adapters(self.encoder).items()}
+        else:
+            state = _untied(self.encoder)
         state |= {f"classifiers.{name}": value for name, value in self.classifiers.state_dict().items()}
         state = {name: value.detach().cpu().contiguous() for name, value in state.items()}
         own = self.encoder.config.to_json_string()
@@ -323,12 +372,21 @@ class MultiTask(nn.Module):
         contents = {
             "model.safetensors": save(state, metadata={"format": "pt"}),
             "config.json": config.encode(),
-        }
+        } | self._writing()
         for name, data in contents.items():
             with files.atomic(folder / name) as path:
                 path.write_bytes(data)
         digests = {name: sha256(data).hexdigest() for name, data in contents.items()}
         _describe(folder, {"pooling": self.pooling, "classes": self.classes, "sha256": digests})
+
+    def _writing(self) -> dict[str, bytes]:
+        """Name: content of the files that a model needs to write texts."""
+        if self.tokenizer is None:
+            return {}
+        with tempfile.TemporaryDirectory() as temporary:
+            self.tokenizer.save_pretrained(temporary)
+            self.encoder.generation_config.save_pretrained(temporary)
+            return {path.name: path.read_bytes() for path in sorted(Path(temporary).iterdir())}
 
     @classmethod
     def load(cls, folder: str | Path) -> MultiTask:
@@ -345,13 +403,17 @@ class MultiTask(nn.Module):
         folder = Path(folder)
         description = _description(folder)
         classes, head = description["classes"], None
-        if any(isinstance(names, dict) and names["type"] not in TYPES for names in classes.values()):
+        if any(
+            isinstance(names, dict) and names["type"] not in TYPES and not is_translation(names)
+            for names in classes.values()
+        ):
             origin = _origin(folder)
             assert origin  # nothing trains such a model
             whole = language_model(folders.folder(*origin), f"{origin[1]}.source: '{origin[0].source}'")
             encoder, head = whole.base_model, whole.get_output_embeddings()
         else:
             encoder = _encoder(folder)
-        model = cls(encoder, description["pooling"], classes, head)
+        tokenizer = _tokenizer(folder) if "tokenizer_config.json" in description["sha256"] else None
+        model = cls(encoder, description["pooling"], classes, head, tokenizer)
         model.classifiers.load_state_dict(_part(load_file(folder / "model.safetensors"), "classifiers."))
         return model.eval()

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headspec import tables
 from headspec.config.stage_settings import section
+from headspec.config.translation import is_translation
 from headspec.config.word_types import Classes
-from headspec.models import devices, encoders, versions
+from headspec.models import devices, encoders, text_counting, tokenization, versions
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.progress import log
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 class ModelStage:
@@ -74,6 +75,12 @@ class ModelStage:
         with versions.held(versions.weights, self.job.params.version, model, key):
             return encoders.load(model, key, int(self.job.wildcards.get("seed") or 0))
 
+    def tokenizer(self, classes: Mapping[str, Classes]) -> PreTrainedTokenizerBase | None:
+        """The tokenizer of the job's model, if it writes texts for one of the tasks."""
+        if not any(is_translation(of_task) for of_task in classes.values()):
+            return None
+        return tokenization.tokenizer(section(self.job.params.model), f"models.{self.job.wildcards.model}")
+
     def origin(self) -> dict[str, str] | None:
         """Where to find the pretrained encoder again; None for random weights, which are nowhere."""
         if self.job.params.model.get("weights") == encoders.RANDOM:
@@ -92,4 +99,5 @@ class ModelStage:
         """The footer of a table (`tables.provenance`), with device, precision and seed."""
         seed = {"seed": self.seed} if self.job.wildcards.get("seed") else {}
         device = {"device": self.device.name, "precision": self.device.precision}
-        return tables.provenance(self.job, **device, **seed, **more)
+        texts = {"metrics": text_counting.signatures()} if text_counting.used() else {}
+        return tables.provenance(self.job, **device, **seed, **texts, **more)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,23 +11,29 @@ import pandas as pd
 import pyarrow as pa
 from tokenizers import processors
 
+from headspec.config import translation
 from headspec.config.stage_settings import section
+from headspec.config.translation import is_translation
 from headspec.config.word_types import Classes
 from headspec.errors import EncoderError
-from headspec.models import versions, word_encoding
-from headspec.models.pretrained.folders import folder
+from headspec.models import text_encoding, versions, word_encoding
+from headspec.models.architectures import ENCODER_DECODERS
+from headspec.models.pretrained.checks import learnt
+from headspec.models.pretrained.config_json import settings, stacks
+from headspec.models.pretrained.folders import folder, present
 from headspec.models.pretrained.from_pretrained import location, silence
-from headspec.tables import FLOAT, INT, Schema
+from headspec.tables import FLOAT, INT, TEXT, Schema
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
     from headspec.config.sections.model import Model
+    from headspec.config.study import Study
 
 TOKENS = Schema(
     {"example": INT, "label": FLOAT, "input_ids": pa.list_(INT), "token_type_ids": pa.list_(pa.int8()),
-     "words": pa.list_(INT), "units": pa.list_(pa.list_(INT)),
-     "continuations": pa.list_(pa.list_(INT))},
+     "words": pa.list_(INT), "units": pa.list_(pa.list_(INT)), "continuations": pa.list_(pa.list_(INT)),
+     "target_ids": pa.list_(INT), "target": TEXT},
     keys=1,
 )  # fmt: skip
 """Table `tokens`: a row for each example.
@@ -36,7 +43,7 @@ tokens/{model}/sentences.parquet, tokens/{model}/stimuli.parquet,
 prompts/{model}/{task}/seed{seed}/train.parquet, prompts/{model}/{task}/seed{seed}/validation.parquet
 
 label: index of the true class, or the true score; 0 of pairs; null without labels; of tasks on words counts
-    of units (`headspec.statistics.unit_counts`)
+    of units (`headspec.statistics.unit_counts`); of translation the number of counts (`label_counts`)
 input_ids: tokens, not padded
 token_type_ids: which text of a pair each token is of; null where the model has no token types
 words: which word each token is of, from 0; -1 for special tokens; of prompts with a mask, 0 there and -1
@@ -44,6 +51,8 @@ words: which word each token is of, from 0; -1 for special tokens; of prompts wi
 units: of tasks on words, places of words and the index of a label, -1 if training does not have it; else null
 continuations: of prompts, tokens of the answers that are scored after them, the right one of pairs first; of
     minimal pairs, what follows the beginning that both texts share; null where an answer is the next token
+target_ids: of translation, tokens of the target, with those of its end and its language; else null
+target: of translation, the target; else null
 """
 
 
@@ -61,14 +70,17 @@ def tokenizer(model: Model, key: str) -> PreTrainedTokenizerBase:
     path = folder(model, key)
     try:
         loaded = AutoTokenizer.from_pretrained(**location(path), trust_remote_code=False)
-        types = 0 if path.is_file() else _token_types(path)
+        config = None if path.is_file() else _config(path)
     except Exception as error:
         reason = str(error).strip().split("\n")[0]
         raise EncoderError(
             f"{key}.source: the tokenizer of '{model.source}' cannot be loaded: {reason}"
         ) from None
+    if config and config.is_encoder_decoder:  # Marian's and M2M100's are slow; all end texts with a token
+        return loaded
     if not loaded.is_fast:
         raise EncoderError(f"{key}.source: '{model.source}' has no fast tokenizer (tokenizer.json)")
+    types = getattr(config, "type_vocab_size", 0)
     loaded.model_input_names = ["input_ids", "attention_mask"] + ["token_type_ids"] * (types > 1)
     if not loaded.num_special_tokens_to_add(pair=True):
         delimit(loaded)
@@ -87,11 +99,37 @@ def of_job(job: Any) -> PreTrainedTokenizerBase:
         return tokenizer(model, key)
 
 
-def _token_types(path: Path) -> int:
+def _config(path: Path) -> PretrainedConfig:
     from transformers import AutoConfig
 
-    config = AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-    return getattr(config, "type_vocab_size", 0)
+    return AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+
+
+def kinds_of_attention(model: Model, key: str) -> dict[str, int]:
+    """Layers by kind of attention of an encoder-decoder (`headspec.attention`); none of other models."""
+    path = folder(model, key)
+    if settings(path, key, model.source).get("model_type") not in ENCODER_DECODERS:
+        return {}
+    grid = stacks(_config(path).to_dict())  # with the defaults that config.json leaves out
+    assert grid is not None
+    return grid[0]
+
+
+def check_languages(study: Study) -> None:
+    """One EncoderError for all tasks of translation whose languages a model's tokenizer lacks.
+
+    Models that are not here are checked by their jobs.
+    """
+    problems = []
+    for (name, model), (of, task) in itertools.product(study.models.items(), learnt(study).items()):
+        key = f"models.{name}"
+        if task.type == translation.NAME and present(model, key):
+            try:
+                text_encoding.set_languages(tokenizer(model, key), vars(task), f"tasks.{of}")
+            except EncoderError as error:
+                problems.append(error)
+    if problems:
+        raise EncoderError.of(problems)
 
 
 def delimit(tokenizer: PreTrainedTokenizerBase) -> None:
@@ -120,7 +158,8 @@ def encode(
     ----------
     table : columns example, text_a, text_b and, if labelled, label
     max_length : maximum number of tokens per example
-    classes : class names in order of their index; None for regression; of words see `word_encoding.encode`
+    classes : class names in order of their index; None for regression; of words see `word_encoding.encode`,
+        of translation `text_encoding.encode`
 
     Returns
     -------
@@ -132,6 +171,8 @@ def encode(
     EncoderError
         An example has no tokens, because its text is empty and the tokenizer adds none.
     """
+    if is_translation(classes):
+        return text_encoding.encode(tokenizer, table, max_length, classes)
     if isinstance(classes, dict):
         return word_encoding.encode(tokenizer, table, max_length, classes)
     texts = [table[column].tolist() for column in ("text_a", "text_b") if table[column].notna().any()]
@@ -174,6 +215,8 @@ def encode(
         "words": None,
         "units": None,
         "continuations": None,
+        "target_ids": None,
+        "target": None,
     }
     return pd.DataFrame(columns), truncated
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
 WEIGHTS = ("config.json", "model*.safetensors", "model.safetensors.index.json")
-TOKENIZER = ("config.json", "*token*.json", "vocab*", "merges*", "*.model")
+TOKENIZER = ("config.json", "*token*.json", "vocab*", "merges*", "*.model", "*.spm")
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 

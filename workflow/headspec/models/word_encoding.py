@@ -64,6 +64,8 @@ def encode(
         "words": words,
         "units": [[[*unit[:-1], index.get(unit[-1], NONE)] for unit in of_sentence] for of_sentence in units],
         "continuations": None,
+        "target_ids": None,
+        "target": None,
     }
     return pd.DataFrame(columns), len(long)
 

@@ -14,6 +14,7 @@ import numpy as np
 from headspec import files, tables
 from headspec.config.runs import ALL
 from headspec.config.stage_settings import section
+from headspec.config.translation import is_translation
 from headspec.errors import ChangedError, HeadspecError, MissingError, listing, nearest
 from headspec.heads.ranking import importance_map, top_heads
 from headspec.models import tokenization, versions
@@ -88,11 +89,11 @@ def of_run(path: Path, n: int | None = None, task: str | None = None, out: Path 
     for each in tokens.values():
         if not each.exists():
             raise MissingError(f"{each}: missing; {AGAIN}")
-    if of_words := [
-        each for each, file in tokens.items() if isinstance(tables.footer(file)["classes"], dict)
-    ]:
+    classes = {each: tables.footer(file)["classes"] for each, file in tokens.items()}
+    if of_words := [each for each, names in classes.items() if isinstance(names, dict)]:
+        kind = "of translation" if is_translation(classes[of_words[0]]) else "on words"
         raise HeadspecError(
-            f"{run}: {listing(of_words)}: tasks on words; expected a run of tasks on texts only"
+            f"{run}: {listing(of_words)}: tasks {kind}; expected a run of tasks on texts only"
         )
     texts = {each: Examples(tables.read(file)) for each, file in tokens.items()}
     footer = tables.footer(tokens[chosen.tasks[0]])

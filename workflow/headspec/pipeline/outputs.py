@@ -58,7 +58,8 @@ COLUMNS = {
     "heads": "whose heads a batch moves: `top` (IAT), a control, or null for plain training",
     "importance": "mean over the fold's samples of the absolute derivative of the loss (Eq. 4)",
     "index": "what the test set calls the row in prediction files",
-    "label": "index of the true class, or the true score",
+    "label": "index of the true class, or the true score; of translation the number of `label_counts`",
+    "label_counts": "of translation, what is counted of a constant translation (chance); else null",
     "layer": "layer of that attention, from 0 next to the embeddings",
     "method": f"way of training: `{'`, `'.join(NAMED)}`, `single`, `iat` or a variant of it",
     "metric": "name of the metric",
@@ -73,7 +74,10 @@ COLUMNS = {
     "p_value": "two-sided p of a permutation test; see [Statistics](statistics.md)",
     "passage": "passage that the stimulus belongs to; a passage stays in one fold",
     "prediction": "index of the predicted class, or the predicted score; of pairs the log-likelihood of the "
-    "right one less that of the wrong one",
+    "right one less that of the wrong one; of translation the number of `prediction_counts`",
+    "prediction_counts": "of translation, what metrics add up, in the order of sacrebleu: of BLEU lengths, "
+    "matches and n-grams, of chrF n-grams and matches by order, and whether the texts are equal; else null",
+    "prediction_text": "of translation, the predicted text; else null",
     "r": "correlation of predicted and measured response, mean over folds",
     "ranking": "what orders the heads to prune",
     "rate_share": "sum of learning rates after the branch, as a share of that of all training, if steps are "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headspec.config import loading
+from headspec.config import loading, translation
 from headspec.config.study import Study
 from headspec.config.ways import IMPORTANCE, WAYS
 from headspec.data import few_shot, planned, prepare, sentences, splits, treebank
@@ -57,6 +57,14 @@ def check_gpus(study: Study, usable: int) -> None:
     ]
     if problems:
         raise ConfigError.of(problems)
+
+
+def _languages(study: Study) -> None:
+    """HeadspecError if a tokenizer lacks the languages of a task; without such tasks, none is loaded."""
+    if any(task.type == translation.NAME for task in study.tasks.values()):
+        from headspec.models import tokenization
+
+        tokenization.check_languages(study)
 
 
 def _atlas(study: Study, plan: Planned) -> None:
@@ -117,6 +125,7 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
     errors: list[HeadspecError] = []
     for check in (
         models.check,
+        _languages,
         head_count.check,
         head_lists.check,
         read,

@@ -53,7 +53,8 @@ def written(example: pd.Series, label: pd.Series, prompts: Sequence[Prompt]) -> 
         return pd.Series([getattr(prompt, name) for prompt in prompts], index=example.index, dtype=object)
 
     columns = {name: column(name) for name in ("input_ids", "words", "continuations")}
-    return pd.DataFrame({"example": example, "label": label, "token_type_ids": None, "units": None} | columns)
+    none = dict.fromkeys(("token_type_ids", "units", "target_ids", "target"))
+    return pd.DataFrame({"example": example, "label": label} | none | columns)
 
 
 class Prompts:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from headspec.config.pair_types import METRICS as PAIRS
 from headspec.errors import NumericalError, listing, nearest
-from headspec.statistics import unit_counts
+from headspec.statistics import text_counts, unit_counts
 
 Floats = NDArray[np.float64]
 
@@ -87,6 +87,10 @@ def _logit_difference(label: Floats, prediction: Floats, weights: Floats) -> Flo
     return _ratio(weights @ prediction, weights.sum(axis=1))
 
 
+def _of_texts(metric: str, label: Floats, prediction: Floats, weights: Floats) -> Floats:
+    return text_counts.scores(metric, prediction, weights)
+
+
 _of_examples: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
     "accuracy": _accuracy,
     "f1": _f1,
@@ -96,7 +100,11 @@ _of_examples: dict[str, Callable[[Floats, Floats, Floats], Floats]] = {
     "pair_accuracy": _pair_accuracy,
     "logit_difference": _logit_difference,
 }
-METRICS = _of_examples | {metric: partial(_of_units, metric) for metric in unit_counts.RATIOS}
+METRICS = (
+    _of_examples
+    | {metric: partial(_of_units, metric) for metric in unit_counts.RATIOS}
+    | {metric: partial(_of_texts, metric) for metric in text_counts.METRICS}
+)
 
 
 @overload
@@ -114,8 +122,8 @@ def score(
         F1 is for class 1; Matthews' correlation takes any number of classes. Of pairs, the share of which the
         right one is likelier, ties half, and the mean of the differences.
     label, prediction : (n,)
-        Class indices, scores for a correlation, or counts of the units of sentences. Of pairs, a prediction
-        is the difference of log-likelihoods, right less wrong, and labels do not matter.
+        Class indices, scores for a correlation, or counts of the units of sentences or of texts. Of pairs, a
+        prediction is the difference of log-likelihoods, right less wrong, and labels do not matter.
     weights : (resamples, n), optional
         Number of times that each example occurs in each sample; not negative.
 
@@ -167,8 +175,8 @@ def chance(metric: str, label: ArrayLike, weights: ArrayLike | None = None) -> f
 
     Accuracy: the share p of the most frequent class. F1: 2p / (1 + p), where p is the share of class
     1. Matthews' and other correlations: 0. The constant is chosen once, on all of `label`, so that
-    weighted chance is a baseline paired with a weighted `score`. Metrics of words have theirs in the labels.
-    Of pairs, that is a difference of 0: half of them, and 0.
+    weighted chance is a baseline paired with a weighted `score`. Metrics of words and of texts have theirs in
+    the labels. Of pairs, that is a difference of 0: half of them, and 0.
     Shapes are those of `score`.
     """
     label = np.asarray(label, dtype=float)
@@ -177,6 +185,8 @@ def chance(metric: str, label: ArrayLike, weights: ArrayLike | None = None) -> f
         return score(metric, label, unit_counts.blind(label), weights)
     if metric in PAIRS:
         return score(metric, label, np.zeros_like(label), weights)
+    if metric in text_counts.METRICS:
+        return score(metric, label, label, weights)
     classes, counts = np.unique(label, return_counts=True)
     best = 1.0 if metric == "f1" else classes[counts.argmax()]
     return score(metric, label, np.full_like(label, best), weights)

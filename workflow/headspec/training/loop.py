@@ -232,7 +232,9 @@ def trainer(
     rng = np.random.default_rng(derive(seed, "schedule"))
     steps = schedule(examples, settings.batch_size, settings.epochs, settings.sampling, rng)
     model.to(device.name)
-    compact = settings.weight_decay == 0 and features is None and not adapters(model.encoder)
+    writes = model.encoder.config.is_encoder_decoder  # words that it does not read, too
+    kept = writes or adapters(model.encoder)
+    compact = settings.weight_decay == 0 and features is None and not kept
     with compact_vocabulary(model, examples) if compact else nullcontext(examples) as examples:
         run = Trainer(model, examples, steps, settings, features, device, microbatches)
         torch.manual_seed(derive(seed, "dropout"))

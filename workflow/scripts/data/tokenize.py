@@ -10,7 +10,8 @@ from headspec.config.stage_settings import section
 from headspec.errors import DataError
 from headspec.models.pretrained.checks import architecture, check_length
 from headspec.models.pretrained.folders import folder
-from headspec.models.tokenization import TOKENS, encode, of_job
+from headspec.models.text_encoding import completed
+from headspec.models.tokenization import TOKENS, encode, kinds_of_attention, of_job
 from headspec.progress import log, stage
 
 with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.task}"):
@@ -21,13 +22,16 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
     architecture(path, model, key)  # planning cannot check hub models
     check_length(path, model, key)
     tokenizer = of_job(snakemake)
+    kinds = kinds_of_attention(model, key)
+    attention = {"attention": {snakemake.wildcards.model: kinds}} if kinds else {}
     for source, target in zip(snakemake.input, snakemake.output, strict=True):
         classes = tables.footer(source)["classes"]
+        classes = completed(tokenizer, classes, model.max_length, f"tasks.{snakemake.wildcards.task}")
         try:
             frame, truncated = encode(tokenizer, tables.read(source), model.max_length, classes)
         except DataError as error:
             raise DataError(f"tasks.{snakemake.wildcards.task}.text_a: {source}: {error}") from None
-        footer = tables.provenance(snakemake, classes=classes, truncated=truncated)
+        footer = tables.provenance(snakemake, classes=classes, truncated=truncated, **attention)
         tables.write(target, TOKENS, frame, footer)
         tokens = frame["input_ids"].str.len()
         log.info(

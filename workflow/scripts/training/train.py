@@ -11,7 +11,7 @@ import torch
 
 from headspec import digests, tables
 from headspec.config.stage_settings import section
-from headspec.models.multitask import MultiTask
+from headspec.models.multitask import MultiTask, saved_files
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.seeds import derive
@@ -38,7 +38,7 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
     with exclusive(folder / "training.lock"):
         encoder, pooling = job.pretrained()
         torch.manual_seed(derive(job.seed, "heads"))
-        model = MultiTask(encoder, pooling, classes)
+        model = MultiTask(encoder, pooling, classes, job.tokenizer(classes))
         seconds = snakemake.resources.checkpoint_seconds
         checkpoint = Checkpoint(folder / "checkpoint.pt", identity, seconds)
         kept = Checkpoint(folder / "kept.pt", f"{identity}, reserve {reserve}", seconds)
@@ -82,6 +82,6 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
         if trunk:  # not earlier: Snakemake deletes the outputs of an interrupted job
             os.replace(kept.path, snakemake.output.trunk)
         if not resumed:
-            entry.put(snakemake.output)
+            entry.put({*snakemake.output, *map(str, saved_files(folder / "model"))})
         kept.remove()
         checkpoint.remove()

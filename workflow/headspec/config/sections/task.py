@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from headspec.config import pair_types
+from headspec.config import pair_types, translation
 from headspec.config.sections.base import NUMBER, Count, Distinct, Labels, Name, Section
 from headspec.config.word_types import TYPES, WORDS
 
 #: type of task: its metrics; those of words follow
-OF_TEXTS = {"classification": ("accuracy", "f1", "matthews"), "regression": ("pearson", "spearman")}
+OF_TEXTS = {
+    "classification": ("accuracy", "f1", "matthews"),
+    "regression": ("pearson", "spearman"),
+    translation.NAME: translation.METRICS,
+}
 OF_PAIRS = dict.fromkeys(pair_types.TYPES, pair_types.METRICS)
 METRICS = OF_TEXTS | OF_PAIRS | {name: kind.metrics for name, kind in TYPES.items()}
 
@@ -61,16 +65,27 @@ class Task(Section):
     )
     label: str | Annotated[list[str], Field(min_length=1)] = Field(
         "label",
-        description="column of the label; for tasks on words the column, or the list of columns, of the "
-        "annotation, by default "
+        description="column of the label, or for translation of the target text; for tasks on words the "
+        "column, or the list of columns, of the annotation, by default "
         + ", ".join(f"`{', '.join(kind.columns)}` ({name})" for name, kind in TYPES.items())
         + "; for `answer_pairs` the columns of the right and of the wrong answer, by default `right, wrong`",
     )
     type: TaskType = Field(
         "classification",
-        description="what to predict: one of several classes, or a score; or of sentences of words what "
-        "[Words](words.md) lists; or which of two continuations is right, for the method `prompted` "
-        "([Decoders](decoders.md#pairs))",
+        description="what to predict: one of several classes, a score, or a text (`translation`, of any text "
+        "to any text, by an encoder-decoder); or of sentences of words what [Words](words.md) lists; or "
+        "which of two continuations is right, for the method `prompted` ([Decoders](decoders.md#pairs))",
+    )
+    source_language: str | None = Field(
+        None,
+        description="for translation by models with tokens of languages: that of the source, such as `en_XX`",
+    )
+    target_language: str | None = Field(
+        None, description="the same of the target, which the model is told to write"
+    )
+    prefix: str | None = Field(
+        None,
+        description="for translation: text before every source, such as T5's `translate English to German: `",
     )
     labels: Labels | None = Field(
         None,

@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headspec.config import translation
 from headspec.errors import EncoderError, HeadspecError, listing
-from headspec.models.architectures import ARCHITECTURES, Architecture
-from headspec.models.pretrained.config_json import positions, settings
+from headspec.models.architectures import ENCODER_DECODERS, TYPES, Architecture, attentions
+from headspec.models.pretrained.config_json import positions, settings, stacks
 from headspec.models.pretrained.folders import has_weights, present
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
+    from headspec.config.sections.task import Task
     from headspec.config.study import Study
 
 
 def architecture(path: Path, model: Model, key: str) -> Architecture:
-    """The entry of `ARCHITECTURES` for the model at `path`.
+    """The entry for the model at `path`, of an encoder-decoder that of its encoder's attention.
 
     Raises
     ------
     EncoderError
         Its heads cannot be gated, or it has neither safetensors nor GGUF weights.
     """
-    kind = settings(path, key, model.source).get("model_type")
-    if kind not in ARCHITECTURES:
+    config = settings(path, key, model.source)
+    kind = config.get("model_type")
+    if kind not in TYPES:
         raise EncoderError(
             f"{key}.source: the heads of '{model.source}' cannot be gated: its model type is {kind!r}; "
-            f"expected one of {listing(ARCHITECTURES)}. docs/architectures.md explains how to add one"
+            f"expected one of {listing(TYPES)}. docs/architectures.md explains how to add one"
         )
+    try:
+        stacks(config)
+    except EncoderError as error:
+        raise EncoderError(f"{key}.source: the heads of '{model.source}' cannot be gated: {error}") from None
     if path.is_dir() and not has_weights(path):
         others = sorted(p.name for p in path.iterdir() if p.suffix in (".bin", ".pt", ".h5", ".gguf"))
         has = f"; it has {listing(others)}" if others else ""
@@ -37,7 +46,7 @@ def architecture(path: Path, model: Model, key: str) -> Architecture:
             f"{key}.source: '{model.source}' has no complete safetensors weights (model.safetensors) in "
             f"{path}{has}. Pickled weights are not loaded; for a GGUF file, write the path of the file"
         )
-    return ARCHITECTURES[kind]
+    return next(iter(attentions(kind).values()))
 
 
 def check_length(path: Path, model: Model, key: str) -> None:
@@ -68,11 +77,38 @@ def verify(path: Path, model: Model, key: str) -> None:
         )
 
 
+def check_tasks(path: Path, model: Model, key: str, tasks: Mapping[str, Task]) -> None:
+    """EncoderError if the model at `path` cannot learn one of `tasks`, or be judged by lists of heads."""
+    kind = settings(path, key, model.source)["model_type"]
+    if model.heads and kind in ENCODER_DECODERS:
+        raise EncoderError(
+            f"{key}.heads: got {listing(model.heads)}, expected none for an encoder-decoder ({kind}), whose "
+            "heads have a kind of attention beside layer and head"
+        )
+    for name, task in tasks.items():
+        if task.type == translation.NAME and kind not in ENCODER_DECODERS:
+            raise EncoderError(
+                f"{key}.source: '{model.source}' is of type {kind}, which has no cross-attention and writes "
+                f"no texts for tasks.{name}; expected an encoder-decoder: one of {listing(ENCODER_DECODERS)}"
+            )
+        if task.type != translation.NAME and kind in ENCODER_DECODERS:
+            raise EncoderError(
+                f"{key}.source: '{model.source}' is of type {kind}, an encoder-decoder, but tasks.{name} is "
+                f"a {task.type} task; expected tasks of translation alone, or another model"
+            )
+
+
 def check_model(path: Path, model: Model, key: str) -> None:
     """EncoderError if the model at `path` cannot be gated, or disagrees with the config."""
     architecture(path, model, key)
     check_length(path, model, key)
     verify(path, model, key)
+
+
+def learnt(study: Study) -> dict[str, Task]:
+    """The tasks that every model of a study learns."""
+    names = {*study.alone, *study.transfer.tasks, *itertools.chain(*study.mixture_tasks.values())}
+    return {name: task for name, task in study.tasks.items() if name in names}
 
 
 def check(study: Study) -> None:
@@ -86,6 +122,7 @@ def check(study: Study) -> None:
         try:
             if path := present(model, key):
                 check_model(path, model, key)
+                check_tasks(path, model, key, learnt(study))
         except HeadspecError as error:
             problems.append(error)
     if problems:

@@ -12,7 +12,7 @@ from headspec.errors import EncoderError
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
-FETCHED = ["*.json", "*.txt", "*.model", "model*.safetensors"]
+FETCHED = ["*.json", "*.txt", "*.model", "*.spm", "model*.safetensors"]
 
 
 def folder(model: Model, key: str) -> Path:

@@ -1,0 +1,305 @@
+"""Encoder-decoders of every type learn to write texts, and write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from headspec import outcomes
+from headspec.config.loading import load as study
+from headspec.config.sections.model import Model
+from headspec.errors import EncoderError, HeadspecError
+from headspec.heads.importance import gate_gradients
+from headspec.heads.masks import Mask
+from headspec.heads.pruning import predictions
+from headspec.models import tokenization, translation
+from headspec.models.architectures import ENCODER_DECODERS
+from headspec.models.batching import Examples
+from headspec.models.multitask import MultiTask
+from headspec.models.pretrained import checks
+from headspec.models.text_encoding import completed
+from headspec.models.tokenization import encode, kinds_of_attention
+from headspec.statistics import text_counts
+from headspec.statistics.metrics import score
+from headspec.training.microbatches import backward
+from support.labelled_texts import table
+from support.models import LANGUAGES, TRANSLATORS, make
+from support.studies import CONFIG
+from support.tiny import CPU, HEADS, KINDS
+from support.translators import classes, translator
+
+
+@pytest.fixture(scope="session")
+def folders(shared) -> Path:
+    return shared("translators", lambda path: [make(name, path / name) for name in TRANSLATORS])
+
+
+#: name: losses of the steps in which it has learnt
+COURSE: dict[str, list[float]] = {}
+
+
+@pytest.fixture(scope="module", params=TRANSLATORS)
+def made(request, folders) -> tuple[MultiTask, Examples]:
+    """A model that has learnt a little, so that what it writes depends on what it reads."""
+    name = request.param
+    model, examples = translator(folders / name, name)
+    batch, COURSE[name] = examples.batch(np.arange(8)), []
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    while len(COURSE[name]) < 60 and (not COURSE[name] or COURSE[name][-1] > COURSE[name][0] / 2):
+        loss = model.losses("a", model.pool(batch), batch.labels).mean()
+        COURSE[name].append(loss.item())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return model, examples
+
+
+def test_pairs_are_learnt(made, request):
+    course = COURSE[request.node.callspec.params["made"]]
+    assert course[-1] < 0.7 * course[0]
+
+
+def losses(model: MultiTask, examples: Examples, rows: np.ndarray) -> torch.Tensor:
+    batch = examples.batch(rows)
+    with torch.no_grad():
+        return model.losses("a", model.pool(batch), batch.labels)
+
+
+def test_every_type_of_the_table_is_tested():
+    assert {kind for kind, _, _ in TRANSLATORS.values()} == set(ENCODER_DECODERS)
+
+
+def test_losses_are_those_of_the_model_itself(made):
+    """Which shifts the targets by its own rules, for one text at a time without padding."""
+    model, examples = made
+    together = losses(model, examples, np.arange(8))
+    assert examples.targets
+    for row, target in enumerate(examples.targets[0]):
+        ids, labels = torch.tensor([examples.ids[row]]), torch.tensor([list(target)])
+        with torch.no_grad():
+            alone = model.encoder(input_ids=ids, labels=labels).loss
+        torch.testing.assert_close(together[row], alone, rtol=1e-4, atol=1e-4)
+
+
+def ids_written(model: MultiTask, examples: Examples, row: int) -> list[int]:
+    """The likeliest token after all before, without a cache."""
+    of_task = model.classes["a"]
+    assert isinstance(of_task, dict)
+    around = torch.tensor([of_task["before"] + of_task["after"]])
+    ids = translation.begun(model.encoder, around)[:, :1]
+    for place in range(of_task["longest"]):
+        with torch.no_grad():
+            source = torch.tensor([examples.ids[row]])
+            logits = model.encoder(input_ids=source, decoder_input_ids=ids).logits[0, -1]
+        if suppressed := model.encoder.generation_config.bad_words_ids:
+            logits[suppressed[0]] = -np.inf
+        forced = of_task["before"][0] if place == 0 and of_task["before"] else None
+        ids = torch.cat([ids, torch.tensor([[logits.argmax() if forced is None else forced]])], 1)
+        if ids[0, -1] == model.encoder.config.eos_token_id and forced is None:
+            break
+    return ids[0].tolist()
+
+
+def test_texts_are_the_likeliest_tokens_one_after_the_other(made):
+    """In a padded batch with a cache as alone without one."""
+    model, examples = made
+    batch = examples.batch(np.arange(8))
+    of_task = model.classes["a"]
+    assert isinstance(of_task, dict) and model.tokenizer is not None
+    with torch.no_grad():
+        states = model.pool(batch)
+    written = translation.written(model.encoder, states, batch.labels, of_task, model.tokenizer)
+    alone = [ids_written(model, examples, row) for row in range(8)]
+    assert written == [translation.without_marks(model.tokenizer, ids, of_task) for ids in alone]
+    assert len(set(written)) > 1
+
+
+def test_predictions_are_what_metrics_need(made):
+    model, examples = made
+    batch = examples.batch(np.arange(8))
+    with torch.no_grad():
+        found = model.predictions("a", model.pool(batch), batch.labels)
+    assert found.dtype == torch.float64 and outcomes.counts(found.numpy()).shape == (8, text_counts.SAME + 1)
+    assert 0 <= score("chrf", examples.label, found.numpy()) < 1
+
+
+def test_gradients_of_gates_are_those_of_each_text_and_finite_differences(made):
+    model, examples = made
+    batched = gate_gradients(model, "a", examples, np.arange(8), CPU)
+    assert batched.shape == (8, sum(KINDS.values()), HEADS)
+    for row in (0, 1, 5):
+        alone = gate_gradients(model, "a", examples, np.array([row]), CPU)[0]
+        np.testing.assert_allclose(batched[row], alone, rtol=2e-3, atol=5e-5 * np.abs(alone).max())
+    step = 1e-3
+    model.double()  # the steps are small
+
+    for layer, head in [(0, 0), (4, 2), (6, 3)]:  # of every kind of attention
+        ends = []
+        for sign in (1, -1):
+            gates = torch.ones(model.gates.layers, HEADS, dtype=torch.float64)
+            gates[layer, head] += sign * step
+            model.gates.values = gates
+            ends.append(losses(model, examples, np.arange(8)))
+        model.gates.values = None
+        difference = ((ends[0] - ends[1]) / (2 * step)).numpy()
+        scale = np.abs(batched).max()
+        np.testing.assert_allclose(batched[:, layer, head], difference, rtol=0.02, atol=1e-2 * scale)
+    model.float()
+
+
+def test_closed_heads_change_texts_as_zeroed_weights_do(made):
+    model, examples = made
+    closed = np.zeros((model.gates.layers, HEADS), dtype=bool)
+    closed[::2] = True  # of every kind of attention
+    masks = [Mask("none", None, 0.0, None, closed & False), Mask("a", "top", 0.1, None, closed)]
+    plain, pruned = predictions(model, {"a": examples}, masks, CPU)["a"]
+    saved = [model.gates.projections[owner].weight.detach().clone() for owner in model.gates.owners]
+    with torch.no_grad():
+        for layer, head in zip(*np.nonzero(closed), strict=True):
+            model.gates.weights(model.gates.owners[layer])[head].zero_()
+        zeroed = predictions(model, {"a": examples}, masks[:1], CPU)["a"][0]
+        for owner, weight in zip(model.gates.owners, saved, strict=True):
+            model.gates.projections[owner].weight.copy_(weight)
+    assert (pruned == zeroed).all() and (plain != pruned).any()
+
+
+def test_a_saved_model_is_the_same(made, tmp_path):
+    model, examples = made
+    model.save(tmp_path)
+    loaded = MultiTask.load(tmp_path)
+    rows = np.arange(8)
+    torch.testing.assert_close(losses(model, examples, rows), losses(loaded, examples, rows))
+    batch = examples.batch(rows)
+    with torch.no_grad():
+        found = [one.predictions("a", one.pool(batch), batch.labels) for one in (model, loaded)]
+    assert torch.equal(*found) and len(found[0].unique()) > 1
+
+
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_microbatches_of_texts_give_the_same_gradients(folders, name):
+    results = []
+    for microbatches in (1, 3):
+        model, examples = translator(folders / name, name)
+        learning = list(model.parameters())
+        loss, _ = backward(
+            lambda b, o=model: o.losses("a", o.pool(b), b.labels), examples.batch(np.arange(8)), learning,
+            microbatches, CPU,
+        )  # fmt: skip
+        gradients = torch.cat([p.grad.flatten() for p in learning if p.grad is not None])
+        results.append((loss, gradients / gradients.abs().max()))
+    torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-5)
+
+
+def test_layers_by_kind_are_in_the_config(folders):
+    for name in TRANSLATORS:
+        assert kinds_of_attention(Model(source=str(folders / name)), "m") == KINDS
+
+
+# --- tokens
+
+
+def test_targets_have_their_language_and_their_end(folders):
+    for name in TRANSLATORS:
+        tokenizer = tokenization.tokenizer(Model(source=str(folders / name)), "m")
+        of_task = completed(tokenizer, classes(name), 16, "tasks.a")
+        frame, truncated = encode(tokenizer, table(("the old house", None, "our boat")), 16, of_task)
+        target = list(frame["target_ids"][0])
+        before, after = of_task["before"], of_task["after"]
+        assert target[: len(before)] == before and target[len(target) - len(after) :] == after
+        assert translation.without_marks(tokenizer, target, of_task).strip() == "our boat"
+        assert tokenizer.eos_token_id in after and not truncated
+        if name in LANGUAGES:
+            assert tokenizer.lang_code_to_id[LANGUAGES[name][1]] in before + after
+            assert tokenizer.lang_code_to_id[LANGUAGES[name][0]] in list(frame["input_ids"][0])
+
+
+def test_a_prefix_stands_before_every_source(folders):
+    tokenizer = tokenization.tokenizer(Model(source=str(folders / "t5")), "m")
+    of_task = completed(tokenizer, classes("t5") | {"prefix": "our day: "}, 16, "tasks.a")
+    frame, _ = encode(tokenizer, table(("the old house", None, "our boat")), 16, of_task)
+    assert list(frame["input_ids"][0]) == tokenizer("our day: the old house")["input_ids"]
+
+
+def test_long_texts_are_cut_and_counted(folders):
+    tokenizer = tokenization.tokenizer(Model(source=str(folders / "marian")), "m")
+    of_task = completed(tokenizer, classes("marian"), 8, "tasks.a")
+    rows = table(("the " * 20, None, "boat"), ("boat", None, "the " * 20), ("boat", None, "the"))
+    frame, truncated = encode(tokenizer, rows, 8, of_task)
+    assert truncated == 2 and [len(ids) for ids in frame["input_ids"]] == [8, 2, 2]
+    assert [list(ids)[-1] for ids in frame["target_ids"]] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "language", "message"),
+    [
+        ("mbart", "de", "tasks.a.target_language: the tokenizer has no 'de'; expected one of ar_AR"),
+        ("m2m100", None, "tasks.a.target_language: missing, expected one of the tokenizer's languages: af"),
+        ("t5", "de", "tasks.a.target_language: the tokenizer has no 'de'; expected none"),
+    ],
+)
+def test_languages_that_a_tokenizer_lacks_are_refused(folders, name, language, message):
+    tokenizer = tokenization.tokenizer(Model(source=str(folders / name)), "m")
+    with pytest.raises(EncoderError) as caught:
+        completed(tokenizer, classes(name) | {"target_language": language}, 16, "tasks.a")
+    assert str(caught.value).startswith(message)
+
+
+# --- refusals before any job
+
+
+def planned(folders: Path, source: str, **task) -> str:
+    """What planning says of a study with a model and two tasks, one with these settings."""
+    one = {"source": "x", "label": "de", "type": "translation"}
+    config = CONFIG | {
+        "models": {"m": {"source": str(folders / source)}},
+        "tasks": {"a": one | task, "b": one | {"label": "fr"}},
+        "mixtures": {"pairs": ["a", "b"]},
+        "methods": ["tuned"],
+    }
+    with pytest.raises(HeadspecError) as caught:
+        of_config = study(config)
+        checks.check(of_config)
+        tokenization.check_languages(of_config)
+    return str(caught.value)
+
+
+def test_models_and_tasks_that_do_not_belong_together(folders, tmp_path):
+    message = planned(folders, "t5", type="classification")
+    assert "is of type t5, an encoder-decoder, but tasks.a is a classification task" in message
+    folder = make("gpt2", tmp_path / "gpt2")
+    message = planned(folders, str(folder))
+    assert "gpt2, which has no cross-attention and writes no texts for tasks.a; expected" in message
+
+
+def test_languages_are_checked_before_any_job(folders):
+    message = planned(folders, "m2m100", target_language="dee", source_language="en")
+    assert message.startswith("tasks.a.target_language: the tokenizer has no 'dee'; expected one of af")
+    assert "tasks.b.source_language: missing" in message
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"text_b": "cs"}, "tasks.a.text_b: got a value for a task of translation, expected none"),
+        ({"labels": {"x": "y"}}, "tasks.a.labels: got a value for a task of translation"),
+        ({"metrics": ["accuracy"]}, "tasks.a.metrics.0: got 'accuracy' for a translation task"),
+        ({"type": "regression", "prefix": "x"}, "tasks.a.prefix: has no effect for a regression task"),
+    ],
+)
+def test_keys_that_a_translation_has_not_or_has_alone(folders, settings, expected):
+    assert expected in planned(folders, "t5", **settings)
+
+
+def test_what_takes_no_translation(folders):
+    tasks = {name: {"source": "x", "label": name, "type": "translation"} for name in ("de", "fr", "cs")}
+    config = CONFIG | {"tasks": tasks, "mixtures": {"pairs": [*tasks]}, "methods": ["tuned", "frozen"]}
+    config |= {"iat": {"mixtures": ["de+fr"]}, "similarity": {"measures": ["top-heads"]}}
+    with pytest.raises(HeadspecError) as caught:
+        study(config)
+    message = str(caught.value)
+    assert "methods.1: got 'frozen', which does not take a task of translation, such as tasks.de" in message
+    assert "iat, transfer: got 'de+fr', expected no mixture with a task of translation" in message
+    assert "similarity.measures: got some, expected none with a task of translation" in message

@@ -1,0 +1,113 @@
+"""Metrics of texts are sacrebleu's, also of samples, and go through what all metrics go through."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU, CHRF
+
+from headspec import outcomes, tables
+from headspec.heads.pruning import EVALUATION
+from headspec.models import text_counting
+from headspec.statistics import text_counts
+from headspec.statistics.metrics import chance, score
+from headspec.statistics.resampling import bootstrap_counts, paired_differences, permuted_scores
+
+WORDS = ["a", "the", "man", "woman", "dog", "plays", "runs", "in", "on", "street", "park", "red", ";", "."]
+
+
+def texts(n: int, seed: int, longest: int = 12) -> list[str]:
+    rng = np.random.default_rng(seed)
+    return [" ".join(rng.choice(WORDS, rng.integers(1, longest))) for _ in range(n)]
+
+
+REFERENCES = texts(60, 0)
+#: half of the predictions are near their references, some are empty, too short for 4-grams, or the same
+PREDICTED = [
+    ["", *REFERENCES[1:4], "man", *(r.replace("dog", "cat") for r in REFERENCES[5:30]), *texts(30, 1)],
+    texts(60, 2),
+    ["the", *texts(59, 3, 4)],
+]
+SACREBLEU = {"bleu": BLEU(), "chrf": CHRF()}
+
+
+def expected(metric: str, predicted: list[str], weights: np.ndarray) -> float:
+    """The metric of a sample, by repeating its texts."""
+    repeated = [np.repeat(np.array(of, dtype=object), weights).tolist() for of in (predicted, REFERENCES)]
+    if metric == "exact_match":
+        return float(np.mean([a.strip() == b.strip() for a, b in zip(*repeated, strict=True)]))
+    return SACREBLEU[metric].corpus_score(repeated[0], [repeated[1]]).score / 100
+
+
+@pytest.mark.parametrize("metric", text_counts.METRICS)
+@pytest.mark.parametrize("predicted", PREDICTED)
+def test_scores_are_sacrebleus_in_every_sample(metric, predicted):
+    prediction, label = text_counting.numbers(predicted, REFERENCES), text_counting.labels(REFERENCES)
+    weights = bootstrap_counts(60, 20, np.random.default_rng(0))
+    weights[0], weights[1] = 1, np.arange(60) == 0
+    found = score(metric, label, prediction, weights)
+    assert found == pytest.approx([expected(metric, predicted, row) for row in weights], abs=1e-12)
+    assert score(metric, label, prediction) == pytest.approx(found[0], abs=1e-15)
+
+
+def test_identical_texts_score_one_and_nothing_scores_zero():
+    label = text_counting.labels(REFERENCES)
+    for metric in text_counts.METRICS:
+        assert score(metric, label, text_counting.numbers(REFERENCES, REFERENCES)) == pytest.approx(1)
+        assert score(metric, label, text_counting.numbers([""] * 60, REFERENCES)) == 0
+
+
+@pytest.mark.parametrize("metric", text_counts.METRICS)
+def test_chance_is_a_constant_prediction(metric):
+    constant = text_counting.constant_prediction(REFERENCES)
+    assert constant in REFERENCES
+    found = chance(metric, text_counting.labels(REFERENCES))
+    assert found == pytest.approx(expected(metric, [constant] * 60, np.ones(60, dtype=int)))
+    assert found > 0
+
+
+@pytest.mark.parametrize("metric", text_counts.METRICS)
+def test_predictions_are_shuffled_within_sentences(metric):
+    label = np.array(text_counting.labels(REFERENCES))
+    alternatives = np.array([text_counting.numbers(p, REFERENCES) for p in PREDICTED[:2]]).T[None]
+    found = permuted_scores(metric, label, alternatives, 5, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    first = (rng.integers(2**32, size=(5, 60), dtype=np.uint32) & 1).astype(bool)
+    for row, swapped in zip(found, ~first, strict=True):
+        mixed = [PREDICTED[int(swap)][i] for i, swap in enumerate(swapped)]
+        assert row[0, 0] == pytest.approx(expected(metric, mixed, np.ones(60, dtype=int)), abs=1e-12)
+
+
+def test_differences_of_methods_are_those_of_weighted_sentences():
+    label = np.array(text_counting.labels(REFERENCES))
+    one, other = (np.array([text_counting.numbers(p, REFERENCES)]) for p in PREDICTED[:2])
+    bootstrap, null = paired_differences("bleu", label, one, other, 200, np.random.default_rng(0))
+    point = score("bleu", label, one[0]) - score("bleu", label, other[0])
+    assert bootstrap.mean() == pytest.approx(point, abs=0.05)
+    assert abs(null.mean()) < abs(point) / 2
+
+
+def test_tables_keep_counts_and_texts(tmp_path, monkeypatch):
+    frame = tables.pd.DataFrame(
+        {"task": "a", "example": np.arange(60, dtype="int32"), "label": text_counting.labels(REFERENCES)}
+    ).assign(prediction=text_counting.numbers(PREDICTED[0], REFERENCES))
+    plain = frame.assign(task="b", label=1.0, prediction=np.arange(60.0))
+    path = tmp_path / "evaluation.parquet"
+    tables.write(path, EVALUATION, tables.pd.concat([frame, plain]), {})
+    stored = tables.pq.read_table(path).to_pandas()
+    assert stored["prediction_text"][:60].tolist() == PREDICTED[0]
+    assert stored["prediction_text"][60:].isna().all() and stored["label_counts"][60:].isna().all()
+    monkeypatch.setattr(outcomes, "_counts", {})  # as in another process
+    with pytest.raises(ValueError, match="not the number of a text's counts"):
+        score("chrf", frame["label"], frame["prediction"])
+    read = tables.read(path)
+    tables.pd.testing.assert_frame_equal(read[:60], frame, check_dtype=False)
+    ones = np.ones(60, dtype=int)
+    value = score("bleu", read["label"][:60], read["prediction"][:60])
+    assert value == pytest.approx(expected("bleu", PREDICTED[0], ones))
+
+
+def test_signatures_name_versions_and_settings():
+    found = text_counting.signatures()
+    assert found["bleu"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+    assert found["chrf"].startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")

@@ -1,0 +1,35 @@
+"""Tiny random encoder-decoders that translate, and sentences for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from headspec.config.sections.model import Model
+from headspec.models import encoders, tokenization
+from headspec.models.batching import Examples
+from headspec.models.multitask import MultiTask
+from headspec.models.text_encoding import completed
+from support.models import LANGUAGES, TEXTS
+
+PAIRS = [(text, " ".join(reversed(text.split()))) for text in TEXTS[:40]]
+PAIRS[1] = "tree", "moss near the tree"  # sides of other lengths
+
+
+def classes(name: str) -> dict:
+    """`Classes` of a task for a model of `support.models.TRANSLATORS`, before it is tokenized."""
+    source, target = LANGUAGES.get(name, (None, None))
+    return {"type": "translation", "prefix": None, "source_language": source, "target_language": target}
+
+
+def translator(folder: Path, name: str, n: int = 8) -> tuple[MultiTask, Examples]:
+    """The model in a folder with the task `a`, and `n` examples of it."""
+    settings = Model(source=str(folder), max_length=16)
+    tokenizer = tokenization.tokenizer(settings, "m")
+    of_task = completed(tokenizer, classes(name), 16, "tasks.a")
+    texts, targets = zip(*PAIRS[:n], strict=True)
+    table = pd.DataFrame({"example": range(n), "text_a": texts, "text_b": None, "label": targets})
+    frame, _ = tokenization.encode(tokenizer, table, 16, of_task)
+    encoder, pooling = encoders.load(settings, "m")
+    return MultiTask(encoder, pooling, {"a": of_task}, tokenizer).eval(), Examples(frame)

@@ -1,0 +1,16 @@
+"""The type of tasks whose label is a text that the model writes: translation, or any text to any text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+NAME = "translation"
+#: metrics that a task may have, the default first
+METRICS = ("chrf", "bleu", "exact_match")
+#: keys of a task that only this type has
+KEYS = ("prefix", "source_language", "target_language")
+
+
+def is_translation(classes: Any) -> bool:
+    """Whether the `Classes` of a task are those of this type."""
+    return isinstance(classes, dict) and classes["type"] == NAME

@@ -1,0 +1,101 @@
+"""Tokens of sources and of target texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from headspec.config.translation import is_translation
+from headspec.config.word_types import Classes
+from headspec.errors import EncoderError, listing, nearest
+from headspec.models import text_counting
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any], key: str = "") -> None:
+    """Let a tokenizer mark texts with the languages of a task.
+
+    Parameters
+    ----------
+    key : config key of the task, for errors
+
+    Raises
+    ------
+    EncoderError
+        It has no token for a language, or has languages of which the task names none.
+    """
+    known = sorted(getattr(tokenizer, "lang_code_to_id", {}))
+    for setting, name in (("source_language", "src_lang"), ("target_language", "tgt_lang")):
+        language = classes[setting]
+        if language is None and known:
+            some = listing(known[:8])
+            raise EncoderError(
+                f"{key}.{setting}: missing, expected one of the tokenizer's languages: {some}, ..."
+            )
+        if language is not None and language not in known:
+            expected = f"one of {listing(known[:8])}, ...{nearest(language, known)}" if known else (
+                "none: it has no tokens of languages; a text before every source is the key prefix"
+            )  # fmt: skip
+            raise EncoderError(f"{key}.{setting}: the tokenizer has no '{language}'; expected {expected}")
+        if language is not None:
+            setattr(tokenizer, name, language)
+
+
+def completed(tokenizer: PreTrainedTokenizerBase, classes: Classes, max_length: int, key: str) -> Classes:
+    """`Classes` of a task with what a model needs to write its texts; of other types as they are.
+
+    These are the special tokens `before` and `after` a target text, such as its language, and the most
+    tokens of a text, `longest`. Parameters and errors are those of `set_languages`.
+    """
+    if not is_translation(classes):
+        return classes
+    assert isinstance(classes, dict)
+    set_languages(tokenizer, classes, key)
+    whole = tokenizer(text_target="a")["input_ids"]
+    text = tokenizer(text_target="a", add_special_tokens=False)["input_ids"]
+    start = next(i for i in range(len(whole)) if whole[i : i + len(text)] == text)
+    around = {"before": whole[:start], "after": whole[start + len(text) :]}
+    return classes | around | {"longest": max_length}
+
+
+def encode(
+    tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: dict[str, Any]
+) -> tuple[pd.DataFrame, int]:
+    """Tokenize sources and targets of a data table, each cut after `max_length` tokens.
+
+    Parameters
+    ----------
+    table : columns example, text_a (the source) and, if labelled, label (the target)
+    classes : of the task
+
+    Returns
+    -------
+    frame : table 'tokens'
+    truncated : number of examples with a text that had more than `max_length` tokens
+    """
+    set_languages(tokenizer, classes)
+    targets = table["label"].tolist()
+    sources = [(classes["prefix"] or "") + text for text in table["text_a"]]
+    ids, truncated = [], np.zeros(len(table), dtype=bool)
+    for texts in ({"text": sources}, {"text_target": targets}):
+        whole = tokenizer(**texts, verbose=False)["input_ids"]
+        cut = tokenizer(**texts, truncation=True, max_length=max_length)["input_ids"]
+        ids.append(cut)
+        truncated |= np.array([len(of_text) > max_length for of_text in whole])
+    columns = {
+        "example": table["example"],
+        "label": text_counting.labels(targets),
+        "input_ids": ids[0],
+        "token_type_ids": None,
+        "words": None,
+        "units": None,
+        "continuations": None,
+        "target_ids": ids[1],
+        "target": targets,
+    }
+    return pd.DataFrame(columns, index=table.index), int(truncated.sum())

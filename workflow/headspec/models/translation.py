@@ -1,0 +1,115 @@
+"""Texts that an encoder-decoder writes: the targets of a batch, their loss, and what the model decodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from headspec.models.decoders.base import of_sentences
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+#: what targets have in place of tokens after their end
+NONE = -100
+
+
+@dataclass
+class Targets:
+    """The target texts of a batch, all tensors on one device.
+
+    Attributes
+    ----------
+    source : (batch, source tokens), mask of the tokens that the decoder attends to
+    ids : (batch, target tokens), `NONE` after the end of a text
+    texts : the texts themselves
+    """
+
+    source: torch.Tensor
+    ids: torch.Tensor
+    texts: list[str]
+
+    def __getitem__(self, rows: slice) -> Targets:
+        return Targets(self.source[rows], self.ids[rows], self.texts[rows])
+
+
+def padded(targets: Sequence[Sequence[int]]) -> np.ndarray:
+    """Tokens of targets, (batch, target tokens)."""
+    ids = np.full((len(targets), max(map(len, targets))), NONE, dtype=np.int64)
+    for row, of_text in zip(ids, targets, strict=True):
+        row[: len(of_text)] = of_text
+    return ids
+
+
+def begun(encoder: PreTrainedModel, ids: torch.Tensor) -> torch.Tensor:
+    """What the decoder reads to write `ids` (batch, target tokens): one token later, after its first one.
+
+    The first one is the model's own, or for mBART the last token of the text, which may be its language.
+    """
+    if hasattr(encoder, "prepare_decoder_input_ids_from_labels"):
+        return encoder.prepare_decoder_input_ids_from_labels(ids)
+    first = torch.full_like(ids[:, :1], encoder.config.decoder_start_token_id)  # M2M100
+    return torch.cat([first, ids[:, :-1].masked_fill(ids[:, :-1] == NONE, encoder.config.pad_token_id)], 1)
+
+
+def _output(states: torch.Tensor) -> Any:
+    """States of the encoder as it returns them."""
+    from transformers.modeling_outputs import BaseModelOutput  # slow to import, and only needed here
+
+    return BaseModelOutput(last_hidden_state=states)
+
+
+def losses(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> torch.Tensor:
+    """The loss of each text, (batch,): the mean cross-entropy of its tokens, without label smoothing.
+
+    Parameters
+    ----------
+    states : of the encoder, (batch, source tokens, hidden)
+    """
+    logits = encoder(
+        encoder_outputs=_output(states),
+        attention_mask=targets.source,
+        decoder_input_ids=begun(encoder, targets.ids),
+        use_cache=False,
+    ).logits.float()
+    of_tokens = F.cross_entropy(logits.transpose(1, 2), targets.ids, ignore_index=NONE, reduction="none")
+    return of_sentences(of_tokens, targets.ids != NONE)
+
+
+@torch.no_grad()
+def written(
+    encoder: PreTrainedModel,
+    states: torch.Tensor,
+    targets: Targets,
+    classes: dict[str, Any],
+    tokenizer: PreTrainedTokenizerBase,
+) -> list[str]:
+    """The texts that the model writes: at every token the likeliest, with a cache of what it has read.
+
+    Parameters
+    ----------
+    states : of the encoder, (batch, source tokens, hidden)
+    classes : `Classes` of the task, as `headspec.models.text_encoding.completed`
+    """
+    around = torch.tensor([classes["before"] + classes["after"]], device=states.device)
+    ids = encoder.generate(
+        encoder_outputs=_output(states),
+        attention_mask=targets.source,
+        num_beams=1,
+        do_sample=False,
+        max_new_tokens=classes["longest"],
+        decoder_start_token_id=int(begun(encoder, around)[0, 0]),
+        forced_bos_token_id=classes["before"][0] if classes["before"] else None,
+    )
+    return [without_marks(tokenizer, of_text, classes) for of_text in ids.tolist()]
+
+
+def without_marks(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], classes: dict[str, Any]) -> str:
+    """The text of tokens, without special ones; not all tokenizers count languages among these."""
+    marks = {*classes["before"], *classes["after"]}
+    return tokenizer.decode([token for token in ids if token not in marks], skip_special_tokens=True)

@@ -1,0 +1,69 @@
+"""Metrics of predicted texts, from counts that add up over sentences.
+
+They are those of sacrebleu (Post 2018, aclanthology.org/W18-6319): BLEU (Papineni et al. 2002) and chrF
+(Popovic 2015), and the share of texts that are the reference to the letter. What is counted of a sentence is
+what sacrebleu counts (`headspec.models.text_counting`): BLEU follows from the sums of lengths, matching
+n-grams and all n-grams, chrF from n-grams of characters.
+
+The prediction of a sentence is the number (`headspec.outcomes`) of its counts; the label is that of the
+counts of a constant prediction, the best without reading the source.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from headspec import outcomes
+
+Floats = NDArray[np.float64]
+
+#: metric: its name in figures
+METRICS = {"chrf": "chrF", "bleu": "BLEU", "exact_match": "exact match"}
+#: orders of n-grams
+WORDS, CHARACTERS = 4, 6
+#: places of counts: lengths of prediction and reference, matches and n-grams of words; of every order of
+#: characters n-grams of the prediction, of the reference, and matches; whether the texts are the same
+BLEU = slice(0, 2 + 2 * WORDS)
+CHRF = slice(BLEU.stop, BLEU.stop + 3 * CHARACTERS)
+SAME = CHRF.stop
+
+
+def scores(metric: str, prediction: ArrayLike, weights: Floats) -> Floats:
+    """Metrics (resamples,) of predictions (n,) in samples with `weights` (resamples, n)."""
+    counts = outcomes.counts(prediction)
+    if metric == "exact_match":
+        total = weights.sum(axis=1)
+        return np.divide(weights @ counts[:, SAME], total, out=np.zeros(len(weights)), where=total > 0)
+    return of_sums(metric, weights @ counts)
+
+
+def of_sums(metric: str, sums: Floats) -> Floats:
+    """BLEU or chrF, as a fraction, of summed counts (..., counts)."""
+    return _bleu(sums[..., BLEU]) if metric == "bleu" else _chrf(sums[..., CHRF])
+
+
+def _bleu(sums: Floats) -> Floats:
+    """With exponential smoothing (Chen and Cherry 2014): the k-th order without matches has 2^-k of them."""
+    length, reference = sums[..., 0], sums[..., 1]
+    right, total = sums[..., 2 : 2 + WORDS], sums[..., 2 + WORDS :]
+    none = (right == 0) & (total > 0)
+    smoothed = np.where(none, 0.5 ** np.cumsum(none, axis=-1), right)
+    defined = (right.any(axis=-1)) & (total > 0).all(axis=-1) & (length > 0)
+    precision = np.divide(smoothed, total, out=np.ones_like(smoothed), where=defined[..., None])
+    ratio = np.divide(reference, length, out=np.ones_like(length), where=length > 0)
+    return defined * np.exp(np.minimum(0, 1 - ratio) + np.log(precision).mean(axis=-1))
+
+
+def _chrf(sums: Floats) -> Floats:
+    """F, with recall twice as important, of mean precision and recall over orders that both texts have."""
+    by_order = sums.reshape(*sums.shape[:-1], CHARACTERS, 3)
+    predicted, reference, right = np.moveaxis(by_order, -1, 0)
+    both = (predicted > 0) & (reference > 0)
+    orders = np.maximum(both.sum(axis=-1), 1)
+    precision, recall = (
+        np.divide(right, of, out=np.zeros_like(right), where=both).sum(axis=-1) / orders
+        for of in (predicted, reference)
+    )
+    weighted = 4 * precision + recall
+    return np.divide(5 * precision * recall, weighted, out=np.zeros_like(weighted), where=weighted > 0)
