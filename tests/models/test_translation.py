@@ -133,7 +133,7 @@ def test_gradients_of_gates_are_those_of_each_text_and_finite_differences(made):
     for row in (0, 1, 5):
         alone = gate_gradients(model, "a", examples, np.array([row]), CPU)[0]
         np.testing.assert_allclose(batched[row], alone, rtol=2e-3, atol=5e-5 * np.abs(alone).max())
-    step = 1e-3
+    step = 1e-4 if "t5" in model.encoder.config.model_type else 1e-3  # whose attention is steep
     model.double()  # the steps are small
 
     for layer, head in [(0, 0), (4, 2), (6, 3)]:  # of every kind of attention
