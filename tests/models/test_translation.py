@@ -254,7 +254,7 @@ def planned(folders: Path, source: str, **task) -> str:
     """What planning says of a study with a model and two tasks, one with these settings."""
     one = {"source": "x", "label": "de", "type": "translation"}
     config = CONFIG | {
-        "models": {"m": {"source": str(folders / source)}},
+        "models": {"m": {"source": str(folders / source), "max_length": 16}},
         "tasks": {"a": one | task, "b": one | {"label": "fr"}},
         "mixtures": {"pairs": ["a", "b"]},
         "methods": ["tuned"],

@@ -8,6 +8,7 @@ from scipy import stats
 from sklearn import metrics as sk
 
 from headspec.errors import NumericalError
+from headspec.models import text_counting
 from headspec.statistics import metrics, text_counts, unit_counts
 from headspec.statistics.metrics import chance, score
 
@@ -66,6 +67,9 @@ def test_chunks_do_not_change_scores(metric, monkeypatch):
     label, prediction = rng.integers(3, size=(2, 40))
     if metric in unit_counts.RATIOS:
         prediction = prediction * (1 + unit_counts.BASE)  # both counts
+    if metric in text_counts.METRICS:
+        texts = [["a b c d e f", "a b c d", "a f"][number] for number in prediction]
+        prediction = text_counting.numbers(texts, ["a b c d e f"] * 40)
     counts = rng.integers(4, size=(17, 40))
     whole = score(metric, label, prediction, counts)
     monkeypatch.setattr(metrics, "CHUNK", 100)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 NAME = "translation"
 #: metrics that a task may have, the default first
@@ -11,6 +11,6 @@ METRICS = ("chrf", "bleu", "exact_match")
 KEYS = ("prefix", "source_language", "target_language")
 
 
-def is_translation(classes: Any) -> bool:
+def is_translation(classes: Any) -> TypeGuard[dict[str, Any]]:
     """Whether the `Classes` of a task are those of this type."""
     return isinstance(classes, dict) and classes["type"] == NAME

@@ -54,7 +54,6 @@ def completed(tokenizer: PreTrainedTokenizerBase, classes: Classes, max_length: 
     """
     if not is_translation(classes):
         return classes
-    assert isinstance(classes, dict)
     set_languages(tokenizer, classes, key)
     whole = tokenizer(text_target="a")["input_ids"]
     text = tokenizer(text_target="a", add_special_tokens=False)["input_ids"]
