@@ -2,9 +2,10 @@
 
 import csv
 import io
-import os
 import shutil
+from importlib.resources import files
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -18,6 +19,18 @@ CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
 QUIET = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
 QUIET += "--disable-component-update --disable-sync"
+VIEWS = (
+    "study",
+    "mixture",
+    "heads",
+    "belief",
+    "similarity",
+    "iat",
+    "gates",
+    "words",
+    "glossary",
+    "provenance",
+)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +84,7 @@ def test_numbers_of_the_study_are_the_table(page, results):
 
 
 def test_every_view_opens(page):
-    assert page.locator("nav a").count() == 10
+    assert page.locator("nav a").count() == len(VIEWS)
     for link in page.locator("nav a").all():
         link.click()
         assert page.locator("main").inner_text().count("\n") > 1
@@ -106,13 +119,13 @@ def test_heads_are_selected_by_keyboard_in_all_maps_and_kept_in_the_link(page, b
     page.locator("#panel-map-a [data-head='0']").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    assert page.locator(".cell.chosen").count() == 3
+    assert page.locator(".cell.chosen").count() == 6 and page.locator(".dot.chosen").count() == 2
     assert page.locator("#chosen").inner_text().count("Layer 1, head 0") >= 1
     assert "rank by seed" in page.locator("#hint").inner_text()
     other = browser.new_page()
     other.goto(page.url)
     assert other.locator("h2").inner_text() == "Heads"
-    assert [cell.get_attribute("data-head") for cell in other.locator(".cell.chosen").all()] == ["4"] * 3
+    assert [cell.get_attribute("data-head") for cell in other.locator(".cell.chosen").all()] == ["4"] * 6
     other.close()
 
 
@@ -143,6 +156,105 @@ def test_exports_are_a_picture_and_its_table(page, results):
     assert picture.startswith("<svg") and "var(" not in picture and picture.count("data-value") == len(table)
 
 
+def saved_csv(page, panel: str) -> list[dict[str, str]]:
+    """What a panel saves as CSV."""
+    with page.expect_download() as saved:
+        page.locator(f"#panel-{panel} .exports button").last.click()
+    return list(csv.DictReader(io.StringIO(Path(saved.value.path()).read_text(), newline="")))
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_panel_saves_its_picture_and_its_table(page, view):
+    visit(page, view)
+    for name in [panel.get_attribute("id") for panel in page.locator(".panel:has(.behind)").all()]:
+        assert saved_csv(page, name.removeprefix("panel-")), name
+        if page.locator(f"#{name} svg").count():
+            with page.expect_download() as saved:
+                page.locator(f"#{name} .exports button").first.click()
+            text = Path(saved.value.path()).read_text()
+            picture = ElementTree.fromstring(text)
+            marks = page.locator(f"#{name} svg [data-head], #{name} svg [data-value]").count()
+            assert (
+                len(picture.findall(".//*[@data-head]")) + len(picture.findall(".//*[@data-value]")) == marks
+            )
+            assert "var(" not in text and "class=" not in text, name
+
+
+def of_group(page, results, table: str):
+    """Rows of a table that the controls choose."""
+    frame = tables.read(results / "tables" / f"{table}.parquet")
+    for name in ("model", "mixture", "method"):
+        frame = frame[frame[name] == page.locator(f"#choose-{name}").input_value()]
+    return frame
+
+
+def test_differences_of_tasks_are_the_tested_ones_in_either_order(page, results):
+    visit(page, "heads")
+    page.locator("#choose-table").select_option("confidence")
+    table = of_group(page, results, "task_differences").query("measure == 'confidence'")
+    for sign in (1, -1):
+        first, second = table["task"].iloc[0], table["against"].iloc[0]
+        page.locator("#choose-a").select_option(first if sign > 0 else second)
+        page.locator("#choose-b").select_option(second if sign > 0 else first)
+        lines = saved_csv(page, "map-difference")
+        shown = [float(line["confidence"]) for line in lines]
+        np.testing.assert_allclose(shown, sign * table["difference"], rtol=1e-3)
+        np.testing.assert_allclose([float(line["p_holm"]) for line in lines], table["p_holm"], rtol=1e-3)
+        clear = np.sign(sign * table["difference"])[table["p_holm"] < 0.05]
+        for kind, expected in (("plus", (clear > 0).sum()), ("minus", (clear < 0).sum())):
+            drawn = page.locator(f"#panel-map-difference .sign.{kind}").get_attribute("d")
+            assert expected and drawn.count("M") == expected
+
+
+@pytest.mark.parametrize("measure", ["ablation_size", "relevance"])
+def test_changes_by_training_are_those_of_the_tables(page, results, measure):
+    """As shares of the sum over heads for a measure that grows with the loss."""
+    visit(page, "heads")
+    page.locator("#choose-table").select_option(measure)
+    assert page.locator("#choose-before").input_value() == "frozen"
+    task, mixture = (page.locator(f"#choose-{name}").input_value() for name in ("a", "mixture"))
+    table = tables.read(results / "tables" / "heads.parquet")
+    table = table[(table["mixture"] == mixture) & (table["task"] == task) & (table["measure"] == measure)]
+    means = table.groupby(["method", "layer", "head"])["value"].mean()
+    now, before = (
+        means[method] / means[method].abs().sum() if measure == "ablation_size" else means[method]
+        for method in ("tuned", "frozen")
+    )
+    shown = [float(line[measure]) for line in saved_csv(page, "change-a")]
+    np.testing.assert_allclose(shown, now - before, atol=2e-4 * now.abs().max())
+    page.locator("#choose-before").select_option("none")
+    assert page.locator("#panel-change-a").count() == 0
+
+
+def test_confidence_is_shown_with_and_without_separators(page, results):
+    visit(page, "heads")
+    page.locator("#choose-table").select_option("confidence_no_separator")
+    task = page.locator("#choose-a").input_value()
+    table = of_group(page, results, "heads")
+    for measure in ("confidence_with_separator", "confidence", "confidence_no_separator"):
+        rows = table[(table["measure"] == measure) & (table["task"] == task)]
+        shown = page.locator(f"#panel-{measure} [data-head]").all()
+        words = [float(cell.get_attribute("aria-label").rsplit(" ", 1)[1]) for cell in shown]
+        np.testing.assert_allclose(words, rows.groupby(["layer", "head"])["value"].mean(), rtol=0.01)
+
+
+def test_rankings_are_compared_as_in_the_tables(page, results):
+    visit(page, "belief")
+    belief = of_group(page, results, "belief").query("task == 'mean'").sort_values("area")
+    for column in ("area", "dissociation", "ablation_spearman", "ablation_size_spearman"):
+        np.testing.assert_allclose(values(page, f"panel-{column}"), belief[column].dropna(), rtol=1e-5)
+    clear = page.locator("#panel-area .point:not(.hollow)").count()
+    assert clear == (belief["difference_p_holm"] < 0.05).sum()
+    curves = of_group(page, results, "pruning_curves")
+    for place, order in ((0, "top"), (1, "bottom")):
+        of_task = curves[(curves["task"] == curves["task"].unique()[place]) & (curves["order"] == order)]
+        shown = values(page, f"panel-ranked-{order}-{place}")
+        np.testing.assert_allclose(sorted(shown), sorted(of_task["value"]), rtol=1e-5)
+    agreement = of_group(page, results, "agreement").groupby(["measure_a", "measure_b"])
+    expected = [*agreement["spearman"].mean(), *agreement["top_overlap"].mean()]
+    np.testing.assert_allclose(sorted(values(page, "panel-agreement")), sorted(expected), atol=1e-6)
+
+
 def test_hostile_names_are_text(page):
     visit(page, "heads")
     page.locator("#choose-mixture").select_option("pair4")
@@ -155,33 +267,55 @@ def test_hostile_names_are_text(page):
 def test_nothing_is_wider_than_the_window(browser, file, width, scheme):
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
     page.goto(file)
-    for view in ("study", "mixture", "heads", "provenance"):
+    for view in VIEWS:
         visit(page, view)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, view
     page.close()
 
 
-@pytest.mark.skipif("AXE" not in os.environ, reason="AXE does not name axe.min.js of axe-core")
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(browser, file, scheme):
     context = browser.new_context(bypass_csp=True, color_scheme=scheme)
     page = context.new_page()
     page.goto(file)
-    page.add_script_tag(path=os.environ["AXE"])
-    for view in (
-        "study",
-        "mixture",
-        "heads",
-        "belief",
-        "similarity",
-        "iat",
-        "gates",
-        "words",
-        "glossary",
-        "provenance",
-    ):
+    page.add_script_tag(path=files("axe_playwright_python") / "axe.min.js")
+    for view in VIEWS:
         visit(page, view)
         found = page.evaluate("axe.run()")["violations"]
         serious = [each for each in found if each["impact"] in ("serious", "critical")]
         assert not serious, [(each["id"], each["nodes"][0]["html"][:200]) for each in serious]
     context.close()
+
+
+@pytest.mark.slow
+def test_a_large_study_is_small_and_quick(browser, tmp_path):
+    """384 heads and ten tasks in all pairs, with three seeds and the head atlas."""
+    tasks = [f"task{i}" for i in range(10)]
+    file = of_results(study(tmp_path / "results" / "large", tasks, (24, 16), 3))
+    assert file.stat().st_size < 15e6
+    page = browser.new_page()
+    page.goto(file.as_uri(), timeout=300_000)
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable")
+
+    def worked() -> float:
+        """Seconds that the page's thread has worked, whatever else the machine does."""
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        return next(metric["value"] for metric in metrics if metric["name"] == "ThreadTime")
+
+    clicked = """(id) => {
+        const node = document.getElementById(id);
+        node.selectedIndex = (node.selectedIndex + 1) % node.length;
+        node.dispatchEvent(new Event("change"));
+        document.body.getBoundingClientRect();
+    }"""
+    for where in ("mixture mixture", "heads mixture", "heads a", "heads table", "belief method"):
+        view, name = where.split()
+        visit(page, view)
+        times = [worked()]
+        for _ in range(7):
+            page.evaluate(clicked, f"choose-{name}")
+            times.append(worked())
+        assert np.median(np.diff(times)) < 0.1, (where, np.diff(times))
+    page.close()

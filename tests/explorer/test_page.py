@@ -1,5 +1,6 @@
 """The explorer: its numbers are those of the tables, and no name in it becomes code."""
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from headspec import tables
 from headspec.errors import MissingError
 from headspec.explorer.finished import glossary, of_results
+from headspec.explorer.heads import BOUNDED, GROUP, MEASURES
 from headspec.explorer.page import data, harmless
 from headspec.explorer.sources import of_folder, read
 from headspec.heads.ranking import importance_map, top_heads
@@ -22,10 +24,15 @@ def results(tmp_path_factory) -> Path:
     return study(tmp_path_factory.mktemp("explored") / "results" / "small", tasks=HOSTILE)
 
 
+def text(column) -> list[str | None]:
+    """A column of names, of which the page has each once."""
+    return [None if place is None else column["values"][place] for place in column["places"]]
+
+
 def test_data_are_those_of_the_tables(results):
     shown = data(read(of_folder(results)), glossary())["views"]
     combined = tables.read(results / "tables" / "combined.parquet")
-    assert shown["combined"]["task"] == combined["task"].tolist()
+    assert text(shown["combined"]["task"]) == combined["task"].tolist()
     np.testing.assert_allclose(shown["combined"]["dissociation"], combined["dissociation"], rtol=1e-5)
 
 
@@ -33,9 +40,51 @@ def test_ranks_give_the_heads_that_are_pruned(results):
     group = data(read(of_folder(results)), glossary())["views"]["heads"][0]
     run = results / "runs" / group["model"] / group["mixture"] / group["method"] / "seed0"
     table = tables.read(run / "importance.parquet")
-    for task, shown in group["importance"].items():
+    for task, ranks in group["ranks"].items():
         expected = top_heads(importance_map(table, task), 5)
-        assert [rank < 5 for rank in shown["ranks"][0]] == expected.ravel().tolist()
+        assert [rank < 5 for rank in ranks[0]] == expected.ravel().tolist()
+
+
+def test_measures_are_means_over_seeds_with_those_of_their_intervals(results):
+    table = tables.read(results / "tables" / "heads.parquet")
+    for group in data(read(of_folder(results)), glossary())["views"]["heads"]:
+        assert list(group["measures"]) == ["importance", *MEASURES]
+        rows = table[(table[GROUP] == [group[name] for name in GROUP]).all(axis=1)]
+        for measure, task in itertools.product(MEASURES, group["ranks"]):
+            means = rows[(rows["measure"] == measure) & (rows["task"] == task)].groupby(["layer", "head"])
+            shown = group["measures"][measure][task]
+            np.testing.assert_allclose(shown["value"], means["value"].mean(), rtol=1e-3)
+            assert ("low" in shown) == (measure in BOUNDED)
+            if measure in BOUNDED:
+                np.testing.assert_allclose(shown["low"], means["ci_low"].mean(), rtol=1e-3)
+
+
+def test_roles_are_those_of_most_seeds_and_say_what_of(results):
+    sources = read(of_folder(results))
+    table = sources.tables["head_roles"]
+    first = (table["layer"] == 0) & (table["head"] < 3)
+    table.loc[first, ["role", "relation"]] = ["none", None]
+    table.loc[first & (table["head"] == 0), ["role", "offset"]] = ["positional", -1]
+    table.loc[first & (table["head"] == 1), ["role", "relation"]] = ["syntactic", "obj"]
+    table.loc[first & (table["head"] == 2) & (table["seed"] == 0), "role"] = "rare word"  # half of the seeds
+    roles = data(sources, glossary())["views"]["heads"][0]["roles"]
+    assert roles["role"][:3] == ["positional", "syntactic", "none"]
+    assert roles["of"][:3] == ["\u22121", "obj", None]
+
+
+def test_the_atlas_alone_has_its_own_importance(results):
+    names = ("heads", "head_roles", "task_differences", "pruning_curves", "belief", "agreement")
+    views = data(read(path for path in of_folder(results) if path.stem in names), glossary())["views"]
+    table = tables.read(results / "tables" / "heads.parquet").query("measure == 'importance'")
+    group = views["heads"][0]
+    rows = table[(table[GROUP] == [group[name] for name in GROUP]).all(axis=1)]
+    for task, shown in group["measures"]["importance"].items():
+        heads = rows[rows["task"] == task].groupby(["layer", "head"])["value"]
+        for name, expected in {"value": heads.mean(), "low": heads.min(), "high": heads.max()}.items():
+            np.testing.assert_allclose(shown[name], expected, rtol=1e-3)
+        first = rows[(rows["task"] == task) & (rows["seed"] == group["seeds"][0])]
+        assert group["ranks"][task][0].index(0) == first["value"].to_numpy().argmax()
+    assert not views["combined"]
 
 
 def test_same_tables_same_bytes(results, tmp_path):
@@ -48,7 +97,7 @@ def test_names_end_neither_data_nor_title(results, tmp_path):
     assert html.count("</script>") == html.count("<script") == 2
     content = re.search(r'id="data">(.*?)</script>', html, re.S)[1]
     assert "<" not in content
-    assert set(HOSTILE) <= set(json.loads(content)["views"]["combined"]["task"])
+    assert set(HOSTILE) <= set(json.loads(content)["views"]["combined"]["task"]["values"])
 
 
 def test_separators_of_lines_are_escaped():

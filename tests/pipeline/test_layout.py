@@ -160,17 +160,12 @@ def test_files_below_the_folder_are_named_from_there(tmp_path, monkeypatch, path
     assert workflow_path(path) == named and workflow_path(tmp_path / "x" / "c") == "x/c"
 
 
-def test_a_page_has_the_figures_of_its_model_only():
-    atlas = layout(methods=["tuned", "frozen", "atlas"])
-    (groups,) = atlas.atlas_groups.values()
-    assert ("tone+topic", "change", ["tuned"]) in groups
-    assert ("tone+topic", "differences", ["tuned", "frozen"]) in groups
-    assert not [kind for mixture, kind, _ in groups if mixture == "match" and kind == "differences"]
-    assert atlas.pages == ["results/tiny/figures/atlas/bert.html"]
-    shown = {path.removesuffix(".svg") for path in atlas.page_figures("bert")}
-    assert shown == {f"results/tiny/figures/{name}" for name in atlas.atlas_figures}
-
-
-def test_pages_need_a_format_that_browsers_show():
-    assert layout(figures={"formats": ["pdf", "png"]}).page_format == "png"
-    assert layout(methods=["tuned", "atlas"], figures={"formats": ["pdf"]}).pages == []
+def test_the_atlas_draws_what_its_runs_have():
+    figures = layout(methods=["tuned", "frozen", "atlas"]).atlas_figures
+    assert "atlas/change.bert.tone+topic.tuned" in figures
+    assert {"atlas/differences.bert.tone+topic.tuned", "atlas/differences.bert.tone+topic.frozen"} <= {
+        *figures
+    }
+    assert not [name for name in figures if name.startswith("atlas/change") and name.endswith(".frozen")]
+    assert not [name for name in figures if name.startswith("atlas/differences.bert.match")]
+    assert figures.count("atlas/believe") == 1 and len(set(figures)) == len(figures)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import re
 from functools import cache
-from html import unescape
-from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -24,13 +21,12 @@ from headspec.plots.atlas import (
     confidence,
     differences,
     heads,
-    page,
     ranked,
 )
 from headspec.plots.drawing.style import number, of_wildcards
+from headspec.statistics.atlas.majority import majority
 from headspec.statistics.atlas.measures import HEADS
 from support.figures import LARGE, LONG, SMALL, assert_readable, assert_same_bytes, frame, labelled
-from support.paths import ROOT
 
 RUN = {"model": "minilm", "mixture": "all", "method": "tuned"}
 LABELS = {name: measure.label for name, measure in head_measures.MEASURES.items()}
@@ -194,7 +190,7 @@ def mean_map(table: pd.DataFrame, task: str, measure: str) -> np.ndarray:
 def test_heads_have_the_area_of_their_importance_and_the_shape_of_their_role():
     table, roles = heads_table(SMALL, 6, 12, 3), roles_table(6, 12, 3)
     figure = heads.draw(table, roles, SMALL)
-    shown = heads.majority(roles)["role"]
+    shown = majority(roles)["role"]
     for axes, task in zip(figure.axes, SMALL, strict=True):
         assert axes.get_title() == task
         share = mean_map(table, task, "importance")
@@ -230,7 +226,7 @@ def test_role_of_most_seeds():
     def role(*of_seeds: tuple[str, str | None, float]) -> tuple:
         columns = ["seed", "layer", "head", "role", "relation", "rate"]
         rows = [dict(zip(columns, (i, 0, 0, *row), strict=True)) for i, row in enumerate(of_seeds)]
-        return tuple(heads.majority(frame("head_roles", rows)).loc[(0, 0)])
+        return tuple(majority(frame("head_roles", rows)).loc[(0, 0)])
 
     positional, none = ("positional", None, 0.95), ("none", None, np.nan)
     nsubj, obj = ("syntactic", "nsubj", 0.6), ("syntactic", "obj", 0.8)
@@ -467,32 +463,6 @@ def test_belief_without_any_dissociation():
     *_, d = (axes := believe.draw(table.assign(at_chance=None), LABELS).axes)
     assert len(axes[0].get_yticklabels()) == len(RANKINGS)
     assert not labelled(d, "interval over examples")
-
-
-# --- the page of a model ------------------------------------------------------------------------
-
-
-CAPTIONS = {path.stem.removeprefix("atlas_"): path.read_text()
-            for path in (ROOT / "workflow" / "report").glob("atlas_*.rst")}  # fmt: skip
-
-
-def test_a_page_has_every_figure_once_with_its_caption():
-    pairs = itertools.product(("a+b", "all & more"), page.KINDS)
-    groups = [(*pair, ["tuned", "frozen"]) for pair in pairs]
-    html = page.page("mine", "tiny.bert", groups, CAPTIONS, "svg")
-    shown = re.findall(r'<img src="(.+?)" alt="(.+?)"', html)
-    wanted = [f"{kind}.tiny.bert.{mixture}.{method}.svg" for mixture, kind, of in groups for method in of]
-    assert [unescape(name) for name, _ in shown] == ["believe.svg", *wanted]
-    assert html.count('class="caption"') == 1 + len(groups)
-    assert '<h2 id="all &amp; more">' in html and "<b>Confidence of every attention head</b>" in html
-    ElementTree.fromstring(re.sub(r"<(meta|img)([^>]*)>", r"<\1\2/>", html.removeprefix("<!doctype html>")))
-
-
-def test_every_kind_of_figure_has_a_caption_that_a_page_can_show():
-    assert set(CAPTIONS) == {*page.KINDS, "believe"}
-    for kind, text in CAPTIONS.items():
-        written = page.caption(text, {"model": "m", "mixture": "a+b", "method": "tuned, frozen"})
-        assert not re.search(r"[*{}`]|%}", written), kind
 
 
 # --- how all of them are drawn ------------------------------------------------------------------

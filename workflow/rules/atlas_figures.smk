@@ -203,22 +203,3 @@ use rule figure_reliability as figure_atlas_believe with:
         code=code("plots/figure.py", "plots/atlas/believe.py"),
     message:
         "Figure atlas/believe"
-
-
-use rule figure_reliability as atlas_page with:
-    input:
-        lambda wildcards: LAYOUT.page_figures(wildcards.model),
-    output:
-        result("figures/atlas/{model}.html"),
-    log:
-        log("figures/atlas/{model}.page"),
-    params:
-        script="atlas/page",
-        figure="atlas/page",
-        study=STUDY.study,
-        groups=lambda wildcards: LAYOUT.atlas_groups[wildcards.model],
-        captions=captions("atlas"),
-        kind=LAYOUT.page_format,
-        code=code("plots/atlas/page.py"),
-    message:
-        "Page of {wildcards.model}"

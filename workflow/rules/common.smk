@@ -182,12 +182,6 @@ def settings_of(runs: list):
     return lambda wildcards: plain(runs)
 
 
-def captions(group: str) -> dict[str, str]:
-    """Kind of figure of a group: its caption."""
-    files = sorted((LIBRARY / "report").glob(f"{group}_*.rst"))
-    return {path.stem.removeprefix(f"{group}_"): path.read_text(encoding="utf-8") for path in files}
-
-
 def without_traceback(function):
     """`function` of wildcards, with its HeadspecErrors as WorkflowErrors, which show no traceback."""
 

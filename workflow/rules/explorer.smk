@@ -15,7 +15,9 @@ rule explorer:
         [rules.improvement.output, rules.iat_dissociation.output]
         if "iat" in STUDY.methods and STUDY.iat.mixtures
         else [],
-        [rules.heads.output, rules.belief.output] if "atlas" in STUDY.methods else [],
+        [rules.heads.output, rules.rankings.output.pruning_curves, rules.belief.output]
+        if "atlas" in STUDY.methods
+        else [],
         rules.budgets.output if "gates" in STUDY.methods else [],
         [rules.sharing.output, rules.probe_tables.output.probes]
         if "probes" in STUDY.methods
@@ -40,6 +42,8 @@ rule explorer:
             "explorer/assets/core.js",
             "explorer/assets/charts.js",
             "explorer/assets/views.js",
+            "explorer/assets/heads.js",
+            "explorer/assets/measures.js",
             "explorer/assets/page.js",
         ),
     message:

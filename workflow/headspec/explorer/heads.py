@@ -1,4 +1,4 @@
-"""What is known of single heads: importance over seeds, ranks, measures, roles, gates."""
+"""What is known of single heads: importance over seeds, ranks, other measures, roles, gates."""
 
 from __future__ import annotations
 
@@ -7,81 +7,137 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from headspec.explorer.sources import Run, Sources
-from headspec.explorer.values import OF_HEADS, listed
+from headspec.explorer.values import OF_HEADS, Columns, listed
 from headspec.heads.ranking import importance_map
+from headspec.statistics.atlas.majority import majority
 
 #: measures of the table 'heads' that the page has, beside importance
-MEASURES = ("ablation", "relevance", "confidence")
+MEASURES = (
+    "ablation", "mean_ablation", "ablation_size", "relevance", "confidence_with_separator", "confidence",
+    "confidence_no_separator",
+)  # fmt: skip
+#: of these, those with intervals
+BOUNDED = ("ablation", "mean_ablation")
 GROUP = ["model", "mixture", "method"]
+Group = tuple[str, str, str]
 
 
 def heads(sources: Sources) -> list[dict[str, Any]]:
-    """A map for every model, mixture and method: per task importance, ranks, measures; roles; gates.
+    """A map for every model, mixture and method: ranks and measures by task; differences, roles, gates.
 
-    Importance is the mean over seeds, with the smallest and the largest of a seed; ranks, from 0, are those
-    by which each seed's heads are pruned. Other measures are means over seeds. Of gates there is, for each
-    way, the share of its sets of gates that keep the head.
+    Importance is that of the runs, by which their heads are pruned, or else the atlas's: the mean over seeds,
+    with the smallest and the largest of a seed; ranks, from 0, are those of each seed. Other measures are
+    means over seeds, and so are the ends of their intervals. Of gates there is, for each way, the share of
+    its sets of gates that keep the head.
     """
-    groups: dict[tuple[str, str, str], list[Run]] = defaultdict(list)
+    runs: dict[Group, list[Run]] = defaultdict(list)
     for run in sources.runs:
         if "importance" in run.tables:
-            groups[run.model, run.mixture, run.method].append(run)
+            runs[run.model, run.mixture, run.method].append(run)
+    measured = _by_group(sources, "heads")
+    made = {
+        "differences": (_differences, _by_group(sources, "task_differences")),
+        "roles": (_roles, _by_group(sources, "head_roles")),
+        "gates": (_gates, _by_group(sources, "gates")),
+    }
     return [
-        dict(zip(GROUP, group, strict=True)) | _of_runs(runs) | _of_tables(sources, group)
-        for group, runs in groups.items()
+        dict(zip(GROUP, group, strict=True))
+        | _measures(runs.get(group, []), measured.get(group))
+        | {name: make(tables[group]) for name, (make, tables) in made.items() if group in tables}
+        for group in dict.fromkeys([*runs, *measured])
     ]
 
 
-def _of_runs(runs: list[Run]) -> dict[str, Any]:
-    """Importance and ranks of all tasks of the runs of one group, which differ in their seed."""
-    found: dict[str, Any] = {"seeds": [run.seed for run in runs], "importance": {}}
-    for task in runs[0].tables["importance"]["task"].unique():
-        maps = np.array([importance_map(run.tables["importance"], task) for run in runs])
-        flat = maps.reshape(len(runs), -1)
-        # ties go to the first head, as in pruning
-        ranks = np.argsort(np.argsort(-flat, axis=1, kind="stable"), axis=1)
-        found["layers"], found["heads"] = maps.shape[1:]
-        found["importance"][str(task)] = {
-            "value": listed(flat.mean(axis=0), OF_HEADS),
-            "low": listed(flat.min(axis=0), OF_HEADS),
-            "high": listed(flat.max(axis=0), OF_HEADS),
-            "ranks": ranks.tolist(),
-        }
-    return found
-
-
-def _of_tables(sources: Sources, group: tuple[str, str, str]) -> dict[str, Any]:
-    """Measures by task, roles by seed and gates by way of one group, where the study has them."""
-    found: dict[str, Any] = {}
-    if (frame := _rows(sources, "heads", group)) is not None:
-        frame = frame[frame["measure"].isin(MEASURES)]
-        means = frame.groupby(["measure", "task", "layer", "head"])["value"].mean()
-        found["measures"] = {
-            str(measure): {
-                str(task): listed(values, OF_HEADS) for task, values in of_measure.groupby(level="task")
-            }
-            for measure, of_measure in means.groupby(level="measure")
-        }
-    if (frame := _rows(sources, "head_roles", group)) is not None:
-        words = frame["role"] + frame["relation"].map(lambda name: f" ({name})", na_action="ignore").fillna(
-            ""
-        )
-        roles = frame.assign(words=words).groupby(["layer", "head"])["words"]
-        found["roles"] = [", ".join(sorted(set(of) - {"none"})) for _, of in roles]
-    if (frame := _rows(sources, "gates", group)) is not None:
-        last = ["seed", "way", "sets", "fraction", "task"]
-        frame = frame[frame["step"] == frame.groupby(last, dropna=False)["step"].transform("max")]
-        shares = frame.groupby(["way", "layer", "head"])["kept"].mean()
-        found["gates"] = {str(way): listed(values, OF_HEADS) for way, values in shares.groupby(level="way")}
-    return found
-
-
-def _rows(sources: Sources, table: str, group: tuple[str, str, str]) -> pd.DataFrame | None:
-    """Rows of a model, mixture and method in a table; None without any."""
+def _by_group(sources: Sources, table: str) -> dict[Group, pd.DataFrame]:
+    """Rows of a table by model, mixture and method; none if there is no such table."""
     frame = sources.tables.get(table)
-    if frame is None:
-        return None
-    frame = frame[(frame[GROUP] == group).all(axis=1)]
-    return None if frame.empty else frame
+    return {} if frame is None else {(a, b, c): rows for (a, b, c), rows in frame.groupby(GROUP)}
+
+
+def _measures(runs: list[Run], frame: pd.DataFrame | None) -> dict[str, Any]:
+    """Seeds, numbers of layers and heads, and by task ranks and measures, of one group."""
+    if runs:
+        seeds = [run.seed for run in runs]
+        tables = [run.tables["importance"] for run in runs]
+        names = tables[0]["task"].unique()
+        maps = {task: np.array([importance_map(table, task) for table in tables]) for task in names}
+    else:
+        assert frame is not None  # a group has either
+        rows = frame[frame["measure"] == "importance"].sort_values(["seed", "layer", "head"])
+        seeds = rows["seed"].unique().tolist()
+        shape = (len(seeds), rows["layer"].max() + 1, rows["head"].max() + 1)
+        maps = {task: of["value"].to_numpy().reshape(shape) for task, of in rows.groupby("task", sort=False)}
+    importance = {str(task): values for task, values in maps.items()}
+    _, layers, in_layer = next(iter(importance.values())).shape
+    found = {"importance": {task: _over_seeds(values) for task, values in importance.items()}}
+    if frame is not None:
+        found |= _of_atlas(frame, list(importance))
+    ranks = {task: _ranks(values) for task, values in importance.items()}
+    return {"seeds": seeds, "layers": layers, "heads": in_layer, "ranks": ranks, "measures": found}
+
+
+def _over_seeds(values: NDArray[np.float64]) -> Columns:
+    """Mean, smallest and largest of seeds."""
+    flat = values.reshape(len(values), -1)
+    ends = {"value": flat.mean(axis=0), "low": flat.min(axis=0), "high": flat.max(axis=0)}
+    return {name: listed(end, OF_HEADS) for name, end in ends.items()}
+
+
+def _ranks(values: NDArray[np.float64]) -> list[list[int]]:
+    """Rank of every head in each seed; ties go to the first head, as in pruning."""
+    flat = values.reshape(len(values), -1)
+    ranks: list[list[int]] = np.argsort(np.argsort(-flat, axis=1, kind="stable"), axis=1).tolist()
+    return ranks
+
+
+def _of_atlas(frame: pd.DataFrame, tasks: list[str]) -> dict[str, dict[str, Columns]]:
+    """Measures of the table 'heads' by task."""
+    frame = frame[frame["measure"].isin(MEASURES)].rename(columns={"ci_low": "low", "ci_high": "high"})
+    means = frame.groupby(["measure", "task", "layer", "head"])[["value", "low", "high"]].mean()
+    there = means.index.get_level_values("measure").unique()
+    return {
+        measure: {
+            task: {
+                name: listed(means.loc[measure, task][name], OF_HEADS)
+                for name in ("value", *(("low", "high") if measure in BOUNDED else ()))
+            }
+            for task in tasks
+        }
+        for measure in MEASURES
+        if measure in there
+    }
+
+
+def _differences(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Measures for one task less those for another, with their corrected p-values."""
+    groups = frame.sort_values(["layer", "head"]).groupby(["measure", "task", "against"], sort=False)
+    return [
+        {
+            "measure": measure,
+            "task": task,
+            "against": against,
+            "difference": listed(rows["difference"], OF_HEADS),
+            "p_holm": listed(rows["p_holm"], OF_HEADS),
+        }
+        for (measure, task, against), rows in groups
+    ]
+
+
+def _roles(frame: pd.DataFrame) -> Columns:
+    """Role of each head in most seeds, and its relation, or its place as the distance in tokens."""
+    shown = majority(frame)
+    positional = frame[frame["role"] == "positional"].groupby(["layer", "head"])["offset"]
+    places = positional.agg(lambda offsets: f"{offsets.mode()[0]:+d}".replace("-", "\u2212"))
+    places = places.reindex(shown.index).where(shown["role"] == "positional")
+    return {"role": listed(shown["role"]), "of": listed(shown["relation"].fillna(places))}
+
+
+def _gates(frame: pd.DataFrame) -> Columns:
+    """For each way the share of its sets of gates, as they are at last, that keep a head."""
+    last = ["seed", "way", "sets", "fraction", "task"]
+    frame = frame[frame["step"] == frame.groupby(last, dropna=False)["step"].transform("max")]
+    shares = frame.groupby(["way", "layer", "head"])["kept"].mean()
+    return {str(way): listed(values, OF_HEADS) for way, values in shares.groupby(level="way")}

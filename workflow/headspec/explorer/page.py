@@ -15,13 +15,13 @@ from headspec.explorer.values import plain
 from headspec.explorer.views import VIEWS
 
 ASSETS = Path(__file__).with_name("assets")
-SCRIPTS = ("core.js", "charts.js", "views.js", "page.js")
+SCRIPTS = ("core.js", "charts.js", "views.js", "heads.js", "measures.js", "page.js")
 STYLE = "explorer.css"
 #: what the page leaves out, which it says itself
 LEFT_OUT = (
     "Means over seeds, with the range of seeds for importance; folds, examples, steps of training and single "
-    "random orders are left out, and so are the heads' other measures but "
-    "ablation, relevance and confidence. The Parquet tables have them."
+    "random orders are left out, and so are measures of heads but importance, ablation, relevance and "
+    "confidence. The Parquet tables have them."
 )
 
 

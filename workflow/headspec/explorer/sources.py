@@ -15,7 +15,8 @@ from headspec.errors import MissingError
 #: tables of a study that some view shows
 SHOWN = (
     "agreement", "belief", "budgets", "combined", "correlation", "dissociation", "fractions", "gates",
-    "head_roles", "heads", "improvement", "probes", "sharing", "similarity",
+    "head_roles", "heads", "improvement", "probes", "pruning_curves", "sharing", "similarity",
+    "task_differences",
 )  # fmt: skip
 #: tables of a run that some view shows
 OF_RUNS = ("importance", "pruning")

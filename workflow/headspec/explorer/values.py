@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-Columns = dict[str, list[Any]]
+Columns = dict[str, Any]
 #: significant digits of statistics, and of what there is one of for each head
 DIGITS, OF_HEADS = 6, 4
 
@@ -33,5 +33,13 @@ def listed(values: Iterable[Any], digits: int = DIGITS) -> list[Any]:
 
 
 def columns(frame: pd.DataFrame, names: Iterable[str]) -> Columns:
-    """Columns of a table; of names that it does not have, none."""
-    return {name: listed(frame[name].tolist()) for name in names if name in frame}
+    """Columns of a table; of names that it does not have, none. Of text, each value once, and its places."""
+    return {name: _column(frame[name]) for name in names if name in frame}
+
+
+def _column(column: pd.Series) -> Any:
+    """Numbers and flags as a list; text as its values and, for each row, the place of its value or null."""
+    if not pd.api.types.is_string_dtype(column.dropna()):
+        return listed(column.tolist())
+    places, values = pd.factorize(column)
+    return {"values": listed(values), "places": [int(place) if place >= 0 else None for place in places]}

@@ -15,6 +15,18 @@ INTERVAL = ["ci_low", "ci_high", "ci_over", "p_value", "p_holm"]
 D = [*GROUP, "task", "n_seeds", "fraction", "dissociation", *INTERVAL, "at_chance", "case", "distinct"]
 
 
+def _bounded(name: str) -> list[str]:
+    """A column and the ends of its interval."""
+    return [name, f"{name}_low", f"{name}_high"]
+
+
+BELIEF = [
+    *GROUP, "task", "ranking", "n_seeds", *_bounded("ablation_spearman"),
+    *_bounded("ablation_size_spearman"), *_bounded("area"), *_bounded("difference"), "difference_p_holm",
+    *_bounded("dissociation"), "dissociation_p_holm", "at_chance",
+]  # fmt: skip
+
+
 def _table(name: str, names: list[str]) -> Callable[[Sources], Columns]:
     """A view's data that are columns of one table."""
     return lambda sources: columns(sources.tables.get(name, pd.DataFrame()), names)
@@ -44,12 +56,6 @@ def similarity(sources: Sources) -> Columns:
     return columns(frame[frame["subject"].isna()], names)
 
 
-def belief(sources: Sources) -> Columns:
-    """How far every ranking agrees with ablation, and what pruning by it costs."""
-    frame = sources.tables.get("belief", pd.DataFrame())
-    return columns(frame, frame.columns.drop("ci_over", errors="ignore"))
-
-
 def iat(sources: Sources) -> Columns:
     """Changes by IAT and its controls, over all metrics of a task."""
     names = [*GROUP, "task", "metric", "against", "n_seeds", "value", "difference", *INTERVAL]
@@ -70,10 +76,14 @@ VIEWS: Mapping[str, Callable[[Sources], Any]] = {
     "fractions": _table("fractions", D),
     "pruning": pruning,
     "heads": heads,
-    "belief": belief,
+    "belief": _table("belief", BELIEF),
+    "curves": _table(
+        "pruning_curves",
+        [*GROUP, "task", "ranking", "order", "metric", "fraction", "value", "draws_low", "draws_high"],
+    ),
     "agreement": _table(
         "agreement",
-        [*GROUP, "task", "measure_a", "measure_b", "n_seeds", "spearman", "spearman_low", "spearman_high"],
+        [*GROUP, "task", "measure_a", "measure_b", *_bounded("spearman"), *_bounded("top_overlap")],
     ),
     "similarity": similarity,
     "correlation": _table(

@@ -235,7 +235,13 @@ class Layout:
     @cached_property
     def atlas_figures(self) -> list[str]:
         """Names of the figures of the head atlas."""
-        return [*(name for model in self.atlas_groups for name in self._of_page(model)), "atlas/believe"]
+        names = []
+        groups = {(run.model, run.mixture, run.method): run.tasks for run in self.atlas_runs}
+        for (model, mixture, method), tasks in groups.items():
+            kinds = [*OF_ATLAS, *(["differences"] if len(tasks) > 1 else [])]
+            kinds += ["change"] if (model, mixture, self.before.get(method)) in groups else []
+            names += [".".join([f"atlas/{kind}", model, mixture, method]) for kind in kinds]
+        return [*names, "atlas/believe"]
 
     @cached_property
     def gates_figures(self) -> list[str]:
@@ -261,45 +267,6 @@ class Layout:
     def word_tasks(self) -> list[str]:
         """The tasks on words."""
         return [name for name, task in self.study.tasks.items() if task.type in TYPES]
-
-    def _of_page(self, model: str) -> list[str]:
-        """Names of the figures of one model in the head atlas."""
-        return [
-            f"atlas/{kind}.{model}.{mixture}.{method}"
-            for mixture, kind, methods in self.atlas_groups[model]
-            for method in methods
-        ]
-
-    @cached_property
-    def page_format(self) -> str | None:
-        """The format of figures on pages; browsers show no PDF as a picture."""
-        return next((kind for kind in ("svg", "png") if kind in self.study.figures.formats), None)
-
-    def page_figures(self, model: str) -> list[str]:
-        """The figures on the page of a model."""
-        names = [*self._of_page(model), "atlas/believe"]
-        return [self.result("figures", f"{name}.{self.page_format}") for name in names]
-
-    @cached_property
-    def pages(self) -> list[str]:
-        """The pages of all models in the head atlas."""
-        models = self.atlas_groups if self.page_format else []
-        return [self.result("figures", "atlas", f"{model}.html") for model in models]
-
-    @cached_property
-    def atlas_groups(self) -> dict[str, list[tuple[str, str, list[str]]]]:
-        """Model: mixture, kind and methods of its figures in the head atlas, in the order of its page."""
-        pages: dict[str, list[tuple[str, str, list[str]]]] = {}
-        groups: dict[tuple[str, str], list[Run]] = {}
-        for run in self.atlas_runs:
-            groups.setdefault((run.model, run.mixture), []).append(run)
-        for (model, mixture), of_mixture in groups.items():
-            methods = list(dict.fromkeys(run.method for run in of_mixture))
-            wanted = dict.fromkeys(OF_ATLAS, methods)
-            wanted["differences"] = methods if len(of_mixture[0].tasks) > 1 else []
-            wanted["change"] = [method for method in methods if self.before.get(method) in methods]
-            pages.setdefault(model, []).extend((mixture, kind, of) for kind, of in wanted.items() if of)
-        return pages
 
     # --- similarity
 

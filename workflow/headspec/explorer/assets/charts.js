@@ -42,13 +42,15 @@ function axis(x, values, top, bottom, label, words = (value) => number(100 * val
     text((x(values[0]) + x(values.at(-1))) / 2, bottom + 34, label, { "text-anchor": "middle", class: "label" }));
 }
 
-/** Points with intervals: rows of {name, detail, group, index, value, low, high, hollow, act, printed}. */
-function forest(lines, label, { words } = {}) {
-  const narrow = innerWidth < 640;
-  const left = narrow ? 128 : 230, right = narrow ? 66 : 130, width = narrow ? 430 : 760, row = 24;
+/** Points with intervals: rows of {name, detail, group, index, value, low, high, hollow, act, printed}.
+ *  Options: words for ticks; slim beside others; without 0 on the axis; a value to compare with. */
+function forest(lines, label, { words, slim, free, compared } = {}) {
+  const phone = PHONE.matches, narrow = phone || slim;
+  const left = phone ? 134 : slim ? 168 : 230, right = narrow ? 66 : 130, width = phone ? 430 : slim ? 500 : 760, row = 24;
   let y = 14, group = null;
   const height = 64 + row * (lines.length + unique(lines.map((line) => line.group)).length);
-  const [low, high] = extent(lines.flatMap((line) => [line.low, line.high, line.value]), [0]);
+  const ends = lines.flatMap((line) => [line.low, line.high, line.value]);
+  const [low, high] = extent(ends, [...(free ? [] : [0]), ...(missing(compared) ? [] : [compared])]);
   const x = scale(low, high, left, width - right);
   const marks = lines.map((line) => {
     const parts = [];
@@ -58,7 +60,7 @@ function forest(lines, label, { words } = {}) {
       y += row;
     }
     const words = `${isolated(line.group)}, ${isolated(line.name)}: ${line.detail}`;
-    parts.push(text(10, y + 4, cut(line.name, narrow ? 17 : 32)));
+    parts.push(text(10, y + 4, cut(line.name, phone ? 18 : slim ? 24 : 32)));
     if (!missing(line.value)) {
       parts.push(s("line", { x1: x(line.low ?? line.value), x2: x(line.high ?? line.value), y1: y, y2: y,
         class: `range ${colour(line.index)}` }));
@@ -69,38 +71,48 @@ function forest(lines, label, { words } = {}) {
     y += row;
     return parts;
   });
-  return picture(width, height, label,
-    axis(x, ticks(low, high, narrow ? 3 : 5), 2, height - 44, label, words), marks);
+  return picture(width, height, label, axis(x, ticks(low, high, narrow ? 3 : 5), 2, height - 44, label, words),
+    missing(compared) ? null : s("line", { x1: x(compared), x2: x(compared), y1: 2, y2: height - 44, class: "cursor" }), marks);
 }
 
-/** Lines with bands: series of {name, index, dash, points: [[x, y, low, high]]}; `at` is marked. */
+/** Heights for names, at least 15 apart and above the bottom, as near to `wanted` as that allows. */
+function spread(wanted, bottom) {
+  const order = wanted.map((_, i) => i).sort((a, b) => wanted[a] - wanted[b]), found = [...wanted];
+  order.forEach((i, k) => { if (k) found[i] = Math.max(found[i], found[order[k - 1]] + 15); });
+  order.reverse().forEach((i, k) => { found[i] = Math.min(found[i], k ? found[order[k - 1]] - 15 : bottom); });
+  return found;
+}
+
+/** Lines with bands: series of {name, index, dash, points: [[x, y, low, high]]}; `at`, if given, is marked. */
 function curves(series, at, labels) {
-  const width = 520, height = 300, left = 52, top = 10, bottom = 250, right = 396;
-  const all = series.flatMap((one) => one.points);
+  const all = series.flatMap((one) => one.points), most = Math.max(...all.map((point) => point[0]), at ?? 0);
+  const wide = Math.max(...series.map((one) => [...cut(one.name)].length));
+  const left = 52, top = 10, right = PHONE.matches ? 300 : 396, width = right + Math.max(124, 40 + 6.6 * wide);
+  const bottom = Math.max(250, top + 15 * series.length), height = bottom + 50;
   const [low, high] = extent(all.flatMap((point) => point.slice(1)));
-  const x = scale(0, Math.max(...all.map((point) => point[0]), at), left, right);
-  const y = scale(low, high, bottom, top);
-  const names = series.map((one) => [one, y(one.points.at(-1)[1])]).sort((a, b) => a[1] - b[1]);
-  names.forEach((name, i) => { if (i && name[1] < names[i - 1][1] + 15) name[1] = names[i - 1][1] + 15; });
+  const x = scale(0, most, left, right), y = scale(low, high, bottom, top);
+  const heights = spread(series.map((one) => y(one.points.at(-1)[1])), bottom);
   return picture(width, height, labels.title,
-    axis(x, ticks(0, Math.max(...all.map((point) => point[0]), at), 4), top, bottom, labels.x),
+    axis(x, ticks(0, most, 4), top, bottom, labels.x),
     s("g", { class: "axis", "aria-hidden": "true" }, ticks(low, high, 5).map((value) => [
       s("line", { x1: left, x2: right, y1: y(value), y2: y(value), class: "grid" }),
       text(left - 7, y(value) + 4, number(100 * value, high - low < 0.03 ? 1 : 0), { "text-anchor": "end" })])),
-    s("line", { x1: x(at), x2: x(at), y1: top, y2: bottom, class: "cursor" }),
-    series.map((one) => {
+    missing(at) ? null : s("line", { x1: x(at), x2: x(at), y1: top, y2: bottom, class: "cursor" }),
+    series.map((one, i) => {
       const to = (i) => one.points.map((point) => `${x(point[0])} ${y(point[i])}`);
-      return s("g", {},
-        one.points[0].length > 2 && one.points.length > 1 ? s("path", { class: `band ${colour(one.index)}`,
+      const banded = one.points.length && !missing(one.points[0][2]), open = one.dash ? " hollow" : "";
+      return s("g", { class: "series" },
+        banded && one.points.length > 1 ? s("path", { class: `band ${colour(one.index)}`,
           d: `M${to(2).join("L")}L${to(3).reverse().join("L")}z` }) : null,
-        one.points[0].length > 2 && one.points.length === 1 ? s("line", { class: `range ${colour(one.index)}`,
+        banded && one.points.length === 1 ? s("line", { class: `range ${colour(one.index)}`,
           x1: x(one.points[0][0]), x2: x(one.points[0][0]), y1: y(one.points[0][2]), y2: y(one.points[0][3]) }) : null,
         s("path", { class: `line ${colour(one.index)}`, d: `M${to(1).join("L")}`, "stroke-dasharray": one.dash }),
         one.points.map((point) => mark("path", { d: shape(one.index)(x(point[0]), y(point[1]), 4),
-          class: `point ${colour(one.index)}${one.dash ? " hollow" : ""}` },
-          `${isolated(one.name)}, ${percent(point[0], 0)} of heads: ${percent(point[1])}`)));
-    }),
-    names.map(([one, height]) => text(right + 12, height + 4, cut(one.name, 17), { class: `name ${colour(one.index)}` })));
+          class: `point ${colour(one.index)}${open}`, "data-value": point[1] },
+          `${isolated(one.name)}, ${percent(point[0], 0)} of heads: ${percent(point[1])}`)),
+        s("path", { d: shape(one.index)(right + 16, heights[i], 4), class: `point ${colour(one.index)}${open}`, "aria-hidden": "true" }),
+        text(right + 26, heights[i] + 4, cut(one.name), { class: `name ${colour(one.index)}` }));
+    }));
 }
 
 /** Points of {x, y, low, high, index, words, act}. */
@@ -120,33 +132,45 @@ function scatter(points, labels) {
       mark("path", { d: shape(point.index)(x(point.x), y(point.y), 6), class: `point ${colour(point.index)}` }, point.words, point.act)]));
 }
 
-/** Layer x head: cells of a shade or, with `signed`, of two colours and a sign, so that grey says the same. */
-function headMap(values, size, { title, signed, closed, words, act, hover }) {
-  const cell = Math.max(15, Math.min(26, 340 / size.heads)), left = 30, top = 6;
-  const width = left + cell * size.heads + 4, height = top + cell * size.layers + 36;
-  const largest = Math.max(...values.map((value) => Math.abs(value || 0))) || 1;
+/** Layer x head: cells of a shade or, with `signed`, of two colours and a sign, so that grey says the same.
+ *  `largest` is the value of the darkest shade; `sign` says which cells have a sign; `closed` crosses cells;
+ *  `glyphs` draws a mark {form, index, r} in cells instead, named in `legend`. */
+function headMap(values, size, { title, signed, sign, largest, closed, glyphs, legend = [], words, act, hover }) {
+  const cell = Math.max(15, Math.min(26, 340 / size.heads)), left = 44, top = 6, below = top + cell * size.layers;
+  const width = Math.max(left + cell * size.heads + 4, legend.length ? 210 : 0);
+  const step = 84, by = Math.floor((width - 8) / step), height = below + 36 + 19 * Math.ceil(legend.length / by);
+  const most = largest || Math.max(...values.map((value) => Math.abs(value || 0))) || 1;
+  const signs = sign || ((i) => Math.abs(values[i]) > 0.1 * most);
   const grid = s("g", { role: "group", "aria-label": `${title}: a button for each head; arrows move, Enter selects` });
+  const plus = [], minus = [], crosses = {};
+  const each = s("rect", { width: cell - 1, height: cell - 1, rx: 2, role: "button", tabindex: -1, "aria-pressed": "false" });
   const cells = values.map((value, i) => {
     const x = left + (i % size.heads) * cell, y = top + Math.floor(i / size.heads) * cell;
-    const share = missing(value) ? 0 : Math.abs(value) / largest;
-    const node = s("rect", { x: x + 0.5, y: y + 0.5, width: cell - 1, height: cell - 1, rx: 2,
-      class: `cell ${signed && value < 0 ? "below" : "above"}`, "fill-opacity": (0.04 + 0.96 * share).toFixed(3),
-      role: "button", tabindex: -1, "data-head": i, "aria-label": words(i) });
+    const share = missing(value) || glyphs ? 0 : Math.min(1, Math.abs(value) / most);
+    const node = fill(each.cloneNode(), { x: x + 0.5, y: y + 0.5, class: `cell ${signed && value < 0 ? "below" : "above"}`,
+      "fill-opacity": (0.04 + 0.96 * share).toFixed(3), "data-head": i, "aria-label": words(i) });
     grid.append(node);
-    if (signed && share > 0.2) grid.append(text(x + cell / 2, y + cell / 2 + 4, value < 0 ? "−" : "+",
-      { class: "sign", "text-anchor": "middle", "aria-hidden": "true" }));
-    if (closed && closed[i]) grid.append(s("path", { class: "closed", "aria-hidden": "true",
-      "stroke-opacity": closed[i], d: `M${x + 4} ${y + 4}L${x + cell - 4} ${y + cell - 4}M${x + cell - 4} ${y + 4}L${x + 4} ${y + cell - 4}` }));
+    if (signed && value && signs(i)) {
+      const dash = `M${x + cell / 2 - 4} ${y + cell / 2}h8`;
+      if (value < 0) minus.push(dash);
+      else plus.push(`${dash}m-4 -4v8`);
+    }
+    if (closed && closed[i]) (crosses[closed[i]] ??= []).push(
+      `M${x + 4} ${y + 4}L${x + cell - 4} ${y + cell - 4}M${x + cell - 4} ${y + 4}L${x + 4} ${y + cell - 4}`);
+    const glyph = glyphs && glyphs(i);
+    if (glyph) grid.append(s("path", { class: `glyph ${colour(glyph.index)}`, "aria-hidden": "true",
+      d: shape(glyph.form)(x + cell / 2, y + cell / 2, glyph.r * cell) }));
     return node;
   });
+  // one path for all marks of a kind, and copies of one cell: pictures of many heads take long to make
+  grid.append(s("path", { class: "sign plus", d: plus.join("") }), s("path", { class: "sign minus", d: minus.join("") }),
+    ...Object.entries(crosses).map(([share, paths]) => s("path", { class: "closed", "stroke-opacity": share, d: paths.join("") })));
   const focus = (i) => { cells.forEach((each) => each.setAttribute("tabindex", -1)); cells[i].setAttribute("tabindex", 0); };
   focus(0);
-  const of = (event) => event.target.dataset && event.target.dataset.head !== undefined ? Number(event.target.dataset.head) : null;
-  const on = (run) => (event) => { const i = of(event); if (i !== null) run(i, event); };
-  grid.addEventListener("click", on((i) => { focus(i); act(i); }));
-  grid.addEventListener("mouseover", on((i) => hover(i)));
-  grid.addEventListener("focusin", on((i) => hover(i)));
-  grid.addEventListener("keydown", on((i, event) => {
+  grid.addEventListener("click", ofHead((i) => { focus(i); act(i); }));
+  grid.addEventListener("mouseover", ofHead(hover));
+  grid.addEventListener("focusin", ofHead(hover));
+  grid.addEventListener("keydown", ofHead((i, event) => {
     const move = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: size.heads, ArrowUp: -size.heads }[event.key];
     if (event.key === "Enter" || event.key === " ") { event.preventDefault(); act(i); }
     else if (move && cells[i + move]) { event.preventDefault(); focus(i + move); cells[i + move].focus(); }
@@ -154,6 +178,52 @@ function headMap(values, size, { title, signed, closed, words, act, hover }) {
   const every = size.heads > 16 ? 4 : 2;
   return picture(width, height, title, grid, s("g", { class: "axis", "aria-hidden": "true" },
     [...Array(size.layers).keys()].filter((i) => size.layers < 8 || i % 2 === 0).map((i) => text(left - 6, top + cell * (i + 0.5) + 4, i, { "text-anchor": "end" })),
-    [...Array(size.heads).keys()].filter((i) => i % every === 0).map((i) => text(left + cell * (i + 0.5), top + cell * size.layers + 15, i, { "text-anchor": "middle" })),
-    text(left + cell * size.heads / 2, top + cell * size.layers + 31, "head, by layer", { "text-anchor": "middle", class: "label" })));
+    [...Array(size.heads).keys()].filter((i) => i % every === 0).map((i) => text(left + cell * (i + 0.5), below + 15, i, { "text-anchor": "middle" })),
+    text(left + cell * size.heads / 2, below + 31, "head", { "text-anchor": "middle", class: "label" }),
+    text(12, top + cell * size.layers / 2, "layer", { "text-anchor": "middle", class: "label", transform: `rotate(-90 12 ${top + cell * size.layers / 2})` }),
+    legend.map(({ form, index, name }, i) => {
+      const x = 8 + step * (i % by), y = below + 47 + 19 * Math.floor(i / by);
+      return [s("path", { class: `glyph ${colour(index)}`, d: shape(form)(x + 6, y, 5) }), text(x + 16, y + 4, name)];
+    })));
+}
+/** A handler for the head that an event is at. */
+const ofHead = (run) => (event) => {
+  const at = event.target.dataset;
+  if (at && at.head !== undefined) run(Number(at.head), event);
+};
+
+/** All heads from the largest value on, with intervals; those that include 0 are hollow. */
+function ordered({ value, low, high }, label, { act, hover, title }) {
+  const width = 520, height = 236, left = 60, right = width - 8, top = 10, bottom = 196;
+  const order = value.map((_, i) => i).sort((a, b) => value[b] - value[a]);
+  const [least, most] = extent([...low, ...high], [0]);
+  const x = scale(-1, order.length, left, right), y = scale(least, most, bottom, top);
+  const r = Math.max(1.6, Math.min(4, 0.4 * (x(1) - x(0))));
+  const line = (i, k) => `M${x(k)} ${y(low[i])}V${y(high[i])}`;
+  return picture(width, height, title,
+    s("g", { class: "axis", "aria-hidden": "true" }, ticks(least, most, 4).map((at) => [
+      s("line", { x1: left, x2: right, y1: y(at), y2: y(at), class: Math.abs(at) < 1e-12 ? "zero" : "grid" }),
+      text(left - 7, y(at) + 4, short(at), { "text-anchor": "end" })]),
+      text((left + right) / 2, bottom + 22, "heads, from the largest value on", { "text-anchor": "middle", class: "label" }),
+      text(12, (top + bottom) / 2, label, { "text-anchor": "middle", class: "label", transform: `rotate(-90 12 ${(top + bottom) / 2})` })),
+    s("path", { class: "range c0", d: order.map(line).join("") }),
+    s("g", { "aria-hidden": "true", onclick: ofHead(act), onmouseover: ofHead(hover) }, order.map((i, k) => s("path", { "data-head": i,
+      class: `point dot c0${low[i] > 0 || high[i] < 0 ? "" : " hollow"}`, d: shape(0)(x(k), y(value[i]), r) }))));
+}
+
+/** Every two of `names`: one value below the diagonal, another above it, each from -1 to 1. */
+function pairs(names, found, title) {
+  const phone = PHONE.matches, cell = phone ? 33 : 46, left = phone ? 122 : 178, top = left, length = phone ? 17 : 26;
+  const printed = (value) => (phone ? number(value, 2).replace("0.", ".") : number(value, 2));
+  const side = cell * names.length, spots = [];
+  names.forEach((row, i) => names.forEach((column, j) => {
+    const x = left + j * cell, y = top + i * cell, at = i !== j && found(row, column, i > j);
+    if (!at) return;
+    spots.push(mark("rect", { x: x + 1, y: y + 1, width: cell - 2, height: cell - 2, rx: 3, "data-value": at.value,
+      class: `cell ${at.value < 0 ? "below" : "above"}`, "fill-opacity": (0.04 + 0.51 * Math.abs(at.value)).toFixed(3) }, at.words),
+    text(x + cell / 2, y + cell / 2 + 4, printed(at.value), { "text-anchor": "middle", class: "number", "aria-hidden": "true" }));
+  }));
+  return picture(left + side + 4, top + side + 4, title, spots, names.map((name, i) => [
+    text(left - 8, top + (i + 0.5) * cell + 4, cut(worded(name), length), { "text-anchor": "end" }),
+    text(0, 0, cut(worded(name), length), { transform: `translate(${left + (i + 0.5) * cell + 4} ${top - 8}) rotate(-90)` })]));
 }

@@ -2,21 +2,22 @@
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const VIEWS = DATA.views;
 const SVG = "http://www.w3.org/2000/svg";
+const PHONE = matchMedia("(max-width: 639px)");
 
-/** The rows of a table that is stored by columns. */
+/** The rows of a table that is stored by columns, those of text as values and the place of each. */
 function rows(columns) {
-  const names = Object.keys(columns || {});
-  if (!names.length) return [];
-  return columns[names[0]].map((_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));
+  const whole = Object.entries(columns || {}).map(([name, column]) => [name, Array.isArray(column) ? column
+    : column.places.map((place) => (place === null ? null : column.values[place]))]);
+  return whole.length ? whole[0][1].map((_, i) => Object.fromEntries(whole.map(([name, of]) => [name, of[i]]))) : [];
 }
 
-function fill(node, attributes, children) {
+function fill(node, attributes, children = []) {
   for (const [name, value] of Object.entries(attributes || {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== ""));
+  if (children.length) node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== ""));
   return node;
 }
 const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
@@ -35,6 +36,9 @@ const percent = (value, digits = 1) => (missing(value) ? "–" : `${number(100 *
 const interval = (low, high, of = number) => (missing(low) ? "" : `[${of(low)}, ${of(high)}]`);
 /** A name that fits its place in a picture; the whole name is in the tables. */
 const cut = (name, length = 24) => ([...name].length > length ? `${[...name].slice(0, length - 1).join("")}…` : name);
+/** A name from the code in words: without underscores and, at the start, with a capital. */
+const worded = (name) => name.replaceAll("_", " ");
+const capital = (words) => words[0].toUpperCase() + words.slice(1);
 const isolated = (name) => `\u2068${name}\u2069`;  // so that marks of right-to-left text end with it
 
 function save(name, kind, text) {
@@ -56,7 +60,7 @@ function csv(names, lines) {
   return [names, ...lines].map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n";
 }
 
-const LOOKS = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size",
+const LOOKS = ["fill", "fill-opacity", "stroke", "stroke-opacity", "stroke-width", "stroke-dasharray", "opacity", "font-size",
   "font-weight", "font-family", "text-anchor", "dominant-baseline"];
 /** A picture on its own: looks from the style sheet become attributes of each mark. */
 function standalone(picture, title) {
@@ -93,7 +97,7 @@ function behind(names, lines, caption) {
 
 function table(names, lines, caption) {
   return h("table", {}, h("caption", { class: "hidden" }, caption),
-    h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name.replaceAll("_", " "))))),
+    h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, worded(name))))),
     h("tbody", {}, lines.map((line) => h("tr", {}, line.map((value) => h("td", { dir: "auto" }, value))))));
 }
 

@@ -1,7 +1,7 @@
 // The frame: what is shown, kept in the address; navigation; hints.
 const state = {};
 const DEFAULTS = { view: null, model: null, mixture: null, method: null, fraction: null, a: null, b: null,
-  heads: "", measure: null, table: null };
+  heads: "", measure: null, table: null, before: null, task: null };
 
 function readAddress() {
   const found = new URLSearchParams(location.hash.slice(1));
@@ -49,6 +49,7 @@ document.body.append(
   h("header", { class: "top" }, h("h1", {}, h("span", { dir: "auto" }, cut(DATA.study, 60))), bar),
   main, h("footer", {}, DATA.left_out), said);
 addEventListener("popstate", () => { readAddress(); render(); });
+PHONE.addEventListener("change", render);
 addEventListener("hashchange", () => { readAddress(); render(); });
 readAddress();
 render();

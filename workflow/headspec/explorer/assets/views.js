@@ -1,7 +1,7 @@
 // The views: each says whether the study has it, and draws its panels.
 const combined = rows(VIEWS.combined), fractions = rows(VIEWS.fractions), pruned = rows(VIEWS.pruning);
 const improved = rows(VIEWS.improvement), budgets = rows(VIEWS.budgets), beliefs = rows(VIEWS.belief);
-const shared = rows(VIEWS.sharing), known = rows(VIEWS.probes);
+const shared = rows(VIEWS.sharing), known = rows(VIEWS.probes), ranked = rows(VIEWS.curves);
 const agreements = rows(VIEWS.agreement), likenesses = rows(VIEWS.similarity), correlations = rows(VIEWS.correlation);
 const GROUP = ["model", "mixture", "method"];
 const methods = unique([...combined, ...VIEWS.heads].map((row) => row.method));
@@ -50,7 +50,7 @@ function studyView() {
         note: "Mean D over the tasks of a mixture, in per cent, with its interval. Hollow marks and † are at chance. Select a mark to open its mixture.",
         picture: forest(of.map((row) => ({ group: row.mixture, name: row.method, index: methods.indexOf(row.method), hollow: row.at_chance,
           value: row.dissociation, low: row.ci_low, high: row.ci_high, act: () => open(row),
-          printed: `${percent(row.dissociation)} ${row.at_chance ? "†" : ""} ${innerWidth < 640 ? "" : row.case}`,
+          printed: `${percent(row.dissociation)} ${row.at_chance ? "†" : ""} ${PHONE.matches ? "" : row.case}`,
           detail: `D ${percent(row.dissociation)} ${interval(row.ci_low, row.ci_high, percent)}, ${row.case}${row.at_chance ? ", at chance" : ""}` })), "mean D, per cent"),
         ...lined(of) });
     })];
@@ -69,9 +69,9 @@ function matrix(now) {
       const lost = base[task] ? Math.max(0, 1 - row.mean / base[task]) : 0;
       const words = `heads of ${isolated(name)} pruned, ${isolated(task)}: ${row.metric} ${number(row.mean)}`;
       return [mark("rect", { x: left + j * wide + 1, y: 40 + i * high, width: wide - 2, height: high - 2, rx: 3,
-        class: "cell above", "fill-opacity": (0.04 + Math.min(0.96, lost * 1.6)).toFixed(3), "data-value": row.mean }, words),
+        class: "cell above", "fill-opacity": (0.04 + Math.min(0.51, lost)).toFixed(3), "data-value": row.mean }, words),
       name === task ? s("rect", { x: left + j * wide + 3, y: 42 + i * high, width: wide - 6, height: high - 6, rx: 2, class: "own", "aria-hidden": "true" }) : null,
-      text(left + (j + 0.5) * wide, 59 + i * high, number(row.mean), { "text-anchor": "middle", class: lost > 0.35 ? "number light" : "number", "aria-hidden": "true" })];
+      text(left + (j + 0.5) * wide, 59 + i * high, number(row.mean), { "text-anchor": "middle", class: "number", "aria-hidden": "true" })];
     })]);
   return panel({ id: "matrix", title: `What pruning ${percent(now, 0)} of heads does`,
     note: "Rows: whose most important heads are pruned. Columns: the task evaluated. Darker: more of the unpruned value is lost; a frame marks a task's own heads.",
@@ -106,105 +106,6 @@ function mixtureView() {
   });
   parts.push(h("div", { class: "grid" }, curved));
   return [...parts, chosenNote()];
-}
-
-const chosen = () => new Set(state.heads.split(" ").filter(Boolean));
-const named = (map, i) => `${Math.floor(i / map.heads)}.${i % map.heads}`;
-function toggle(name) {
-  const set = chosen();
-  if (!set.delete(name)) set.add(name);
-  state.heads = [...set].join(" ");
-  history.replaceState(null, "", address());
-  mark_heads();
-}
-/** Mark the selected heads in every map, and list them. */
-function mark_heads() {
-  const map = VIEWS.heads.find(given), set = chosen();
-  if (!map) return;
-  for (const node of main.querySelectorAll("[data-head]")) {
-    const on = set.has(named(map, Number(node.dataset.head)));
-    node.classList.toggle("chosen", on);
-    node.setAttribute("aria-pressed", on);
-  }
-  const list = document.getElementById("chosen");
-  if (list) list.replaceChildren(chosenList(map, set));
-}
-function chosenNote() {
-  return state.heads ? h("p", { class: "note", id: "chosen-heads" }, `Selected heads (layer.head): ${state.heads}. `,
-    h("button", { type: "button", onclick: () => show({ view: "heads" }) }, "Show them")) : null;
-}
-function closedShare(map, task, count) {
-  const ranks = map.importance[task].ranks;
-  return map.importance[task].value.map((_, i) => ranks.filter((of) => of[i] < count).length / ranks.length);
-}
-function facts(map, i, count) {
-  const parts = Object.entries(map.importance).map(([task, of]) => {
-    const ranks = of.ranks.map((each) => each[i] + 1);
-    return [task, short(of.value[i]), `${short(of.low[i])} to ${short(of.high[i])}`, `${Math.min(...ranks)} to ${Math.max(...ranks)} of ${map.layers * map.heads}`,
-      `${ranks.filter((rank) => rank <= count).length} of ${ranks.length} seeds`,
-      ...Object.values(map.measures || {}).map((of) => (of[task] ? short(of[task][i]) : "–"))];
-  });
-  return { names: ["task", "importance", "range of seeds", "rank by seed", "pruned for it", ...Object.keys(map.measures || {})], lines: parts,
-    role: map.roles ? map.roles[i] || "none" : null, gates: Object.entries(map.gates || {}).map(([way, of]) => `${way} ${percent(of[i], 0)}`).join(", ") };
-}
-function headFacts(map, i) {
-  const found = facts(map, i, prunedCount());
-  return h("div", {}, h("p", {}, h("strong", {}, `Layer ${Math.floor(i / map.heads)}, head ${i % map.heads}`),
-    found.role ? ` · role: ${found.role}` : "", found.gates ? ` · kept by gates: ${found.gates}` : ""),
-    h("div", { class: "scroll" }, table(found.names, found.lines, `Layer ${Math.floor(i / map.heads)}, head ${i % map.heads}`)));
-}
-function chosenList(map, set) {
-  if (!set.size) return h("p", { class: "note" }, "No head is selected. Select cells to mark heads in all maps and to compare them here.");
-  const places = [...set].map((name) => name.split(".").map(Number)).filter(([l, k]) => l < map.layers && k < map.heads).map(([l, k]) => l * map.heads + k);
-  return h("div", {}, h("button", { type: "button", onclick: () => { state.heads = ""; history.replaceState(null, "", address()); mark_heads(); } }, "Clear the selection"),
-    places.slice(0, 40).map((i) => headFacts(map, i)));
-}
-function prunedCount() {
-  const now = fraction(), row = pruned.find((each) => given(each) && each.order === "top" && Math.abs(each.fraction - now) < 1e-9);
-  return row ? row.n_pruned : 0;
-}
-function headsView() {
-  const controls = groupChoices(VIEWS.heads), map = VIEWS.heads.find(given), tasks = Object.keys(map.importance);
-  if (!tasks.includes(state.a)) state.a = tasks[0];
-  if (!tasks.includes(state.b) || (state.b === state.a && tasks.length > 1)) state.b = tasks.find((task) => task !== state.a) ?? tasks[0];
-  const measures = ["importance", ...Object.keys(map.measures || {})];
-  const shown = measures.includes(state.table) ? state.table : "importance";
-  const values = (task) => (shown === "importance" ? map.importance[task].value : (map.measures[shown] || {})[task] || []);
-  const count = prunedCount(), size = { layers: map.layers, heads: map.heads };
-  const hint = h("div", { class: "hint", id: "hint" }, h("p", { class: "note" }, "Point at a head, or move to it with the arrow keys, to read what is known of it."));
-  const hover = (i) => hint.replaceChildren(headFacts(map, i));
-  const draw = (id, heading, of, note, extra) => panel({ id, title: heading, note,
-    picture: headMap(of, size, { title: heading, words: (i) => `layer ${Math.floor(i / map.heads)}, head ${i % map.heads}: ${short(of[i])}`,
-      act: (i) => { toggle(named(map, i)); said.textContent = `${chosen().size} heads selected`; }, hover, ...extra }),
-    names: ["layer", "head", shown], lines: of.map((value, i) => [Math.floor(i / map.heads), i % map.heads, value]) });
-  const crossed = `Mean over seeds; each map is shaded to its largest.${count ? ` Crosses: the ${count} heads pruned for the task, paler where only some seeds prune them.` : ""}`;
-  const single = tasks.length === 1 || !values(state.b).length;
-  const share = (of) => { const sum = of.reduce((total, value) => total + Math.abs(value), 0) || 1; return of.map((value) => value / sum); };
-  const [a, b] = [share(values(state.a)), share(values(state.b))];
-  const parts = [h("div", { class: "controls" }, controls, choice("choose-a", "first task", tasks, state.a, (value) => show({ a: value })),
-    tasks.length > 1 ? choice("choose-b", "second task", tasks.filter((task) => task !== state.a), state.b, (value) => show({ b: value })) : null,
-    measures.length > 1 ? choice("choose-table", "measure", measures, shown, (value) => show({ table: value })) : null, slider()),
-    h("div", { class: "grid maps" },
-      draw("map-a", `${shown} for ${isolated(state.a)}`, values(state.a), crossed, { closed: closedShare(map, state.a, count), signed: values(state.a).some((value) => value < 0) }),
-      single ? null : [draw("map-b", `${shown} for ${isolated(state.b)}`, values(state.b), crossed, { closed: closedShare(map, state.b, count), signed: values(state.b).some((value) => value < 0) }),
-        draw("map-difference", "Difference of the two", a.map((value, i) => value - b[i]), "Shares of the sum over heads: + more for the first task, − more for the second.", { signed: true })]),
-    hint, h("h3", {}, "Selected heads"), h("div", { id: "chosen" })];
-  setTimeout(mark_heads);
-  return parts;
-}
-
-function beliefView() {
-  const found = beliefs.length ? beliefs : agreements;
-  const controls = h("div", { class: "controls" }, groupChoices(found));
-  const of = found.filter(given), parts = [controls];
-  const pick = (names, heading, note, label, per, as_is) => panel({ id: names[0], title: heading, note, picture: forest(of.filter((row) => !missing(row[names[0]])).map((row) => ({
-    group: row.task, name: row.ranking ?? `${row.measure_a}, ${row.measure_b}`, index: 0, value: row[names[0]], low: row[names[1]], high: row[names[2]], hollow: row.at_chance,
-    printed: per(row[names[0]]), detail: `${per(row[names[0]])} ${interval(row[names[1]], row[names[2]], per)}` })), label, as_is ? { words: per } : {}), ...lined(of) });
-  if (beliefs.length) parts.push(
-    pick(["difference", "difference_low", "difference_high"], "Pruning in the order of each measure, less random orders", "Area under the pruning curve; the further below 0, the better the measure finds heads that matter.", "difference of areas, per cent", percent),
-    pick(["ablation_spearman", "ablation_spearman_low", "ablation_spearman_high"], "Agreement with ablation", "Rank correlation over heads, with its interval.", "rank correlation", (value) => number(value, 2), true));
-  else parts.push(pick(["spearman", "spearman_low", "spearman_high"], "Agreement of measures of heads", "Rank correlation over heads of every two measures, with its interval.", "rank correlation", (value) => number(value, 2), true));
-  return parts;
 }
 
 function similarityView() {
@@ -277,7 +178,7 @@ const PAGES = [
   { id: "study", name: "Study", exists: () => combined.length, draw: studyView },
   { id: "mixture", name: "Mixture", exists: () => combined.length, draw: mixtureView },
   { id: "heads", name: "Heads", exists: () => VIEWS.heads.length, draw: headsView },
-  { id: "belief", name: "Measures", exists: () => beliefs.length || agreements.length, draw: beliefView },
+  { id: "belief", name: "Measures", exists: () => beliefs.length || ranked.length || agreements.length, draw: beliefView },
   { id: "similarity", name: "Similarity", exists: () => likenesses.length, draw: similarityView },
   { id: "iat", name: "IAT", exists: () => improved.length, draw: iatView },
   { id: "gates", name: "Gates", exists: () => budgets.length, draw: gatesView },

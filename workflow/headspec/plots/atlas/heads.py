@@ -13,6 +13,7 @@ from matplotlib.transforms import Bbox
 
 from headspec.plots.atlas.measures import Floats, head_map, number_heads, panels, rows_of
 from headspec.plots.drawing.style import PAGE, legend, styled
+from headspec.statistics.atlas.majority import majority
 
 #: role: look; `area` makes markers of different shapes equally large
 ROLES: dict[str, dict[str, Any]] = {
@@ -72,24 +73,6 @@ def draw(heads: pd.DataFrame, roles: pd.DataFrame, tasks: Sequence[str]) -> Figu
     for axes, task in zip(grid, tasks, strict=True):
         _name_relations(axes, shares[task], shown, diameter)
     return figure
-
-
-def majority(roles: pd.DataFrame) -> pd.DataFrame:
-    """Role of each head in more than half of the seeds, else none, and its most frequent relation.
-
-    Returns
-    -------
-    index (layer, head); columns role, relation (missing if the role has none)
-    """
-    heads = ["layer", "head"]
-    counts = roles.groupby([*heads, "role"]).size().rename("n").reset_index("role")
-    shown = counts.loc[2 * counts["n"] > roles.groupby(heads).size().loc[counts.index], "role"]
-    shown = shown.reindex(roles.groupby(heads).size().index, fill_value="none")
-    related = roles.dropna(subset="relation").join(shown.rename("shown"), on=heads)
-    related = related[related["role"] == related["shown"]]
-    rates = related.groupby([*heads, "relation"])["rate"].agg(["size", "mean"])
-    best = rates.sort_values(["size", "mean"]).reset_index("relation").groupby(heads)["relation"].last()
-    return pd.DataFrame({"role": shown, "relation": best.reindex(shown.index)})
 
 
 def _draw_heads(axes: Axes, share: Floats, roles: pd.DataFrame, diameter: float) -> None:
