@@ -285,7 +285,7 @@ def test_languages_are_checked_before_any_job(folders):
     [
         ({"text_b": "cs"}, "tasks.a.text_b: got a value for a task of translation, expected none"),
         ({"labels": {"x": "y"}}, "tasks.a.labels: got a value for a task of translation"),
-        ({"metrics": ["accuracy"]}, "tasks.a.metrics.0: got 'accuracy' for a translation task"),
+        ({"metrics": ["accuracy"]}, "tasks.a.metrics.0: got 'accuracy' for type translation"),
         ({"type": "regression", "prefix": "x"}, "tasks.a.prefix: has no effect for a regression task"),
     ],
 )

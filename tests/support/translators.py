@@ -32,4 +32,4 @@ def translator(folder: Path, name: str, n: int = 8) -> tuple[MultiTask, Examples
     table = pd.DataFrame({"example": range(n), "text_a": texts, "text_b": None, "label": targets})
     frame, _ = tokenization.encode(tokenizer, table, 16, of_task)
     encoder, pooling = encoders.load(settings, "m")
-    return MultiTask(encoder, pooling, {"a": of_task}, tokenizer).eval(), Examples(frame)
+    return MultiTask(encoder, pooling, {"a": of_task}, tokenizer=tokenizer).eval(), Examples(frame)

@@ -36,7 +36,10 @@ def tokens(path: str, study: str = "mine", token: int = 5, label: float = 1.0, s
         "input_ids": [[1, 2]] * (size - 1) + [[1, token]], "token_type_ids": None,
     })  # fmt: skip
     tables.write(
-        path, TOKENS, frame.assign(words=None, units=None, target_ids=None, target=None), {"study": study}
+        path,
+        TOKENS,
+        frame.assign(words=None, units=None, continuations=None, target_ids=None, target=None),
+        {"study": study},
     )
     return path
 

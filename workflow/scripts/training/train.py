@@ -38,7 +38,7 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
     with exclusive(folder / "training.lock"):
         encoder, pooling = job.pretrained()
         torch.manual_seed(derive(job.seed, "heads"))
-        model = MultiTask(encoder, pooling, classes, job.tokenizer(classes))
+        model = MultiTask(encoder, pooling, classes, tokenizer=job.tokenizer(classes))
         seconds = snakemake.resources.checkpoint_seconds
         checkpoint = Checkpoint(folder / "checkpoint.pt", identity, seconds)
         kept = Checkpoint(folder / "kept.pt", f"{identity}, reserve {reserve}", seconds)
