@@ -54,7 +54,9 @@ def heads(sources: Sources) -> list[dict[str, Any]]:
 def _by_group(sources: Sources, table: str) -> dict[Group, pd.DataFrame]:
     """Rows of a table by model, mixture and method; none if there is no such table."""
     frame = sources.tables.get(table)
-    return {} if frame is None else {(a, b, c): rows for (a, b, c), rows in frame.groupby(GROUP)}
+    if frame is None:
+        return {}
+    return {(str(a), str(b), str(c)): rows for (a, b, c), rows in frame.groupby(GROUP)}
 
 
 def _measures(runs: list[Run], frame: pd.DataFrame | None) -> dict[str, Any]:
@@ -101,7 +103,7 @@ def _of_atlas(frame: pd.DataFrame, tasks: list[str]) -> dict[str, dict[str, Colu
     return {
         measure: {
             task: {
-                name: listed(means.loc[measure, task][name], OF_HEADS)
+                name: listed(means[name].xs((measure, task)), OF_HEADS)
                 for name in ("value", *(("low", "high") if measure in BOUNDED else ()))
             }
             for task in tasks

@@ -361,6 +361,7 @@ class MultiTask(nn.Module):
             points there, and model.safetensors has the classifiers, and ``adapters.<layer>.A`` and ``.B``
         """
         folder = Path(folder)
+        state: dict[str, torch.Tensor]
         if origin:
             state = {f"adapters.{name}": value for name, value in adapters(self.encoder).items()}
         else:
