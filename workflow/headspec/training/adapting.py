@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
-from transformers.pytorch_utils import Conv1D
 
 from headspec.errors import EncoderError
 from headspec.models.architectures import ARCHITECTURES
@@ -32,6 +31,8 @@ def targets(encoder: PreTrainedModel, layers: str) -> list[str]:
     EncoderError
         A projection of attention is no layer that adapters can be added to.
     """
+    from transformers.pytorch_utils import Conv1D  # slow to import
+
     kind = encoder.config.model_type
     architecture, modules = ARCHITECTURES[kind], dict(encoder.named_modules())
     patterns = architecture.projection, *architecture.inputs
