@@ -95,6 +95,23 @@ def answers(study: str) -> str:
     return markdown(["question", "found"], lines())
 
 
+def models(study: str) -> str:
+    """What the models are worth without pruning, how many tasks are at chance, and how far seeds agree."""
+    found, agreement = table(study, "dissociation"), rows_of(table(study, "reliability"), kind="seeds")
+    bases = found.groupby(["method", "task"])["base"].mean()
+    chance = found.groupby(["method", "fraction"])["at_chance"].mean()
+    seeds = agreement.groupby("method")[["spearman", "top_overlap"]].mean()
+
+    def lines() -> Iterator[list[str]]:
+        for method in ("tuned", "frozen"):
+            metrics = [f"{100 * bases[method, task]:.0f}" for task in TASKS]
+            shares = [f"{chance[method, fraction]:.0%}" for fraction in (0.1, 0.3)]
+            yield [method, *metrics, *shares, *(f"{value:.2f}" for value in seeds.loc[method])]
+
+    head = ["", *TASKS, "at chance, 10 %", "at chance, 30 %", "seeds, importance (r)", "seeds, top heads (J)"]
+    return markdown(head, lines())
+
+
 def similarity(study: str) -> str:
     """Correlation of D with every measure of similarity."""
     found = table(study, "correlation").sort_values("pearson_r")
@@ -105,6 +122,7 @@ def similarity(study: str) -> str:
 BLOCKS = {
     "five-tasks: dissociation": lambda: dissociation("five-tasks"),
     "five-tasks: answers": lambda: answers("five-tasks"),
+    "five-tasks: models": lambda: models("five-tasks"),
     "five-tasks: similarity": lambda: similarity("five-tasks"),
 }
 #: the page has none
