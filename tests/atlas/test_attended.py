@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from headspec.atlas.attended import ATTENDED, attended, most_attended
-from headspec.data.treebank import TREEBANK
+from headspec.data.sources.treebank import TREEBANK
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.devices import Device
 from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.multitask import MultiTask
-from headspec.models.tokenization import tokenizer
-from headspec.models.word_tokens import WordTokens
+from headspec.models.tokens.tokenization import tokenizer
+from headspec.models.tokens.word_tokens import WordTokens
 from headspec.statistics.atlas.roles import POSITIONAL, RARE, ROLES, SYNTACTIC, roles
 from headspec.tables import read, write
 from support import tiny

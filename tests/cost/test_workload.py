@@ -12,8 +12,8 @@ from headspec.config import loading
 from headspec.config.study import Study
 from headspec.cost import workload
 from headspec.data import planned, prepare
-from headspec.models import tokenization
 from headspec.models.batching import Examples
+from headspec.models.tokens import tokenization
 from headspec.prompts.pairs import Pairs
 from headspec.prompts.tokens import Prompts
 from headspec.prompts.wording import Wording

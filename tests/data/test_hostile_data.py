@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headspec.config.sections.task import Task
-from headspec.data import prepare, treebank
+from headspec.data import prepare
+from headspec.data.sources import treebank
 from headspec.errors import DataError
 
 N = 20

@@ -18,8 +18,9 @@ from headspec import tables
 from headspec.config.sections.task import Task
 from headspec.config.sources import locate
 from headspec.config.study import Study
-from headspec.data import planned, prepare, readers, splits
+from headspec.data import planned, prepare, splits
 from headspec.data.pairs import n_different
+from headspec.data.sources import readers
 from headspec.errors import ConfigError, DataError
 from headspec.pipeline import preflight
 from headspec.seeds import derive

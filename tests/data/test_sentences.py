@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from headspec.data.sentences import from_file, from_tasks
+from headspec.data.sources.sentences import from_file, from_tasks
 from headspec.errors import DataError
 
 

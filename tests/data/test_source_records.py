@@ -16,8 +16,9 @@ import pytest
 from headspec import code_hash
 from headspec.config.sections.task import Task
 from headspec.config.study import Study
-from headspec.data import planned, prepare, source_records
+from headspec.data import planned, prepare
 from headspec.data.prepare import Source
+from headspec.data.sources import source_records
 from headspec.errors import DataError
 from support.labelled_texts import labelled, save
 from support.paths import ROOT
@@ -113,7 +114,7 @@ def test_other_code_needs_another_record(here, tmp_path, monkeypatch):
     monkeypatch.setattr(code_hash, "LIBRARY", copy / "headspec")
     read()
     recorded = "text_a" not in read().train.rows
-    for module, counts in {"heads/masks.py": False, "data/columns.py": True}.items():
+    for module, counts in {"heads/masks.py": False, "data/sources/columns.py": True}.items():
         path = copy / "headspec" / module
         path.write_text(path.read_text() + "\nADDED = 1\n")
         assert ("text_a" in read().train.rows) == counts  # read from the source again

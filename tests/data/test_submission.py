@@ -227,7 +227,7 @@ def test_test_sets_of_the_hub(tmp_path, monkeypatch):
     import datasets
     import huggingface_hub
 
-    from headspec.data import readers
+    from headspec.data.sources import readers
 
     for module in (datasets.config, huggingface_hub.constants):
         monkeypatch.setattr(module, "HF_HUB_OFFLINE", True)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from headspec.data import treebank
+from headspec.data.sources import treebank
 from headspec.errors import DataError, MissingError
 
 # with a multi-word token ("don't") and an empty node

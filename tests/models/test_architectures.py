@@ -20,7 +20,7 @@ from headspec.models.batching import Batch, Examples
 from headspec.models.encoders import load
 from headspec.models.multitask import MultiTask, classifier_dropout
 from headspec.models.pretrained.checks import check
-from headspec.models.tokenization import encode, tokenizer
+from headspec.models.tokens.tokenization import encode, tokenizer
 from headspec.training.microbatches import backward
 from support import tiny
 from support.labelled_texts import table

@@ -15,7 +15,7 @@ from headspec.models.architectures import ARCHITECTURES
 from headspec.models.encoders import load
 from headspec.models.gates import HeadGates
 from headspec.models.pretrained.folders import folder
-from headspec.models.tokenization import tokenizer
+from headspec.models.tokens.tokenization import tokenizer
 from support.paths import ROOT
 
 pytestmark = [

@@ -9,7 +9,7 @@ from tokenizers import processors
 
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
-from headspec.models.tokenization import delimit, encode, tokenizer
+from headspec.models.tokens.tokenization import delimit, encode, tokenizer
 from support.labelled_texts import table
 from support.studies import WORDS, local_model
 from support.studies import tokenizer as words

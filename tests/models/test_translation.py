@@ -15,13 +15,14 @@ from headspec.errors import EncoderError, HeadspecError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
-from headspec.models import tokenization, translation
+from headspec.models import translation
 from headspec.models.architectures import ENCODER_DECODERS
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import checks
-from headspec.models.text_encoding import completed
-from headspec.models.tokenization import encode, kinds_of_attention
+from headspec.models.tokens import tokenization
+from headspec.models.tokens.text_encoding import completed
+from headspec.models.tokens.tokenization import encode, kinds_of_attention
 from headspec.statistics import text_counts
 from headspec.statistics.metrics import score
 from headspec.training.microbatches import backward

@@ -9,8 +9,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from headspec.errors import DataError
-from headspec.models import word_encoding
 from headspec.models.batching import Examples
+from headspec.models.tokens import word_encoding
 from headspec.statistics import unit_counts
 from headspec.words.base import written
 from support.studies import tokenizer

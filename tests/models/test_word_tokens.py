@@ -9,8 +9,8 @@ import pytest
 from transformers import AutoConfig
 
 from headspec.errors import EncoderError
-from headspec.models.tokenization import tokenizer
-from headspec.models.word_tokens import encode_words, separators
+from headspec.models.tokens.tokenization import tokenizer
+from headspec.models.tokens.word_tokens import encode_words, separators
 from support.models import MODELS, TEXTS, make
 
 #: model: what separates and ends texts

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 import torch
 
-from headspec.models import word_encoding
 from headspec.models.devices import Device, prepare
 from headspec.models.multitask import MultiTask
+from headspec.models.tokens import word_encoding
 from headspec.probes import attention, outputs
 from headspec.probes.cases import Cases, cases, label_chances
 from headspec.words.base import written

@@ -14,18 +14,19 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from headspec.atlas.ablation import ABLATION, MEAN_ABLATION, ablate
 from headspec.atlas.attention import attention_measures
 from headspec.atlas.relevance import loss_gradients, relevances
-from headspec.config.pair_types import ANSWERS, TEXTS
-from headspec.config.pair_types import CLASSES as PAIR
 from headspec.config.sections.model import Model
+from headspec.config.task_types.pair_types import ANSWERS, TEXTS
+from headspec.config.task_types.pair_types import CLASSES as PAIR
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
-from headspec.models import continuations, encoders
+from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.language_model import language_model
-from headspec.models.tokenization import tokenizer
+from headspec.models.tokens import continuations
+from headspec.models.tokens.tokenization import tokenizer
 from headspec.prompts.head import calibrate, prompted
 from headspec.prompts.pairs import Pairs
 from headspec.prompts.tokens import Prompts

@@ -17,7 +17,7 @@ from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.language_model import language_model
-from headspec.models.tokenization import tokenizer
+from headspec.models.tokens.tokenization import tokenizer
 from headspec.prompts.head import calibrate, prompted
 from headspec.prompts.tokens import Prompts
 from headspec.prompts.wording import CONTENT_FREE, Wording, demonstrations

@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn import metrics as sk
 
 from headspec.errors import NumericalError
-from headspec.models import text_counting
+from headspec.models.tokens import text_counting
 from headspec.statistics import metrics, text_counts, unit_counts
 from headspec.statistics.metrics import chance, score
 

@@ -8,7 +8,7 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from headspec import outcomes, tables
 from headspec.heads.pruning import EVALUATION
-from headspec.models import text_counting
+from headspec.models.tokens import text_counting
 from headspec.statistics import text_counts
 from headspec.statistics.metrics import chance, score
 from headspec.statistics.resampling import bootstrap_counts, paired_differences, permuted_scores

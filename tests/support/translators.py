@@ -7,10 +7,11 @@ from pathlib import Path
 import pandas as pd
 
 from headspec.config.sections.model import Model
-from headspec.models import encoders, tokenization
+from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
-from headspec.models.text_encoding import completed
+from headspec.models.tokens import tokenization
+from headspec.models.tokens.text_encoding import completed
 from support.models import LANGUAGES, TEXTS
 
 PAIRS = [(text, " ".join(reversed(text.split()))) for text in TEXTS[:40]]

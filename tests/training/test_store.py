@@ -18,7 +18,7 @@ from headspec import files, tables
 from headspec.errors import MissingError, StorageError
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
-from headspec.models.tokenization import TOKENS
+from headspec.models.tokens.tokenization import TOKENS
 from headspec.training import checkpoint, store
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import TRAINING

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headspec.config.word_types import TYPES
+from headspec.config.task_types.word_types import TYPES
 from headspec.statistics import unit_counts
 from headspec.statistics.metrics import score
 from headspec.words.base import gold_counts, matched, parsed, written

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from headspec.config.sections.task import Task
-from headspec.config.word_types import TYPES
+from headspec.config.task_types.word_types import TYPES
 from headspec.data import splits
 from headspec.errors import DataError
 from headspec.words import reading

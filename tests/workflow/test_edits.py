@@ -271,9 +271,9 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("the module that all stages use", constant("headspec/tables.py"), EVERYTHING, ""),
     ("other texts", other_words,
      FROM_ONE_TASK, r"tone\+topic"),
-    ("how texts are read", constant("headspec/data/readers.py"), EVERYTHING, ""),
+    ("how texts are read", constant("headspec/data/sources/readers.py"), EVERYTHING, ""),
     ("the encoders' module", constant("headspec/models/encoders.py"), FEATURES | FROM_TRAINING, ""),
-    ("the tokenizers' module", constant("headspec/models/tokenization.py"), FROM_TOKENS, ""),
+    ("the tokenizers' module", constant("headspec/models/tokens/tokenization.py"), FROM_TOKENS, ""),
     # changes of the model
     ("other weights", other_weights, FEATURES | FROM_TRAINING, ""),
     ("the tokenizer's words",
@@ -365,7 +365,7 @@ HARMLESS: dict[str, Callable[[Folder], None]] = {
     "a description reworded":
         edit("headspec/config/sections/training.py", '"weight decay of AdamW"', '"of the optimizer"'),
     "what a column means": edit("headspec/heads/importance.py", "n: samples in the fold", "n: their number"),
-    "a check of the config": constant("headspec/config/consistency.py"),
+    "a check of the config": constant("headspec/config/checks/consistency.py"),
     "measures added": new_measures,
     "a table of another stage": constant("headspec/statistics/similarity/correlation.py"),
     "a version of headspec": new_version,

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from headspec import tables
-from headspec.config import pair_types
+from headspec.config.task_types import pair_types
 from headspec.statistics.metrics import score
 from support import language
 from support.studies import CONFIG, Folder

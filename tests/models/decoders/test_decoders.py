@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from headspec.config.word_types import TYPES
+from headspec.config.task_types.word_types import TYPES
 from headspec.models.decoders.base import Annotations
 from headspec.models.decoders.registry import decoder
 from headspec.words.base import NONE

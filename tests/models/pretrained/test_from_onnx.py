@@ -22,7 +22,7 @@ from headspec.heads.importance import importance
 from headspec.heads.masks import masks
 from headspec.heads.pruning import predictions
 from headspec.heads.ranking import importance_map
-from headspec.models import encoders, tokenization
+from headspec.models import encoders
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.batching import Examples
 from headspec.models.gates import HeadGates
@@ -30,6 +30,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import from_onnx
 from headspec.models.pretrained.onnx_agreement import verify
 from headspec.models.pretrained.onnx_weights import read
+from headspec.models.tokens import tokenization
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train
 from support.onnx_files import Pooled, export, tokens

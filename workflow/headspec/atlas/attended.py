@@ -15,7 +15,7 @@ from headspec.models.batching import put
 from headspec.models.devices import Device
 from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.multitask import MultiTask
-from headspec.models.word_tokens import WordTokens, encode_words
+from headspec.models.tokens.word_tokens import WordTokens, encode_words
 from headspec.progress import Progress
 from headspec.tables import INT, Schema
 

@@ -116,7 +116,7 @@ def attention_measures(
 
     Parameters
     ----------
-    separators : ids of the tokens that separate and end texts (`headspec.models.word_tokens.separators`)
+    separators : ids of the tokens that separate and end texts, from `headspec.models.tokens.word_tokens`
 
     Returns
     -------

@@ -11,7 +11,8 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from headspec.config import consistency, forbidden_values
+from headspec.config import forbidden_values
+from headspec.config.checks import consistency
 from headspec.config.reference import allowed, child, schema, sections
 from headspec.config.study import Study
 from headspec.errors import ConfigError, lines, listing, nearest, shown

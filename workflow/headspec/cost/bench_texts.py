@@ -11,10 +11,11 @@ import torch
 from headspec.config import loading
 from headspec.config.sections.training import Training
 from headspec.data import prepare
-from headspec.models import encoders, tokenization
+from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
+from headspec.models.tokens import tokenization
 
 CONFIG = Path(__file__).parents[3] / "workflow" / "studies" / "three-tasks.yaml"
 MAX_LENGTH = 128

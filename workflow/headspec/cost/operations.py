@@ -16,9 +16,9 @@ import numpy as np
 
 from headspec.config.runs import PRETRAINED
 from headspec.config.study import Study
+from headspec.config.task_types.word_types import TYPES
 from headspec.config.variants import KINDS
 from headspec.config.ways import WAYS
-from headspec.config.word_types import TYPES
 from headspec.cost import graph, workload
 from headspec.cost.memory import Sizes
 from headspec.cost.throughput import PASSES

@@ -15,21 +15,22 @@ import numpy as np
 import pandas as pd
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
-from headspec.config import pair_types
 from headspec.config.runs import Run
 from headspec.config.sections.model import Model
 from headspec.config.sections.task import Task
 from headspec.config.study import Study
-from headspec.config.word_types import TYPES
+from headspec.config.task_types import pair_types
+from headspec.config.task_types.word_types import TYPES
 from headspec.cost import throughput
-from headspec.data import columns, planned, prepare, readers
+from headspec.data import planned, prepare
 from headspec.data.planned import Planned
 from headspec.data.prepare import Prepared
+from headspec.data.sources import columns, readers
 from headspec.errors import DataError, EncoderError, HeadspecError, listing
-from headspec.models import tokenization
 from headspec.models.architectures import ARCHITECTURES, ENCODER_DECODERS
 from headspec.models.pretrained.folders import folder, hub_name
 from headspec.models.pretrained.from_pretrained import silence
+from headspec.models.tokens import tokenization
 from headspec.pipeline.layout import Layout
 from headspec.prompts.wording import Wording, conversation
 from headspec.words import reading

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from headspec.config import pair_types
 from headspec.config.as_text import as_text
-from headspec.data import columns
+from headspec.config.task_types import pair_types
+from headspec.data.sources import columns
 from headspec.errors import DataError, listing
 
 if TYPE_CHECKING:

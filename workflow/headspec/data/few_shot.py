@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from headspec.config.word_types import Classes
+from headspec.config.task_types.word_types import Classes
 from headspec.data.stratify import stratified_order
 from headspec.errors import DataError
 from headspec.seeds import derive

@@ -10,8 +10,9 @@ from pathlib import Path
 import pandas as pd
 
 from headspec.config.study import Study
-from headspec.data import overlap, prepare, quality, source_records
+from headspec.data import overlap, prepare, quality
 from headspec.data.prepare import PAIR_CLASSES, Prepared, Source
+from headspec.data.sources import source_records
 from headspec.digests import FOLDER
 from headspec.errors import DataError
 

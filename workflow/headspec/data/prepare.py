@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec.config import translation
-from headspec.config.word_types import Classes
-from headspec.data import columns, overlap, quality, splits
+from headspec.config.task_types import translation
+from headspec.config.task_types.word_types import Classes
+from headspec.data import overlap, quality, splits
 from headspec.data.pairs import pair
+from headspec.data.sources import columns
 from headspec.data.stratify import interleaved, stratified_order
 from headspec.errors import DataError
 from headspec.seeds import derive

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from headspec.config import pair_types, translation
 from headspec.config.sources import locate
-from headspec.config.word_types import TYPES, Classes
-from headspec.data import columns, continuations, readers
+from headspec.config.task_types import pair_types, translation
+from headspec.config.task_types.word_types import TYPES, Classes
+from headspec.data import continuations
+from headspec.data.sources import columns, readers
 from headspec.errors import DataError, listing, nearest
 from headspec.words import reading
 

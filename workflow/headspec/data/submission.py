@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from headspec.config.glue import FILES
+from headspec.config.task_types.glue import FILES
 from headspec.errors import DataError, listing
 from headspec.files import atomic
 from headspec.tables import FLOAT, INT, TEXT, Schema, inscription

@@ -8,7 +8,7 @@ import pandas as pd
 
 from headspec.config.sources import locate
 from headspec.config.study import Study
-from headspec.data import readers
+from headspec.data.sources import readers
 from headspec.errors import DataError, HeadspecError, listing
 from headspec.heads.head_count import size
 from headspec.heads.listed import closed

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec.models.continuations import NONE, Continuations, in_a_row
 from headspec.models.decoders.base import Annotations
 from headspec.models.devices import Device, out_of_memory
+from headspec.models.tokens.continuations import NONE, Continuations, in_a_row
 from headspec.models.translation import Targets, padded
 from headspec.progress import Progress, log
 
@@ -51,7 +51,7 @@ class Examples:
         None for texts
     units : of sentences, the annotated units
     continuations : of texts whose continuations are scored, the tokens of each; then `ids` are those of
-        `headspec.models.continuations.in_a_row`, with their `branches`
+        `headspec.models.tokens.continuations.in_a_row`, with their `branches`
     targets : of translation, tokens of the target texts, and the texts
     """
 

@@ -18,15 +18,14 @@ from torch import nn
 from torch.nn import functional as F
 
 from headspec import files
-from headspec.config import pair_types
 from headspec.config.stage_settings import section
-from headspec.config.translation import is_translation
-from headspec.config.word_types import TYPES, Classes
+from headspec.config.task_types import pair_types
+from headspec.config.task_types.translation import is_translation
+from headspec.config.task_types.word_types import TYPES, Classes
 from headspec.errors import DamageError, EncoderError
-from headspec.models import encoders, text_counting, translation
+from headspec.models import encoders, translation
 from headspec.models.adapters import adapters, merge
 from headspec.models.batching import Batch, Labels
-from headspec.models.continuations import Continuations, Likelihoods, attention
 from headspec.models.decoders.base import Annotations, Decoder, Units, named
 from headspec.models.decoders.registry import decoder
 from headspec.models.devices import Device
@@ -34,6 +33,8 @@ from headspec.models.gates import HeadGates
 from headspec.models.masked_head import MaskedHead
 from headspec.models.pretrained import folders
 from headspec.models.pretrained.language_model import language_model
+from headspec.models.tokens import text_counting
+from headspec.models.tokens.continuations import Continuations, Likelihoods, attention
 from headspec.models.translation import Targets
 from headspec.statistics.unit_counts import packed
 from headspec.words.base import WordTask

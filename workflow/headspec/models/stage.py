@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from headspec import tables
 from headspec.config.stage_settings import section
-from headspec.config.translation import is_translation
-from headspec.config.word_types import Classes
-from headspec.models import devices, encoders, text_counting, tokenization, versions
+from headspec.config.task_types.translation import is_translation
+from headspec.config.task_types.word_types import Classes
+from headspec.models import devices, encoders, versions
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
+from headspec.models.tokens import text_counting, tokenization
 from headspec.progress import log
 
 if TYPE_CHECKING:

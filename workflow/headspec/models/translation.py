@@ -94,7 +94,7 @@ def written(
     Parameters
     ----------
     states : of the encoder, (batch, source tokens, hidden)
-    classes : `Classes` of the task, as `headspec.models.text_encoding.completed`
+    classes : `Classes` of the task, as `headspec.models.tokens.text_encoding.completed`
     """
     around = torch.tensor([classes["before"] + classes["after"]], device=states.device)
     ids = encoder.generate(

@@ -19,9 +19,10 @@ from headspec.config.runs import PRETRAINED, REWARMED, Run
 from headspec.config.sections.task import PROMPTED
 from headspec.config.sources import locate
 from headspec.config.study import Study, plain
-from headspec.config.word_types import TYPES
-from headspec.data import planned, readers, treebank
+from headspec.config.task_types.word_types import TYPES
+from headspec.data import planned
 from headspec.data.planned import Planned
+from headspec.data.sources import readers, treebank
 from headspec.errors import ConfigError, MissingError, nearest
 from headspec.heads import head_lists
 from headspec.models import versions

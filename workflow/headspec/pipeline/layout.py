@@ -10,8 +10,8 @@ from headspec.config.measures import heads as head_measures
 from headspec.config.methods import METHODS
 from headspec.config.runs import Run, Variant
 from headspec.config.study import Study
+from headspec.config.task_types.word_types import TYPES
 from headspec.config.ways import any_learnt
-from headspec.config.word_types import TYPES
 from headspec.data import submission
 
 #: folder of a training run, with wildcards

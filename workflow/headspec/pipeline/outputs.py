@@ -111,7 +111,7 @@ GROUPS = {
     "Data": {
         "data": "data.prepare",
         "unlabelled": "data.prepare",
-        "tokens": "models.tokenization",
+        "tokens": "models.tokens.tokenization",
         "representations": "models.internals.representations",
         "draws": "data.few_shot",
     },
@@ -136,7 +136,7 @@ GROUPS = {
         "reliability": "heads.reliability",
     },
     "Similarity": {
-        "sentences": "data.sentences",
+        "sentences": "data.sources.sentences",
         "parameters": "similarity.sensitivity",
         "similarity": "similarity.table",
         "correlation": "statistics.similarity.correlation",
@@ -147,7 +147,7 @@ GROUPS = {
         "brain_encoding_summary": "similarity.brain.voxelwise",
     },
     "Head atlas": {
-        "treebank": "data.treebank",
+        "treebank": "data.sources.treebank",
         "head_folds": "atlas.sample",
         "attended": "atlas.attended",
         "roles": "statistics.atlas.roles",

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from headspec.config import loading, translation
+from headspec.config import loading
 from headspec.config.study import Study
+from headspec.config.task_types import translation
 from headspec.config.ways import IMPORTANCE, WAYS
-from headspec.data import few_shot, planned, prepare, sentences, splits, treebank
+from headspec.data import few_shot, planned, prepare, splits
 from headspec.data.planned import Planned
+from headspec.data.sources import sentences, treebank
 from headspec.errors import ConfigError, HeadspecError, MissingError, listing
 from headspec.heads import head_count, head_lists
 from headspec.models.pretrained import checks as models
@@ -62,7 +64,7 @@ def check_gpus(study: Study, usable: int) -> None:
 def _languages(study: Study) -> None:
     """HeadspecError if a tokenizer lacks the languages of a task; without such tasks, none is loaded."""
     if any(task.type == translation.NAME for task in study.tasks.values()):
-        from headspec.models import tokenization
+        from headspec.models.tokens import tokenization
 
         tokenization.check_languages(study)
 

@@ -12,7 +12,7 @@ import pandas as pd
 from headspec.atlas.attended import most_attended
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
-from headspec.models.word_tokens import WordTokens
+from headspec.models.tokens.word_tokens import WordTokens
 from headspec.probes.cases import Cases, counted
 from headspec.statistics.atlas.attended import Attended
 

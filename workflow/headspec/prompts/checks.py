@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headspec.config import prompt_consistency
-from headspec.config.pair_types import ANSWERS, TEXTS, TYPES
+from headspec.config.checks import prompt_consistency
+from headspec.config.task_types.pair_types import ANSWERS, TEXTS, TYPES
 from headspec.data import continuations
 from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.models.architectures import ARCHITECTURES
@@ -164,7 +164,7 @@ def _prompts(
     path: Path, model: Model, key: str, wordings: Mapping[str, tuple[Task, Prepared]]
 ) -> Iterator[HeadspecError]:
     """Problems of prompts and answers in the tokens of a model."""
-    from headspec.models.tokenization import tokenizer  # which takes a second to import
+    from headspec.models.tokens.tokenization import tokenizer  # which takes a second to import
 
     loaded = tokenizer(model, key)
     for name, (task, prepared) in wordings.items():

@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from headspec.config.word_types import Classes
+from headspec.config.task_types.word_types import Classes
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.batching import Examples
 from headspec.models.devices import Device

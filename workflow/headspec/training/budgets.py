@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec.config.word_types import Classes
+from headspec.config.task_types.word_types import Classes
 from headspec.gates.learnt import learnt_gates
 from headspec.heads.masks import Mask, random_by_layer, random_heads
 from headspec.heads.pruning import under_masks

@@ -9,5 +9,5 @@ from headspec.words.base import WordTask
 
 
 def implementation(name: str) -> WordTask:
-    """The type `name`, one of `headspec.config.word_types.TYPES`."""
+    """The type `name`, one of `headspec.config.task_types.word_types.TYPES`."""
     return cast(WordTask, import_module(f"headspec.words.{name}").TASK)

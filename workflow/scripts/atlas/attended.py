@@ -7,8 +7,8 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.atlas.attended import ATTENDED, attended
-from headspec.models import tokenization
 from headspec.models.stage import ModelStage
+from headspec.models.tokens import tokenization
 from headspec.progress import log, stage
 
 params = snakemake.params

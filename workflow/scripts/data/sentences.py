@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.data import sentences
+from headspec.data.sources import sentences
 from headspec.progress import log, stage
 
 params = snakemake.params

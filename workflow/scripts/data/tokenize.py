@@ -10,8 +10,8 @@ from headspec.config.stage_settings import section
 from headspec.errors import DataError
 from headspec.models.pretrained.checks import architecture, check_length
 from headspec.models.pretrained.folders import folder
-from headspec.models.text_encoding import completed
-from headspec.models.tokenization import TOKENS, encode, kinds_of_attention, of_job
+from headspec.models.tokens.text_encoding import completed
+from headspec.models.tokens.tokenization import TOKENS, encode, kinds_of_attention, of_job
 from headspec.progress import log, stage
 
 with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.task}"):

@@ -9,7 +9,7 @@ from headspec import tables
 from headspec.config.stage_settings import section
 from headspec.models.pretrained.checks import architecture, check_length
 from headspec.models.pretrained.folders import folder
-from headspec.models.tokenization import TOKENS, encode, of_job
+from headspec.models.tokens.tokenization import TOKENS, encode, of_job
 from headspec.progress import log, stage
 
 with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.texts}"):

@@ -10,7 +10,7 @@ import pandas as pd
 
 from headspec import tables
 from headspec.config.stage_settings import section
-from headspec.config.word_types import Classes
+from headspec.config.task_types.word_types import Classes
 from headspec.data import overlap, prepare, quality
 from headspec.progress import log, stage
 

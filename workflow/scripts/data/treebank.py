@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.config.stage_settings import section
-from headspec.data import treebank
+from headspec.data.sources import treebank
 from headspec.progress import log, stage
 
 params = snakemake.params

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.config.stage_settings import section
-from headspec.config.word_types import Classes
+from headspec.config.task_types.word_types import Classes
 from headspec.data import prepare
 from headspec.progress import log, stage
 

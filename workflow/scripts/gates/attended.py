@@ -9,8 +9,8 @@ import torch
 
 from headspec import tables
 from headspec.atlas.attended import ATTENDED, attended
-from headspec.models import tokenization
 from headspec.models.stage import ModelStage
+from headspec.models.tokens import tokenization
 from headspec.progress import stage
 from headspec.training.gated import Sets, last_kept
 

@@ -8,11 +8,11 @@ if TYPE_CHECKING:
 import numpy as np
 
 from headspec import tables
-from headspec.config.pair_types import CLASSES, TEXTS
 from headspec.config.stage_settings import section
+from headspec.config.task_types.pair_types import CLASSES, TEXTS
 from headspec.models.pretrained.checks import architecture, check_length
 from headspec.models.pretrained.folders import folder
-from headspec.models.tokenization import TOKENS, of_job
+from headspec.models.tokens.tokenization import TOKENS, of_job
 from headspec.progress import log, stage
 from headspec.prompts.checks import check_model, check_scoring, check_type
 from headspec.prompts.pairs import Pairs

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from headspec.config import pair_types, translation
 from headspec.config.sections.base import NUMBER, Count, Distinct, Labels, Name, Section
-from headspec.config.word_types import TYPES, WORDS
+from headspec.config.task_types import pair_types, translation
+from headspec.config.task_types.word_types import TYPES, WORDS
 
 #: type of task: its metrics; those of words follow
 OF_TEXTS = {

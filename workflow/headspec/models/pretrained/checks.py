@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headspec.config import translation
+from headspec.config.task_types import translation
 from headspec.errors import EncoderError, HeadspecError, listing
 from headspec.models.architectures import ENCODER_DECODERS, TYPES, Architecture, attentions
 from headspec.models.pretrained.config_json import positions, settings, stacks

@@ -12,7 +12,7 @@ import torch
 
 from headspec.errors import EncoderError, listing
 from headspec.models.pretrained.config_json import positions
-from headspec.models.tokenization import encode, tokenizer
+from headspec.models.tokens.tokenization import encode, tokenizer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel

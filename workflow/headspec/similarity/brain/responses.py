@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from headspec.data import columns
+from headspec.data.sources import columns
 from headspec.errors import DataError, listing, nearest
 
 Voxels = NDArray[np.float32]

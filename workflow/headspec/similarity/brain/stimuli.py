@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from headspec.config.sources import locate
-from headspec.data import columns, readers
+from headspec.data.sources import columns, readers
 from headspec.errors import DataError, listing, nearest
 from headspec.similarity.brain import nuisance
 from headspec.tables import INT, TEXT, Schema

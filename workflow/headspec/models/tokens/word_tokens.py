@@ -12,7 +12,7 @@ import pandas as pd
 from headspec.errors import EncoderError
 from headspec.models.batching import Examples
 from headspec.models.pretrained.config_json import positions
-from headspec.models.word_encoding import with_words
+from headspec.models.tokens.word_encoding import with_words
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

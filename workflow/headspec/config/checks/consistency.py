@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from headspec.config import iat_consistency, prompt_consistency, task_consistency
+from headspec.config.checks import iat_consistency, prompt_consistency, task_consistency
 from headspec.config.measures.heads import MEASURES, own
 from headspec.config.methods import METHODS, NAMED
 from headspec.config.runs import POOLED, RESERVED
@@ -23,8 +23,8 @@ from headspec.config.sections.similarity import Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.training import Training
 from headspec.config.sections.transfer import Transfer
+from headspec.config.task_types.word_types import TYPES
 from headspec.config.ways import COPYING, WAYS, WHOLE
-from headspec.config.word_types import TYPES
 from headspec.errors import listing, nearest, shown
 
 S = TypeVar("S", bound=Section)

@@ -19,8 +19,9 @@ from headspec import code_hash, digests, tables
 from headspec.config.sections.task import PROMPTED, Task
 from headspec.config.sources import locate
 from headspec.config.study import plain
-from headspec.data import overlap, prepare, readers, splits
+from headspec.data import overlap, prepare, splits
 from headspec.data.prepare import Source, Split
+from headspec.data.sources import readers
 from headspec.errors import DataError, StorageError
 
 #: settings of a task that do not affect the splits of its source

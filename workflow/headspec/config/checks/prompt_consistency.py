@@ -6,7 +6,7 @@ import string
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from headspec.config import pair_types
+from headspec.config.task_types import pair_types
 from headspec.errors import listing, nearest
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any
 
 #: class names of a task; None for regression; of a task on words its `type` and `labels`, as of one whose
 #: continuations are scored; none in the data of pairs, which have no classes; of translation its `type` and
-#: how texts are written (`headspec.config.translation`)
+#: how texts are written (`headspec.config.task_types.translation`)
 Classes = list[str] | dict[str, Any] | None
 
 

@@ -11,17 +11,18 @@ import pandas as pd
 import pyarrow as pa
 from tokenizers import processors
 
-from headspec.config import translation
 from headspec.config.stage_settings import section
-from headspec.config.translation import is_translation
-from headspec.config.word_types import Classes
+from headspec.config.task_types import translation
+from headspec.config.task_types.translation import is_translation
+from headspec.config.task_types.word_types import Classes
 from headspec.errors import EncoderError
-from headspec.models import text_encoding, versions, word_encoding
+from headspec.models import versions
 from headspec.models.architectures import ENCODER_DECODERS
 from headspec.models.pretrained.checks import learnt
 from headspec.models.pretrained.config_json import settings, stacks
 from headspec.models.pretrained.folders import folder, present
 from headspec.models.pretrained.from_pretrained import location, silence
+from headspec.models.tokens import text_encoding, word_encoding
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from headspec.config.as_text import as_text
 from headspec.config.sources import locate
-from headspec.data import readers
+from headspec.data.sources import readers
 from headspec.errors import DataError, listing, nearest
 from headspec.tables import INT, TEXT, Schema
 from headspec.words import conll

@@ -25,9 +25,9 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from headspec import digests
-from headspec.config import pair_types
 from headspec.config.sources import distribution, locate
 from headspec.config.stage_settings import section
+from headspec.config.task_types import pair_types
 from headspec.errors import DataError, listing, nearest
 from headspec.words import conll
 

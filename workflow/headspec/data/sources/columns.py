@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec.config import pair_types, translation
 from headspec.config.as_text import as_text, kept_by
-from headspec.config.word_types import TYPES, Classes
+from headspec.config.task_types import pair_types, translation
+from headspec.config.task_types.word_types import TYPES, Classes
 from headspec.errors import DataError, listing, nearest, shown
 from headspec.words import reading
 

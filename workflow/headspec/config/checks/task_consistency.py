@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from headspec.config import pair_types, prompt_consistency, translation
-from headspec.config.glue import FILES
+from headspec.config.checks import prompt_consistency
 from headspec.config.sections.task import METRICS, PROMPTED
-from headspec.config.word_types import TYPES
+from headspec.config.task_types import pair_types, translation
+from headspec.config.task_types.glue import FILES
+from headspec.config.task_types.word_types import TYPES
 from headspec.errors import listing, nearest
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec.config.translation import is_translation
-from headspec.config.word_types import Classes
+from headspec.config.task_types.translation import is_translation
+from headspec.config.task_types.word_types import Classes
 from headspec.errors import EncoderError, listing, nearest
-from headspec.models import text_counting
+from headspec.models.tokens import text_counting
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from headspec.config import pair_types
 from headspec.config.as_text import kept_by
 from headspec.config.methods import NAMED
 from headspec.config.runs import REWARMED
 from headspec.config.sections.iat import IAT
 from headspec.config.sections.transfer import Transfer
 from headspec.config.sources import identity
+from headspec.config.task_types import pair_types
+from headspec.config.task_types.word_types import TYPES
 from headspec.config.variants import CONTROLS
 from headspec.config.variants import method as of_kind
-from headspec.config.word_types import TYPES
 from headspec.errors import listing, nearest
 
 if TYPE_CHECKING:

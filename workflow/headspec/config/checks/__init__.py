@@ -1,0 +1,1 @@
+"""Checks of a study that need more than one section."""

@@ -1,0 +1,1 @@
+"""What the types of tasks are: names, metrics, columns."""

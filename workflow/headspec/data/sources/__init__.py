@@ -1,0 +1,1 @@
+"""Reading of sources: tables, folders, treebanks, sentences."""
