@@ -80,7 +80,7 @@ def _determinants(task: Task, seed: int) -> list[Any]:
         settings,
         seed,
         readers.version(task.source or ""),
-        code_hash.closure(code_hash.LIBRARY / "data" / "source_records.py"),
+        code_hash.closure(code_hash.LIBRARY / "data" / "sources" / "source_records.py"),
     ]
 
 
