@@ -20,11 +20,11 @@ rule treebank:
         treebank=plain(STUDY.atlas.treebank),
         version=INPUTS.treebank_version,
         tasks=[] if STUDY.atlas.treebank else LAYOUT.atlas_tasks,
-        code=code("data/sources/treebank.py"),
+        code=code("data/treebank.py"),
     message:
         "Sentences for the roles of heads"
     script:
-        "../scripts/data/sources/treebank.py"
+        "../scripts/data/treebank.py"
 
 
 rule attention:

@@ -30,11 +30,11 @@ rule sentences:
         source=STUDY.similarity.sentences,
         sentences=STUDY.similarity.max_sentences,
         seed=STUDY.data_seed,
-        code=code("data/sources/sentences.py"),
+        code=code("data/sentences.py"),
     message:
         "Sentences on which models are compared"
     script:
-        "../scripts/data/sources/sentences.py"
+        "../scripts/data/sentences.py"
 
 
 rule tokenize_texts:
