@@ -101,16 +101,24 @@ function table(names, lines, caption) {
     h("tbody", {}, lines.map((line) => h("tr", {}, line.map((value) => h("td", { dir: "auto" }, value))))));
 }
 
-/** A picture with its title, a sentence on how to read it, exports, and the table behind it. */
+/** A place for a picture, which is drawn after what is above it has been shown. */
+function drawnLater(draw) {
+  const box = h("div", { class: "picture" });
+  setTimeout(() => { if (box.isConnected) box.append(draw()); });
+  return box;
+}
+/** A picture, or the function that draws it later, with its title, a sentence on how to read it, exports, and
+ *  the table behind it. */
 function panel({ id, title, note, picture, names, lines, controls }) {
+  const box = typeof picture === "function" ? drawnLater(picture) : picture && h("div", { class: "picture" }, picture);
   const file = `${DATA.study}-${id}`.replace(/[^\w.-]+/g, "_").slice(0, 80);
   return h("section", { class: "panel", id: `panel-${id}`, "aria-labelledby": `title-${id}` },
     h("header", {}, h("h3", { id: `title-${id}` }, title),
       h("div", { class: "exports" },
-        picture && h("button", { type: "button", "aria-label": `Save as SVG: ${title}`,
-          onclick: () => save(`${file}.svg`, "image/svg+xml", standalone(picture, title)) }, "SVG"),
+        box && h("button", { type: "button", "aria-label": `Save as SVG: ${title}`,
+          onclick: () => save(`${file}.svg`, "image/svg+xml", standalone(box.firstChild, title)) }, "SVG"),
         h("button", { type: "button", "aria-label": `Save as CSV: ${title}`,
           onclick: () => save(`${file}.csv`, "text/csv", csv(names, lines)) }, "CSV"))),
-    note && h("p", { class: "note" }, note), controls, picture && h("div", { class: "picture" }, picture),
+    note && h("p", { class: "note" }, note), controls, box,
     behind(names, lines, title));
 }

@@ -117,10 +117,14 @@ function headsView() {
   const count = prunedCount(), title = capital(worded(shown));
   const hint = h("div", { class: "hint", id: "hint" }, h("p", { class: "note" }, "Point at a head, or move to it with the arrow keys, to read what is known of it."));
   const hover = (i) => hint.replaceChildren(headFacts(map, i, true)), act = (i) => toggle(named(map, i));
-  const draw = (id, heading, note, of, { more = {}, ...extra } = {}) => panel({ id, title: heading, note,
-    picture: headMap(of, { layers: map.layers, heads: map.heads }, { title: heading, words: (i) => `${headName(map, i)}: ${short(of[i])}`, act, hover, ...extra }),
-    names: ["layer", "head", id === "roles" ? "importance" : shown, ...Object.keys(more)],
-    lines: of.map((value, i) => [Math.floor(i / map.heads), i % map.heads, value, ...Object.values(more).map((each) => each[i])]) });
+  // the first row at once; others, of which there can be many, after it is shown
+  const draw = (id, heading, note, of, { more = {}, atOnce, ...extra } = {}) => {
+    const make = () => headMap(of, { layers: map.layers, heads: map.heads },
+      { title: heading, words: (i) => `${headName(map, i)}: ${short(of[i])}`, act, hover, ...extra });
+    return panel({ id, title: heading, note, picture: atOnce ? make() : make,
+      names: ["layer", "head", id === "roles" ? "importance" : shown, ...Object.keys(more)],
+      lines: of.map((value, i) => [Math.floor(i / map.heads), i % map.heads, value, ...Object.values(more).map((each) => each[i])]) });
+  };
   const ends = (of) => (of.low ? { low: of.low, high: of.high } : {});
 
   const pair = [state.a, state.b].filter((task) => tasks.includes(task));
@@ -130,13 +134,13 @@ function headsView() {
   const rowA = pair.map((task, k) => {
     const of = measured(map, shown, task);
     return draw(`map-${"ab"[k]}`, `${title} for ${isolated(task)}`, shade, of.value,
-      { closed: closedShare(map, task, count), signed: of.value.some((value) => value < 0), sign: (i) => of.value[i] < 0, largest: same, more: ends(of) });
+      { atOnce: true, closed: closedShare(map, task, count), signed: of.value.some((value) => value < 0), sign: (i) => of.value[i] < 0, largest: same, more: ends(of) });
   });
   const differs = state.b && difference(map, shown, state.a, state.b);
   const unit = AS_SHARES.includes(shown) ? "Shares of the sum over heads" : "Means over seeds";
   if (differs) rowA.push(draw("map-difference", `${isolated(state.a)} less ${isolated(state.b)}`,
     `${unit}: + more for the first task, − less.${differs.p ? " Signs: p < 0.05, corrected over heads." : ""}`, differs.value,
-    { signed: true, sign: differs.p && ((i) => differs.p[i] < 0.05), more: differs.p ? { p_holm: differs.p } : {} }));
+    { atOnce: true, signed: true, sign: differs.p && ((i) => differs.p[i] < 0.05), more: differs.p ? { p_holm: differs.p } : {} }));
 
   const rowB = [];
   if (before) rowB.push(...pair.map((task, k) => {
@@ -158,7 +162,7 @@ function headsView() {
     const note = shown === "importance" ? "Mean and range over seeds." : "Increase of the loss without the head, and its interval over examples; hollow: it includes 0.";
     return panel({ id: `order-${"ab"[k]}`, title: `${title} for ${isolated(task)}, head by head`,
       note: note + (strongest.length ? ` The strongest: ${strongest.map((i) => named(map, i)).join(", ")}.` : ""),
-      picture: ordered(of, worded(shown), { title: `${title} for ${task}, sorted`, act, hover }),
+      picture: () => ordered(of, worded(shown), { title: `${title} for ${task}, sorted`, act, hover }),
       names: ["layer", "head", shown, "low", "high"], lines: of.value.map((value, i) => [Math.floor(i / map.heads), i % map.heads, value, of.low[i], of.high[i]]) });
   });
   setTimeout(markHeads);
