@@ -37,6 +37,12 @@ def test_more_of_anything_gives_more_power():
     assert power(0.5, parts, seeds - 1, multiple) >= 0.8 > power(0.5, parts, seeds - 1, multiple / 1.05)
 
 
+def test_a_large_effect_has_power_at_every_number_of_seeds():
+    seeds = np.arange(3, 1000)
+    found = power(0.5, Components(0.0, 0.02, 0.17), seeds)
+    assert np.isfinite(found).all() and (np.diff(found) > -1e-9).all()
+
+
 def test_what_seeds_or_examples_alone_cannot_show():
     assert seeds_needed(0.5, Components(0.1, 1.0, 0.1), 0.8) is None
     assert examples_needed(0.5, Components(1.0, 0.1, 0.1), 0.8, seeds=5) is None

@@ -38,7 +38,9 @@ def power(
     freedom = np.maximum(variance**2 * (n - 1) / of_seeds**2, n - 1)
     reach = stdtrit(freedom, 1 - level / 2)
     shift = effect / np.sqrt(variance)
-    return 1 - nctdtr(freedom, shift, reach) + nctdtr(freedom, shift, -reach)
+    # nctdtr is nan at some places of the far tail, where it is below 1e-20
+    wrong_side = np.nan_to_num(nctdtr(freedom, shift, -reach))
+    return 1 - nctdtr(freedom, shift, reach) + wrong_side
 
 
 def seeds_needed(
