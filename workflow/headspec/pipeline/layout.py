@@ -103,7 +103,8 @@ class Layout:
     @cached_property
     def fine_tuned(self) -> list[Run]:
         """Runs that train the encoder: nearly all of a study's work is in their jobs."""
-        return [run for run in self.study.runs if self.trains(run.method) != "classifiers"]
+        runs = dict.fromkeys([*self.study.runs, *self.study.iat_runs])
+        return [run for run in runs if self.trains(run.method) != "classifiers"]
 
     @cached_property
     def preview(self) -> list[Run]:
