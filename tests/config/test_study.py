@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -666,16 +667,16 @@ def test_every_key_of_every_section_is_in_the_reference() -> None:
     sections = dict(reference.sections(reference.schema()))
     assert set(sections[""]["properties"]) == set(Study.model_fields)
     assert {"models.<name>", "tasks.<name>", "training.frozen"} <= set(sections)
-    rows = [line for line in reference.markdown().splitlines() if line.startswith("| `")]
+    rows = [line for line in reference.markdown().splitlines() if line.startswith("- ")]
     assert len(rows) == sum(len(section["properties"]) for section in sections.values())
+    titles = {f"#{name.replace('.', '')}" for name in sections}
     for row in rows:
-        cells = [cell.strip() for cell in row.strip("|").split("|")]
-        assert len(cells) == 4, row
-        assert cells[1] and cells[3], row
+        link = re.fullmatch(r"- \[`\w+`\]\((#\w+)\)", row)
+        assert link[1] in titles if link else re.fullmatch(r"- `\w+` \(.+?\): .+", row), row
 
 
 def test_the_documented_defaults_are_the_defaults() -> None:
-    assert "| `learning_rate` | number > 0 | `2e-05` | peak learning rate |" in reference.markdown()
+    assert "- `learning_rate` (number > 0; default `2e-05`): peak learning rate" in reference.markdown()
     study = load(changed())
     for name, section in reference.sections(reference.schema()):
         if name and "<name>" not in name and name not in ("mixtures", "brain", "atlas.treebank"):

@@ -31,9 +31,7 @@ ABLATED = Schema(
 """Table `ablated`: a row for each task, measure, head and example.
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/ablated.parquet
 
-measure: `ablation` (by zero) or `mean_ablation`; null without ablation
-layer: layer of the ablated head; null without ablation
-head: ablated head; null without ablation
+measure: `ablation` (by zero) or `mean_ablation`; it, layer and head are null without ablation
 """
 
 

@@ -29,8 +29,8 @@ ATTENDED = Schema(
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/attended.parquet,
 runs/{model}/{mixture}/{method}/seed{seed}/gates/{way}/{sets}/{kept}/atlas/{of}/attended.parquet
 
-sentence: which sentence, from 0
-tokens: for each token, how many tokens after it the one is that it attends to most
+sentence: sentence, from 0
+tokens: for each token, how many tokens after it is the one that it attends to most
 words: the same of words
 """
 

@@ -35,10 +35,6 @@ CUMULATIVE = Schema(
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/cumulative.parquet
 
 pruned_for: task whose examples order the heads; null if all tasks share the order
-order: which of its heads are pruned first: `top`, those with the largest values, or `bottom`, those with
-    the smallest; null for random orders
-draw: which random order, from 0; null for other rankings
-task: evaluated task
 """
 
 

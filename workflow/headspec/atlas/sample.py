@@ -17,10 +17,9 @@ runs/{model}/{mixture}/{method}/seed{seed}/atlas/attention.parquet,
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/relevance.parquet,
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/ablation.parquet
 
-measure: measure of heads; see [Head atlas](atlas.md)
+measure: [measure of heads](atlas.md#measures)
 fold: twentieth of the examples, from 0, the same for all measures and runs
 value: mean over the fold's examples
-n: examples in the fold
 """
 FOLDS = 20
 

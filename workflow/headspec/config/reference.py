@@ -85,8 +85,8 @@ def allowed(node: Node) -> str:
 
 
 def markdown() -> str:
-    """The config reference: for each section, a table of key, allowed values, default and meaning."""
-    return "\n".join(_table(path, section) for path, section in sections(schema()))
+    """The config reference: for each section, a list of key, allowed values, default and meaning."""
+    return "\n".join(_list(path, section) for path, section in sections(schema()))
 
 
 def updated(text: str) -> str:
@@ -109,25 +109,22 @@ def _entry(node: Node) -> Node:
     return next((value for value in values if isinstance(value, dict)), {})
 
 
-def _table(path: str, section: Node) -> str:
+def _list(path: str, section: Node) -> str:
     title = f"`{path}`" if path else "top level"
-    rows = [
-        f"| `{key}` | {allowed(node)} | {_default(node)} | {_line(node['description'])} |"
-        for key, node in section["properties"].items()
-    ]
-    heading = [f"## {title}", "", section["description"], ""]
-    return "\n".join([*heading, "| key | allowed | default | meaning |", "|---|---|---|---|", *rows, ""])
+    rows = [_row(path, key, node) for key, node in section["properties"].items()]
+    return "\n".join([f"## {title}", "", section["description"], "", *rows, ""])
 
 
-def _line(text: str) -> str:
-    """`text` without the line breaks that would end a row of a table."""
-    return " ".join(text.split())
+def _row(path: str, key: str, node: Node) -> str:
+    """Key, allowed values, default and meaning; of a section, where it stands."""
+    if "properties" in node:
+        return f"- [`{key}`](#{path.replace('.', '')}{key})"
+    values = "; ".join(filter(None, [allowed(node), _default(node)]))
+    return f"- `{key}` ({values}): {' '.join(node['description'].split())}"
 
 
 def _default(node: Node) -> str:
     if "default" not in node:
         return "required"
     value = node["default"]
-    if value is None or "properties" in node:
-        return ""
-    return f"`{value if isinstance(value, str) else json.dumps(value)}`"
+    return "" if value is None else f"default `{value if isinstance(value, str) else json.dumps(value)}`"

@@ -42,21 +42,17 @@ class Study(Section):
     """A study: models x mixtures of tasks x methods x seeds."""
 
     study: Name = Field(description="name of the study; results go to `results/<study>/`")
-    seeds: Annotated[Distinct[Seed], Field(min_length=1)] = Field(
-        description="seeds; every training run is repeated with each"
-    )
-    data_seed: Seed = Field(0, description="seed of splits, subsets and pairs, shared by all runs")
+    seeds: Annotated[Distinct[Seed], Field(min_length=1)] = Field(description="seeds of every training run")
+    data_seed: Seed = Field(0, description="seed of splits, subsets and pairs")
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto", description="`auto`: bf16 autocast where the hardware is faster in it, else fp32"
     )
-    jobs_per_gpu: Count = Field(
-        1, description="jobs that share a local GPU, for models too small to keep it busy"
-    )
+    jobs_per_gpu: Count = Field(1, description="jobs that share a local GPU")
     models: Annotated[dict[Name, Model], Field(min_length=1)] = Field(
-        description="name: a pretrained encoder; each is trained on every mixture"
+        description="name: a pretrained encoder, trained on every mixture"
     )
     tasks: Annotated[dict[Name, Task], Field(min_length=1)] = Field(
-        description="name: a labelled data set; names of mixtures keep this order"
+        description="name: a labelled data set; mixtures' names keep this order"
     )
     mixtures: Mixtures
     methods: Annotated[Distinct[Listed], Field(min_length=1)] = Field(

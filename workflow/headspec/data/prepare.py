@@ -26,7 +26,7 @@ DATA = Schema({"example": INT, "text_a": TEXT, "text_b": TEXT, "label": TEXT}, k
 """Table `data`: a row for each example.
 data/{task}/train.parquet, data/{task}/validation.parquet, data/{task}/further/{split}.parquet
 
-label: name of the class, or the score as text; of answer pairs the right and the wrong answer, as JSON
+label: name of the class, or the score; of answer pairs the right and the wrong answer, as JSON
 """
 UNLABELLED = Schema({"example": INT, "index": INT, "text_a": TEXT, "text_b": TEXT}, keys=1)
 """Table `unlabelled`: a row for each example of a test set.

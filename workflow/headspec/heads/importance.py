@@ -25,8 +25,7 @@ runs/{model}/{mixture}/{method}/seed{seed}/importance.parquet,
 runs/{model}/{mixture}/{method}/seed{seed}/branch/{delta}/importance.parquet
 
 fold: tenth of the samples, from 0; importance of a head is the mean over folds, weighted by n
-n: samples in the fold
-fisher: mean of the squared derivative: diagonal empirical Fisher information of the gate
+fisher: mean squared derivative: diagonal empirical Fisher information of the gate
 """
 
 FOLDS = 10

@@ -23,11 +23,8 @@ LISTED = Schema(
 runs/{model}/{mixture}/{method}/seed{seed}/listed.parquet
 
 heads: name of the list in `models.<name>.heads`
-pruned: what is pruned: `none`, the `listed` heads, as many of the most important for all tasks together
-    (`shared`), or `random` ones, as many in each layer as the list has, the same for every seed
-draw: which random mask, from 0; null for others
-n_pruned: number of heads pruned
-task: evaluated task
+pruned: `none`, the `listed` heads, as many of the most important for all tasks together (`shared`), or
+    `random` ones, as many by layer, the same for every seed
 """
 
 

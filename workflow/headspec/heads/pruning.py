@@ -25,12 +25,6 @@ PRUNING = Schema(
 runs/{model}/{mixture}/{method}/seed{seed}/pruning.parquet
 
 pruned_for: whose heads are pruned: a task, `none`, `random` or `random_by_layer`
-order: `top` or `bottom` heads of a task; null for others
-draw: which random mask, from 0; null for others
-n_pruned: number of heads pruned
-task: evaluated task
-value: value of the metric
-n: validation examples it is of
 """
 PREDICTIONS = Schema(
     {"pruned_for": TEXT, "fraction": FLOAT, "task": TEXT, "example": INT, "label": FLOAT,
@@ -41,8 +35,6 @@ PREDICTIONS = Schema(
 runs/{model}/{mixture}/{method}/seed{seed}/predictions.parquet
 
 pruned_for: task whose top heads are pruned, or `none`
-task: evaluated task
-fraction: fraction of heads pruned; 0 for `none`
 """
 EVALUATION = Schema({"task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT}, keys=2)
 """Table `evaluation`: a row for each validation example.

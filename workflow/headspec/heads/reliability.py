@@ -29,7 +29,7 @@ tables/reliability.parquet
 kind: `split_half`: even against odd folds of one run; `seeds`: two seeds
 seed_a: seed of the run, or the first of two
 seed_b: the second of two; null for split halves
-spearman: rank correlation of the two maps over all heads
+spearman: rank correlation of the two maps over heads
 top_overlap: Jaccard index of the two sets of top heads; null where they are empty
 """
 

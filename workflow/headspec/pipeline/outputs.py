@@ -33,26 +33,28 @@ class Table:
 #: column: what it holds, where a table says nothing else
 COLUMNS = {
     "alpha": "fraction of heads that a task owns; null for plain training",
-    "area": "mean dissociation over all fractions from 0 to the largest",
-    "attention": "kind of attention: `self`; of encoder-decoders `encoder` or `decoder` (self-attention of "
-    "either) or `cross`",
-    "at_chance": "some pruned model is no better at this task than the best constant prediction, so D means "
-    "little; for a mean, that of any of its tasks",
-    "base": "the task's metric with no head pruned",
+    "area": "mean D over all fractions from 0 to the largest",
+    "attention": "kind of attention: `self`; of encoder-decoders `encoder`, `decoder` or `cross`",
+    "at_chance": "some pruned model is no better at the task (of a mean: at one of its tasks) than the best "
+    "constant prediction, so D means little",
+    "base": "metric with no head pruned",
+    "baseline": "rate of the best fixed offset, or of chance; null for positional roles",
     "case": "`double`, `single`, `inverted` or `none`; of task `mean` only",
     "ceiling": "r when other subjects' responses take the place of the vectors; null with one subject",
     "chance": "metric of the best constant prediction",
     "ci_high": "upper end of the interval",
-    "ci_low": "lower end of the interval",
-    "ci_over": "what the interval is over: `examples` (one or two seeds), or `seeds and examples`",
+    "ci_low": "lower end of the interval of the difference, in tables of differences, else of the value",
+    "ci_over": "what the interval is over: `examples` (one or two seeds), or `seeds and examples`; for "
+    "random orders, and differences from them, also `orders`",
     "delta": "fraction of training, at its end, in which a task trains only its own heads; null for plain "
     "training",
     "difference": "value less that of `against`, mean over seeds",
+    "direction": "of a syntactic role: `dependent to head` or `head to dependent`; else null",
     "dissociation": "D (Eq. 6 and 7) as a fraction, mean over seeds where they are combined",
     "distinct": "a double dissociation whose mean reaches `dissociation.distinct`; of task `mean` only",
-    "draw": "which random draw, from 0",
-    "example": "which example, by its row in the table `data`, from 0",
-    "fraction": "fraction of heads pruned",
+    "draw": "random draw, mask or order, from 0; null for others",
+    "example": "row of the example in the table `data`, from 0",
+    "fraction": "fraction of heads pruned; of gates that to keep, null for what an L0 penalty leaves open",
     "gate": "the gate without noise, from 0 to 1",
     "head": "head within the layer, from 0",
     "heads": "whose heads a batch moves: `top` (IAT), a control, or null for plain training",
@@ -62,17 +64,19 @@ COLUMNS = {
     "label_counts": "of translation, what is counted of a constant translation (chance); else null",
     "layer": "layer of that attention, from 0 next to the embeddings",
     "method": f"way of training: `{'`, `'.join(NAMED)}`, `single`, `iat` or a variant of it",
-    "metric": "name of the metric",
-    "mixture": "the tasks that shared the encoder, joined by `+`, or the name of a group",
+    "metric": "name of the metric, or `mean`",
+    "mixture": "tasks that share the encoder, joined by `+`, or the name of a group",
     "model": "name of the model in the config",
+    "n": "number of examples, samples or units",
     "n_folds": "folds in which the voxel was selected",
+    "n_pruned": "number of heads pruned",
     "n_seeds": "number of seeds",
+    "offset": "relative position: of a positional role its own, of a syntactic one that of the baseline",
     "open_probability": "P(gate > 0) of Hard Concrete gates; null for others",
-    "order": "which heads of the ranking are pruned first: `top`, those with the largest values, or "
-    "`bottom`, those with the smallest; random orders stand beside both",
+    "order": "heads pruned first: `top`, of the largest values, or `bottom`; of random heads null or both",
     "p_holm": "p_value corrected by Holm's method; see [Statistics](statistics.md#p_holm) for the family",
-    "p_value": "two-sided p of a permutation test; see [Statistics](statistics.md)",
-    "passage": "passage that the stimulus belongs to; a passage stays in one fold",
+    "p_value": "two-sided p; see [Statistics](statistics.md#p_value) for the test",
+    "passage": "passage of the stimulus; a passage stays in one fold",
     "prediction": "index of the predicted class, or the predicted score; of pairs the log-likelihood of the "
     "right one less that of the wrong one; of translation the number of `prediction_counts`",
     "prediction_counts": "of translation, what metrics add up, in the order of sacrebleu: of BLEU lengths, "
@@ -82,30 +86,28 @@ COLUMNS = {
     "ranking": "what orders the heads to prune",
     "rate_share": "sum of learning rates after the branch, as a share of that of all training, if steps are "
     "many; null without a branch",
+    "relation": "dependency relation of a syntactic role; else null",
     "sampling": "how tasks are sampled: `proportional`, `sqrt` or `annealed`",
     "samples": "training examples that the encoder learns from",
     "seed": "seed of the run",
     "sets": "whether all tasks keep the same heads, `shared`, or each its `own`",
-    "similarity": "similarity of the two tasks, at most 1",
+    "similarity": "similarity of the two tasks, at most 1, mean over seeds",
     "stimulus_id": "name of the stimulus",
     "subject": "name of the subject",
-    "task": "name of the task",
+    "task": "name of the (evaluated) task; of a set of gates that of its task, null for the set of all",
     "task_a": "first task of the pair",
     "task_b": "second task of the pair",
     "text": "the text",
     "text_a": "the text, or the first text of a pair",
     "text_b": "second text of a pair; null for single texts",
     "tuning": "what learns: `full` (everything) or `linear` (a classifier on fixed vectors)",
-    "value": "value of the metric, mean over seeds where they are combined",
+    "value": "value of the metric, or measure, mean over what is combined",
     "voxel": "index of the voxel, from 0",
     "way": "how the kept heads are chosen; `whole` keeps all",
 }  # fmt: skip
 
-#: `ci_over` of tables with random orders
-OVER_ORDERS = (
-    "what the interval is over: `examples` (one or two seeds), or `seeds and examples`; for random orders, "
-    "and differences from them, `examples and orders`, or `seeds, examples and orders`"
-)
+#: what follows the name of a column in those that hold the ends of its interval
+ENDS = ("_low", "_high")
 #: headings of the reference: the tables under each, and the modules that fill them
 GROUPS = {
     "Data": {
@@ -186,8 +188,6 @@ GROUPS = {
     },
 }
 
-#: heading of a list of columns
-HEADING = ["| column | meaning |", "|---|---|"]
 #: table: the module that fills it
 MODULES = {table: module for group in GROUPS.values() for table, module in group.items()}
 #: a table in the strings below schemas, up to the next
@@ -224,15 +224,24 @@ def parsed(text: str) -> Table:
     return Table(row.removeprefix("a row for each "), tuple(paths.split(", ")), meanings)
 
 
+def known(table: Table) -> set[str]:
+    """Columns whose meaning a table itself says, and those of the ends of their intervals."""
+    return {column + end for column in table.columns for end in ("", *ENDS)}
+
+
 def markdown() -> str:
     """The reference: columns of many tables, and every table with its paths, its row, and its columns."""
-    known, of = schemas(), described()
-    lines = ["## Columns of many tables", "", *HEADING]
-    lines += [*(f"| `{column}` | {COLUMNS[column]} |" for column in sorted(COLUMNS)), ""]
+    of, defined = described(), schemas()
+    lines = [
+        "## Columns of many tables",
+        "",
+        *(f"- `{name}`: {COLUMNS[name]}" for name in sorted(COLUMNS)),
+        "",
+    ]
     for title, tables in GROUPS.items():
         lines += [f"## {title}", ""]
         for name in tables:
-            lines += _section(name, of[name], known[name].stored)
+            lines += _section(name, of[name], defined[name].stored)
     return "\n".join(lines)
 
 
@@ -242,16 +251,17 @@ def updated(text: str) -> str:
 
 
 def _section(name: str, table: Table, schema: Schema) -> list[str]:
-    """The heading of a table, the columns with a meaning of their own, and the names of the others."""
+    """The heading of a table, the names of shared columns, and its own columns with their meaning."""
     names = {
         column: f"**`{column}`**" if place < schema.keys else f"`{column}`"
         for place, column in enumerate(schema.columns)
     }
-    rows = [
-        f"| {text} | {table.columns[column]} |" for column, text in names.items() if column in table.columns
-    ]
-    shared = ", ".join(text for column, text in names.items() if column not in table.columns)
+    shared = [text for column, text in names.items() if column not in known(table)]
+    own = []
+    for column in (column for column in names if column in table.columns):
+        with_ends = [names[column + end] for end in ("", *ENDS) if column + end in names]
+        own.append(f"- {', '.join(with_ends)}: {table.columns[column]}")
     lines = [f"### {name}", "", f"{', '.join(f'`{path}`' for path in table.paths)}  "]
-    lines += [f"A row for each {table.row}.", ""]
-    lines += [f"[Shared](#columns-of-many-tables): {shared}.", ""] if shared else []
-    return [*lines, *HEADING, *rows, ""] if rows else lines
+    lines += [f"A row for each {table.row}.{'  ' if shared else ''}"]
+    lines += [f"[Shared](#columns-of-many-tables): {', '.join(shared)}."] if shared else []
+    return [*lines, "", *own, ""] if own else [*lines, ""]

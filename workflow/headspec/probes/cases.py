@@ -26,9 +26,8 @@ fold: twentieth of the validation sentences, from 0, the same for all runs
 direction: of attention, `to` the unit's second words or `from` them; null for probes of head outputs
 label: label of the units
 right: units that the head gets right
-control: units that the control gets right: of outputs the same probe, fitted to random labels; of attention
+control: those that the control gets right: of outputs the same probe, fitted to random labels; of attention
     the best fixed offset
-n: units
 """
 
 

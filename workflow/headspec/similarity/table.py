@@ -23,11 +23,9 @@ SIMILARITY = Schema(
 tables/similarity.parquet
 
 measure: measure of similarity
-subject: subject of `cnm`; null for the mean over subjects, and for every other measure
-similarity: similarity of the two tasks, at most 1; mean over seeds
-between_seeds: standard deviation over seeds; null for one seed and for measures without any
-ci_low: lower end of the interval over subjects; `cnm` only
-ci_high: upper end of the interval over subjects; `cnm` only
+subject: subject of `cnm`; null for other measures, and for the mean over subjects, which alone has an
+    interval
+between_seeds: standard deviation over seeds; null for one seed and measures without any
 """
 
 PAIR = ["measure", "task_a", "task_b", "subject"]

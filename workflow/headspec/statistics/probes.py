@@ -31,17 +31,12 @@ PROBES = Schema(
 tables/probes.parquet
 
 mixture: `none` for the encoder before training
-method: way of training, `pretrained` or `random`, weights that each seed draws
+method: way of training; `pretrained`; or `random`, weights that each seed draws
 label: null for all, of which `best` takes for each label its own head
 heads: `best`, the head that is best on the other half of the sentences, or `mean`, all heads
-accuracy: share of the units that the heads get right, mean over seeds
-accuracy_low: lower end of its interval
-accuracy_high: upper end
-control: the same of the control: a probe fitted to random labels, or the best fixed offset of attention
-selectivity: accuracy - control (Hewitt and Liang 2019)
-selectivity_low: lower end of its interval
-selectivity_high: upper end
-n: units of one run
+accuracy: share of units that the heads get right, mean over seeds
+control: accuracy of the [control](words.md#probes)
+selectivity: accuracy less control (Hewitt and Liang 2019)
 """
 PROBE_CHANGES = Schema(
     {"model": TEXT, "task": TEXT, "label": TEXT, "heads": TEXT, "before": TEXT, "mixture": TEXT,
@@ -54,10 +49,9 @@ tables/probe_changes.parquet
 
 label: null for all, of which `best` takes for each label its own head
 heads: `best`, the head that is best before training, on the other half of the sentences, or `mean`
-before: what it is compared with: `pretrained` or `random`, `single`, or `tuned` on the same mixture
+before: `pretrained`, `random`, `single`, or `tuned` on the same mixture
 change: accuracy of the runs less that of `before`, mean over seeds
 p_value: null for fewer than three seeds
-n: units of one run
 """
 PRETRAINED, RANDOM, SINGLE, TUNED = "pretrained", "random", "single", "tuned"
 BEST, MEAN = "best", "mean"

@@ -28,9 +28,8 @@ GATES_OF_RUN = Schema(
 """Table `gates_of_run`: a row for each set of gates, recorded step and head.
 runs/{model}/{mixture}/{method}/seed{seed}/gates/{way}/{sets}/{kept}/gates.parquet
 
-task: task of the set; null for the set of all tasks
-step: number of steps done; at the last, the heads that were kept
-score: what has been learnt of the head: those with the largest are kept first; null where no gates learn
+step: steps done; at the last, the heads that were kept
+score: what has been learnt of the head: the largest are kept first; null where no gates learn
 kept: whether the head would be kept
 """
 #: how often gates are recorded while they learn

@@ -44,7 +44,7 @@ task: task of the batch
 loss: mean loss of the batch
 learning_rate: learning rate of the step
 examples_per_second: speed at that time
-memory_mb: peak memory so far, of the GPU, or of the process with the packages that it shares with others
+memory_mb: peak memory so far, of the GPU, or of the process with the packages it shares
 """
 
 

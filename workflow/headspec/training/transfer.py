@@ -38,8 +38,6 @@ TRANSFERRED = Schema(
 )
 """Table `transferred`: a row for each fit and metric.
 runs/{model}/{mixture}/{method}/seed{seed}/transfer/{task}.parquet
-
-value: value of the metric
 """
 
 

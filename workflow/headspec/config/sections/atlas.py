@@ -21,15 +21,12 @@ else:
 class Treebank(Section):
     """Sentences with dependency trees."""
 
-    source: str = Field(
-        description="a CoNLL-U file (`*.conllu`), or a table or folder of tables as for tasks "
-        "(`package:`, `hub:`, or a local path)"
-    )
+    source: str = Field(description="a CoNLL-U file (`*.conllu`), or a table or folder as for tasks")
     subset: str | None = Field(None, description="configuration of a hub treebank, such as `en_ewt`")
     split: str = Field("validation", description="split of a hub treebank, or file stem in a folder")
-    words: str = Field("words", description="column with the words of a sentence")
-    head: str = Field("head", description="column with the number of each word's head, 0 for the root")
-    relation: str = Field("deprel", description="column with each word's relation to its head")
+    words: str = Field("words", description="column of a sentence's words")
+    head: str = Field("head", description="column of the number of each word's head, 0 for the root")
+    relation: str = Field("deprel", description="column of each word's relation to its head")
 
 
 class Atlas(Section):
@@ -37,21 +34,21 @@ class Atlas(Section):
 
     methods: Annotated[Distinct[Measured], Field(min_length=1)] = Field(
         ["tuned", "frozen"],
-        description="methods whose heads are measured, as far as the study trains them; `frozen` is the "
+        description="methods whose heads are measured, of those that the study trains; `frozen` is the "
         "pretrained encoder",
     )
     mixtures: Distinct[str] = Field(
         [], description="mixtures whose models are measured, by default all; a task stands for itself alone"
     )
     examples: Annotated[int, Field(ge=40), NUMBER] = Field(
-        1000, description="validation examples per task on which heads are measured, at most"
+        1000, description="most validation examples of a task that heads are measured on"
     )
     treebank: Treebank | None = Field(
         None,
-        description="sentences for the roles of heads; by default those of the tasks' validation texts, "
-        "without syntactic roles",
+        description="sentences for the roles of heads; by default the tasks' validation texts, without "
+        "syntactic roles",
     )
-    sentences: Annotated[int, Field(ge=50), NUMBER] = Field(2000, description="sentences for roles, at most")
+    sentences: Annotated[int, Field(ge=50), NUMBER] = Field(2000, description="most sentences for roles")
     relevance: Literal["constant_attention", "attnlrp"] = Field(
         "constant_attention",
         description="rules of relevance propagation: attention weights are constant (Ali et al. 2022), or "
@@ -62,13 +59,13 @@ class Atlas(Section):
             "importance", "token_importance", "gradient_x_activation", "relevance", "confidence", "ablation",
             "mean_ablation", "rescored",
         ],
-        description="[measures](atlas.md#measures) by which heads are pruned cumulatively; `rescored` is "
-        "importance, computed again after every step; `l0`, `l0-target`, `subset` and `subset-hard` are "
-        "gates that each task learns, with the settings of `gates`; random orders are always pruned",
+        description="[measures](atlas.md#measures) by which heads are pruned cumulatively; `rescored`: "
+        "importance, computed again after every step; `l0` to `subset-hard`: gates that each task learns, "
+        "with the settings of `gates`; random orders are always pruned",
     )  # fmt: skip
     bottom: bool = Field(
         False,
-        description="also prune from the other end of each ranking, the heads with the smallest values first",
+        description="also prune each ranking from its other end",
     )
     fractions: Annotated[Distinct[Fraction], Field(min_length=1)] = Field(
         [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9],
@@ -76,7 +73,7 @@ class Atlas(Section):
     )
     draws: Annotated[int, Field(ge=2), NUMBER] = Field(
         10,
-        description="random orders of pruning, of each seed its own; with few, only large differences show",
+        description="random orders of pruning for each seed; with few, only large differences show",
     )
 
     @property

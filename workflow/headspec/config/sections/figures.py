@@ -13,6 +13,6 @@ class Figures(Section):
     """Files of the figures."""
 
     formats: Annotated[Distinct[Literal["svg", "png", "pdf"]], Field(min_length=1)] = Field(
-        ["svg", "png"], description="file formats of every figure"
+        ["svg", "png"], description="file formats"
     )
     dpi: Annotated[int, Field(ge=50), NUMBER] = Field(200, description="resolution of PNG files")

@@ -24,14 +24,14 @@ class Gates(Section):
 
     methods: Annotated[Distinct[Literal["tuned", "single"]], Field(min_length=1)] = Field(
         ["tuned", "single"],
-        description="methods whose runs are pruned, as far as the study trains them",
+        description="methods whose runs are pruned, of those that the study trains",
     )
     mixtures: Distinct[str] = Field(
         [], description="mixtures whose runs are pruned, by default all; a task stands for itself alone"
     )
     ways: Annotated[Distinct[WayName], Field(min_length=1)] = Field(
         ["importance", "rescored", "l0", "l0-target", "subset", "random", "random-by-layer"],
-        description="ways to choose the heads to keep; see [Gates](gates.md)",
+        description="[ways](gates.md#ways) to choose the heads to keep",
     )
     sets: Annotated[Distinct[Literal["shared", "own"]], Field(min_length=1)] = Field(
         ["shared"],
@@ -43,23 +43,21 @@ class Gates(Section):
     epochs: Count = Field(2, description="further passes over the training examples, the same for every way")
     learning: Fraction = Field(
         0.5,
-        description="first fraction of their steps, in which gates learn or heads close in steps; in the "
-        "rest the kept heads are trained alone",
+        description="first fraction of their steps, in which gates learn or heads close in steps; then the "
+        "kept heads are trained alone",
     )
-    learning_rate: Positive = Field(0.1, description="learning rate of the gates, by Adam")
+    learning_rate: Positive = Field(0.1, description="of the gates, by Adam")
     penalty: Positive = Field(
         0.02,
-        description="coefficient of the L0 penalty, for each head; He and Choi (2021) give one for the mean "
-        "over heads, which is this one times the number of heads",
+        description="coefficient of the L0 penalty, for each head; that of He and Choi (2021), for the mean "
+        "over heads, is this one times the number of heads",
     )
     rescorings: Count = Field(
-        5, description="steps in which `rescored` closes heads, with importance computed again before each"
+        5, description="steps in which `rescored` closes heads, each after scoring again"
     )
-    source: Source = Field(
-        "subset", description="the way whose kept heads `fresh` and `pretrained` train again"
-    )
+    source: Source = Field("subset", description="way whose kept heads `fresh` and `pretrained` train again")
     keep_models: Distinct[Made] = Field(
         [],
-        description="ways, or `whole`, whose models are saved, for [export](gates.md#export) and for the "
+        description="ways whose models are saved, for [export](gates.md#export) and the "
         "[roles](gates.md#roles) of their heads",
     )

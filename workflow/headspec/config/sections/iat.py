@@ -22,8 +22,8 @@ class IAT(Section):
 
     mixtures: Distinct[str] = Field(
         [],
-        description="names of mixtures to train with IAT: `a+b` for tasks of `mixtures.pairs`, or a group; "
-        "none by default. For comparison, each of their tasks is also trained alone (method `single`)",
+        description="mixtures to train with IAT: `a+b` for tasks of `mixtures.pairs`, or a group. Each of "
+        "their tasks is also trained alone (method `single`)",
     )
     alpha: Fraction = Field(
         0.3, description="fraction of all heads that a task owns, its most important ones"
@@ -33,11 +33,11 @@ class IAT(Section):
     )
     projections: Literal["qkv", "qkvo"] = Field(
         "qkv",
-        description="weights that belong to a head: its rows of W_Q, W_K and W_V; with `qkvo` also its "
-        "columns of W_O, which otherwise trains with the shared weights",
+        description="weights of a head: its rows of W_Q, W_K and W_V; with `qkvo` also its columns of W_O, "
+        "which else train with the shared weights",
     )
     controls: Distinct[Control] = Field(
-        ["random"], description="variants to compare with; see [What is compared](iat.md#what-is-compared)"
+        ["random"], description="[variants](iat.md#what-is-compared) to compare with"
     )
     sweep_controls: bool = Field(
         False, description="whether controls, too, are combined with every alpha and delta"
@@ -45,8 +45,8 @@ class IAT(Section):
     rate: Rate = Field(
         "continued",
         description="learning rates after the branch: `continued`, those of plain training; `rewarmed`, up "
-        "to `iat.peak` again, and down as `training.decay` says. Plain training with the same rates is then "
-        "run too (method `rewarmed`), and compared with",
+        "to `iat.peak` again, then down by `training.decay`, compared with plain training at the same rates "
+        "(method `rewarmed`)",
     )
     peak: Positive | None = Field(
         None, description="peak learning rate of `rewarmed`; by default `training.learning_rate`"
@@ -54,17 +54,15 @@ class IAT(Section):
     rescorings: Count = Field(
         3, description="how often `rescored` scores heads again after the branch, at equal distances"
     )
-    alphas: Distinct[Fraction] = Field(
-        [], description="further values of alpha, each combined with every delta"
-    )
+    alphas: Distinct[Fraction] = Field([], description="further values of alpha, each with every delta")
     deltas: Distinct[FractionBelowOne] = Field(
-        [], description="further values of delta, each combined with every alpha"
+        [], description="further values of delta, each with every alpha"
     )
     samplings: Distinct[Sampling] = Field(
-        [], description="further values of `training.sampling` to compare, each with and without IAT"
+        [], description="further values of `training.sampling`, each with and without IAT"
     )
     reserve: FractionBelowOne = Field(
         0.2,
-        description="largest delta available without training again; the state before this last fraction of "
-        "training is kept",
+        description="largest delta without training again; the state before this last fraction of training "
+        "is kept",
     )

@@ -13,5 +13,5 @@ class Importance(Section):
     """Head importance: the gradient of the loss with respect to a gate on the head."""
 
     samples: Annotated[int, Field(ge=10), NUMBER] = Field(
-        10_000, description="training samples per task; all, if a task has fewer"
+        10_000, description="training samples per task, or all that it has"
     )

@@ -22,7 +22,7 @@ class Pruning(Section):
         [], description="numbers of heads to prune in the curves, beside `fractions`"
     )
     bottom: bool = Field(
-        True, description="also prune the least important heads of each task at every fraction, a control"
+        True, description="also prune each task's least important heads at every fraction, a control"
     )
     draws: Annotated[int, Field(ge=2), NUMBER] = Field(
         20, description="random masks of each kind at the main fraction"
@@ -30,12 +30,12 @@ class Pruning(Section):
     draw_examples: Annotated[int | None, Field(ge=1), NUMBER] = Field(
         None,
         description="validation examples per task for each random mask, all by default; successive masks "
-        "take successive examples, so that every example is used",
+        "take successive examples, so that all are used",
     )
     draw_width: Fraction | None = Field(
         None,
-        description="instead of `draw_examples`: the widest 95 % interval, in units of accuracy, of the mean "
-        "over all random masks of a kind, as far as it comes from the choice of examples",
+        description="instead of `draw_examples`: the widest 95 % interval, in units of accuracy, that the "
+        "choice of examples may give the mean over all random masks of a kind",
     )
 
     def model_post_init(self, context: Any) -> None:

@@ -28,10 +28,10 @@ class Similarity(Section):
     sentences: str | None = Field(
         None,
         description="text file, one sentence per line, on which `dse`, `rsa` and `cka` compare models; by "
-        "default validation texts of the tasks of `mixtures.pairs`, the same number from each where possible",
+        "default validation texts of the tasks, as many from each as possible",
     )
     max_sentences: Annotated[int, Field(ge=10), NUMBER] = Field(
-        600, description="maximum number of sentences, drawn at random"
+        600, description="most sentences, drawn at random"
     )
     samples: Annotated[int, Field(ge=10), NUMBER] = Field(
         500, description="training samples per task for `text`, `fisher` and `gradient`"

@@ -35,33 +35,31 @@ class Task(Section):
 
     source: str | None = Field(
         None,
-        description="`package:<import name>/<path>`, `hub:<owner>/<name>@<revision>`, or a local "
-        "path: one table (Parquet, CSV, TSV, JSON lines), a folder with one table per split, "
-        "or a folder with one subfolder of text files per class",
+        description="`package:<import name>/<path>`, `hub:<owner>/<name>@<revision>`, or a local path: one "
+        "table (Parquet, CSV, TSV, JSON lines), a folder with a table per split, or a folder with a "
+        "subfolder of text files per class",
     )
-    subset: str | None = Field(None, description="configuration of a hub data set, such as `sst2`")
+    subset: str | None = Field(None, description="configuration of a hub data set")
     train_split: str = Field("train", description="split (or file stem) to train on")
     validation_split: str | None = Field(
         "validation",
-        description="split (or file stem) to evaluate on; if the source does not have it, a stratified part "
-        "of the training split is held out",
+        description="split (or file stem) to evaluate on; if there is none, a stratified part of the "
+        "training split is held out",
     )
     pairs_of: str | None = Field(
         None,
         description="instead of `source`: another task, whose texts are paired; the label says whether both "
-        "texts have the same class",
+        "have the same class",
     )
     text_a: str = Field(
         "text",
-        description="column of the text, or of the first text of a pair; "
-        "where a table on disk has no column `text`, its columns `text_a` and `text_b` are found; "
-        "for tasks on words the column of lists of words, by default `words`; of `minimal_pairs` the "
-        "acceptable text, by default `sentence_good`",
+        description="column of the text, or of the first of a pair; in a table without `text`, columns "
+        "`text_a` and `text_b` are found; for tasks on words, by default `words`, lists of words; of "
+        "`minimal_pairs`, by default `sentence_good`, the acceptable text",
     )
     text_b: str | None = Field(
         None,
-        description="column of the second text of a pair; of `minimal_pairs` the other text, by default "
-        "`sentence_bad`",
+        description="column of the second text of a pair; of `minimal_pairs`, by default `sentence_bad`",
     )
     label: str | Annotated[list[str], Field(min_length=1)] = Field(
         "label",
@@ -72,17 +70,15 @@ class Task(Section):
     )
     type: TaskType = Field(
         "classification",
-        description="what to predict: one of several classes, a score, or a text (`translation`, of any text "
-        "to any text, by an encoder-decoder); or of sentences of words what [Words](words.md) lists; or "
-        "which of two continuations is right, for the method `prompted` ([Decoders](decoders.md#pairs))",
+        description="what to predict: a class; a score; a text (`translation`, by an encoder-decoder); of "
+        "[words](words.md#types) `tags` to `roles`; or which of two continuations is right "
+        "([pairs](decoders.md#pairs), for the method `prompted`)",
     )
     source_language: str | None = Field(
         None,
-        description="for translation by models with tokens of languages: that of the source, such as `en_XX`",
+        description="of translation by models with tokens of languages, such as `en_XX`",
     )
-    target_language: str | None = Field(
-        None, description="the same of the target, which the model is told to write"
-    )
+    target_language: str | None = Field(None, description="the same of the target")
     prefix: str | None = Field(
         None,
         description="for translation: text before every source, such as T5's `translate English to German: `",
@@ -91,48 +87,45 @@ class Task(Section):
         None,
         description="stored label: class name, or a list of labels; fixes the classes and their order",
     )
-    filter: dict[str, Any] = Field(
-        {}, description="column: value, or list of values; rows with other values are dropped"
-    )
+    filter: dict[str, Any] = Field({}, description="column: value, or list of values; other rows are dropped")
     further: dict[Name, str] = Field(
         {},
-        description="name: another labelled split of the source to evaluate this task's classifier on; it "
-        "appears under this name in the table `iat`",
+        description="name: another labelled split to evaluate this task's classifier on; so named in the "
+        "table `iat`",
     )
     test: dict[Name, str] = Field(
         {},
-        description="prediction file of the GLUE server, such as `CoLA`: the split, labelled or not, whose "
-        "predictions `snakemake submission` writes to it; `<subset>/<split>` takes the split of another "
-        "subset of a hub data set; `filter` does not apply",
+        description="prediction file of the GLUE server, such as `CoLA`: the split whose predictions "
+        "`snakemake submission` writes to it, labelled or not; `<subset>/<split>`: of another subset of a "
+        "hub data set; `filter` does not apply",
     )
     metrics: Annotated[Distinct[Metric], Field(min_length=1)] | None = Field(
         None,
-        description="metrics, the main one first; by default accuracy, for regression spearman and pearson, "
-        "for others all of their type",
+        description="the main one first; by default accuracy, for regression spearman and pearson, for "
+        "others all of their type",
     )
     prompt: Annotated[str, Field(min_length=1)] | None = Field(
         None,
-        description="for the method `prompted`: the text that the model continues, with the fields "
-        "`{text_a}` and, of pairs, `{text_b}`; for masked models with `{mask}` in the place of the answer "
-        "([Decoders](decoders.md))",
+        description="[prompt](decoders.md) of the method `prompted`, with the fields `{text_a}`, of pairs "
+        "`{text_b}`, and for masked models `{mask}`, the place of the answer",
     )
     answers: Annotated[dict[str, str], Field(min_length=2)] | None = Field(
-        None, description="class name: what the model answers to `prompt`; for masked models one token"
+        None, description="class name: answer to `prompt`; for masked models one token"
     )
     shots: Annotated[int, Field(ge=0), NUMBER] = Field(
-        0, description="answered training examples before the prompt, drawn anew with each of `seeds`"
+        0, description="answered training examples before the prompt, drawn by each of `seeds`"
     )
     calibration: bool = Field(
         False,
-        description="divide the probabilities of answers by those after prompts without content (Zhao et al. "
-        "2021)",
+        description="divide the probabilities of answers by those after prompts without content (Zhao et "
+        "al. 2021)",
     )
     chat: bool = Field(
-        False, description="put `prompt` to the model as a turn of a conversation, by its own chat template"
+        False, description="put `prompt` as a turn of a conversation, by the model's chat template"
     )
-    train_examples: Count | None = Field(None, description="maximum number of training examples")
+    train_examples: Count | None = Field(None, description="most training examples")
     validation_examples: Count | None = Field(
-        None, description="maximum number of validation examples, or the size of the held-out part"
+        None, description="most validation examples, or the size of the held-out part"
     )
 
     @model_validator(mode="before")

@@ -22,9 +22,9 @@ class LoRATraining(Section):
     """Settings of the method `lora`, which trains low-rank adapters (Hu et al. 2022) and the classifiers."""
 
     learning_rate: Positive = Field(2e-4, description="peak learning rate")
-    rank: Count = Field(16, description="rank of the product that is added to a weight, whose scale is 1")
+    rank: Count = Field(16, description="rank of the product added to a weight, at scale 1")
     layers: Literal["all", "attention"] = Field(
-        "all", description="linear layers that have adapters: those of all blocks, or of attention alone"
+        "all", description="linear layers with adapters: of all blocks, or of attention alone"
     )
 
 

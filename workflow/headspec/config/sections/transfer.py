@@ -20,8 +20,8 @@ class Transfer(Section):
 
     tasks: Distinct[str] = Field(
         [],
-        description="tasks to transfer to, none by default; no mixture of `iat.mixtures` may have one of "
-        "them or a task with the same texts",
+        description="tasks to transfer to; no mixture of `iat.mixtures` may have one of them or a task with "
+        "the same texts",
     )
     samples: Annotated[Distinct[Count], Field(min_length=1)] = Field(
         [4, 16, 32, 100],
@@ -29,27 +29,26 @@ class Transfer(Section):
         "and every set has all classes",
     )
     draws: Annotated[int, Field(ge=2), NUMBER] = Field(
-        5, description="number of random draws of training examples, the same for every encoder and seed"
+        5, description="random draws of training examples, the same for every encoder and seed"
     )
     methods: Annotated[Distinct[Encoder], Field(min_length=1)] = Field(
         ["pretrained", "single", "tuned", "iat"],
-        description="encoders to transfer: `pretrained`, without further training; `single`, trained on one "
-        "task of `iat.mixtures`; `tuned` and `iat`, trained on one of these mixtures; or a control of "
-        "`iat.controls`; or `rewarmed`, if `iat.rate` is",
+        description="encoders: `pretrained`, as it is; `single`, trained on one task of `iat.mixtures`; "
+        "`tuned` and `iat`, on a whole mixture; a control of `iat.controls`; or `rewarmed`, if `iat.rate` is",
     )
     tuning: Annotated[Distinct[Literal["full", "linear"]], Field(min_length=1)] = Field(
         ["full", "linear"],
-        description="what is trained: `full`, the encoder and a new classifier; `linear`, a logistic or "
-        "ridge regression on the vectors of the fixed encoder",
+        description="what is trained: `full`, encoder and a new classifier; `linear`, a logistic or ridge "
+        "regression on fixed vectors",
     )
-    steps: Count = Field(100, description="training steps of `full`, the same for any number of examples")
-    batch_size: Count = Field(16, description="maximum number of examples per step of `full`")
+    steps: Count = Field(100, description="training steps of `full`, for any number of examples")
+    batch_size: Count = Field(16, description="most examples per step of `full`")
     learning_rate: Positive | None = Field(
         None,
         description="peak learning rate of `full`; by default that of `training`, like its other settings",
     )
     penalty: Positive = Field(
         1.0,
-        description="penalty of `linear` on the squared weights, relative to the sum of losses; vectors are "
-        "scaled to a mean variance of 1, so that its strength is the same for every encoder",
+        description="penalty of `linear` on squared weights, relative to the sum of losses, for vectors "
+        "scaled to a mean variance of 1",
     )

@@ -19,8 +19,8 @@ SENTENCES = Schema({"example": INT, "text": TEXT, "task": TEXT}, keys=1)
 """Table `sentences`: a row for each sentence.
 similarity/sentences.parquet
 
-example: which sentence, from 0
-task: task whose validation text it is; null for sentences of your own
+example: sentence, from 0
+task: task whose validation text it is; null for your own sentences
 """
 
 FEWEST = 10  # sentences

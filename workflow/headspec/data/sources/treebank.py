@@ -30,7 +30,7 @@ TREEBANK = Schema(
 """Table `treebank`: a row for each sentence.
 atlas/treebank.parquet
 
-sentence: which sentence, from 0
+sentence: sentence, from 0
 name: its name in the treebank, or the task whose text it is
 words: syntactic words
 head: number of each word's head, from 1; 0 for the root; null without trees

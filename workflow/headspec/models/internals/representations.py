@@ -22,8 +22,8 @@ features/{model}/{task}.parquet, similarity/{model}/text.parquet,
 similarity/{model}/seed{seed}/sentences.parquet, similarity/{model}/seed{seed}/stimuli.parquet
 
 task: task whose text it is, or whose model made the vector
-example: which example, sentence or stimulus; null for a mean over texts
-vector: vector of the text, as long as the model is wide
+example: example, sentence or stimulus; null for a mean over texts
+vector: vector of the text, of the width of the model
 """
 
 

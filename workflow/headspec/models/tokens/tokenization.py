@@ -44,15 +44,15 @@ tokens/{model}/sentences.parquet, tokens/{model}/stimuli.parquet,
 prompts/{model}/{task}/seed{seed}/train.parquet, prompts/{model}/{task}/seed{seed}/validation.parquet
 
 label: index of the true class, or the true score; 0 of pairs; null without labels; of tasks on words counts
-    of units (`headspec.statistics.unit_counts`); of translation the number of counts (`label_counts`)
+    of units; of translation the number of `label_counts`
 input_ids: tokens, not padded
-token_type_ids: which text of a pair each token is of; null where the model has no token types
-words: which word each token is of, from 0; -1 for special tokens; of prompts with a mask, 0 there and -1
+token_type_ids: text of a pair that each token is of; null where the model has no token types
+words: word that each token is of, from 0; -1 for special tokens; of prompts with a mask, 0 there and -1
     elsewhere; null for texts
-units: of tasks on words, places of words and the index of a label, -1 if training does not have it; else null
-continuations: of prompts, tokens of the answers that are scored after them, the right one of pairs first; of
-    minimal pairs, what follows the beginning that both texts share; null where an answer is the next token
-target_ids: of translation, tokens of the target, with those of its end and its language; else null
+units: of tasks on words, places of words and the index of a label, -1 if training lacks it; else null
+continuations: of prompts, tokens of the answers scored after them, the right one of pairs first; of minimal
+    pairs, what follows their common beginning; null where an answer is the next token
+target_ids: of translation, tokens of the target, with its end and language; else null
 target: of translation, the target; else null
 """
 

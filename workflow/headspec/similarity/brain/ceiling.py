@@ -29,10 +29,9 @@ VOXELS = Schema(
 brain/voxels.parquet
 
 fold: fold of cross-validation, from 0
-reliability: r of the prediction from other subjects' responses, within the training part; null with one
-    subject
+reliability: r of the prediction from other subjects' responses, in the training part; null with one subject
 selected: whether the voxel is used in this fold
-ceiling: the same r on the held-out part; null with one subject
+ceiling: the same on the held-out part
 """
 
 Floats = NDArray[np.floating]

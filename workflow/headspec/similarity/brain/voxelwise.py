@@ -24,7 +24,7 @@ BRAIN_ENCODING = Schema(
 """Table `brain_encoding`: a row for each task, subject and voxel.
 similarity/{model}/seed{seed}/brain_encoding.parquet
 
-task: task whose model is the source of the vectors
+task: task whose model gave the vectors
 """
 # r, ceiling: means over voxels; p_value: of the test, by circular shifts of the stimuli, that ridge with one
 # penalty predicts the voxels at all, whichever regression gives r
@@ -34,11 +34,11 @@ BRAIN_ENCODING_SUMMARY = Schema(
 """Table `brain_encoding_summary`: a row for each task and subject.
 similarity/{model}/seed{seed}/brain_encoding_summary.parquet
 
-task: task whose model is the source of the vectors
+task: task whose model gave the vectors
 n_voxels: voxels selected in some fold
-r: mean over voxels of r
-ceiling: mean over voxels of the ceiling
-p_value: one-sided p that vectors predict the voxels at all, against circular shifts of stimuli
+r: mean over voxels
+ceiling: mean over voxels
+p_value: one-sided, that vectors predict the voxels at all, against circular shifts of stimuli
 """
 
 Floats = NDArray[np.floating]

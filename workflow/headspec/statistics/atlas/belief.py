@@ -32,29 +32,15 @@ BELIEF = Schema(
 tables/belief.parquet
 
 ablation_spearman: rank correlation over heads with `ablation`
-ablation_spearman_low: lower end of its interval
-ablation_spearman_high: upper end of its interval
 ablation_top_overlap: Jaccard index of the top heads with those of `ablation`
-ablation_top_overlap_low: lower end of its interval
-ablation_top_overlap_high: upper end of its interval
 ablation_size_spearman: rank correlation over heads with `ablation_size`
-ablation_size_spearman_low: lower end of its interval
-ablation_size_spearman_high: upper end of its interval
 ablation_size_top_overlap: Jaccard index of the top heads with those of `ablation_size`
-ablation_size_top_overlap_low: lower end of its interval
-ablation_size_top_overlap_high: upper end of its interval
 area: area under the pruning curve
-area_low: lower end of its interval
-area_high: upper end of its interval
 difference: area less that of random orders
-difference_low: lower end of its interval
-difference_high: upper end of its interval
-difference_p_holm: its corrected p
-dissociation: D when a task's heads to prune are those of the ranking; null if all tasks share it
-dissociation_low: lower end of its interval
-dissociation_high: upper end of its interval
-dissociation_p_holm: its corrected p
-ci_over: what the interval of the area is over; that of the difference is over orders, too
+difference_p_holm: corrected p
+dissociation: D by the ranking; null if all tasks share it
+dissociation_p_holm: corrected p
+ci_over: of the area; the interval of the difference is over orders, too
 """
 
 

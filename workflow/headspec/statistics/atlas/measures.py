@@ -29,9 +29,8 @@ HEADS = Schema(
 """Table `heads`: a row for each run, task, layer, head and measure.
 tables/heads.parquet
 
-measure: measure of heads; see [Head atlas](atlas.md)
+measure: [measure of heads](atlas.md#measures)
 value: mean over examples
-n: examples it is of
 """
 AGREEMENT = Schema(
     dict.fromkeys(KEY, TEXT)
@@ -46,11 +45,7 @@ tables/agreement.parquet
 measure_a: first measure
 measure_b: second measure
 spearman: rank correlation over heads, mean over seeds
-spearman_low: lower end of its interval
-spearman_high: upper end of its interval
 top_overlap: Jaccard index of the two sets of top heads, mean over seeds
-top_overlap_low: lower end of its interval
-top_overlap_high: upper end of its interval
 """
 
 

@@ -45,27 +45,20 @@ SCHEMAS = {
 """Table `pruning_curves`: a row for each task, ranking and fraction; seeds combined.
 tables/pruning_curves.parquet
 
-ci_over: what the interval is over: `examples` (one or two seeds), or `seeds and examples`; for random
-    orders, and differences from them, `examples and orders`, or `seeds, examples and orders`
-draws_low: lower end of the range of random orders; null for other rankings
-draws_high: upper end of that range
+draws_low: least of the random orders; null for other rankings
+draws_high: greatest of them
 
 Table `pruning_areas`: a row for each task (or `mean`), ranking and what it is compared with; seeds
 combined.
 tables/pruning_areas.parquet
 
 against: ranking whose area is subtracted, `random` or `importance`; null for the area itself
-metric: name of the metric, or `mean`
-value: area under the curve of the metric against the fraction pruned, which is a mean of the metric:
-    small where the ranking, from the top, finds heads that matter; or the difference of two areas
-ci_over: what the interval is over: `examples` (one or two seeds), or `seeds and examples`; for random
-    orders, and differences from them, `examples and orders`, or `seeds, examples and orders`
-p_value: two-sided p of the difference; null for the area itself
+value: area under the curve of the metric against the fraction pruned, a mean of the metric: small where the
+    ranking, from the top, finds heads that matter; or the difference of two areas
+p_value: of the difference; null for the area itself
 
 Table `ranking_dissociation`: a row for each ranking, mixture and task, or `mean`; seeds combined.
 tables/ranking_dissociation.parquet
-
-ranking: what orders the heads to prune, those with the largest values first
 """
 
 

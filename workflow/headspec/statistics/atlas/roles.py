@@ -35,17 +35,12 @@ runs/{model}/{mixture}/{method}/seed{seed}/atlas/roles.parquet,
 runs/{model}/{mixture}/{method}/seed{seed}/gates/{way}/{sets}/{kept}/atlas/{of}/roles.parquet
 
 role: `positional`, `syntactic` or `rare word`
-relation: dependency relation of a syntactic role; else null
-direction: of a syntactic role: `dependent to head` or `head to dependent`; else null
-offset: relative position: of a positional role its own, of a syntactic one that of the baseline
-hits: cases in which the head attends most to the place of the role
+hits: cases in which the head attends most to the place of its role
 cases: all cases
-sentences: sentences that have a case
+sentences: sentences with a case
 rate: hits / cases
-baseline: rate of the best fixed offset, or of chance; null for positional roles
 threshold: rate that the role takes
-p_value: one-sided p that the rate is no higher than the threshold, by Holm's method over all heads (and
-    relations)
+p_value: one-sided, that the rate is no higher than the threshold, by Holm's method over heads (and relations)
 claimed: whether the head has the role
 """
 
@@ -58,11 +53,8 @@ HEAD_ROLES = Schema(
 tables/head_roles.parquet
 
 role: first of `positional`, `syntactic` and `rare word` that the head has, or `none`
-relation: dependency relation of a syntactic role, the one that exceeds its baseline most
-direction: of a syntactic role: `dependent to head` or `head to dependent`
-offset: relative position: of a positional role its own, of a syntactic one that of the baseline
+relation: the dependency relation that exceeds its baseline most
 rate: share of cases in which the head attends most to the place of its role
-baseline: rate of the best fixed offset, or of chance
 """
 
 POSITIONAL, SYNTACTIC, RARE, NONE = "positional", "syntactic", "rare word", "none"

@@ -36,12 +36,11 @@ TASK_DIFFERENCES = Schema(
 tables/task_differences.parquet
 
 against: the other task of the mixture; `others` for the mean of several
-measure: `importance` and `ablation_size`, as shares of the sum over heads; `relevance` and `confidence`,
-    as they are
+measure: `importance` and `ablation_size`, as shares of the sum over heads; `relevance`, `confidence`
 value: the measure for the task, mean over seeds
 other: the same for `against`
 difference: value less other
-p_value: two-sided p of the difference, by a t test over folds
+p_value: of the difference, by a t test over folds
 """
 
 

@@ -52,15 +52,12 @@ SCHEMAS = {
 """Table `dissociation`: a row for each run, fraction and task.
 tables/dissociation.parquet, tables/iat_dissociation.parquet
 
-dissociation: D of this run (Eq. 6 and 7), as a fraction
 metric: the task's main metric
 
 Table `mixtures`: a row for each run.
 tables/mixtures.parquet, tables/iat_mixtures.parquet
 
-mean_dissociation: mean of D over the mixture's tasks at the main fraction
-case: `double`, `single`, `inverted` or `none`
-distinct: a double dissociation whose mean reaches `dissociation.distinct`
+mean_dissociation: mean D over tasks, at the main fraction
 
 Table `combined`: a row for each mixture and task, or `mean`; seeds combined, at the main fraction.
 tables/combined.parquet, tables/iat_combined.parquet

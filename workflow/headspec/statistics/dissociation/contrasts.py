@@ -27,17 +27,16 @@ CONTRASTS = Schema(
 """Table `contrasts`: a row for each difference between mean dissociations; seeds combined.
 tables/contrasts.parquet
 
-contrast: `methods`: of a mixture trained in two ways; `paradigms`: of pairs of tasks of which one has single
-    texts and the other pairs, and of other pairs; `pairs_of`: of a task of pairs and the task of their texts,
-    beside the same other tasks
-mixture: name of the mixture; `pairs` for the mean over the mixtures of `mixtures.pairs`, `across paradigms`
-    for that over some of them
-against: what it is compared with: a method, `within paradigms`, or a mixture
+contrast: `methods`: of a mixture trained in two ways; `paradigms`: of pairs of a task on single texts and one
+    on pairs, and other pairs; `pairs_of`: of a task of pairs and the task of their texts, beside the same
+    other tasks
+mixture: name of the mixture; `pairs`: the mean over `mixtures.pairs`; `across paradigms`: that over some of
+    them
+against: a method, `within paradigms`, or a mixture
 n_mixtures: mixtures that the difference rests on
 n_at_chance: mixtures with a pruned model at chance; in `methods`, those of both
-dissociation: mean of D over tasks, mixtures and seeds
-difference: `dissociation` less that of `against`
-p_value: two-sided p of the difference for other seeds and examples; null with one or two seeds
+dissociation: mean D over tasks, mixtures and seeds
+p_value: of the difference, for other seeds and examples; null with one or two seeds
 """
 #: `mixture` of the mean over all pairs
 PAIRS = "pairs"

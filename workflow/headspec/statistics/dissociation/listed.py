@@ -35,21 +35,14 @@ HEAD_LISTS = Schema(
 tables/head_lists.parquet
 
 heads: name of the list in `models.<name>.heads`
-n_pruned: number of heads of the list
-base: value of the metric without pruning
-value: value with the listed heads pruned
-random: mean value with random heads pruned, as many in each layer
-shared: value with as many heads pruned that are most important for all tasks together
-harm: `random` less `value`
-harm_low: lower end of the interval of `harm`: that in which lists drawn like the random ones would lie
-harm_high: upper end of that interval
-p_value: two-sided p of `harm`, under the hypothesis that the list is one more random one
-specific: what the list spares other tasks and costs this one, beyond the shared heads: mean over other
-    tasks of the relative performance with the list less that with the shared heads, and that of this task
-    with the shared heads less that with the list
-specific_low: lower end of the interval of `specific`
-specific_high: upper end of that interval
-at_chance: whether the task is no better than the best constant prediction with the list pruned
+value: metric with the listed heads pruned
+random: mean metric with random heads pruned, as many by layer
+shared: metric with as many heads pruned of those most important for all tasks together
+harm: `random` less `value`; the interval is that in which lists drawn at random would lie
+p_value: of `harm`, if the list were one more random one
+specific: mean over other tasks of the relative performance with the list less that with the shared heads,
+    plus, for this task, that with the shared heads less that with the list
+at_chance: whether the task is at chance with the list pruned
 verdict: `specific`: `p_holm` is at most 0.05 for a harm, and the interval of `specific` lies above 0;
     `important`: only the first; else `neither`
 """

@@ -34,17 +34,12 @@ BUDGETS = Schema(
 """Table `budgets`: a row for each way, number of heads, task, metric, and way that it is compared with.
 tables/budgets.parquet
 
-fraction: of heads to keep; null for those that an L0 penalty leaves open
-task: name of the task, or `mean`: the mean over tasks of the mean over metrics
-metric: name of the metric, or `mean`
+task: name of the task, or `mean`, over tasks of the mean over metrics
 against: `importance` with the same number of heads, or `whole`; for `dynamic` also `static`, each with its
-    own number where fraction is null; null for `whole` itself
+    own number where fraction is null; null for `whole`
 heads: number of heads kept, mean over seeds and tasks
-value_low: lower end of the interval of the value
-value_high: upper end of the interval of the value
-ci_low: lower end of the interval of the difference
-ci_high: upper end of the interval of the difference
-p_value: two-sided; from three seeds on over seeds and examples, else by permutation of predictions
+value: value of the metric, mean over seeds
+p_value: from three seeds on over seeds and examples, else by permutation of predictions
 """
 
 Floats = NDArray[np.float64]

@@ -31,30 +31,23 @@ ROLE_COUNTS = Schema(
 """Table `kept_roles`: a row for each run, way, number of heads, set of gates and head.
 tables/kept_roles.parquet
 
-fraction: of heads to keep; null for those that an L0 penalty leaves open
-task: task of the set; null for the set of all tasks
-role: of the head in the trained run, before any is closed
+role: role in the trained run, before any head is closed
 kept: whether the head is kept
-role_after: of the head after the further training, `none` if it is closed; null for ways that are not in
-    `gates.keep_models`
+role_after: role after the further training, `none` if closed; null for ways not in `gates.keep_models`
 
 Table `role_counts`: a row for each way, number of heads, set of gates and role, means over seeds.
 tables/role_counts.parquet
 
-fraction: of heads to keep; null for those that an L0 penalty leaves open
-task: task of the set; null for the set of all tasks
 role: `positional`, `syntactic` or `rare word`
 heads: number of heads kept
 before: heads with the role in the trained run
-kept: how many of them are kept
-kept_least: the least of a seed
-kept_most: the most of a seed
-kept_by_layer: how many would be, were the kept heads random within their layers
-p_value: two-sided p of the difference between the two; null where nothing can differ
-p_holm: p_value corrected by Holm's method over ways, numbers of heads, tasks and roles of the same runs and
-    sets
-after: heads with the role after the further training; null for ways that are not in `gates.keep_models`
-moved: how many of them did not have it before
+kept: how many of them are kept, mean over seeds
+kept_least: least of a seed
+kept_most: most of a seed
+kept_by_layer: how many would be, were the kept heads random within layers
+p_value: of the difference between the two; null where nothing can differ
+after: heads with the role after the further training; null for ways not in `gates.keep_models`
+moved: how many of them lacked it before
 """
 
 #: enough for Holm's correction over some hundred tests

@@ -30,27 +30,22 @@ OVERLAP = Schema(
 """Table `gates`: a row for each run, way, number of heads, set of gates, recorded step and head.
 tables/gates.parquet
 
-fraction: of heads to keep; null for those that an L0 penalty leaves open
-task: task of the set; null for the set of all tasks
-step: number of steps done; at the last, the heads that were kept
+step: steps done; at the last, the heads that were kept
 kept: whether the head would be kept
 
 Table `overlap`: a row for each pair of sets of kept heads, and for the mean over pairs.
 tables/overlap.parquet
 
-mixture: the mixture; null for tasks trained alone, which are compared over mixtures
-fraction: of heads to keep; null for those that an L0 penalty leaves open
+mixture: null for tasks trained alone, which are compared over mixtures
 what: `seeds` or `tasks`, whose kept heads are compared
 within: task whose sets seeds are compared in (`all` for a shared set), or seed that tasks are compared in
 a: first seed or task, or `mean`
 b: second seed or task, or `mean`
 jaccard: heads that both keep, as a share of those that either keeps
 jaccard_by_layer: its mean with the heads of each set permuted within their layers
-correlation: of the gates, or of what is kept where no gates learn
+correlation: of the gates, or of what is kept where none learn
 correlation_by_layer: its mean likewise
-p_value: chance of so large a mean Jaccard with heads permuted within layers; one-sided, of means alone
-p_holm: p_value corrected by Holm's method over the ways and numbers of heads of a model, mixture, method
-    and kind of sets, between seeds and between tasks apart
+p_value: one-sided: so large a mean Jaccard with heads permuted within layers; of means alone
 """
 
 MEAN = "mean"

@@ -27,21 +27,21 @@ CORRELATION = Schema(
 """Table `correlation`: a row for each model and measure.
 tables/correlation.parquet
 
-model: name of the model; `pooled` for all of them, each standardised on its own
+model: name of the model, or `pooled`: all of them, each standardised on its own
 measure: measure of similarity
 n_pairs: pairs of tasks with both values
-pearson_r: Pearson correlation of a pair's mean D with its similarity
+pearson_r: correlation of a pair's mean D with its similarity
 spearman_r: the same of ranks
-slope: least squares of D on similarity
-intercept: D at similarity 0, by the same line
-p_pearson: ordinary p of pearson_r, as if pairs were independent, which they are not
+slope: least-squares slope of D on similarity
+intercept: D at similarity 0
+p_pearson: p of pearson_r, as if pairs were independent, which they are not
 p_mantel: Mantel test of pearson_r
-p_spearman: ordinary p of spearman_r, with the same flaw
+p_spearman: p of spearman_r, with the same flaw
 p_mantel_spearman: Mantel test of spearman_r
-partial_r: Pearson correlation with the input paradigm held constant
+partial_r: correlation with the input paradigm held constant
 p_partial: Mantel test of partial_r, by double semi-partialling
 permutations: renamings of the tasks that were tried
-exact: whether these are all there are
+exact: whether these are all
 """
 
 Floats = NDArray[np.float64]

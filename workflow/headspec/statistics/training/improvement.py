@@ -30,7 +30,6 @@ IAT = Schema(
 """Table `iat`: a row for each run, task and metric.
 tables/iat.parquet
 
-value: value of the metric
 task: name of the task, or of a further split
 """
 IMPROVEMENT = Schema(
@@ -44,13 +43,12 @@ IMPROVEMENT = Schema(
 """Table `improvement`: a row for each mixture, method, task and metric; seeds combined.
 tables/improvement.parquet
 
-task: name of the task or further split, or `mean`: the mean over tasks of the mean over metrics
-metric: name of the metric, or `mean`
-against: method that it is compared with; null for plain training
-p_seeds: two-sided p of the difference for other seeds and examples; null with one or two seeds
-p_seeds_holm: p_seeds corrected by Holm's method for all variants in the study; of their task `mean` only
-sd_seeds: standard deviation of the difference between seeds, if examples were endless
-sd_examples: the same over sets of these many examples, alike for all seeds
+task: name of the task or further split, or `mean`, over tasks of the mean over metrics
+against: method compared with; null for plain training
+p_seeds: of the difference, for other seeds and examples; null with one or two seeds
+p_seeds_holm: p_seeds corrected by Holm's method for all variants in the study; of task `mean` only
+sd_seeds: standard deviation of the difference between seeds, with endless examples
+sd_examples: the same over sets of as many examples, alike for all seeds
 sd_both: the same of what is particular to a seed on these examples
 """
 

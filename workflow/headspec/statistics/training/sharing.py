@@ -23,7 +23,6 @@ SHARING = Schema(
 tables/sharing.parquet
 
 task: name of the task, or `mean` over tasks
-metric: name of the metric, or `mean`
 difference: value less that of the task alone
 """
 

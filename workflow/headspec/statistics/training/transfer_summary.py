@@ -21,9 +21,8 @@ TRANSFER = Schema(
 """Table `transfer`: a row for each fit and metric.
 tables/transfer.parquet
 
-value: value of the metric
 mixture: what the encoder learnt: a mixture, a task (`single`), or `none` (`pretrained`)
-method: whose encoder: `pretrained`, `single`, `tuned`, `iat` or a control
+method: whose encoder: `pretrained`, `single`, `tuned`, `iat`, a control
 task: task that is learnt
 """
 TRANSFER_SUMMARY = Schema(
@@ -38,14 +37,11 @@ draws combined.
 tables/transfer_summary.parquet
 
 task: task that is learnt
-method: whose encoder: `pretrained`, `single`, `tuned`, `iat` or a control
+method: whose encoder, as in `transfer`
 source: what the encoder learnt: the mixture, one of its tasks, the `mean` of these, or `none`
 n_draws: number of draws
-value: mean of the metric over seeds and draws
 difference: value less that of `tuned`, paired by seed and draw; null for `tuned`
-difference_low: lower end of the interval of the difference
-difference_high: upper end of the interval of the difference
-ci_over: what both intervals are over: `draws` (one or two seeds), or `seeds and draws`
+ci_over: of both intervals: `draws` (one or two seeds), or `seeds and draws`
 """
 
 #: source of the mean over encoders trained on one task each
