@@ -29,7 +29,7 @@ def test_pages_have_the_numbers_of_the_studies():
 @pytest.mark.parametrize("name", fill.FIGURES)
 def test_figures_are_made_from_the_studies(name):
     assert fill.FIGURES[name]().axes
-    assert any(name in text for text in PAGES.values()) and (ROOT / "docs" / name).exists()
+    assert any(name in text for text in PAGES.values()) and (ROOT / "docs" / "assets" / name).exists()
 
 
 @pytest.mark.parametrize("folder", STUDIES, ids=lambda folder: folder.name)

@@ -53,4 +53,4 @@ if __name__ == "__main__":
     for path in sorted(STUDIES.parent.glob("*.md")):
         path.write_text(filled(path.read_text(encoding="utf-8")), encoding="utf-8")
     for name, figure in FIGURES.items():
-        figure().savefig(STUDIES.parent / name, dpi=200)
+        figure().savefig(STUDIES.parent / "assets" / name, dpi=200)
