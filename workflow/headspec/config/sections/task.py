@@ -72,7 +72,7 @@ class Task(Section):
         "classification",
         description="what to predict: a class; a score; a text (`translation`, by an encoder-decoder); of "
         "[words](words.md#types) `tags` to `roles`; or which of two continuations is right "
-        "([pairs](decoders.md#pairs), for the method `prompted`)",
+        "([pairs](tasks-and-models.md#pairs), for the method `prompted`)",
     )
     source_language: str | None = Field(
         None,
@@ -106,8 +106,8 @@ class Task(Section):
     )
     prompt: Annotated[str, Field(min_length=1)] | None = Field(
         None,
-        description="[prompt](decoders.md) of the method `prompted`, with the fields `{text_a}`, of pairs "
-        "`{text_b}`, and for masked models `{mask}`, the place of the answer",
+        description="[prompt](tasks-and-models.md#prompts) of the method `prompted`, with the fields "
+        "`{text_a}`, of pairs `{text_b}`, and for masked models `{mask}`, the place of the answer",
     )
     answers: Annotated[dict[str, str], Field(min_length=2)] | None = Field(
         None, description="class name: answer to `prompt`; for masked models one token"
