@@ -13,6 +13,8 @@ from pages.kept import markdown, points, table
 
 #: tasks of the study of gates, and its two models
 TASKS = ("qnli", "sst2")
+#: fractions of heads kept that the page shows, of those that the tables have
+SHOWN = (0.1, 0.3, 0.5)
 #: way, and the one that it is compared with
 COMPARED = [
     ("importance", "whole"),
@@ -31,7 +33,7 @@ CHOSEN = ("importance", "l0", "subset", "dynamic")
 def budgets(study: str) -> str:
     """Differences between ways by the number of heads kept."""
     found = table(study, "budgets")
-    found = found[(found["metric"] == "accuracy") & found["fraction"].between(0, 1, inclusive="left")]
+    found = found[(found["metric"] == "accuracy") & found["fraction"].isin(SHOWN)]
     fractions = sorted(found["fraction"].unique())
     known = set(found["way"]) | set(found["against"])
 
@@ -54,7 +56,7 @@ def budgets(study: str) -> str:
 def overlap(study: str) -> str:
     """What seeds keep alike, beside what their numbers by layer would give."""
     found = table(study, "overlap")
-    found = found[(found["what"] == "seeds") & (found["a"] == "mean") & found["fraction"].notna()]
+    found = found[(found["what"] == "seeds") & (found["a"] == "mean") & found["fraction"].isin(SHOWN)]
     fractions = sorted(found["fraction"].unique())
 
     def rows() -> Iterator[list[str]]:

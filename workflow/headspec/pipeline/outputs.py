@@ -262,6 +262,6 @@ def _section(name: str, table: Table, schema: Schema) -> list[str]:
         with_ends = [names[column + end] for end in ("", *ENDS) if column + end in names]
         own.append(f"- {', '.join(with_ends)}: {table.columns[column]}")
     lines = [f"### {name}", "", f"{', '.join(f'`{path}`' for path in table.paths)}  "]
-    lines += [f"A row for each {table.row}.{'  ' if shared else ''}"]
+    lines += [f"A row per {table.row}.{'  ' if shared else ''}"]
     lines += [f"[Shared](#columns-of-many-tables): {', '.join(shared)}."] if shared else []
     return [*lines, "", *own, ""] if own else [*lines, ""]
