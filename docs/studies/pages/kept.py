@@ -20,7 +20,7 @@ def table(study: str, name: str) -> pd.DataFrame:
 def markdown(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
     """A table as Markdown."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return "\n".join(f"|{'|'.join(line)}|" for line in lines) + "\n"
 
 
 def points(value: float, low: float, high: float) -> str:
