@@ -44,7 +44,7 @@ def by_loop(weights: np.ndarray, ids: list[int]) -> dict[str, float]:
     every = list(range(n))
     separators = [i for i in every[1:] if ids[i] in SEPARATORS]
     words = [i for i in every if i not in separators]
-    no_end = [i for i in every if i != n - 1 or i not in separators]
+    no_end = every[: max(words) + 1]
     logs = [sum(-w * np.log(w) for w in weights[i] if w > 0) for i in every]
     seen = [(weights[i] > 0).sum() for i in every]
     return {
@@ -117,7 +117,8 @@ def test_the_precision_of_the_device_does_not_matter():
 def of(weights: torch.Tensor, ids: list[list[int]]) -> dict[str, torch.Tensor]:
     examples = tiny.examples(len(ids))
     examples.ids, examples.lengths = ids, np.array([len(row) for row in ids])
-    found = statistics(weights, Tokens(examples.batch(np.arange(len(ids))), SEPARATORS))
+    batch = examples.batch(np.arange(len(ids)))
+    found = statistics(weights, Tokens(batch.input_ids, batch.attention_mask, SEPARATORS))
     assert tuple(found) == MEASURES
     return found
 

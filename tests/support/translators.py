@@ -14,7 +14,7 @@ from headspec.models.tokens import tokenization
 from headspec.models.tokens.text_encoding import completed
 from support.models import LANGUAGES, TEXTS
 
-PAIRS = [(text, " ".join(reversed(text.split()))) for text in TEXTS[:40]]
+PAIRS = [(text, " ".join(reversed(text.split()))) for text in TEXTS[:60]]
 PAIRS[1] = "tree", "moss near the tree"  # sides of other lengths
 
 

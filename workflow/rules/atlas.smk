@@ -63,6 +63,7 @@ use rule attention as attended with:
     input:
         model=rules.train.output.classifiers,
         treebank=rules.treebank.output[0],
+        targets=INPUTS.targets("validation"),
     output:
         result(RUN, "atlas/attended.parquet"),
     log:
@@ -78,6 +79,7 @@ use rule attention as attended with:
         model=INPUTS.model_settings("source", "sha256"),
         version=tokenizer_version,
         sentences=STUDY.atlas.sentences,
+        translations=INPUTS.translations,
         precision="fp32",
         code=code("atlas/attended.py"),
     message:

@@ -98,6 +98,7 @@ use rule learn_gates as attended_after with:
         model=rules.budget_and_keep.output.classifiers,
         gates=rules.budget_and_keep.output.gates,
         treebank=rules.treebank.output[0],
+        targets=INPUTS.targets("validation"),
     output:
         result(BUDGET, "atlas/{of}/attended.parquet"),
     log:
@@ -118,6 +119,7 @@ use rule learn_gates as attended_after with:
         model=INPUTS.model_settings("source", "sha256"),
         version=tokenizer_version,
         sentences=STUDY.atlas.sentences,
+        translations=INPUTS.translations,
         precision="fp32",
         code=code("gates/attended.py"),
     message:

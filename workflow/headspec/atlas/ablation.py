@@ -13,6 +13,7 @@ from headspec.atlas.sample import fold_means
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
+from headspec.models.internals.replacing import Replacing, ablating
 from headspec.models.internals.resuming import Resuming
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
@@ -61,7 +62,7 @@ def ablate(
     measures: tuple[str, ...] = (ABLATION,),
     progress: Progress | None = None,
 ) -> Ablated:
-    """Ablate every head alone; what comes before a head is computed once (`Resuming`).
+    """Ablate every head alone; what comes before a head is computed once, if it can be (`Resuming`).
 
     `ablation` closes the head's gate. `mean_ablation` gives all tokens the mean of the head's context
     vectors, so that what the head adds to every token alike stays. The mean is over the tokens, without
@@ -86,7 +87,7 @@ def ablate(
     model.to(device.name).eval()
     half = np.zeros(len(examples), dtype=int)
     half[rows] = np.arange(len(rows)) % 2  # the parity of a row's fold, since FOLDS is even
-    with Resuming(model.encoder, model.gates) as passes, device.cast():
+    with ablating(model) as passes, device.cast():
         if MEAN_ABLATION in measures:
             means = _half_means(model, examples, rows, half, passes, device)
 
@@ -110,7 +111,11 @@ def ablate(
 
 
 def _batch_results(
-    model: MultiTask, task: str, batch: Batch, passes: Resuming, instead: dict[str, torch.Tensor | None]
+    model: MultiTask,
+    task: str,
+    batch: Batch,
+    passes: Resuming | Replacing,
+    instead: dict[str, torch.Tensor | None],
 ) -> torch.Tensor:
     """Losses and predictions without ablation and under each, (batch, 1 + measures * layers * heads, 2).
 
@@ -135,25 +140,32 @@ def _batch_results(
 
 
 def _half_means(
-    model: MultiTask, examples: Examples, rows: np.ndarray, half: np.ndarray, passes: Resuming, device: Device
+    model: MultiTask,
+    examples: Examples,
+    rows: np.ndarray,
+    half: np.ndarray,
+    passes: Resuming | Replacing,
+    device: Device,
 ) -> torch.Tensor:
-    """Mean context vectors over the tokens of each half, (2, layers, heads, size)."""
+    """Mean context vectors over the attending tokens of each half, (2, layers, heads, size)."""
     sums: torch.Tensor | float = 0.0
-    tokens = torch.zeros(2, device=device.name)
+    tokens = torch.zeros(2, model.gates.layers, device=device.name)
     for chunk in (batches := examples.in_length_order(rows, device)):
         batch = examples.batch(chunk, device.name)
         try:
-            passes.record(partial(model.pool, batch))
+            passes.record(partial(model.read, batch))
         except RuntimeError as error:
             batches.halve(error)
             continue
-        # a token's weight in each half, (batch, tokens, 2)
         member = torch.from_numpy(np.eye(2, dtype=np.float32)[half[chunk]]).to(device.name)
-        weight = member[:, None] * batch.attention_mask[..., None]
-        contexts = torch.stack([point.context.float() for point in passes.points])
-        sums = sums + torch.einsum("lbtd,btk->kld", contexts, weight)
-        tokens += weight.sum((0, 1))
-    return (sums / tokens[:, None, None]).unflatten(-1, (model.gates.heads, -1))
+        # a token's weight in each half, (batch, tokens, 2), by layer
+        weights = [member[:, None] * attending[..., None] for attending in model.attending(batch)]
+        of_layers = zip(passes.contexts, weights, strict=True)
+        sums = sums + torch.stack(
+            [torch.einsum("btd,btk->kd", of.float(), weight) for of, weight in of_layers], dim=1
+        )
+        tokens += torch.stack([weight.sum((0, 1)) for weight in weights], dim=1)
+    return (sums / tokens[..., None]).unflatten(-1, (model.gates.heads, -1))
 
 
 def heads_table(task: str, ablated: Ablated) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,11 +12,15 @@ import torch
 from torch.nn import functional as F
 
 from headspec.atlas.sample import sampled
-from headspec.models.batching import put
+from headspec.attention import DECODER
+from headspec.config.task_types.translation import is_translation
+from headspec.models.batching import Examples, put
 from headspec.models.devices import Device
 from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.multitask import MultiTask
+from headspec.models.tokens.text_encoding import set_languages
 from headspec.models.tokens.word_tokens import WordTokens, encode_words
+from headspec.models.translation import Targets, begun
 from headspec.progress import Progress
 from headspec.tables import INT, Schema
 
@@ -31,18 +36,25 @@ runs/{model}/{mixture}/{method}/seed{seed}/gates/{way}/{sets}/{kept}/atlas/{of}/
 
 sentence: sentence, from 0
 tokens: for each token, how many tokens after it is the one that it attends to most
-words: the same of words
+words: the same of words; null of target texts, which the decoder of an encoder-decoder reads
 """
 
 
 def attended(
-    model: MultiTask, tokenizer: PreTrainedTokenizerBase, sentences: pd.DataFrame, wanted: int, device: Device
+    model: MultiTask,
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: pd.DataFrame,
+    wanted: int,
+    device: Device,
+    targets: Mapping[str, Examples] | None = None,
 ) -> tuple[pd.DataFrame, dict[str, int]]:
     """`most_attended` of a treebank, of at most `wanted` of its sentences.
 
     Parameters
     ----------
     sentences : table 'treebank'
+    targets : of an encoder-decoder, the tasks' examples: at most `wanted` target texts of each follow, of
+        decoder self-attention
 
     Returns
     -------
@@ -54,11 +66,18 @@ def attended(
     EncoderError
         No sentence is left.
     """
+    for of_task in filter(is_translation, model.classes.values()):
+        set_languages(tokenizer, of_task)  # sources of one language, if there are several tasks
     drawn = sentences.iloc[np.sort(sampled("treebank", len(sentences), wanted))]
     encoded, left_out = encode_words(tokenizer, drawn["words"].tolist(), model.encoder.config.to_dict())
     frame = most_attended(model, encoded, device)
     frame["sentence"] = drawn["sentence"].to_numpy()[frame["sentence"]]
-    return frame, {"sentences": len(encoded.examples), **left_out}
+    frames = [frame]
+    for task, examples in (targets or {}).items():
+        rows = sampled(task, len(examples), wanted)
+        first = int(frames[-1]["sentence"].max()) + 1
+        frames.append(most_attended_in_targets(model, task, examples, rows, first, device))
+    return pd.concat(frames, ignore_index=True), {"sentences": len(encoded.examples), **left_out}
 
 
 @torch.no_grad()
@@ -103,6 +122,56 @@ def most_attended(model: MultiTask, sentences: WordTokens, device: Device) -> pd
                         found.append((number, layer, head, of_tokens, of_words))
             progress.advance(len(chunk))
     return pd.DataFrame(found, columns=list(ATTENDED.columns))
+
+
+@torch.no_grad()
+def most_attended_in_targets(
+    model: MultiTask, task: str, examples: Examples, rows: np.ndarray, first: int, device: Device
+) -> pd.DataFrame:
+    """Where the largest weight of every token of target texts falls, in each head of decoder self-attention.
+
+    Tokens that begin and end a text, or are its language, neither attend nor are attended to.
+
+    Parameters
+    ----------
+    first : number of the first text, as a sentence
+
+    Returns
+    -------
+    frame : table of schema `ATTENDED`
+    """
+    model.to(device.name)
+    of_task, progress = model.classes[task], Progress(len(rows), "target texts")
+    assert is_translation(of_task)
+    real: torch.Tensor  # of one batch, (batch, tokens)
+    layers: dict[int, np.ndarray] = {}  # of one batch, each (batch, heads, tokens)
+    found = []
+
+    def receive(layer: int, weights: torch.Tensor) -> None:
+        if model.gates.kind(layer) == DECODER:
+            layers[layer] = _offsets(weights.float(), real)
+
+    with attention_maps(model.encoder, receive):
+        for chunk in (batches := examples.in_length_order(rows, device)):
+            batch = examples.batch(chunk, device.name)
+            assert isinstance(batch.labels, Targets)
+            ids = begun(model.encoder, batch.labels.ids)
+            marks = torch.isin(ids, ids.new_tensor(of_task["before"] + of_task["after"]))
+            real = batch.labels.real & ~marks
+            real[:, 0] = False  # what the decoder begins with
+            try:
+                model.read(batch)
+            except RuntimeError as error:
+                batches.halve(error)
+                continue
+            places = real.cpu().numpy()
+            for i, row in enumerate(chunk):
+                for layer, offsets in layers.items():
+                    for head, of_head in enumerate(offsets[i]):
+                        found.append((first + int(row), layer, head, of_head[places[i]], None))
+            progress.advance(len(chunk))
+    frame = pd.DataFrame(found, columns=list(ATTENDED.columns))
+    return frame[frame["tokens"].str.len() > 0]  # of empty texts
 
 
 def _membership(words: list[np.ndarray], device: str) -> torch.Tensor:

@@ -9,11 +9,13 @@ import pandas as pd
 import torch
 
 from headspec.atlas.sample import fold_means, sampled
+from headspec.attention import CROSS, DECODER, ENCODER
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
 from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.multitask import MultiTask
+from headspec.models.translation import Targets, begun
 from headspec.progress import Progress
 
 
@@ -25,24 +27,25 @@ class Tokens:
     real : tokens that are not padding
     separators : special tokens after the first position; also the end token
     words : real tokens but the separators; all real tokens of a text that has no others
-    but_end : real tokens but the end token, a separator at the end; likewise
+    but_end : real tokens but the end token, which is all separators at the end (mBART has two); likewise
     """
 
-    def __init__(self, batch: Batch, separators: Collection[int]) -> None:
-        self.real = batch.attention_mask.bool()
-        special = torch.isin(batch.input_ids, batch.input_ids.new_tensor(sorted(separators)))
+    def __init__(self, ids: torch.Tensor, real: torch.Tensor, separators: Collection[int]) -> None:
+        self.real = real.bool()
+        special = torch.isin(ids, ids.new_tensor(sorted(separators)))
         place = torch.arange(special.shape[1], device=special.device)
-        last = place == self.real.sum(1, keepdim=True) - 1  # (batch, tokens)
         self.separators = special & self.real & (place > 0)
-        self.words = self._unless_empty(self.real & ~self.separators)
-        self.but_end = self._unless_empty(self.real & ~(self.separators & last))
+        words = self.real & ~self.separators
+        word_follows = words.flip(1).cumsum(1).flip(1) > 0  # or is there
+        self.words = self._unless_empty(words)
+        self.but_end = self._unless_empty(self.real & word_follows)
         self.distances = (place[:, None] - place).abs().float()  # (tokens, tokens)
 
     def _unless_empty(self, tokens: torch.Tensor) -> torch.Tensor:
         return torch.where(tokens.any(1, keepdim=True), tokens, self.real)
 
 
-def statistics(weights: torch.Tensor, tokens: Tokens) -> dict[str, torch.Tensor]:
+def statistics(weights: torch.Tensor, tokens: Tokens, seen: Tokens | None = None) -> dict[str, torch.Tensor]:
     """Statistics of one layer's attention, each (batch, heads), a mean over the attending tokens of a text.
 
     =========================  =======================================================================
@@ -68,29 +71,34 @@ def statistics(weights: torch.Tensor, tokens: Tokens) -> dict[str, torch.Tensor]
     Parameters
     ----------
     weights : (batch, heads, tokens, tokens), of the attending tokens in rows
+    seen : the tokens that are attended to, if they are of another text; then there are no `OF_PLACES`
     """
-    weights = weights.float()
+    weights, across = weights.float(), seen is not None
+    seen = seen or tokens
 
     def mean(values: torch.Tensor, attending: torch.Tensor) -> torch.Tensor:
         """(batch, heads) of (batch, heads, tokens)."""
         total = torch.where(attending[:, None], values, 0).sum(-1)
         return total / attending.sum(1)[:, None].clamp(min=1)
 
-    def largest(chosen: torch.Tensor) -> torch.Tensor:
-        return mean(weights.masked_fill(~chosen[:, None, None], 0).amax(-1), chosen)
+    def largest(attending: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+        return mean(weights.masked_fill(~chosen[:, None, None], 0).amax(-1), attending)
 
     real = tokens.real
     entropy = torch.special.entr(weights).sum(-1)  # (batch, heads, tokens)
     # zeros of all heads are those of the mask: that of one may be a weight too small for a float
     reachable = (weights > 0).any(1).sum(-1)  # (batch, tokens)
-    return {
-        "confidence": largest(tokens.but_end),
-        "confidence_no_separator": largest(tokens.words),
-        "confidence_with_separator": largest(real),
-        "to_separator": mean((weights * tokens.separators[:, None, None]).sum(-1), real),
-        "to_first": mean(weights[..., 0], real),
+    of_places = {} if across else {
         "to_self": mean(weights.diagonal(dim1=-2, dim2=-1), real),
         "distance": mean((weights * tokens.distances).sum(-1), real),
+    }  # fmt: skip
+    return {
+        "confidence": largest(tokens.but_end, seen.but_end),
+        "confidence_no_separator": largest(tokens.words, seen.words),
+        "confidence_with_separator": largest(real, seen.real),
+        "to_separator": mean((weights * seen.separators[:, None, None]).sum(-1), real),
+        "to_first": mean(weights[..., 0], real),
+        **of_places,
         "entropy": mean(entropy, real),
         "entropy_relative": mean(entropy / reachable.clamp(min=2).log()[:, None], real & (reachable > 1)),
     }
@@ -100,6 +108,21 @@ MEASURES = (
     "confidence", "confidence_no_separator", "confidence_with_separator", "to_separator", "to_first",
     "to_self", "distance", "entropy", "entropy_relative",
 )  # fmt: skip
+#: those of the places of two tokens in a text, which cross-attention has not
+OF_PLACES = ("to_self", "distance")
+
+
+def sides(model: MultiTask, batch: Batch, separators: Collection[int]) -> dict[str, tuple[Tokens, ...]]:
+    """Kind of attention: the tokens that attend, and of another text those that are attended to.
+
+    The decoder of an encoder-decoder has a token of its own before those of the text, and not the last one.
+    """
+    source = Tokens(batch.input_ids, batch.attention_mask, separators)
+    if not isinstance(batch.labels, Targets):
+        return dict.fromkeys(model.gates.before, (source,))
+    read = begun(model.encoder, batch.labels.ids)
+    target = Tokens(read, batch.labels.real, separators)
+    return {ENCODER: (source,), DECODER: (target,), CROSS: (target, source)}
 
 
 @torch.no_grad()
@@ -134,28 +157,34 @@ def attention_measures(
         values = _of_examples(model, examples[task], rows, separators, device, progress)
         require(values, f"attention weights, task '{task}'", examples[task].example[rows], device)
         frames += [fold_means(task, name, values[:, i]) for i, name in enumerate(MEASURES)]
-    return pd.concat(frames, ignore_index=True)
+    frame = pd.concat(frames, ignore_index=True)
+    crossing = frame["layer"] >= model.gates.before.get(CROSS, model.gates.layers)
+    return frame[~(crossing & frame["measure"].isin(OF_PLACES))]
 
 
 def _of_examples(
     model: MultiTask, examples: Examples, rows: np.ndarray, separators: Collection[int], device: Device,
     progress: Progress,
 ) -> np.ndarray:  # fmt: skip
-    """Statistics of each example, (len(rows), measures, layers, heads), in the order of `rows`."""
+    """Statistics of each example, (len(rows), measures, layers, heads), in the order of `rows`.
+
+    Those that a layer has not are 0.
+    """
     model.to(device.name)
-    layers: list[torch.Tensor] = []  # of one batch, each (batch, measures, heads)
-    tokens: Tokens  # of one batch
+    layers: dict[int, torch.Tensor] = {}  # of one batch, each (batch, measures, heads)
+    tokens: dict[str, tuple[Tokens, ...]]  # of one batch
 
     def receive(layer: int, weights: torch.Tensor) -> None:
-        found = statistics(weights, tokens)
-        layers.append(torch.stack([found[name] for name in MEASURES], dim=1))
+        found = statistics(weights, *tokens[model.gates.kind(layer)])
+        none = torch.zeros_like(found["confidence"])
+        layers[layer] = torch.stack([found.get(name, none) for name in MEASURES], dim=1)
 
     def of_batch(batch: Batch) -> torch.Tensor:
         nonlocal tokens
         layers.clear()
-        tokens = Tokens(batch, separators)
-        model.pool(batch)
-        return torch.stack(layers, dim=2)
+        tokens = sides(model, batch, separators)
+        model.read(batch)
+        return torch.stack([layers[layer] for layer in sorted(layers)], dim=2)
 
     with attention_maps(model.encoder, receive):
         return examples.values(of_batch, rows, device, progress)

@@ -81,7 +81,8 @@ def loss_gradients(
     """
 
     def of_batch(batch: Batch) -> torch.Tensor:
-        gates = open_gates(model, *batch.input_ids.shape)  # (batch, tokens, layers, heads)
+        tokens = max(mask.shape[1] for mask in model.attending(batch))  # of sources or of targets
+        gates = open_gates(model, len(batch.rows), tokens)  # (batch, tokens, layers, heads)
         with device.cast():
             loss = model.losses(task, model.pool(batch), batch.labels).sum()
         (by_token,) = torch.autograd.grad(loss, gates)
@@ -101,7 +102,8 @@ def relevances(
 ) -> np.ndarray:
     """Relevance of every head to the logit of each example's predicted class, or to its score.
 
-    Of tasks on words to the sum of the logits that the decoder's prediction follows from.
+    Of tasks on words to the sum of the logits that the decoder's prediction follows from; of translation to
+    the mean over target tokens of the largest logit, given the tokens before.
 
     Returns
     -------

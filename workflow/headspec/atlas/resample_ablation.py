@@ -10,7 +10,7 @@ import torch
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
-from headspec.models.internals.resuming import Resuming
+from headspec.models.internals.replacing import ablating
 from headspec.models.multitask import MultiTask
 
 
@@ -35,23 +35,24 @@ def measure(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, d
 
     def of_batch(batch: Batch) -> torch.Tensor:
         donors = examples.batch(other[batch.rows], device.name)
-        passes.record(partial(model.pool, donors))
-        contexts = [point.context for point in passes.points]
-        places = aligned(batch.attention_mask, donors.attention_mask, at_end=model.pooling == "last")
+        passes.record(partial(model.read, donors))
+        contexts, at_end = passes.contexts, model.pooling == "last"
+        of_layers = zip(model.attending(batch), model.attending(donors), strict=True)
+        places = [aligned(own, others, at_end) for own, others in of_layers]
 
         def run() -> torch.Tensor:
             return model.losses(task, model.pool(batch), batch.labels)
 
         losses = [passes.record(run)]
         for layer, context in enumerate(contexts):
-            given = context.take_along_dim(places[..., None], 1).unflatten(-1, (model.gates.heads, -1))
+            given = context.take_along_dim(places[layer][..., None], 1).unflatten(-1, (model.gates.heads, -1))
             losses += [
                 passes.without(layer, head, run, given[..., head, :]) for head in range(model.gates.heads)
             ]
         rises = torch.stack(losses[1:], dim=1) - losses[0][:, None]
         return rises.unflatten(1, (model.gates.layers, model.gates.heads))
 
-    with Resuming(model.encoder, model.gates) as passes, device.cast():
+    with ablating(model) as passes, device.cast():
         values = examples.values(of_batch, rows, device, None, task)
     require(values, f"losses of task '{task}' with heads resampled", examples.example[rows], device)
     return values

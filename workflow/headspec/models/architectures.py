@@ -31,6 +31,7 @@ class Architecture:
     reserved : number of position embeddings that no token uses (RoBERTa's positions start after padding)
     takes_masks : whether its code takes a mask of which tokens attend to which
     relative : whether positions are relative, so that texts may have any length, whatever the config says
+    weights : place of the attention weights in what the attention returns
     """
 
     projection: str
@@ -40,6 +41,7 @@ class Architecture:
     reserved: int = 0
     takes_masks: bool = True
     relative: bool = False
+    weights: int = 1
 
     @property
     def causal(self) -> bool:
@@ -124,7 +126,7 @@ def _t5() -> dict[str, Architecture]:
         CROSS: "decoder.block.*.layer.1.EncDecAttention",
     }
     return {
-        kind: Architecture(f"{place}.o", "mean", _each(place, "q", "k", "v"), relative=True)
+        kind: Architecture(f"{place}.o", "mean", _each(place, "q", "k", "v"), relative=True, weights=2)
         for kind, place in places.items()
     }
 

@@ -16,12 +16,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from headspec.attention import CROSS, DECODER, ENCODER
+from headspec.attention import CROSS, DECODER, ENCODER, SELF
 from headspec.errors import EncoderError
 from headspec.models.architectures import attentions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+
+def stacks(encoder: PreTrainedModel) -> dict[nn.Module, list[str]]:
+    """The modules that call all layers once, and the kinds of their attention."""
+    if not encoder.config.is_encoder_decoder:
+        return {encoder: [SELF]}
+    return {encoder.get_encoder(): [ENCODER], encoder.get_decoder(): [DECODER, CROSS]}
 
 
 class HeadGates:
@@ -35,7 +42,8 @@ class HeadGates:
     Attributes
     ----------
     values : None, or tensor of shape ([batch, [tokens,]] layers, heads)
-        The gates, 1 is open and 0 closed; with None, the encoder runs without gates.
+        The gates, 1 is open and 0 closed; with None, the encoder runs without gates. Of more tokens than
+        a layer has, it takes the first.
     layers, heads : int
         Numbers of layers (calls of W_O) and of heads per layer.
     kinds : for each projection, the kind of its attention
@@ -59,7 +67,7 @@ class HeadGates:
         self.layers = 0
         self.called: dict[str, list[int]] = {kind: [] for kind in patterns}
         self.before: dict[str, int] = {}  # number of layers of other kinds before those of a kind
-        for stack, kinds in self._stacks(encoder).items():
+        for stack, kinds in stacks(encoder).items():
             stack.register_forward_pre_hook(functools.partial(self._begin, kinds))
         for index, projection in enumerate(self.projections):
             projection.register_forward_pre_hook(functools.partial(self._gate, index))
@@ -70,11 +78,9 @@ class HeadGates:
         """For each layer, the index of its projection."""
         return list(itertools.chain.from_iterable(self.called.values()))
 
-    def _stacks(self, encoder: PreTrainedModel) -> dict[nn.Module, list[str]]:
-        """The modules that call all layers once, and the kinds of their attention."""
-        if not encoder.config.is_encoder_decoder:
-            return {encoder: list(self.called)}
-        return {encoder.get_encoder(): [ENCODER], encoder.get_decoder(): [DECODER, CROSS]}
+    def kind(self, layer: int) -> str:
+        """The kind of attention of a layer."""
+        return [kind for kind, before in self.before.items() if before <= layer][-1]
 
     def _begin(self, kinds: list[str], stack: nn.Module, args: tuple) -> None:
         for kind in kinds:
@@ -90,6 +96,8 @@ class HeadGates:
         gate = self.values[..., layer, :, None]  # (heads, 1), (batch, heads, 1), (batch, tokens, heads, 1)
         if gate.dim() == 3:
             gate = gate[:, None]  # (batch, 1, heads, 1)
+        elif gate.dim() == 4:
+            gate = gate[:, : context.shape[1]]
         if not gate.requires_grad:
             gate = gate.to(context.dtype)  # else the product would take the precision of the gate
         by_head = context.unflatten(-1, (self.heads, -1))  # (batch, tokens, heads, size)

@@ -18,6 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from headspec import files
+from headspec.attention import CROSS, DECODER
 from headspec.config.stage_settings import section
 from headspec.config.task_types import pair_types
 from headspec.config.task_types.translation import is_translation
@@ -225,6 +226,19 @@ class MultiTask(nn.Module):
         states = self._output(batch).last_hidden_state
         return batch.words.to(states.dtype) @ states
 
+    def read(self, batch: Batch) -> None:
+        """Run every layer on a batch; the decoder of an encoder-decoder reads the target texts."""
+        states = self.pool(batch)
+        if isinstance(batch.labels, Targets):
+            translation.logits(self.encoder, states, batch.labels)
+
+    def attending(self, batch: Batch) -> list[torch.Tensor]:
+        """For each layer, the mask of the tokens that attend in `read`, (batch, tokens)."""
+        masks = {kind: batch.attention_mask.bool() for kind in self.gates.before}
+        if isinstance(batch.labels, Targets):
+            masks |= dict.fromkeys((DECODER, CROSS), batch.labels.real)
+        return [masks[self.gates.kind(layer)] for layer in range(self.gates.layers)]
+
     def _output(self, batch: Batch) -> Any:
         """The encoder's output; of an encoder-decoder that of its encoder."""
         inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
@@ -258,9 +272,11 @@ class MultiTask(nn.Module):
     def evidence(self, task: str, pooled: torch.Tensor, labels: Labels) -> torch.Tensor:
         """The logit of each example's predicted class, its score, or a decoder's for its units, (batch,).
 
-        Of continuations, the log-likelihood of the likeliest.
+        Of continuations, the log-likelihood of the likeliest; of texts, the mean over their tokens of the
+        logit of the likeliest one.
         """
-        assert not isinstance(labels, Targets)
+        if isinstance(labels, Targets):
+            return translation.evidence(self.encoder, pooled, labels)
         if isinstance(labels, Annotations):
             given = self._given(task, labels)
             return self._decoder(task).evidence(self.dropout(pooled), labels.lengths, given)

@@ -34,6 +34,11 @@ class Targets:
     ids: torch.Tensor
     texts: list[str]
 
+    @property
+    def real(self) -> torch.Tensor:
+        """Mask of the tokens of the texts, and of those that the decoder reads in their places."""
+        return self.ids != NONE
+
     def __getitem__(self, rows: slice) -> Targets:
         return Targets(self.source[rows], self.ids[rows], self.texts[rows])
 
@@ -64,21 +69,34 @@ def _output(states: torch.Tensor) -> Any:
     return BaseModelOutput(last_hidden_state=states)
 
 
-def losses(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> torch.Tensor:
-    """The loss of each text, (batch,): the mean cross-entropy of its tokens, without label smoothing.
+def logits(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> torch.Tensor:
+    """Logits of every token of the targets, given those before it, (batch, target tokens, vocabulary).
 
     Parameters
     ----------
     states : of the encoder, (batch, source tokens, hidden)
     """
-    logits = encoder(
+    return encoder(
         encoder_outputs=_output(states),
         attention_mask=targets.source,
         decoder_input_ids=begun(encoder, targets.ids),
         use_cache=False,
     ).logits.float()
-    of_tokens = F.cross_entropy(logits.transpose(1, 2), targets.ids, ignore_index=NONE, reduction="none")
-    return of_sentences(of_tokens, targets.ids != NONE)
+
+
+def losses(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> torch.Tensor:
+    """The loss of each text, (batch,): the mean cross-entropy of its tokens, without label smoothing.
+
+    Parameters as of `logits`.
+    """
+    by_class = logits(encoder, states, targets).transpose(1, 2)
+    of_tokens = F.cross_entropy(by_class, targets.ids, ignore_index=NONE, reduction="none")
+    return of_sentences(of_tokens, targets.real)
+
+
+def evidence(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> torch.Tensor:
+    """The mean over the tokens of each text of the largest logit, (batch,); parameters as of `logits`."""
+    return of_sentences(logits(encoder, states, targets).amax(-1), targets.real)
 
 
 @torch.no_grad()

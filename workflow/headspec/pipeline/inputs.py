@@ -19,6 +19,7 @@ from headspec.config.runs import PRETRAINED, REWARMED, Run
 from headspec.config.sections.task import PROMPTED
 from headspec.config.sources import locate
 from headspec.config.study import Study, plain
+from headspec.config.task_types import translation
 from headspec.config.task_types.word_types import TYPES
 from headspec.data import planned
 from headspec.data.planned import Planned
@@ -164,6 +165,10 @@ class Inputs:
         if name not in known:
             raise ConfigError(f"no mixture '{name}' in {self.study.study}.{nearest(name, known)}")
         return list(known[name])
+
+    def translations(self, wildcards: Any) -> list[str]:
+        """Those of a run's tasks that are of translation."""
+        return [name for name in self.tasks(wildcards) if self.study.tasks[name].type == translation.NAME]
 
     def metrics(self, wildcards: Any) -> dict[str, list[str]]:
         return {task: self.layout.metrics[task] for task in self.tasks(wildcards)}
@@ -323,6 +328,13 @@ class Inputs:
             ]
 
         return function
+
+    def targets(self, split: str) -> Function:
+        """Function for the tokens of a split of each of a run's `translations`."""
+        return lambda wildcards: [
+            self.layout.result("tokens", wildcards.model, task, f"{split}.parquet")
+            for task in self.translations(wildcards)
+        ]
 
     def of_task(self, folder: str, *splits: str) -> Function:
         """Function for tables of a job's task in a folder, with wildcards, one for each split."""

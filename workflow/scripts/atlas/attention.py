@@ -17,6 +17,7 @@ params = snakemake.params
 with stage(snakemake, f"attention {snakemake.output[0]}"):
     job = ModelStage(snakemake)
     examples = job.examples(params.tasks, snakemake.input.tokens)
-    special = separators(tokenization.of_job(snakemake))
-    frame = attention_measures(job.model(), examples, params.examples, special, job.device)
+    model = job.model()
+    special = separators(tokenization.of_job(snakemake), model.classes.values())
+    frame = attention_measures(model, examples, params.examples, special, job.device)
     tables.write(snakemake.output[0], HEAD_FOLDS, frame, job.footer())

@@ -22,5 +22,6 @@ with stage(snakemake, f"attended {snakemake.output[0]}"):
     model = job.trained()
     model.gates.values = torch.from_numpy(kept).float().to(job.device.name)
     words = tokenization.of_job(snakemake)
-    frame, counts = attended(model, words, tables.read(files.treebank), params.sentences, job.device)
+    targets = job.examples(params.translations, files.targets)
+    frame, counts = attended(model, words, tables.read(files.treebank), params.sentences, job.device, targets)
     tables.write(snakemake.output[0], ATTENDED, frame, job.footer(**counts))

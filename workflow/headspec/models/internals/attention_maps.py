@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from headspec.attention import SELF
 from headspec.errors import EncoderError
-from headspec.models.architectures import ARCHITECTURES
+from headspec.models import gates
+from headspec.models.architectures import attentions
+from headspec.models.pretrained import config_json
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedConfig, PreTrainedModel
 
-#: receives the number of a layer and its weights, (batch, heads, tokens, tokens), as they are computed
+#: receives the number of a layer and its weights, (batch, heads, attending tokens, tokens that they attend
+#: to), as they are computed
 Receiver = Callable[[int, torch.Tensor], None]
 
 
@@ -24,7 +30,9 @@ def attention_maps(encoder: PreTrainedModel, receive: Receiver) -> Iterator[None
     """Give every layer's attention weights to `receive` during forward passes within the block.
 
     Weights are those after the softmax: the row of a token sums to 1, and padding has weight 0. Rows of
-    padding have no meaning. A module shared by several layers (ALBERT) gives the map of each layer.
+    padding have no meaning. A module shared by several layers (ALBERT) gives the map of each layer. The
+    layers of an encoder-decoder are numbered by kind of attention (`headspec.attention`), and those of its
+    decoder come only if that runs.
 
     Fused attention never has the weights, so the encoder runs unfused here, without dropout. In this mode
     the attention module of every architecture returns its weights, those outside of transformers' attention
@@ -38,36 +46,43 @@ def attention_maps(encoder: PreTrainedModel, receive: Receiver) -> Iterator[None
         The encoder runs without giving its weights (raised within the block, at the forward pass).
     """
     config = encoder.config
-    modules = _attentions(encoder)
     fused, training = config._attn_implementation, encoder.training
-    layers = config.num_hidden_layers * getattr(config, "inner_group_num", 1)  # ALBERT's groups of layers
-    layer = 0
+    layers = _layers(config)
+    before = dict(zip(layers, itertools.accumulate(layers.values(), initial=0), strict=False))
+    done = dict.fromkeys(layers, 0)
 
-    def begin(module: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-        nonlocal layer
-        layer = 0
+    def begin(kinds: list[str], module: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        done.update(dict.fromkeys(kinds, 0))
         return args, kwargs | {"output_attentions": True}
 
-    def take(module: Any, args: tuple, output: Any) -> Any:
-        nonlocal layer
-        weights = output[1] if len(output) > 1 else None
+    def take(kind: str, place: int, module: Any, args: tuple, output: Any) -> Any:
+        weights = output[place] if len(output) > place else None
         if weights is None or weights.dim() != 4 or weights.shape[1] != config.num_attention_heads:
             raise EncoderError(f"the attention of this {config.model_type} cannot be captured: no weights")
-        receive(layer, weights)
-        layer += 1
-        return type(output)([output[0], None, *output[2:]])
+        receive(before[kind] + done[kind], weights)
+        done[kind] += 1
+        return type(output)([*output[:place], None, *output[place + 1 :]])
 
-    def end(module: Any, args: tuple, output: Any) -> None:
-        if layer != layers:
-            raise EncoderError(
-                f"the attention of this {config.model_type} cannot be captured: {layer} of "
-                f"{layers} layers give weights"
-            )
+    def end(kinds: list[str], module: Any, args: tuple, output: Any) -> None:
+        for kind in kinds:
+            if done[kind] != layers[kind]:
+                raise EncoderError(
+                    f"the attention of this {config.model_type} cannot be captured: {done[kind]} of "
+                    f"{layers[kind]} layers give weights"
+                )
 
-    # before other hooks: transformers has its own to collect the weights of all layers
-    hooks = [module.register_forward_hook(take, prepend=True) for module in modules]
-    hooks.append(encoder.register_forward_pre_hook(begin, with_kwargs=True))
-    hooks.append(encoder.register_forward_hook(end))
+    hooks = []
+    for kind, entry in attentions(config.model_type).items():
+        # the modules that own the projections of queries, keys and values
+        pattern = entry.inputs[0].rpartition(".")[0]
+        taking = functools.partial(take, kind, entry.weights)
+        for name, module in encoder.named_modules():
+            if fnmatch.fnmatchcase(name, pattern):
+                # before other hooks: transformers has its own to collect the weights of all layers
+                hooks.append(module.register_forward_hook(taking, prepend=True))
+    for stack, kinds in gates.stacks(encoder).items():
+        hooks.append(stack.register_forward_pre_hook(functools.partial(begin, kinds), with_kwargs=True))
+        hooks.append(stack.register_forward_hook(functools.partial(end, kinds)))
     encoder.set_attn_implementation("eager")
     encoder.eval()
     try:
@@ -79,7 +94,8 @@ def attention_maps(encoder: PreTrainedModel, receive: Receiver) -> Iterator[None
         encoder.train(training)
 
 
-def _attentions(encoder: PreTrainedModel) -> list[Any]:
-    """The modules that compute attention: those that own the projections of queries, keys and values."""
-    pattern = ARCHITECTURES[encoder.config.model_type].inputs[0].rpartition(".")[0]
-    return [module for name, module in encoder.named_modules() if fnmatch.fnmatchcase(name, pattern)]
+def _layers(config: PreTrainedConfig) -> dict[str, int]:
+    """Layers by kind of attention."""
+    if grid := config_json.stacks(config.to_dict()):
+        return grid[0]
+    return {SELF: config.num_hidden_layers * getattr(config, "inner_group_num", 1)}  # ALBERT's groups

@@ -112,6 +112,11 @@ class Resuming:
             self.points.append(Point(finished, self.gates.projections.index(module), args[0], output))
         return output
 
+    @property
+    def contexts(self) -> list[torch.Tensor]:
+        """For each layer, the input of its W_O (batch, tokens, heads * size) in the last `record`."""
+        return [point.context for point in self.points]
+
     def record(self, run: Run) -> torch.Tensor:
         """The result of `run`, which calls the encoder once; later passes start from its states."""
         self.points, self._open = [], [[]]

@@ -99,14 +99,18 @@ def with_words(
 ) -> tuple[dict[str, list], list[np.ndarray]]:
     """Tokens of sentences of words, joined by spaces, and the word of each token, or -1.
 
-    A token belongs to the word of its last character, because tokens may start with a space.
+    A token belongs to the word of its last character, because tokens may start with a space. Tokenizers that
+    do not say where their tokens are (Marian's and M2M100's) cut words one by one.
     """
     texts = [" ".join(words) for words in sentences]
     cut: dict[str, Any] = {"truncation": True, "max_length": max_length} if max_length else {}
     encoded = tokenizer(
         texts, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False, **cut
     )
-    offsets, special = encoded.pop("offset_mapping"), encoded.pop("special_tokens_mask")
+    special = encoded.pop("special_tokens_mask")
+    if not tokenizer.is_fast:
+        return dict(encoded), [_one_by_one(tokenizer, *of) for of in zip(sentences, special, strict=True)]
+    offsets = encoded.pop("offset_mapping")
     words_of = []
     for words, places, is_special in zip(sentences, offsets, special, strict=True):
         ends = np.cumsum([len(word) + 1 for word in words]) - 1  # of words, exclusive: places of spaces
@@ -114,3 +118,14 @@ def with_words(
         word[np.array(is_special, dtype=bool)] = NONE
         words_of.append(word)
     return dict(encoded), words_of
+
+
+def _one_by_one(
+    tokenizer: PreTrainedTokenizerBase, words: Sequence[str], special: Sequence[int]
+) -> np.ndarray:
+    """The word of each token of a sentence, or -1; of all tokens -1 where words alone have other numbers."""
+    of_tokens = np.repeat(np.arange(len(words)), [len(tokenizer.tokenize(word)) for word in words])
+    found, real = np.full(len(special), NONE, dtype=np.int64), ~np.array(special, dtype=bool)
+    if real.sum() == len(of_tokens):
+        found[real] = of_tokens
+    return found

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from headspec.config.task_types.translation import is_translation
+from headspec.config.task_types.word_types import Classes
 from headspec.errors import EncoderError
 from headspec.models.batching import Examples
 from headspec.models.pretrained.config_json import positions
+from headspec.models.tokens.text_encoding import set_languages
 from headspec.models.tokens.word_encoding import with_words
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-def separators(tokenizer: PreTrainedTokenizerBase) -> set[int]:
+def separators(tokenizer: PreTrainedTokenizerBase, classes: Iterable[Classes] = ()) -> set[int]:
     """Ids of the special tokens that end texts or stand between the two texts of a pair.
 
     Empty for a tokenizer that only starts texts with a token and does not mark pairs. In a text, a token
     of these is a separator if it is not the first one, because some tokenizers start with the same token.
+
+    Parameters
+    ----------
+    classes : of the tasks; those of translation say in which languages texts are, and how targets end
     """
-    pair = tokenizer("a", "b", return_special_tokens_mask=True)
-    special = zip(pair["input_ids"][1:], pair["special_tokens_mask"][1:], strict=True)
-    return {token for token, is_special in special if is_special}
+    found: set[int] = set()
+    for of_task in [*filter(is_translation, classes)] or [None]:
+        if of_task:
+            set_languages(tokenizer, of_task)
+            found |= {*of_task["after"]}
+        pair = tokenizer("a", "b", return_special_tokens_mask=True)
+        special = zip(pair["input_ids"][1:], pair["special_tokens_mask"][1:], strict=True)
+        found |= {token for token, is_special in special if is_special}
+    return found
 
 
 @dataclass

@@ -27,8 +27,11 @@ class Attended:
 
     @classmethod
     def of(cls, table: pd.DataFrame, unit: str) -> Attended:
-        """From a column, `tokens` or `words`, of the table 'attended', sorted by its keys."""
-        layers, heads = table["layer"].max() + 1, table["head"].max() + 1
+        """From a column, `tokens` or `words`, of the table 'attended', sorted by its keys.
+
+        All sentences have the same layers, which need not begin with the first.
+        """
+        layers, heads = table["layer"].nunique(), table["head"].nunique()
         lengths = table[unit].str.len().to_numpy()[:: layers * heads]
         ends = np.cumsum(lengths) * layers * heads
         parts = np.split(np.concatenate(table[unit].tolist()), ends[:-1])

@@ -72,6 +72,9 @@ CONFIDENCE = 0.95
 def roles(attended: pd.DataFrame, sentences: pd.DataFrame) -> pd.DataFrame:
     """All roles of all heads, claimed or not; syntactic ones only where the sentences have trees.
 
+    Heads that read target texts, whose words are not known, have positional roles alone, corrected for by
+    themselves.
+
     The frequency of a word is counted in all `sentences`, those without attention included, without regard
     to case.
 
@@ -89,6 +92,8 @@ def roles(attended: pd.DataFrame, sentences: pd.DataFrame) -> pd.DataFrame:
     DataError
         Fewer than `FEWEST` sentences.
     """
+    of_targets = attended["words"].isna()
+    targets, attended = attended[of_targets], attended[~of_targets]
     if (left := attended["sentence"].nunique()) < FEWEST:
         raise DataError(f"treebank: {left} sentences fit the model; expected at least {FEWEST}")
     tokens, words = Attended.of(attended, "tokens"), Attended.of(attended, "words")
@@ -99,6 +104,9 @@ def roles(attended: pd.DataFrame, sentences: pd.DataFrame) -> pd.DataFrame:
     if used["head"].notna().all():
         trees = (np.concatenate(used[column].tolist()) for column in ("head", "relation"))
         frames.append(syntactic(words, *trees))
+    if len(targets):
+        of_decoder = positional(Attended.of(targets, "tokens"))
+        frames.append(of_decoder.assign(layer=of_decoder["layer"] + targets["layer"].min()))
     frame = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
     return frame.astype({"offset": "Int32"})[list(ROLES.columns)]
 
