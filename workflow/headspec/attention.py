@@ -37,7 +37,7 @@ def placed(frame: pd.DataFrame, of_models: Mapping[str, Layers]) -> pd.DataFrame
     kind = pd.Series(SELF, index=frame.index, dtype=object).where(frame["layer"].notna(), None)
     before = pd.Series(0, index=frame.index)
     for of_model, layers in _by_model(frame, of_models):
-        for name, first in _before(layers).items():
+        for name, first in first_rows(layers).items():
             there = of_model & (frame["layer"] >= first).fillna(False)
             kind[there], before[there] = name, first
     return frame.assign(attention=kind, layer=(frame["layer"] - before).astype(frame["layer"].dtype))
@@ -47,16 +47,17 @@ def in_rows(frame: pd.DataFrame, of_models: Mapping[str, Layers]) -> pd.DataFram
     """The frame that `placed` was given; parameters as there."""
     before = pd.Series(0, index=frame.index)
     for of_model, layers in _by_model(frame, of_models):
-        for name, first in _before(layers).items():
+        for name, first in first_rows(layers).items():
             before[of_model & (frame["attention"] == name)] = first
     layer = (frame["layer"] + before).astype(frame["layer"].dtype)
     return frame.assign(layer=layer).drop(columns="attention")
 
 
-def _before(layers: Layers) -> dict[str, int]:
-    """The first row of each kind of attention."""
-    numbers = (layers[kind] for kind in KINDS)
-    return dict(zip(KINDS, itertools.accumulate(numbers, initial=0), strict=False))
+def first_rows(layers: Layers) -> dict[str, int]:
+    """The first row of each kind of attention that a model has."""
+    kinds = [kind for kind in KINDS if kind in layers]
+    numbers = (layers[kind] for kind in kinds)
+    return dict(zip(kinds, itertools.accumulate(numbers, initial=0), strict=False))
 
 
 def _by_model(

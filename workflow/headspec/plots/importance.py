@@ -12,7 +12,9 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from headspec.attention import Layers
 from headspec.heads.ranking import importance_map, prune_count, top_heads
+from headspec.plots.drawing.kinds import divide, number_layers
 from headspec.plots.drawing.style import PAGE, SHADES, styled
 
 #: columns of seeds, at most; with more seeds, a column with the mean over all comes first
@@ -22,7 +24,12 @@ TALLEST = 8.5
 
 
 @styled
-def draw(importance: Mapping[int, pd.DataFrame], tasks: Sequence[str], fraction: float) -> Figure:
+def draw(
+    importance: Mapping[int, pd.DataFrame],
+    tasks: Sequence[str],
+    fraction: float,
+    attention: Layers | None = None,
+) -> Figure:
     """Heat maps of importance, a row per task and a column per seed.
 
     Parameters
@@ -30,6 +37,7 @@ def draw(importance: Mapping[int, pd.DataFrame], tasks: Sequence[str], fraction:
     importance : seed: table 'importance' of the run
     tasks : tasks of the mixture
     fraction : main fraction of heads to prune; the top floor(fraction * layers * heads) are outlined
+    attention : layers by kind of attention, of a model with several
 
     Returns
     -------
@@ -51,7 +59,8 @@ def draw(importance: Mapping[int, pd.DataFrame], tasks: Sequence[str], fraction:
             axes.set_title(column, loc="right", fontsize="small", color="0.3")
             _outline(axes, top_heads(heat, prune_count(fraction, heat.size)), min(0.9, 6 * width / heads))
             axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-            axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+            number_layers(axes, attention)
+            divide(axes, attention, named=axes is row[-1])
         row[0].set_ylabel("layer")
     for axes in grid[-1]:
         axes.set_xlabel("head")

@@ -16,6 +16,9 @@ draw = import_module(f"headspec.plots.{params.figure.replace('/', '.')}").draw
 with stage(snakemake, f"figure {params.figure}"):
     taken = inspect.signature(draw).parameters
     arguments = {name: value for name, value in params.items() if name in taken}
+    if "attention" in taken:
+        kinds = tables.inherited(snakemake.input).get("attention", {})
+        arguments["attention"] = kinds.get(wildcards.get("model"))
     for name, paths in snakemake.input.items():
         if isinstance(paths, str):
             arguments[name] = of_wildcards(tables.read(paths), wildcards)

@@ -10,7 +10,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from headspec.attention import Layers
 from headspec.plots.atlas.measures import panels, rows_of
+from headspec.plots.drawing.kinds import layer_name
 from headspec.plots.drawing.labels import name_points
 from headspec.plots.drawing.style import PAGE, legend, styled
 
@@ -28,7 +30,7 @@ HEIGHT = 1.15
 
 
 @styled
-def draw(heads: pd.DataFrame, tasks: Sequence[str]) -> Figure:
+def draw(heads: pd.DataFrame, tasks: Sequence[str], attention: Layers | None = None) -> Figure:
     """Heads sorted by the increase, a panel per task, for zero- and mean-ablation beside one another.
 
     Values and intervals are means over seeds. The mean of the seeds' intervals is no narrower than an
@@ -38,6 +40,7 @@ def draw(heads: pd.DataFrame, tasks: Sequence[str]) -> Figure:
     ----------
     heads : rows of the table 'heads' of one model, mixture and method
     tasks : in the order of the panels
+    attention : layers by kind of attention, of a model with several
     """
     kinds = [kind for kind in KINDS if kind in set(heads["measure"])]
     width = PAGE / 2 if len(tasks) * len(kinds) > 1 else 0.6 * PAGE
@@ -60,7 +63,7 @@ def draw(heads: pd.DataFrame, tasks: Sequence[str]) -> Figure:
     legend(figure)
     figure.draw_without_rendering()  # fixes the size of the panels, on which the places of names depend
     for axes, rows in drawn:
-        _name_strongest(axes, rows)
+        _name_strongest(axes, rows, attention)
     return figure
 
 
@@ -95,11 +98,11 @@ def _draw_heads(axes: Axes, rows: pd.DataFrame) -> None:
     axes.set_xticks([])
 
 
-def _name_strongest(axes: Axes, rows: pd.DataFrame) -> None:
+def _name_strongest(axes: Axes, rows: pd.DataFrame, attention: Layers | None) -> None:
     """Write layer.head at the upper ends of the intervals, of the strongest heads that differ from 0."""
     ranks = np.arange(len(rows))
     ends = np.stack([ranks, rows["ci_high"]], axis=-1)
     intervals = np.hstack([np.stack([ranks, rows["ci_low"]], axis=-1), ends])
     strongest = ranks[rows["ci_low"] > 0][:NAMED]
-    names = [f"{layer}.{head}" for layer, head in rows.index[strongest]]
+    names = [f"{layer_name(layer, attention)}.{head}" for layer, head in rows.index[strongest]]
     name_points(axes, ends[strongest], names, intervals)

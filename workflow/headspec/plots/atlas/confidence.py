@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from headspec.attention import Layers
 from headspec.plots.atlas.measures import head_map, heat_maps, panel_size
 from headspec.plots.drawing.style import SHADES, styled
 
@@ -20,18 +21,19 @@ TOKENS = {
 
 
 @styled
-def draw(heads: pd.DataFrame, tasks: Sequence[str]) -> Figure:
+def draw(heads: pd.DataFrame, tasks: Sequence[str], attention: Layers | None = None) -> Figure:
     """Heat maps of confidence, mean over seeds: a row per task, a column per choice of tokens.
 
     Parameters
     ----------
     heads : rows of the table 'heads' of one model, mixture and method
     tasks : in the order of the rows
+    attention : layers by kind of attention, of a model with several
     """
     columns = [measure for measure in TOKENS if measure in set(heads["measure"])]
     maps = [[head_map(heads, task, measure) for measure in columns] for task in tasks]
     shape = np.array(maps).shape
-    figure, grid = heat_maps(shape, tasks)
+    figure, grid = heat_maps(shape, tasks, attention=attention)
     highest = np.ceil(10 * np.nanmax(maps)) / 10
     for row, of_task in zip(grid, maps, strict=True):
         for axes, heat in zip(row, of_task, strict=True):

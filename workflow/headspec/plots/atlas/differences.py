@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from headspec.attention import Layers
 from headspec.plots.atlas.measures import draw_signed, panel_size, signed_maps
 from headspec.plots.drawing.style import legend, styled
 
@@ -28,19 +29,20 @@ LONGEST = 5
 
 
 @styled
-def draw(differences: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
+def draw(differences: pd.DataFrame, labels: Mapping[str, str], attention: Layers | None = None) -> Figure:
     """Heat maps of a task minus the other one, or minus the mean of the others; a column per measure.
 
     Parameters
     ----------
     differences : rows of the table 'task_differences' of one model, mixture and method
     labels : measure: its name in the figure
+    attention : layers by kind of attention, of a model with several
     """
     pairs = list(dict.fromkeys(zip(differences["task"], differences["against"], strict=True)))
     names = [f"{task}\n\N{MINUS SIGN} {against}" for task, against in pairs]
     measures = [measure for measure in UNITS if measure in set(differences["measure"])]
     shape = (len(pairs), len(measures), differences["layer"].max() + 1, differences["head"].max() + 1)
-    figure, grid = signed_maps(shape, names)
+    figure, grid = signed_maps(shape, names, attention)
     longest = min(0.6 * 72 * min(panel_size(shape, names) / shape[:1:-1]), LONGEST)
     for column, measure in zip(grid.T, measures, strict=True):
         unit, factor = UNITS[measure]

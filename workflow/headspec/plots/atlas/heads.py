@@ -11,7 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
+from headspec.attention import Layers
 from headspec.plots.atlas.measures import Floats, head_map, number_heads, panels, rows_of
+from headspec.plots.drawing.kinds import divide
 from headspec.plots.drawing.style import PAGE, legend, styled
 from headspec.statistics.atlas.majority import majority
 
@@ -35,15 +37,18 @@ BESIDE = 0.3
 
 
 @styled
-def draw(heads: pd.DataFrame, roles: pd.DataFrame, tasks: Sequence[str]) -> Figure:
+def draw(
+    heads: pd.DataFrame, roles: pd.DataFrame, tasks: Sequence[str], attention: Layers | None = None
+) -> Figure:
     """A panel per task with a marker per head; its area is the share of the largest importance.
 
     Parameters
     ----------
     heads : rows of the table 'heads' of one model, mixture and method
     roles : rows of the table 'head_roles' of the same
-        A role is shown if a head has it in more than half of the seeds.
+        A role is shown if a head has it in more than half of the seeds; those without a row have none.
     tasks : in the order of the panels
+    attention : layers by kind of attention, of a model with several
     """
     shares = {}
     for task in tasks:
@@ -57,12 +62,15 @@ def draw(heads: pd.DataFrame, roles: pd.DataFrame, tasks: Sequence[str]) -> Figu
     figure, grid = panels((rows, columns), len(tasks), width + BESIDE, height + 0.4, 0.5)
     diameter = min(0.85 * 72 * side, 72 * height / layers - ROOM, LARGEST)
     shown = majority(roles)
+    every = pd.MultiIndex.from_product([range(layers), range(in_layer)], names=shown.index.names)
+    shown = shown.reindex(every).fillna({"role": "none"})
     for axes, task in zip(grid, tasks, strict=True):
         _draw_heads(axes, shares[task], shown, diameter)
         axes.set_title(task)
         axes.set_xlabel("head")
         axes.set_ylabel("layer")
-        number_heads(axes)
+        number_heads(axes, attention)
+        divide(axes, attention, named=True)
     for share in SHARES:
         label = f"{100 * share:.0f} %" + (" of the largest importance" if share == 1 else "")
         grid[0].scatter(

@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from headspec.attention import Layers
+from headspec.plots.drawing.kinds import divide, number_layers
 from headspec.plots.drawing.style import PAGE
 
 Floats = NDArray[np.float64]
@@ -57,10 +59,10 @@ def panels(shape: tuple[int, int], n: int, width: float, height: float, below: f
     return figure, grid[:n]
 
 
-def number_heads(axes: Axes) -> None:
+def number_heads(axes: Axes, attention: Layers | None = None) -> None:
     """Whole numbers of layers and heads at the sides of a heat map."""
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+    number_layers(axes, attention)
 
 
 def panel_size(shape: tuple[int, ...], rows: Sequence[str]) -> Floats:
@@ -71,7 +73,9 @@ def panel_size(shape: tuple[int, ...], rows: Sequence[str]) -> Floats:
     return np.array([width, min(max(width * layers / in_layer, written, 0.7), TALLEST / len(rows))])
 
 
-def heat_maps(shape: tuple[int, ...], rows: Sequence[str], below: float = 0) -> Grid:
+def heat_maps(
+    shape: tuple[int, ...], rows: Sequence[str], below: float = 0, attention: Layers | None = None
+) -> Grid:
     """A figure of heat maps (rows, columns, layers, heads) with shared axes.
 
     Parameters
@@ -79,6 +83,7 @@ def heat_maps(shape: tuple[int, ...], rows: Sequence[str], below: float = 0) -> 
     shape : rows, columns, layers, heads
     rows : their names
     below : room under the maps, in inches
+    attention : layers by kind of attention, of a model with several
     """
     width, height = panel_size(shape, rows)
     size = (shape[1] * (width + 0.1) + 1.1, len(rows) * (height + 0.1) + 0.7 + below)
@@ -89,13 +94,14 @@ def heat_maps(shape: tuple[int, ...], rows: Sequence[str], below: float = 0) -> 
     for axes in grid[-1]:
         axes.set_xlabel("head")
     for axes in grid.flat:
-        number_heads(axes)
+        number_heads(axes, attention)
+        divide(axes, attention, named=axes in grid[:, -1])
     return figure, grid
 
 
-def signed_maps(shape: tuple[int, ...], rows: Sequence[str]) -> Grid:
+def signed_maps(shape: tuple[int, ...], rows: Sequence[str], attention: Layers | None = None) -> Grid:
     """`heat_maps` with room for what `draw_signed` and a legend put below."""
-    return heat_maps(shape, rows, below=BAR)
+    return heat_maps(shape, rows, BAR, attention)
 
 
 def draw_signed(column: NDArray[np.object_], maps: Sequence[Floats], unit: str) -> float:

@@ -1,0 +1,52 @@
+"""The kinds of attention of an encoder-decoder in maps of heads, whose rows are the layers of each."""
+
+from __future__ import annotations
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from headspec.attention import Layers, first_rows
+
+#: numbered layers of a kind, at most
+NUMBERED = 4
+
+
+def number_layers(axes: Axes, attention: Layers | None) -> None:
+    """Number the layers at the side of a map of heads, those of every kind of attention from 0."""
+    if not attention:
+        axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+        return
+    ticks = [
+        (first + layer, str(layer))
+        for kind, first in first_rows(attention).items()
+        for layer in range(0, attention[kind], -(-attention[kind] // NUMBERED))
+    ]
+    places, names = zip(*ticks, strict=True)
+    axes.set_yticks(places, names)
+
+
+def layer_name(row: int, attention: Layers | None) -> str:
+    """What a layer is called: its number, after its kind of attention if there are several."""
+    if not attention:
+        return str(row)
+    kind, first = [each for each in first_rows(attention).items() if each[1] <= row][-1]
+    return f"{kind} {row - first}"
+
+
+def divide(axes: Axes, attention: Layers | None, named: bool) -> None:
+    """Draw lines between the kinds of attention in a map of heads.
+
+    Parameters
+    ----------
+    attention : kind: number of its layers; None for models with one kind
+    named : whether their names stand at the right side
+    """
+    for kind, first in first_rows(attention or {}).items():
+        if first:
+            axes.axhline(first - 0.5, color="black", linewidth=1.5)
+        if named:
+            middle = first + ((attention or {})[kind] - 1) / 2
+            axes.text(
+                1.02, middle, kind, transform=axes.get_yaxis_transform(), rotation=270, va="center",
+                ha="left", fontsize="small",
+            )  # fmt: skip
