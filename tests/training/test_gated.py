@@ -35,6 +35,7 @@ from support.two_tasks import CLASSES, data, model, never
 SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3)
 STEPS = 18  # 5 + 4 batches, twice
 SHAPE = (LAYERS, HEADS)
+OPEN = np.zeros(LAYERS, dtype=bool)  # no layer whose heads are all kept
 KINDS = ["l0", "l0-target", "subset", "subset-hard"]
 
 
@@ -239,7 +240,7 @@ def plan(way: str, count: int | None, own: bool = False, examples=None) -> tuple
     epochs, steps = course(examples, SETTINGS, settings, WAYS[way].start)
     training = SETTINGS.model_copy(update={"epochs": epochs})
     sets = Sets(list(CLASSES), own)
-    return Plan(WAYS[way], settings, 20, sets, SHAPE, count, steps, 0), training
+    return Plan(WAYS[way], settings, 20, sets, SHAPE, OPEN, count, steps, 0), training
 
 
 MAPS = {task: np.random.default_rng(i).random(SHAPE) for i, task in enumerate(CLASSES)}

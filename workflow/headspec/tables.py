@@ -38,8 +38,8 @@ class Schema:
 
     @property
     def of_heads(self) -> bool:
-        """Whether rows are of heads, so that the table has their kind of attention (`headspec.attention`)."""
-        return {"layer", "head"} <= self.columns.keys()
+        """Whether rows are of heads, or of layers: the table has their attention (`headspec.attention`)."""
+        return "layer" in self.columns
 
     @property
     def of_examples(self) -> bool:

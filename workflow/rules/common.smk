@@ -54,7 +54,7 @@ from headspec.errors import HeadspecError
 from headspec.live import view
 from headspec.models import devices
 from headspec.pipeline import preflight, records, warm
-from headspec.pipeline.budgets import BUDGET, WAY, Budgets
+from headspec.pipeline.budgets import BUDGET, Budgets
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import PROMPTS, RUN, SUBMISSION, Layout
 from headspec.pipeline.probing import Probing

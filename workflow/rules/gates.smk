@@ -2,17 +2,18 @@
 # trained runs and with the same number of further steps.
 
 
-# gates that learn without a number of heads in view, once for all numbers
+# gates that learn without a number of heads in view, once for all numbers, and for each further penalty
 rule learn_gates:
     input:
         unpack(BUDGETS.learning),
         tokens=INPUTS.tokens("train"),
     output:
-        result(WAY, "state.pt"),
+        result(BUDGET, "state.pt"),
     log:
-        log(WAY, "learn"),
+        log(BUDGET, "learn"),
     wildcard_constraints:
         way=any_of(BUDGETS.ways(open_ended=True)),
+        kept="open.*",
     priority: by_tasks
     conda:
         "../../envs/train.yaml"
@@ -149,6 +150,7 @@ rule budgets:
         gates=result("tables/gates.parquet"),
         budgets=result("tables/budgets.parquet"),
         overlap=result("tables/overlap.parquet"),
+        layers=result("tables/kept_layers.parquet"),
     log:
         log("budgets"),
     conda:

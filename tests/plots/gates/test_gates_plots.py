@@ -22,8 +22,9 @@ def budgets_table() -> pd.DataFrame:
     cells = [("whole", 1.0, 8, None), ("importance", 0.25, 2, "whole"), ("importance", 0.5, 4, "whole"),
              ("l0", 0.25, 2, "importance"), ("l0", 0.25, 2, "whole"), ("l0", None, 5, "whole")]  # fmt: skip
     rows = [
-        {"sets": sets, "way": way, "fraction": fraction, "task": task, "metric": metric, "against": against,
-         "heads": heads, "value": (0.5 + heads / 20) - 0.1 * (task == "a")}
+        {"sets": sets, "way": way, "fraction": fraction, "penalty": None, "task": task,
+         "metric": metric, "against": against, "heads": heads,
+         "value": (0.5 + heads / 20) - 0.1 * (task == "a")}
         for (way, fraction, heads, against), sets in itertools.product(cells, ("shared", "own"))
         for task, metric in (("a", "accuracy"), ("b", "f1"), ("b", "accuracy"), ("mean", "mean"))
     ]  # fmt: skip

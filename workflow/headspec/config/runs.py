@@ -48,12 +48,14 @@ class Budget:
     way : how heads are chosen, of `headspec.config.ways`
     sets : {"shared", "own"}, whether all tasks keep the same heads, or each its own
     fraction : of heads to keep; None for those that an open-ended way leaves open
+    penalty : at which it leaves them open, if that is another than `gates.penalty`
     """
 
     run: Run
     way: str
     sets: str
     fraction: float | None
+    penalty: float | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.run, dict):  # as rules pass it
@@ -67,7 +69,8 @@ class Budget:
     @property
     def path(self) -> str:
         """Its folder in that of the runs."""
-        kept = "open" if self.fraction is None else f"{self.fraction:g}"
+        more = "" if self.penalty is None else f"-{self.penalty:g}"
+        kept = f"open{more}" if self.fraction is None else f"{self.fraction:g}"
         return f"{self.run.path}/gates/{self.way}/{self.sets}/{kept}"
 
 

@@ -166,6 +166,8 @@ class Study(Section):
                 for way in gates.ways:
                     fractions = [*gates.kept, *([None] if WAYS[way].open_ended else [])]
                     budgets += [Budget(run, way, sets, fraction) for fraction in fractions]
+                    penalties = gates.penalties if WAYS[way].open_ended else []
+                    budgets += [Budget(run, way, sets, None, penalty) for penalty in penalties]
         return budgets
 
     @property

@@ -100,6 +100,7 @@ VIEWS: Mapping[str, Callable[[Sources], Any]] = {
             "sets",
             "way",
             "fraction",
+            "penalty",
             "task",
             "metric",
             "against",

@@ -11,9 +11,10 @@ from headspec.config.ways import IMPORTANCE, WAYS, WHOLE, Way
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import RUN
 
-#: folder of a way of pruning a run, and of its runs to numbers of heads, with wildcards
-WAY = RUN + "/gates/{way}/{sets}"
-BUDGET = WAY + "/{kept}"
+#: folder of a run that is pruned to a number of heads, with wildcards
+BUDGET = RUN + "/gates/{way}/{sets}/{kept}"
+#: the heads that an open-ended way leaves open
+OPEN = "open"
 
 
 class Budgets:
@@ -57,7 +58,9 @@ class Budgets:
         way, run = WAYS[wildcards.way], _run(wildcards)
         files = self.learning(wildcards)
         if way.open_ended:
-            files["state"] = self.inputs.of_run(f"gates/{wildcards.way}/{wildcards.sets}/state.pt", **run)
+            kept = wildcards.kept if wildcards.kept.startswith(OPEN) else OPEN
+            folder = f"gates/{wildcards.way}/{wildcards.sets}/{kept}"
+            files["state"] = self.inputs.of_run(f"{folder}/state.pt", **run)
         if table := _table(wildcards.way, way):
             files["heads"] = self.inputs.of_run(table, **run)
         if way.chosen == "copied":
@@ -90,7 +93,10 @@ class Budgets:
             "learning_rate": way.chosen == "learnt",
             "penalty": way.open_ended,
             "rescorings": way.chosen == "stepwise",
+            "attention": values["attention"] and way.chosen not in ("all", "copied"),
         }
+        others = {f"{OPEN}-{penalty:g}": penalty for penalty in values["penalties"]}
+        values["penalty"] = others.get(wildcards.kept, values["penalty"])
         return {key: values[key] for key, is_used in used.items() if is_used}
 
     def samples(self, wildcards: Any) -> int | None:

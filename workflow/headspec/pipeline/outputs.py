@@ -77,6 +77,7 @@ COLUMNS = {
     "p_holm": "p_value corrected by Holm's method; see [Statistics](statistics.md#p_holm) for the family",
     "p_value": "two-sided p; see [Statistics](statistics.md#p_value) for the test",
     "passage": "passage of the stimulus; a passage stays in one fold",
+    "penalty": "of heads left open at another penalty than `gates.penalty`; else null",
     "prediction": "index of the predicted class, or the predicted score; of pairs the log-likelihood of the "
     "right one less that of the wrong one; of translation the number of `prediction_counts`",
     "prediction_counts": "of translation, what metrics add up, in the order of sacrebleu: of BLEU lengths, "
@@ -170,6 +171,7 @@ GROUPS = {
         "gates": "statistics.gates.overlap",
         "budgets": "statistics.gates.budgets",
         "overlap": "statistics.gates.overlap",
+        "kept_layers": "statistics.gates.layers",
         "kept_roles": "statistics.gates.kept_roles",
         "role_counts": "statistics.gates.kept_roles",
     },

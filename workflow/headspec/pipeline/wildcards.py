@@ -28,5 +28,5 @@ def constraints(layout: Layout) -> dict[str, str]:
         "task": task,
         "seed": r"\d+",
         "sets": "shared|own",
-        "kept": r"open|[\d.e-]+",
+        "kept": r"open(-[\d.e-]+)?|[\d.e-]+",
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,18 +12,20 @@ import pandas as pd
 import torch
 
 from headspec.config.task_types.word_types import Classes
-from headspec.gates.learnt import learnt_gates
+from headspec.gates.learnt import LearntGates, learnt_gates
+from headspec.gates.partial import Partial
 from headspec.heads.masks import Mask, random_by_layer, random_heads
 from headspec.heads.pruning import under_masks
 from headspec.heads.ranking import prune_count, shared_map, top_heads
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.encoders import draw
+from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.seeds import derive
 from headspec.training.checkpoint import Checkpoint
-from headspec.training.gated import Fixed, Learning, Sets, Stepwise
+from headspec.training.gated import Fixed, Learning, Sets, Stepwise, fixed_first
 from headspec.training.loop import Trainer, trainer
 from headspec.training.schedule import branch_point, epoch_steps
 
@@ -33,36 +35,64 @@ if TYPE_CHECKING:
     from headspec.config.ways import Way
 
 
-def count_kept(fraction: float, heads: int) -> int:
-    """The number of `heads` that are kept where `fraction` of them is: all that are not pruned."""
-    return heads - prune_count(1 - fraction, heads)
+def count_kept(fraction: float, heads: int, fixed: int = 0) -> int:
+    """The number of heads that are kept where `fraction` of `heads` is: all that are not pruned.
+
+    Parameters
+    ----------
+    fixed : number of others, which are kept as well
+    """
+    return fixed + heads - prune_count(1 - fraction, heads)
 
 
-def ranked(sets: Sets, maps: dict[str, np.ndarray], count: int) -> np.ndarray:
+def fixed_layers(gates: HeadGates, kinds: Sequence[str]) -> np.ndarray:
+    """The layers whose heads never close, bool (layers,): those of other `kinds` of attention, if any."""
+    return np.array([bool(kinds) and gates.kind(layer) not in kinds for layer in range(gates.layers)])
+
+
+def ranked(
+    sets: Sets, maps: dict[str, np.ndarray], count: int, fixed: np.ndarray | bool = False
+) -> np.ndarray:
     """The first `count` heads of each set, bool (sets, layers, heads).
 
     Parameters
     ----------
     maps : task: (layers, heads), the largest value is kept first; tasks with a set in common share a map
         (`shared_map`)
+    fixed : bool (layers,), those whose heads come before all others
     """
     of_sets = [shared_map([maps[task] for task in sets.tasks(i)]) for i in range(len(sets.names))]
-    return np.stack([top_heads(of_set, count) for of_set in of_sets])
+    return np.stack([top_heads(fixed_first(of_set, fixed), count) for of_set in of_sets])
 
 
-def drawn(sets: Sets, maps: dict[str, np.ndarray], count: int, by_layer: bool, seed: int) -> np.ndarray:
+def drawn(
+    sets: Sets,
+    maps: dict[str, np.ndarray],
+    count: int,
+    by_layer: bool,
+    seed: int,
+    fixed: np.ndarray | bool = False,
+) -> np.ndarray:
     """`count` random heads of each set, bool (sets, layers, heads): other heads for other tasks.
 
     Parameters
     ----------
     by_layer : whether to keep as many in each layer as `ranked` keeps by the `maps`
+    fixed : bool (layers,), those whose heads are all kept
     """
-    first = ranked(sets, maps, count)
+    first = ranked(sets, maps, count, fixed)
     named = [sets.tasks(i) for i in range(len(sets.names))]
     rngs = [np.random.default_rng(derive(seed, "kept at random", *tasks)) for tasks in named]
     if by_layer:
         return np.stack([random_by_layer(of_set, rng) for of_set, rng in zip(first, rngs, strict=True)])
-    return np.stack([random_heads(first.shape[1:], count, rng) for rng in rngs])
+    kept = np.broadcast_to(np.reshape(fixed, (-1, 1)), first.shape[1:])
+    free = np.flatnonzero(~kept)
+    by_set = []
+    for rng in rngs:
+        of_set = kept.flatten()
+        of_set[free[random_heads((1, len(free)), count - int(kept.sum()), rng)[0]]] = True
+        by_set.append(of_set.reshape(kept.shape))
+    return np.stack(by_set)
 
 
 def course(examples: dict[str, Examples], training: Training, settings: Gates, start: str) -> tuple[int, int]:
@@ -84,7 +114,9 @@ class Plan:
     ----------
     samples : training examples of each task that importance is computed on
     shape : layers, heads
-    count : heads to keep of each set; None for those that an open-ended way leaves open
+    fixed : bool (layers,), those whose heads are all kept
+    count : heads to keep of each set, the fixed ones included; None for those that an open-ended way leaves
+        open
     learning : number of steps in which gates learn or heads close
     seed : of the run
     """
@@ -94,6 +126,7 @@ class Plan:
     samples: int
     sets: Sets
     shape: tuple[int, int]
+    fixed: np.ndarray
     count: int | None
     learning: int
     seed: int
@@ -109,10 +142,7 @@ class Plan:
         chosen, count = self.way.chosen, self.count
         if chosen == "learnt":
             assert self.way.gates is not None
-            gates = [
-                learnt_gates(self.way.gates, self.shape, count, self.settings.penalty)
-                for _ in self.sets.names
-            ]
+            gates = [self._learnt(self.way.gates) for _ in self.sets.names]
             return Learning(self.sets, gates, self.learning, count, self.settings.learning_rate, self.seed)
         if chosen == "all":
             return Fixed(self.sets, np.ones((len(self.sets.names), *self.shape), dtype=bool))
@@ -122,11 +152,18 @@ class Plan:
         assert count is not None
         if chosen == "stepwise":
             steps = np.linspace(0, self.learning, self.settings.rescorings, endpoint=False).astype(int)
-            return Stepwise(self.sets, self.shape, count, steps.tolist(), self.samples, self.seed)
+            return Stepwise(self.sets, self.shape, count, steps.tolist(), self.samples, self.seed, self.fixed)
         assert maps is not None
         if chosen == "ranked":
-            return Fixed(self.sets, ranked(self.sets, maps, count))
-        return Fixed(self.sets, drawn(self.sets, maps, count, self.way.by_layer, self.seed))
+            return Fixed(self.sets, ranked(self.sets, maps, count, self.fixed))
+        return Fixed(self.sets, drawn(self.sets, maps, count, self.way.by_layer, self.seed, self.fixed))
+
+    def _learnt(self, kind: str) -> LearntGates:
+        """The gates of a set."""
+        free, heads = ~self.fixed, self.shape[1]
+        count = None if self.count is None else self.count - heads * int(self.fixed.sum())
+        gates = learnt_gates(kind, (int(free.sum()), heads), count, self.settings.penalty)
+        return gates if free.all() else Partial(gates, free)
 
 
 def beginning(job: ModelStage, way: Way, classes: Mapping[str, Classes], encoder_learns: bool) -> MultiTask:
@@ -138,7 +175,7 @@ def beginning(job: ModelStage, way: Way, classes: Mapping[str, Classes], encoder
         if way.start == "fresh":
             draw(encoder, job.seed)
         torch.manual_seed(derive(job.seed, "heads"))
-        model = MultiTask(encoder, pooling, classes)
+        model = MultiTask(encoder, pooling, classes, tokenizer=job.tokenizer(classes))
     model.classifiers.requires_grad_(way.classifiers)
     model.encoder.requires_grad_(encoder_learns)
     return model

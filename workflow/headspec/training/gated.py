@@ -100,13 +100,21 @@ class Stepwise(Fixed):
     count : heads of a set that are kept in the end
     steps : training steps before which heads close, the same number before each
     samples : training examples of each task that importance is computed on
+    fixed : bool (layers,), those whose heads are all kept
     """
 
     def __init__(
-        self, sets: Sets, shape: tuple[int, int], count: int, steps: Sequence[int], samples: int, seed: int
+        self,
+        sets: Sets,
+        shape: tuple[int, int],
+        count: int,
+        steps: Sequence[int],
+        samples: int,
+        seed: int,
+        fixed: np.ndarray | bool = False,
     ) -> None:
         super().__init__(sets, np.ones((len(sets.names), *shape), dtype=bool))
-        total, self.samples, self.seed = shape[0] * shape[1], samples, seed
+        total, self.samples, self.seed, self.fixed = shape[0] * shape[1], samples, seed, fixed
         closed = [round((total - count) * (i + 1) / len(steps)) for i in range(len(steps))]
         self.counts = {step: total - n for step, n in zip(steps, closed, strict=True)}
 
@@ -126,7 +134,8 @@ class Stepwise(Fixed):
                 run.model, task, run.examples[task], rows, run.device, closed=~self.kept[index]
             )
             maps.append(np.abs(gradients).mean(axis=0, dtype=float))
-        return top_heads(np.where(self.kept[index], shared_map(maps), -np.inf), count)
+        scores = np.where(self.kept[index], shared_map(maps), -np.inf)
+        return top_heads(fixed_first(scores, self.fixed), count)
 
 
 class Learning:
@@ -199,7 +208,8 @@ class Learning:
         for name, gates, of_set in zip(
             self.sets.names, self.gates, self._settled(self._scores()), strict=True
         ):
-            heads, n, of = of_set.kept.size, int(of_set.kept.sum()), f" for task '{name}'" if name else ""
+            heads, of = gates.scores.numel(), f" for task '{name}'" if name else ""
+            n = int(of_set.kept.sum()) - (of_set.kept.size - heads)  # of those that learn
             if self.count is None and n in (0, heads):
                 smaller = "smaller" if n == 0 else "larger"
                 log.warning("%d of %d heads are open%s; expected a %s gates.penalty", n, heads, of, smaller)
@@ -230,6 +240,11 @@ class Learning:
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         self.course = list(state["course"])
+
+
+def fixed_first(scores: np.ndarray, fixed: np.ndarray | bool) -> np.ndarray:
+    """Scores (layers, heads) by which all heads of the layers in `fixed`, bool (layers,), come first."""
+    return np.where(np.reshape(fixed, (-1, 1)), np.inf, scores)
 
 
 def close(run: Trainer, kept: np.ndarray) -> None:

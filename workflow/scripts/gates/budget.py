@@ -18,7 +18,15 @@ from headspec.heads.ranking import importance_map
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.training import parallel
-from headspec.training.budgets import Plan, beginning, count_kept, course, evaluation, finish
+from headspec.training.budgets import (
+    Plan,
+    beginning,
+    count_kept,
+    course,
+    evaluation,
+    finish,
+    fixed_layers,
+)
 from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint, read
 from headspec.training.gated import GATES_OF_RUN, Sets, last_kept
 
@@ -35,7 +43,8 @@ def ranked_on(task: str, available: int) -> np.ndarray:
 with stage(snakemake, f"budget {snakemake.output.gates}"):
     job = ModelStage(snakemake)
     examples, way = job.examples(params.tasks, files.train), section(params.way)
-    gates, training = section({"learning": 1.0, "penalty": 0.0, **params.gates}), section(params.training)
+    unused = {"learning": 1.0, "penalty": 0.0, "attention": []}
+    gates, training = section({**unused, **params.gates}), section(params.training)
     training.epochs, learning = course(examples, training, gates, way.start)
     sets = Sets(params.tasks, snakemake.wildcards.sets == "own")
     held_out = job.examples(params.tasks, files.validation)
@@ -53,8 +62,10 @@ with stage(snakemake, f"budget {snakemake.output.gates}"):
         model = beginning(job, way, job.classes(params.tasks, files.train), params.trains == "all")
         shape = model.gates.layers, model.gates.heads
         asked = snakemake.wildcards.kept
-        count = None if asked == "open" else count_kept(float(asked), shape[0] * shape[1])
-        plan = Plan(way, gates, params.samples, sets, shape, count, learning, job.seed)
+        fixed = fixed_layers(model.gates, gates.attention)
+        always, free = (int(layers.sum()) * shape[1] for layers in (fixed, ~fixed))
+        count = None if asked.startswith("open") else count_kept(float(asked), free, always)
+        plan = Plan(way, gates, params.samples, sets, shape, fixed, count, learning, job.seed)
         settings = [params.tasks, params.model, params.training, params.way, params.gates, params.samples]
         settings += [asked, job.seed, job.device.precision]
         identity = fingerprint([settings, params.version, params.code], files)

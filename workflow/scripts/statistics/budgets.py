@@ -9,6 +9,7 @@ from headspec import tables
 from headspec.config.runs import Budget
 from headspec.progress import stage
 from headspec.statistics.gates.budgets import BUDGETS, WHOLE, budgets
+from headspec.statistics.gates.layers import KEPT_LAYERS, kept_layers
 from headspec.statistics.gates.overlap import GATES, OVERLAP, gates_table, number_kept, overlap
 
 params = snakemake.params
@@ -18,7 +19,9 @@ with stage(snakemake, "budgets"):
     paths = dict(zip(cells, snakemake.input.evaluations, strict=True))
     heads = {cell: number_kept(frame) for cell, frame in gates.items()}
     footer = tables.provenance(snakemake)
-    tables.write(snakemake.output.gates, GATES, gates_table(gates), footer)
+    whole = gates_table(gates)
+    tables.write(snakemake.output.gates, GATES, whole, footer)
+    tables.write(snakemake.output.layers, KEPT_LAYERS, kept_layers(whole), footer)
     frame = budgets(
         cells,
         lambda cell: tables.read(paths[cell]),

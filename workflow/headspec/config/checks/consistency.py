@@ -223,6 +223,18 @@ def _gates(gates: Gates, atlas: Atlas, methods: Any, mixtures: list[str]) -> Ite
     for i, way in enumerate(gates.ways):
         if way in measured - {*atlas.rankings, *atlas.ablations}:
             yield f"gates.ways.{i}: got '{way}', expected it in atlas.rankings, which measures it."
+    if gates.penalties and not any(WAYS[way].open_ended for way in gates.ways):
+        expected = listing(name for name, way in WAYS.items() if way.open_ended)
+        yield f"gates.penalties: not used; expected one of {expected} in gates.ways."
+    if gates.penalty in gates.penalties:
+        i = gates.penalties.index(gates.penalty)
+        yield f"gates.penalties.{i}: got {gates.penalty:g}, the penalty; expected others."
+    for i, name in enumerate(atlas.rankings if gates.attention else []):
+        if MEASURES[name].learnt:
+            yield (
+                f"atlas.rankings.{i}: got '{name}', which ranks all heads; expected none of these with "
+                "gates.attention."
+            )
     for i, way in enumerate(gates.keep_models):
         if way not in (WHOLE, *gates.ways):
             yield f"gates.keep_models.{i}: got '{way}', expected it in gates.ways as well."

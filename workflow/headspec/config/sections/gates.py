@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from headspec.attention import KINDS
 from headspec.config.sections.base import NUMBER, Count, Distinct, Fraction, Positive, Section
 from headspec.config.ways import NAMES, SOURCES, WAYS
 
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
     WayName = str
     Made = str
     Source = str
+    Kind = str
 else:
     WayName, Made, Source = Literal[NAMES], Literal[tuple(WAYS)], Literal[SOURCES]
+    Kind = Literal[KINDS]
 
 Share = Annotated[float, Field(gt=0, lt=1), NUMBER]
 
@@ -40,6 +43,11 @@ class Gates(Section):
     kept: Annotated[Distinct[Share], Field(min_length=1)] = Field(
         [0.1, 0.2, 0.3, 0.5, 0.7], description="fractions of heads to keep"
     )
+    attention: Distinct[Kind] = Field(
+        [],
+        description="of encoder-decoders, the kinds of attention (`encoder`, `decoder`, `cross`) whose heads "
+        "can close, of which `kept` are fractions; by default all",
+    )
     epochs: Count = Field(2, description="further passes over the training examples, the same for every way")
     learning: Fraction = Field(
         0.5,
@@ -51,6 +59,11 @@ class Gates(Section):
         0.02,
         description="coefficient of the L0 penalty, for each head; that of He and Choi (2021), for the mean "
         "over heads, is this one times the number of heads",
+    )
+    penalties: Distinct[Positive] = Field(
+        [],
+        description="further coefficients, for each of which `l0`, `static` and `dynamic` learn again; the "
+        "heads that they leave open are one more number of heads",
     )
     rescorings: Count = Field(
         5, description="steps in which `rescored` closes heads, each after scoring again"

@@ -134,7 +134,7 @@ function differences(found, name, heading, note, keys) {
   settle(found);
   const of = found.filter((row) => given(row) && !missing(row.difference) && row.metric === (found.some((each) => given(each) && each.task === "mean") && row.task === "mean" ? "mean" : row.metric));
   return [h("div", { class: "controls" }, groupChoices(found)), panel({ id: name, title: heading, note,
-    picture: forest(of.map((row) => ({ group: `${row.task}, ${row.metric}`, name: keys.map((key) => (key === "fraction" ? (missing(row.fraction) ? "open" : percent(row.fraction, 0)) : row[key])).join(" · "), index: Math.max(0, methods.indexOf(row.method)),
+    picture: forest(of.map((row) => ({ group: `${row.task}, ${row.metric}`, name: keys.map((key) => (key === "fraction" ? (missing(row.fraction) ? (missing(row.penalty) ? "open" : `open at ${row.penalty}`) : percent(row.fraction, 0)) : row[key])).join(" · "), index: Math.max(0, methods.indexOf(row.method)),
       value: row.difference, low: row.ci_low, high: row.ci_high, printed: percent(row.difference, 2), detail: `${percent(row.difference, 2)} ${interval(row.ci_low, row.ci_high, percent)}, corrected p ${number(row.p_holm)}` })), "difference, points"), ...lined(of) })];
 }
 const iatView = () => differences(improved, "iat", "What the way of training changes", "Difference from plain training, or from what the row names, with its interval.", ["method", "against"]);

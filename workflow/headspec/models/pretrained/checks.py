@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,6 +98,16 @@ def check_tasks(path: Path, model: Model, key: str, tasks: Mapping[str, Task]) -
             )
 
 
+def check_attention(path: Path, model: Model, key: str, kinds: Sequence[str]) -> None:
+    """EncoderError if `gates.attention` names `kinds` that the model at `path` does not have."""
+    kind = settings(path, key, model.source)["model_type"]
+    if kinds and kind not in ENCODER_DECODERS:
+        raise EncoderError(
+            f"gates.attention: got {listing(kinds)}, expected none, because {key}.source '{model.source}' is "
+            f"of type {kind}, which has one kind of attention"
+        )
+
+
 def check_model(path: Path, model: Model, key: str) -> None:
     """EncoderError if the model at `path` cannot be gated, or disagrees with the config."""
     architecture(path, model, key)
@@ -123,6 +133,7 @@ def check(study: Study) -> None:
             if path := present(model, key):
                 check_model(path, model, key)
                 check_tasks(path, model, key, learnt(study))
+                check_attention(path, model, key, study.gates.attention)
         except HeadspecError as error:
             problems.append(error)
     if problems:

@@ -42,7 +42,9 @@ def draw(
     """
     shown = {**metrics, MEAN: MEAN}
     rows = budgets[budgets["metric"] == budgets["task"].map(shown)]
-    rows = rows.drop_duplicates(["sets", "way", "fraction", "task"])  # once, not for each comparison
+    rows = rows.drop_duplicates(
+        ["sets", "way", "fraction", "penalty", "task"]
+    )  # once, not for each comparison
     kinds = [sets for sets in ("shared", "own") if sets in set(rows["sets"])]
     tasks = [task for task in shown if task in set(rows["task"])]
     columns = min(COLUMNS, len(tasks))

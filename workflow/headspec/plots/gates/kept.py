@@ -10,6 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from headspec.attention import Layers
+from headspec.plots.drawing.kinds import divide
 from headspec.plots.drawing.style import PAGE, styled
 
 WHOLE = "whole"
@@ -18,7 +20,7 @@ TALLEST, LOWEST = 8.0, 0.3
 
 
 @styled
-def draw(gates: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
+def draw(gates: pd.DataFrame, labels: Mapping[str, str], attention: Layers | None = None) -> Figure:
     """A row for each way (and task with heads of its own), a column for each number, and one for the mean.
 
     With three seeds, a head is drawn in R/G/B = 255 (1 - kept) of each (He and Choi 2021): white if none
@@ -28,8 +30,9 @@ def draw(gates: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     ----------
     gates : rows of the table 'gates' of one model, mixture and method
     labels : way: its name
+    attention : layers by kind of attention, of a model with several
     """
-    keys = ["way", "sets", "fraction", "seed", "task"]
+    keys = ["way", "sets", "fraction", "penalty", "seed", "task"]
     last = gates.groupby(keys, dropna=False)["step"].transform("max")
     kept = gates[(gates["step"] == last) & (gates["way"] != WHOLE)]
     kept = kept.assign(task=kept["task"].fillna("all tasks"))
@@ -54,6 +57,8 @@ def draw(gates: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
             )
         _draw_map(panels[-1], 1 - _maps(of_row, (layers, heads)).mean(axis=0))
         name = labels[way] + ("" if task == "all tasks" else f"\n{task}")
+        for axes in panels:
+            divide(axes, attention, named=axes is panels[-1])
         panels[0].set_ylabel(name, rotation=0, ha="right", va="center")
     for axes, title in zip(grid[0], [*(f"{100 * f:g} % kept" for f in fractions), "mean"], strict=True):
         axes.set_title(title)
@@ -64,7 +69,7 @@ def draw(gates: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
 def _maps(rows: pd.DataFrame, shape: tuple[int, int]) -> NDArray[np.float64]:
     """The heads that are kept, (sets, layers, heads), one set after another."""
     maps = []
-    for _, of_set in rows.groupby(["seed", "fraction"], dropna=False):
+    for _, of_set in rows.groupby(["seed", "fraction", "penalty"], dropna=False):
         one = np.zeros(shape)
         one[of_set["layer"], of_set["head"]] = of_set["kept"]
         maps.append(one)

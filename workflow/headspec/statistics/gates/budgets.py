@@ -26,10 +26,10 @@ from headspec.tables import FLOAT, INT, TEXT, Schema
 
 BUDGETS = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "sets": TEXT, "way": TEXT, "fraction": FLOAT,
-     "task": TEXT, "metric": TEXT, "against": TEXT, "heads": FLOAT, "n_seeds": INT, "value": FLOAT,
-     "value_low": FLOAT, "value_high": FLOAT, "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT,
-     "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT},
-    keys=9,
+     "penalty": FLOAT, "task": TEXT, "metric": TEXT, "against": TEXT, "heads": FLOAT, "n_seeds": INT,
+     "value": FLOAT, "value_low": FLOAT, "value_high": FLOAT, "difference": FLOAT, "ci_low": FLOAT,
+     "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT},
+    keys=10,
 )  # fmt: skip
 """Table `budgets`: a row for each way, number of heads, task, metric, and way that it is compared with.
 tables/budgets.parquet
@@ -81,7 +81,7 @@ def budgets(
         for key, group in groups.items()
         for row in _rows(group, read, heads, metrics, resamples, confidence, derive(seed, "budgets", *key))
     ]
-    result = pd.DataFrame(rows, columns=list(BUDGETS.columns))
+    result = pd.DataFrame(rows, columns=list(BUDGETS.columns)).astype({"penalty": float})
     kind = result["task"] == MEAN
     family = result.groupby(["model", "mixture", "method", "sets", "against", kind], dropna=False)
     return result.assign(p_holm=family["p_value"].transform(holm))
@@ -102,17 +102,20 @@ def _rows(
     common = keys[0]
     for more in keys[1:]:
         common = common.merge(more)
-    by_way: dict[tuple[str, float | None], dict[str, Predicted]] = {}
-    for key in dict.fromkeys((cell.way, cell.fraction) for cell in group):
-        of_way = [cell for cell in group if (cell.way, cell.fraction) == key]
+    by_way: dict[tuple[str, float | None, float | None], dict[str, Predicted]] = {}
+    numbers: dict[tuple[str, float | None, float | None], float] = {}
+    for key in dict.fromkeys((cell.way, cell.fraction, cell.penalty) for cell in group):
+        of_way = [cell for cell in group if (cell.way, cell.fraction, cell.penalty) == key]
         by_way[key] = predicted((cell.run, frames[cell].merge(common)) for cell in of_way)
-    for (way, fraction), of_tasks in by_way.items():
-        n = float(np.mean([heads[cell] for cell in group if (cell.way, cell.fraction) == (way, fraction)]))
+        numbers[key] = float(np.mean([heads[cell] for cell in of_way]))
+    for (way, fraction, penalty), of_tasks in by_way.items():
         values = values_of(of_tasks, metrics)
         intervals = _value_intervals(of_tasks, metrics, values, resamples, confidence, seed)
-        others = {IMPORTANCE: by_way.get((IMPORTANCE, fraction)), WHOLE: by_way.get((WHOLE, 1.0))}
+        others = {
+            IMPORTANCE: by_way.get((IMPORTANCE, fraction, None)), WHOLE: by_way.get((WHOLE, 1.0, None))
+        }  # fmt: skip
         if paired := PAIRED.get(way):
-            others[paired] = by_way.get((paired, fraction))
+            others[paired] = by_way.get((paired, fraction, penalty))
         compared: list[tuple[str | None, dict[Key, dict[str, Any]]]] = [
             (name, differences(of_tasks, other, metrics, resamples, confidence, seed))
             for name, other in others.items()
@@ -122,8 +125,9 @@ def _rows(
             for (task, metric), of_seeds in values.items():
                 low, high, _ = intervals[task, metric]
                 yield {
-                    "way": way, "fraction": fraction, "task": task, "metric": metric, "against": against,
-                    "heads": n, "n_seeds": len(of_seeds), "value": of_seeds.mean(), "value_low": float(low),
+                    "way": way, "fraction": fraction, "penalty": penalty, "task": task, "metric": metric,
+                    "against": against, "heads": numbers[way, fraction, penalty],
+                    "n_seeds": len(of_seeds), "value": of_seeds.mean(), "value_low": float(low),
                     "value_high": float(high), **of_metrics.get((task, metric), {}),
                 }  # fmt: skip
 

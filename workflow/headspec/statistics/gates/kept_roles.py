@@ -12,21 +12,22 @@ from numpy.typing import NDArray
 from headspec.config.runs import ALL, Budget, Run
 from headspec.seeds import derive
 from headspec.statistics.atlas.roles import NONE
+from headspec.statistics.gates.overlap import NUMBERS, numbers
 from headspec.statistics.resampling import holm, p_value
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 KEPT_ROLES = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "seed": INT, "way": TEXT, "sets": TEXT,
-     "fraction": FLOAT, "task": TEXT, "layer": INT, "head": INT, "role": TEXT, "kept": FLAG,
+     "fraction": FLOAT, "penalty": FLOAT, "task": TEXT, "layer": INT, "head": INT, "role": TEXT, "kept": FLAG,
      "role_after": TEXT},
-    keys=10,
+    keys=11,
 )  # fmt: skip
 ROLE_COUNTS = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "sets": TEXT, "way": TEXT, "fraction": FLOAT,
-     "task": TEXT, "role": TEXT, "heads": FLOAT, "n_seeds": INT, "before": FLOAT, "kept": FLOAT,
-     "kept_least": FLOAT, "kept_most": FLOAT, "kept_by_layer": FLOAT, "p_value": FLOAT, "p_holm": FLOAT,
-     "after": FLOAT, "moved": FLOAT},
-    keys=8,
+     "penalty": FLOAT, "task": TEXT, "role": TEXT, "heads": FLOAT, "n_seeds": INT, "before": FLOAT,
+     "kept": FLOAT, "kept_least": FLOAT, "kept_most": FLOAT, "kept_by_layer": FLOAT, "p_value": FLOAT,
+     "p_holm": FLOAT, "after": FLOAT, "moved": FLOAT},
+    keys=9,
 )  # fmt: skip
 """Table `kept_roles`: a row for each run, way, number of heads, set of gates and head.
 tables/kept_roles.parquet
@@ -39,7 +40,7 @@ Table `role_counts`: a row for each way, number of heads, set of gates and role,
 tables/role_counts.parquet
 
 role: `positional`, `syntactic` or `rare word`
-heads: number of heads kept
+heads: number of heads kept, but for cross-attention, which has no roles
 before: heads with the role in the trained run
 kept: how many of them are kept, mean over seeds
 kept_least: least of a seed
@@ -52,7 +53,7 @@ moved: how many of them lacked it before
 
 #: enough for Holm's correction over some hundred tests
 PERMUTATIONS = 20_000
-GROUP = ["model", "mixture", "method", "sets", "way", "fraction", "task"]
+GROUP = ["model", "mixture", "method", "sets", "way", *NUMBERS, "task"]
 
 
 def kept_roles(
@@ -80,9 +81,9 @@ def kept_roles(
                 found = of_set.merge(roles, on=["layer", "head"], suffixes=("", "_then"))["role_then"]
                 then = np.where(of_set["kept"], found, NONE)
             run = {name: getattr(cell.run, name) for name in ("model", "mixture", "method", "seed")}
-            columns = {"way": cell.way, "sets": cell.sets, "fraction": cell.fraction, "role_after": then}
+            columns = {"way": cell.way, "sets": cell.sets, **numbers(cell), "role_after": then}
             frames.append(of_set.assign(**run, **columns))
-    frame = pd.concat(frames, ignore_index=True).astype({"fraction": float})
+    frame = pd.concat(frames, ignore_index=True).astype(dict.fromkeys(NUMBERS, float))
     return frame[list(KEPT_ROLES.columns)]
 
 

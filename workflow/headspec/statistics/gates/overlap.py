@@ -17,15 +17,16 @@ from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 GATES = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "seed": INT, "way": TEXT, "sets": TEXT,
-     "fraction": FLOAT, "task": TEXT, "step": INT, "layer": INT, "head": INT, "open_probability": FLOAT,
-     "gate": FLOAT, "kept": FLAG},
-    keys=11,
+     "fraction": FLOAT, "penalty": FLOAT, "task": TEXT, "step": INT, "layer": INT, "head": INT,
+     "open_probability": FLOAT, "gate": FLOAT, "kept": FLAG},
+    keys=12,
 )  # fmt: skip
 OVERLAP = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "sets": TEXT, "way": TEXT, "fraction": FLOAT,
-     "what": TEXT, "within": TEXT, "a": TEXT, "b": TEXT, "jaccard": FLOAT, "jaccard_by_layer": FLOAT,
-     "correlation": FLOAT, "correlation_by_layer": FLOAT, "p_value": FLOAT, "p_holm": FLOAT},
-    keys=10,
+     "penalty": FLOAT, "what": TEXT, "within": TEXT, "a": TEXT, "b": TEXT, "jaccard": FLOAT,
+     "jaccard_by_layer": FLOAT, "correlation": FLOAT, "correlation_by_layer": FLOAT, "p_value": FLOAT,
+     "p_holm": FLOAT},
+    keys=11,
 )  # fmt: skip
 """Table `gates`: a row for each run, way, number of heads, set of gates, recorded step and head.
 tables/gates.parquet
@@ -49,6 +50,10 @@ p_value: one-sided: so large a mean Jaccard with heads permuted within layers; o
 """
 
 MEAN = "mean"
+#: columns that say how many heads are kept
+NUMBERS = ("fraction", "penalty")
+#: what random draws do not depend on: at `gates.penalty` they are those of studies without others
+UNNAMED = ("penalty", None)
 Bools = NDArray[np.bool_]
 
 
@@ -71,8 +76,13 @@ def gates_table(tables: Mapping[Budget, pd.DataFrame]) -> pd.DataFrame:
     frames = []
     for cell, frame in tables.items():
         run = {name: getattr(cell.run, name) for name in ("model", "mixture", "method", "seed")}
-        frames.append(frame.assign(**run, way=cell.way, sets=cell.sets, fraction=cell.fraction))
-    return pd.concat(frames, ignore_index=True).astype({"fraction": float})[list(GATES.columns)]
+        frames.append(frame.assign(**run, way=cell.way, sets=cell.sets, **numbers(cell)))
+    return pd.concat(frames, ignore_index=True).astype(dict.fromkeys(NUMBERS, float))[list(GATES.columns)]
+
+
+def numbers(cell: Budget) -> dict[str, float | None]:
+    """What says how many heads a run keeps."""
+    return {name: getattr(cell, name) for name in NUMBERS}
 
 
 def number_kept(frame: pd.DataFrame) -> float:
@@ -96,7 +106,7 @@ def overlap(tables: Mapping[Budget, pd.DataFrame], draws: int, seed: int) -> pd.
     groups: dict[tuple[Any, ...], dict[str, list[Kept]]] = {}
     for cell, frame in tables.items():
         run = cell.run
-        key = (run.model, run.mixture, run.method, cell.sets, cell.way, cell.fraction)
+        key = (run.model, run.mixture, run.method, cell.sets, cell.way, *numbers(cell).values())
         apart = (run.model, None, *key[2:])
         last = frame[frame["step"] == frame["step"].max()]
         for task, of_set in last.groupby("task", dropna=False):
@@ -112,9 +122,10 @@ def overlap(tables: Mapping[Budget, pd.DataFrame], draws: int, seed: int) -> pd.
                 of_seed.append(Kept(run.mixture if name == "all" else name, *values))
     rows = []
     for key, members in groups.items():
-        rng = np.random.default_rng(derive(seed, "overlap", *map(str, key)))
+        named = [part for name, part in zip(OVERLAP.columns, key, strict=False) if (name, part) != UNNAMED]
+        rng = np.random.default_rng(derive(seed, "overlap", *map(str, named)))
         rows += [(*key, *row) for row in _pairs(members, draws, rng)]
-    result = pd.DataFrame(rows, columns=list(OVERLAP.columns)[:-1])
+    result = pd.DataFrame(rows, columns=list(OVERLAP.columns)[:-1]).astype({"penalty": float})
     family = result.groupby(["model", "mixture", "method", "sets", "what"], dropna=False)
     return result.assign(p_holm=family["p_value"].transform(holm))
 

@@ -1,0 +1,90 @@
+"""Training with gates on the heads of an encoder-decoder, some kinds of attention or all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from headspec.config.sections.gates import Gates
+from headspec.config.sections.training import Training
+from headspec.config.ways import WAYS
+from headspec.models.tokens import tokenization
+from headspec.statistics.metrics import score
+from headspec.training.budgets import Plan, beginning, count_kept, course, evaluation, finish, fixed_layers
+from headspec.training.gated import Sets
+from support.models import make
+from support.tiny import CPU, HEADS, KINDS
+from support.translators import translator
+from support.two_tasks import never
+
+SETTINGS = Training(batch_size=8, epochs=1, learning_rate=1e-3)
+SHAPE = (sum(KINDS.values()), HEADS)
+ENCODER = np.arange(SHAPE[0]) < KINDS["encoder"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return make("marian", tmp_path_factory.mktemp("models") / "marian")
+
+
+def test_layers_whose_heads_never_close(folder):
+    gates = translator(folder, "marian")[0].gates
+    assert not fixed_layers(gates, []).any()
+    assert np.array_equal(fixed_layers(gates, ["encoder"]), ~ENCODER)
+    assert np.array_equal(fixed_layers(gates, ["encoder", "cross"]), [0, 0, 0, 1, 1, 0, 0])
+    assert count_kept(0.25, 12, 16) == 16 + 3
+
+
+@pytest.mark.parametrize("kinds", [[], ["encoder"]])
+@pytest.mark.parametrize("way", ["importance", "rescored", "l0", "l0-target", "subset", "random"])
+def test_heads_of_other_kinds_stay_open(folder, way, kinds, tmp_path):
+    model, examples = translator(folder, "marian", 24)
+    data, sets, settings = {"a": examples}, Sets(["a"], False), Gates(epochs=2, rescorings=2)
+    fixed = fixed_layers(model.gates, kinds)
+    count = count_kept(0.25, HEADS * int((~fixed).sum()), HEADS * int(fixed.sum()))
+    epochs, steps = course(data, SETTINGS, settings, "trained")
+    training = SETTINGS.model_copy(update={"epochs": epochs})
+    plan = Plan(WAYS[way], settings, 8, sets, SHAPE, fixed, count, steps, 0)
+    maps = {"a": np.random.default_rng(0).random(SHAPE)}
+    kept, frame = finish(model, data, training, plan.gating(maps, None), 0, CPU, None, never(tmp_path))
+    assert (
+        kept[0, fixed].all() and kept[0, ~fixed].sum() == (3 if kinds else 7) == count - kept[0, fixed].sum()
+    )
+    if way == "importance":
+        assert maps["a"][kept[0] & ~fixed[:, None]].min() > maps["a"][~kept[0]].max()
+    learnt = frame[frame["layer"].isin(np.flatnonzero(fixed))]
+    assert learnt["kept"].all() and learnt["score"].isna().all()
+    found = evaluation(model, data, {"a": np.arange(8)}, sets, kept, CPU)
+    assert 0 <= score("chrf", found["label"].to_numpy(), found["prediction"].to_numpy()) <= 1
+
+
+def test_heads_of_encoders_alone_learn_without_a_number(folder, tmp_path):
+    """A penalty that closes whatever it may leaves the heads of the decoder."""
+    model, examples = translator(folder, "marian", 24)
+    data, settings = {"a": examples}, Gates(epochs=4, penalty=5.0, learning=1.0, learning_rate=1.0)
+    training = SETTINGS.model_copy(update={"epochs": 4})
+    plan = Plan(WAYS["l0"], settings, 0, Sets(["a"], False), SHAPE, ~ENCODER, None, 12, 0)
+    kept, frame = finish(model, data, training, plan.gating(None, None), 0, CPU, None, never(tmp_path))
+    assert kept[0, ~ENCODER].all() and kept[0, ENCODER].sum() < ENCODER.sum() * HEADS
+    assert frame["step"].nunique() > 2
+
+
+def test_a_kept_structure_starts_from_fresh_weights_and_can_write(folder):
+    model, examples = translator(folder, "marian")
+    settings = SimpleNamespace(source=str(folder))
+    job = SimpleNamespace(
+        seed=1,
+        pretrained=lambda: (model.encoder, "mean"),
+        tokenizer=lambda classes: tokenization.tokenizer(settings, "m"),
+    )
+    before = {name: weight.clone() for name, weight in model.encoder.state_dict().items()}
+    fresh = beginning(job, WAYS["fresh"], model.classes, True)
+    drawn = fresh.encoder.state_dict()
+    assert sum(not before[name].equal(weight) for name, weight in drawn.items()) > len(drawn) / 2
+    kept = np.zeros((1, *SHAPE), dtype=bool)
+    kept[0, ::2] = True
+    found = evaluation(fresh, {"a": examples}, {"a": np.arange(4)}, Sets(["a"], False), kept, CPU)
+    assert len(found) == 4 and (found["prediction"] >= 2**52).all()

@@ -1,0 +1,37 @@
+"""How many heads of each layer are kept."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from headspec.statistics.gates.overlap import NUMBERS
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+KEPT_LAYERS = Schema(
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "sets": TEXT, "way": TEXT, "fraction": FLOAT,
+     "penalty": FLOAT, "task": TEXT, "layer": INT, "n_seeds": INT, "kept": FLOAT, "kept_least": INT,
+     "kept_most": INT},
+    keys=9,
+)  # fmt: skip
+"""Table `kept_layers`: a row for each way, number of heads, set of gates and layer.
+tables/kept_layers.parquet
+
+kept: heads of the layer that are kept, mean over seeds
+kept_least: least of a seed
+kept_most: most of a seed
+"""
+
+
+def kept_layers(gates: pd.DataFrame) -> pd.DataFrame:
+    """The table `kept_layers`.
+
+    Parameters
+    ----------
+    gates : table 'gates'
+    """
+    of_set = ["model", "mixture", "method", "sets", "way", *NUMBERS, "task"]
+    last = gates[gates["step"] == gates.groupby([*of_set, "seed"], dropna=False)["step"].transform("max")]
+    of_seeds = last.groupby([*of_set, "layer", "seed"], dropna=False)["kept"].sum()
+    of_layers = of_seeds.groupby(level=[*of_set, "layer"], dropna=False)
+    columns = {"n_seeds": "size", "kept": "mean", "kept_least": "min", "kept_most": "max"}
+    return of_layers.agg(list(columns.values())).set_axis(list(columns), axis=1).reset_index()
