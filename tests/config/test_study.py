@@ -364,6 +364,31 @@ def test_gates_that_keep_what_is_left_need_some_heads() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"penalties": [0.1], "ways": ["subset"]},
+            "gates.penalties: not used; expected one of l0, static, dynamic in gates.ways.",
+        ),
+        ({"penalties": [0.1, 0.02]}, "gates.penalties.1: got 0.02, the penalty; expected others."),
+        (
+            {"attention": ["encoder", "crosss"]},
+            "gates.attention.1: got 'crosss', expected encoder, decoder or cross. Did you mean 'cross'?",
+        ),
+    ],
+)
+def test_gates_of_kinds_of_attention_and_at_penalties(changes: dict[str, Any], expected: str) -> None:
+    assert message(changed(("gates", changes))) == expected
+
+
+def test_gates_of_some_kinds_of_attention_rank_no_heads_of_the_atlas() -> None:
+    changes = ("atlas/rankings", ["importance", "l0"]), ("gates", {"attention": ["encoder"]})
+    assert message(changed(*changes)) == (
+        "atlas.rankings.1: got 'l0', which ranks all heads; expected none of these with gates.attention."
+    )
+
+
 @pytest.mark.parametrize("key", RENAMED)
 def test_a_former_key_names_the_present_one(key: str) -> None:
     present = RENAMED[key]

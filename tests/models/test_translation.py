@@ -294,6 +294,17 @@ def test_keys_that_a_translation_has_not_or_has_alone(folders, settings, expecte
     assert expected in planned(folders, "t5", **settings)
 
 
+def test_a_model_of_one_kind_of_attention_has_no_other_that_closes(tmp_path):
+    folder = make("bert", tmp_path / "bert")
+    gates = {"attention": ["encoder"]}
+    config = CONFIG | {"models": {"m": {"source": str(folder), "max_length": 16}}, "gates": gates}
+    with pytest.raises(EncoderError) as caught:
+        checks.check(study(config))
+    assert str(caught.value).startswith(
+        "gates.attention: got encoder, expected none, because models.m.source"
+    )
+
+
 def test_what_takes_no_translation(folders):
     tasks = {name: {"source": "x", "label": name, "type": "translation"} for name in ("de", "fr", "cs")}
     config = CONFIG | {"tasks": tasks, "mixtures": {"pairs": [*tasks]}, "methods": ["tuned", "frozen"]}
