@@ -152,7 +152,7 @@ def translation_problems(
         return
     such = f"a task of translation, such as tasks.{texts[0]}"
     for i, method in enumerate(methods if isinstance(methods, list) else []):
-        if method in ("lora", "frozen", "prompted", "atlas", "gates"):
+        if method in ("lora", "frozen", "prompted"):
             yield f"methods.{i}: got '{method}', which does not take {such}; expected 'tuned'."
     for name in retrained:
         if {*texts} & {name, *mixtures.get(name, [])}:
