@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import nn
 
 from headspec.gates.learnt import LearntGates, Settled
 
@@ -25,14 +24,8 @@ class Partial:
     def __init__(self, gates: LearntGates, layers: np.ndarray) -> None:
         self.gates, self.layers = gates, layers
         self.open = int((~layers).sum()) * gates.scores.shape[1]
-
-    @property
-    def scores(self) -> nn.Parameter:
-        return self.gates.scores
-
-    @property
-    def target(self) -> int | None:
-        return None if self.gates.target is None else self.gates.target + self.open
+        self.scores = gates.scores
+        self.target = None if gates.target is None else gates.target + self.open
 
     def draw(self, progress: float, uniform: torch.Tensor) -> torch.Tensor:
         drawn = self.gates.draw(progress, uniform)
