@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
 
 from headspec.attention import Layers, first_rows
@@ -43,7 +44,8 @@ def divide(axes: Axes, attention: Layers | None, named: bool) -> None:
     """
     for kind, first in first_rows(attention or {}).items():
         if first:
-            axes.axhline(first - 0.5, color="black", linewidth=1.5)
+            edge = [withStroke(linewidth=4, foreground="white")]  # between black squares, too
+            axes.axhline(first - 0.5, color="black", linewidth=1.5, path_effects=edge)
         if named:
             middle = first + ((attention or {})[kind] - 1) / 2
             axes.text(
