@@ -39,7 +39,7 @@ def test_the_cost_is_of_heads_that_learn():
 def test_settled_gates_keep_the_others_and_count_them():
     gates = partial("l0", None)
     scores = np.arange(12.0).reshape(3, HEADS) - 6
-    for count, learnt in ((8 + 3, 3), (None, 9)):  # a score of -6, -5 or -4 closes
+    for count, learnt in ((8 + 3, 3), (None, 8)):  # scores from -6 to -3 close
         settled = gates.settled(scores, count)
         assert settled.kept[~LAYERS].all() and settled.kept[LAYERS].sum() == learnt
         assert (settled.gate[~LAYERS] == 1).all() and (settled.probability[~LAYERS] == 1).all()
