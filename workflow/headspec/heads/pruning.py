@@ -103,7 +103,8 @@ def under_masks(
 ) -> np.ndarray:
     """Predictions for `rows` under each of `masks`, (masks, rows); a batch is padded once for all masks.
 
-    The model is on the device, in evaluation; the caller casts. Raises as `predictions`.
+    What all prompts of a task begin with is read once for a batch and mask, by decoders that can. The model
+    is on the device, in evaluation; the caller casts. Raises as `predictions`.
     """
     closed = np.stack([mask.closed for mask in masks])
     gates = 1 - torch.from_numpy(closed).float().to(device.name)  # (masks, layers, heads)
@@ -115,7 +116,8 @@ def under_masks(
             by_gates.append(model.predictions(task, model.pool(batch), batch.labels))
         return torch.stack(by_gates, dim=1)
 
-    predicted = examples.values(of_batch, rows, device, progress, task, len(gates)).T
+    prefix = examples.prefix if model.remembers else 0
+    predicted = examples.values(of_batch, rows, device, progress, task, len(gates), prefix).T
     model.gates.values = None
     for mask, of_mask in zip(masks, predicted, strict=True):
         pruned = f" with heads pruned for {mask.pruned_for}" if mask.closed.any() else ""

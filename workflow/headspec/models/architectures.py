@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from headspec.attention import CROSS, DECODER, ENCODER, SELF
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
     from headspec.config.sections.model import Pooling
 
 
@@ -29,7 +31,8 @@ class Architecture:
     interleaved : order of the output of a layer that computes queries, keys and values
         If true, head by head (DeBERTa); else all queries, then all keys, then all values.
     reserved : number of position embeddings that no token uses (RoBERTa's positions start after padding)
-    takes_masks : whether its code takes a mask of which tokens attend to which
+    takes_masks : whether its code takes a mask of which tokens attend to which, and keys and values of
+        tokens before them
     relative : whether positions are relative, so that texts may have any length, whatever the config says
     weights : place of the attention weights in what the attention returns
     """
@@ -149,3 +152,10 @@ TYPES = (*ARCHITECTURES, *ENCODER_DECODERS)
 def attentions(model_type: str) -> dict[str, Architecture]:
     """The kinds of attention of a model type, in the order of rows; KeyError if it is unknown."""
     return ENCODER_DECODERS.get(model_type) or {SELF: ARCHITECTURES[model_type]}
+
+
+def remembers(config: PreTrainedConfig) -> bool:
+    """Whether tokens of a model see earlier ones alone, and can go on from the keys and values of these."""
+    architecture = ARCHITECTURES.get(config.model_type)
+    causal = architecture is not None and architecture.causal and architecture.takes_masks
+    return causal and getattr(config, "is_causal", True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,10 @@ from headspec.models.tokens.continuations import NONE, Continuations, in_a_row
 from headspec.models.translation import Targets, padded
 from headspec.progress import Progress, log
 
+#: shared tokens from which on it pays to read them apart, in a pass of their own
+LEAST_SHARED = 16
+#: tokens that rows only attend to, for one that is computed: a row has their keys and values in one layer
+ATTENDED = 8
 #: (batch,) class index or score; or the units of sentences, the continuations of texts, or target texts
 Labels = torch.Tensor | Annotations | Continuations | Targets
 
@@ -31,6 +37,7 @@ class Batch:
     rows: np.ndarray  # (batch,): rows of the Examples
     words: torch.Tensor | None = None  # (batch, words, tokens): share of each token in the state of a word
     branches: torch.Tensor | None = None  # (batch, tokens): the continuation that each token is of
+    prefix: int = 0  # leading tokens that are the same in all rows, and read once for all
 
     def part(self, rows: slice) -> Batch:
         """A slice of the batch, with the same padding."""
@@ -38,7 +45,7 @@ class Batch:
         words = None if self.words is None else self.words[rows]
         branches = None if self.branches is None else self.branches[rows]
         mask, labels = self.attention_mask[rows], self.labels[rows]
-        return Batch(self.input_ids[rows], mask, kinds, labels, self.rows[rows], words, branches)
+        return Batch(self.input_ids[rows], mask, kinds, labels, self.rows[rows], words, branches, self.prefix)
 
 
 class Examples:
@@ -79,6 +86,12 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @cached_property
+    def prefix(self) -> int:
+        """Number of tokens that all begin with, and have more; 0 if they are too few to be read apart."""
+        shared = min(len(os.path.commonprefix([list(ids) for ids in self.ids])), int(self.lengths.min()) - 1)
+        return shared if shared >= LEAST_SHARED and not self.kinds else 0
 
     def vocabulary(self) -> np.ndarray:
         """All tokens that occur, sorted."""
@@ -129,7 +142,7 @@ class Examples:
 
     def values(
         self, of_batch: Callable[[Batch], torch.Tensor], rows: np.ndarray, device: Device,
-        progress: Progress | None = None, note: str = "", passes: int = 1,
+        progress: Progress | None = None, note: str = "", passes: int = 1, prefix: int = 0,
     ) -> np.ndarray:  # fmt: skip
         """Values of examples, (len(rows), ...) in the order of `rows`, computed in batches of similar length.
 
@@ -141,12 +154,15 @@ class Examples:
         of_batch : computes the values of a batch, (batch, ...)
         progress, note : is told of every batch, with this note
         passes : that an example counts for
+        prefix : tokens that all examples begin with, and that are read once for a batch
         """
         done: list[np.ndarray] = []
         found: list[torch.Tensor] = []
-        for chunk in (batches := self.in_length_order(rows, device)):
+        for chunk in (batches := self.in_length_order(rows, device, prefix)):
             try:
-                found.append(of_batch(self.batch(chunk, device.name)))
+                batch = self.batch(chunk, device.name)
+                batch.prefix = prefix if len(chunk) > 1 else 0
+                found.append(of_batch(batch))
             except RuntimeError as error:
                 batches.halve(error)
                 continue
@@ -157,9 +173,10 @@ class Examples:
         ordered[np.argsort(rows, kind="stable")] = values[np.argsort(np.concatenate(done), kind="stable")]
         return ordered
 
-    def in_length_order(self, rows: np.ndarray, device: Device) -> LengthOrder:
-        """`rows` in batches of similar length, sized for `device`."""
-        return LengthOrder(rows[np.argsort(-self.lengths[rows], kind="stable")], self.lengths, device)
+    def in_length_order(self, rows: np.ndarray, device: Device, prefix: int = 0) -> LengthOrder:
+        """`rows` in batches of similar length, sized for `device`; `prefix` as of `values`."""
+        lengths = self.lengths - prefix + -(-prefix // ATTENDED)
+        return LengthOrder(rows[np.argsort(-lengths[rows], kind="stable")], lengths, device)
 
 
 def put(array: np.ndarray, device: str) -> torch.Tensor:

@@ -26,6 +26,7 @@ from headspec.config.task_types.word_types import TYPES, Classes
 from headspec.errors import DamageError, EncoderError
 from headspec.models import encoders, translation
 from headspec.models.adapters import adapters, merge
+from headspec.models.architectures import remembers
 from headspec.models.batching import Batch, Labels
 from headspec.models.decoders.base import Annotations, Decoder, Units, named
 from headspec.models.decoders.registry import decoder
@@ -204,6 +205,11 @@ class MultiTask(nn.Module):
             nn.init.zeros_(classifier.bias)
             self.classifiers.append(classifier)
 
+    @property
+    def remembers(self) -> bool:
+        """Whether tokens see earlier ones alone, and can go on from the keys and values of these."""
+        return remembers(self.encoder.config)
+
     def attend_for_gradients(self, device: Device) -> None:
         """Use unfused attention on a CPU, where the backward pass of fused attention is slower."""
         if device.name == "cpu" and self.encoder.config._attn_implementation == "sdpa":
@@ -241,11 +247,17 @@ class MultiTask(nn.Module):
 
     def _output(self, batch: Batch) -> Any:
         """The encoder's output; of an encoder-decoder that of its encoder."""
-        inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
+        inputs: dict[str, Any] = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
         if batch.token_type_ids is not None:
             inputs["token_type_ids"] = batch.token_type_ids
         if batch.branches is not None:
             inputs |= attention(batch.branches, self.encoder.dtype)
+        if batch.prefix:
+            from headspec.models import shared_prefix  # loads transformers' models, which few jobs need here
+
+            return shared_prefix.output(self.encoder, batch.prefix, inputs)
+        if self.remembers:
+            inputs["use_cache"] = False  # it would keep keys and values of all layers, for no one
         writes = self.encoder.config.is_encoder_decoder
         return (self.encoder.get_encoder() if writes else self.encoder)(**inputs)
 

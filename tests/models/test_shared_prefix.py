@@ -1,0 +1,165 @@
+"""Rows that begin with the same tokens: the prefix is read once, with the results of whole passes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from headspec.heads.masks import Mask
+from headspec.heads.pruning import under_masks
+from headspec.models.architectures import ARCHITECTURES
+from headspec.models.batching import LEAST_SHARED, Batch, Examples
+from headspec.models.devices import Device
+from headspec.models.multitask import MultiTask
+from support import tiny
+
+PREFIX = 20
+SLIDING = {"use_sliding_window": True, "sliding_window": 6}
+#: type, settings; windows end within the prefix, in some layers or in all
+KINDS = {kind: (kind, {}) for kind, entry in ARCHITECTURES.items() if entry.causal and entry.takes_masks} | {
+    "many keys": ("llama", {"num_key_value_heads": 4}),
+    "window": ("mistral", {"sliding_window": 6}),
+    "some windows": ("qwen2", SLIDING | {"max_window_layers": 1}),
+    "other windows": ("qwen3", SLIDING | {"max_window_layers": 2}),
+}
+
+
+def prompts(prefix: int = PREFIX, n: int = 7, continued: bool = False, seed: int = 0) -> Examples:
+    """Examples of 1 to 9 tokens after the same `prefix` tokens, perhaps with two continuations of 2 and 3."""
+    rng = np.random.default_rng(seed)
+    shared = rng.integers(5, tiny.VOCABULARY, prefix).tolist()
+    ids = [[*shared, 5 + i, *rng.integers(5, tiny.VOCABULARY, i + i % 3).tolist()] for i in range(n)]
+    frame = pd.DataFrame({"example": range(n), "label": np.arange(n) % 2.0, "input_ids": ids})
+    if continued:
+        frame["continuations"] = [[[7, 8 + i], [7, 9, 10]] for i in range(n)]
+    return Examples(frame.assign(token_type_ids=None))
+
+
+def model(kind: str, **settings) -> MultiTask:
+    torch.manual_seed(1)
+    return MultiTask(tiny.encoder(kind, **settings), "last", {"task": ["a", "b"]}).eval()
+
+
+def read_tokens(of: MultiTask) -> list[int]:
+    """The tokens of every pass of the encoder from now on."""
+    read: list[int] = []
+    of.encoder.register_forward_pre_hook(
+        lambda _, __, inputs: read.append(inputs["input_ids"].numel()), with_kwargs=True
+    )
+    return read
+
+
+def gates() -> torch.Tensor:
+    drawn = torch.from_numpy(np.random.default_rng(2).random((tiny.LAYERS, tiny.HEADS)) > 0.3).float()
+    assert 0 < drawn.sum() < drawn.numel()
+    return drawn
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("continued", [False, True], ids=["prompts", "continuations"])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("name", KINDS)
+def test_states_are_those_of_whole_passes(name, attention, continued):
+    kind, settings = KINDS[name]
+    if continued and "window" in name:
+        pytest.skip("continuations take no window")
+    joint = model(kind, attn_implementation=attention, **settings)
+    joint.gates.values = gates()
+    batch = prompts(continued=continued).batch(np.arange(7))
+    whole = joint.pool(batch)
+    read = read_tokens(joint)
+    batch.prefix = PREFIX
+    apart = joint.pool(batch)
+    assert read == [PREFIX, 7 * (batch.input_ids.shape[1] - PREFIX)]
+    torch.testing.assert_close(apart, whole, rtol=1e-4, atol=1e-5)
+    joint.gates.values = None
+    assert (joint.pool(batch) - whole).abs().max() > 1e-2, "gates act on both"
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("pooling", ["last", "mean"])
+def test_every_pooling_sees_the_prefix(pooling):
+    joint = model("llama")
+    joint.pooling = pooling
+    batch = prompts().batch(np.arange(7))
+    whole = joint.vectors(batch)
+    batch.prefix = PREFIX
+    torch.testing.assert_close(joint.vectors(batch), whole, rtol=1e-4, atol=1e-5)
+
+
+def masks(n: int) -> list[Mask]:
+    rng = np.random.default_rng(0)
+    return [Mask("random", None, 0.2, draw, rng.random((tiny.LAYERS, tiny.HEADS)) < 0.2) for draw in range(n)]
+
+
+def regression(of: MultiTask) -> MultiTask:
+    """The same with a score as output, of which no difference is lost."""
+    of.new_classifiers({"task": None})
+    return of
+
+
+@pytest.mark.parametrize(
+    ("kind", "once"), [("llama", True), ("gpt2", True), ("openai-gpt", False), ("bert", False)]
+)
+def test_pruning_reads_the_prefix_once_for_a_batch_and_mask(kind, once):
+    joint, of_task, rows = regression(model(kind)), prompts(n=12), np.arange(12)
+    device = Device("cpu", None, tokens=100)
+    read = read_tokens(joint)
+    predicted = under_masks(joint, "task", of_task, rows, masks(3), device)
+    tokens = sum(read)
+    of_task.prefix = 0
+    read.clear()
+    whole = under_masks(joint, "task", of_task, rows, masks(3), device)
+    np.testing.assert_allclose(predicted, whole, rtol=1e-3, atol=1e-4)
+    assert np.ptp(predicted, axis=0).min() > 1e-3, "masks differ"
+    batches = of_task.in_length_order(rows, device, PREFIX)
+    padded = [(len(batch), int(of_task.lengths[batch].max())) for batch in batches]
+    once_read = sum(PREFIX + n * (longest - PREFIX) for n, longest in padded)
+    assert tokens == (3 * once_read if once else sum(read))
+    assert 3 * once_read < 0.8 * sum(read)
+
+
+def test_batches_hold_as_many_rows_as_their_own_tokens_allow():
+    of_task, rows = prompts(prefix=40, n=8), np.arange(8)
+    longest = of_task.lengths.max()
+    device = Device("cpu", None, tokens=2 * longest)
+    assert [len(batch) for batch in of_task.in_length_order(rows, device)] == [2, 2, 2, 2]
+    first = next(of_task.in_length_order(rows, device, 40))
+    assert len(first) == 2 * longest // (longest - 40 + 5)  # of the prefix, an eighth
+
+
+def seen(of_task: Examples, prefix: int, rows: np.ndarray) -> list[int]:
+    """The prefix of every batch of `values`."""
+    found = []
+
+    def of_batch(batch: Batch) -> torch.Tensor:
+        found.append(batch.prefix)
+        return torch.zeros(len(batch.rows))
+
+    of_task.values(of_batch, rows, Device("cpu", None, tokens=1), prefix=prefix)
+    of_task.values(of_batch, rows, Device("cpu", None), prefix=prefix)
+    return found
+
+
+def test_a_row_alone_is_read_whole():
+    assert seen(prompts(n=2), PREFIX, np.arange(2)) == [0, 0, PREFIX]
+
+
+def test_prefixes():
+    assert prompts().prefix == PREFIX
+    assert prompts(prefix=LEAST_SHARED - 1).prefix == 0, "too few tokens"
+    assert prompts(n=1).prefix == PREFIX, "a token remains to every row"
+    assert prompts(prefix=40, continued=True).prefix == 40
+    typed = prompts()
+    typed.kinds = [[0] * n for n in typed.lengths]
+    assert typed.prefix == 0, "types of tokens are not told apart here"
+
+
+def test_bidirectional_decoders_read_no_prefix():
+    assert model("llama").remembers
+    bidirectional = model("llama")
+    bidirectional.encoder.config.is_causal = False
+    assert not bidirectional.remembers
+    assert not model("bert").remembers

@@ -1,0 +1,59 @@
+"""Passes of rows that begin with the same tokens, which the encoder reads once for all of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from transformers import Cache, DynamicCache
+from transformers.cache_utils import DynamicLayer
+from transformers.modeling_outputs import BaseModelOutput
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class _Begun(DynamicLayer):
+    """Keys and values of the prefix in a layer, followed by those of every row's own tokens.
+
+    It does not keep these, so that memory is that of one layer.
+    """
+
+    def __init__(self, read: DynamicLayer) -> None:
+        super().__init__()
+        self.lazy_initialization(read.keys, read.values)
+        self.keys, self.values = read.keys, read.values  # (1, heads, prefix, size)
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: object, **__: object
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        rows = len(key_states)
+        keys, values = (each.expand(rows, -1, -1, -1) for each in (self.keys, self.values))
+        return torch.cat([keys, key_states], dim=-2), torch.cat([values, value_states], dim=-2)
+
+
+def output(encoder: PreTrainedModel, prefix: int, inputs: dict[str, torch.Tensor]) -> BaseModelOutput:
+    """The output of a causal encoder, the same as ``encoder(**inputs)`` up to rounding.
+
+    Gates must be those of all rows, and modules of the encoder must not be looked into: they see the prefix
+    as a row of its own.
+
+    Parameters
+    ----------
+    prefix : number of tokens that all rows begin with; each row has more
+    inputs : ``input_ids`` (batch, tokens); ``attention_mask`` (batch, tokens), or (batch, 1, tokens, tokens)
+        with ``position_ids`` (batch, tokens)
+
+    Returns
+    -------
+    last_hidden_state : (batch, tokens, hidden)
+    """
+    read = DynamicCache()  # without the config: layers with a sliding window would forget what rows need
+    ids, mask = inputs["input_ids"], inputs["attention_mask"]
+    begun = encoder(input_ids=ids[:1, :prefix], past_key_values=read, use_cache=True).last_hidden_state
+    own = {"input_ids": ids[:, prefix:], "attention_mask": mask if mask.dim() == 2 else mask[:, :, prefix:]}
+    if "position_ids" in inputs:
+        own["position_ids"] = inputs["position_ids"][:, prefix:]
+    cache = Cache(layers=[_Begun(layer) for layer in read.layers])
+    states = encoder(**own, past_key_values=cache, use_cache=True).last_hidden_state
+    return BaseModelOutput(last_hidden_state=torch.cat([begun.expand(len(ids), -1, -1), states], dim=1))
