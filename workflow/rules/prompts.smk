@@ -53,7 +53,7 @@ rule prompted:
     params:
         study=STUDY.study,
         tasks=INPUTS.tasks,
-        model=INPUTS.model_settings("source", "sha256", "pooling"),
+        model=INPUTS.model_settings("source", "sha256", "pooling", "dtype"),
         version=weights_version,
         precision=STUDY.precision,
         code=code("prompts/model.py"),

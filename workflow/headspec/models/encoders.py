@@ -17,6 +17,7 @@ from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.folders import folder, hub_name
 from headspec.models.pretrained.from_pretrained import location, silence
+from headspec.models.pretrained.half import DTYPES, keep_half
 from headspec.seeds import derive
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ RANDOM = "random"
 
 
 def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
-    """Load the pretrained encoder in float32; returns it and its pooling (`first`, `mean` or `last`).
+    """Load the pretrained encoder; returns it and its pooling (`first`, `mean` or `last`).
 
     Remote code is never run.
 
@@ -46,7 +47,7 @@ def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
     convention = architecture(path, model, key).pooling
     verify(path, model, key)
     try:
-        encoder = pretrained(path)
+        encoder = pretrained(path, getattr(model, "dtype", "fp32"))
         if getattr(model, "weights", None) == RANDOM:
             draw(encoder, seed)
     except (OSError, ValueError, RuntimeError, KeyError, NotImplementedError, SafetensorError) as error:
@@ -65,6 +66,8 @@ def draw(encoder: PreTrainedModel, seed: int) -> None:
 def origin(model: Model, key: str) -> dict[str, str]:
     """Where to find this very encoder again: `source`, of a hub model with its commit, and `sha256`.
 
+    And `dtype`, if its weights are kept in another type than float32.
+
     The digest is of the files with config and weights, not of the tensors, whose names and shapes are those
     of a version of transformers.
     """
@@ -75,16 +78,17 @@ def origin(model: Model, key: str) -> dict[str, str]:
         [path] if path.is_file() else sorted({*path.glob("config.json"), *path.glob("model*.safetensors*")})
     )
     names = [f"{part.name if path.is_dir() else ''} {files.digest(part)}\n" for part in parts]
-    return {"source": source, "sha256": hashlib.sha256("".join(names).encode()).hexdigest()}
+    kept = {"dtype": dtype} if (dtype := getattr(model, "dtype", "fp32")) != "fp32" else {}
+    return {"source": source, "sha256": hashlib.sha256("".join(names).encode()).hexdigest()} | kept
 
 
-def pretrained(path: Path) -> PreTrainedModel:
+def pretrained(path: Path, dtype: str = "fp32") -> PreTrainedModel:
     """Load the encoder at `path`, a folder or a GGUF file, or the encoder-decoder with its head for tokens.
 
     ValueError if weights are missing.
 
     A pooler without weights is removed, because it would be random. Quantised weights, as in most GGUF
-    files, become float32.
+    files, become float32, or what `dtype` of the model says.
     """
     # The first load imports transformers' models, for seconds. That leaves no garbage, and collecting it
     # would take a sixth of the time.
@@ -96,7 +100,7 @@ def pretrained(path: Path) -> PreTrainedModel:
         kind = settings(path, "model", str(path)).get("model_type")
         loading = AutoModelForSeq2SeqLM if kind in ENCODER_DECODERS else AutoModel
         encoder, info = loading.from_pretrained(
-            **location(path), dtype=torch.float32, use_safetensors=True, trust_remote_code=False,
+            **location(path), dtype=DTYPES[dtype], use_safetensors=True, trust_remote_code=False,
             output_loading_info=True,
         )  # fmt: skip
     finally:
@@ -107,4 +111,6 @@ def pretrained(path: Path) -> PreTrainedModel:
         raise ValueError(f"its weights lack {len(missing)} tensors of the encoder, such as {min(missing)}")
     if pooler:
         encoder.pooler = None
+    if dtype == "bf16":
+        keep_half(encoder)
     return encoder

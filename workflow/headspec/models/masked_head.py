@@ -29,7 +29,7 @@ class MaskedHead(nn.Module):
         from transformers import AutoModelForMaskedLM  # slow to import
 
         with torch.device("meta"):
-            self.model: Any = AutoModelForMaskedLM.from_config(config)
+            self.model: Any = AutoModelForMaskedLM.from_config(config, dtype=torch.float32)
         setattr(self.model, self.model.base_model_prefix, _States())
         output = self.model.get_output_embeddings()
         self.model.set_output_embeddings(nn.Linear(output.in_features, n))
@@ -70,9 +70,10 @@ class MaskedHead(nn.Module):
         return self.tokens.bias
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        self.model.base_model.states = states[:, None]
+        self.model.base_model.states = states[:, None].float()
         unread = torch.zeros(len(states), 1, dtype=torch.long, device=states.device)
-        return self.model(input_ids=unread, attention_mask=unread + 1).logits[:, 0]
+        with torch.autocast(states.device.type, enabled=False):  # as `AnswerRows`
+            return self.model(input_ids=unread, attention_mask=unread + 1).logits[:, 0]
 
 
 class _States(nn.Module):

@@ -26,6 +26,7 @@ from headspec.config.task_types.word_types import TYPES, Classes
 from headspec.errors import DamageError, EncoderError
 from headspec.models import encoders, translation
 from headspec.models.adapters import adapters, merge
+from headspec.models.answer_rows import AnswerRows
 from headspec.models.architectures import remembers
 from headspec.models.batching import Batch, Labels
 from headspec.models.decoders.base import Annotations, Decoder, Units, named
@@ -164,7 +165,7 @@ class MultiTask(nn.Module):
         The vector of a text: its first token (through the pretrained pooler, if there is one), the mean
         over its tokens, its last token, or that of its mask, which the batch has as its only word.
     classes : dict of task: `Classes`
-    head : of the language model whose encoder it is, for tasks that score continuations
+    head : of the causal language model that is prompted with tasks; classifiers are rows of it
     tokenizer : of a model that writes texts
     """
 
@@ -200,7 +201,9 @@ class MultiTask(nn.Module):
                 assert isinstance(names, list)
                 self.classifiers.append(MaskedHead(self.encoder.config, len(names)))
                 continue
-            classifier = nn.Linear(hidden, len(names) if names else 1)
+            classifier = (AnswerRows if self.head is not None else nn.Linear)(
+                hidden, len(names) if names else 1
+            )
             nn.init.normal_(classifier.weight, std=0.02)
             nn.init.zeros_(classifier.bias)
             self.classifiers.append(classifier)
@@ -407,7 +410,8 @@ class MultiTask(nn.Module):
             with files.atomic(folder / name) as path:
                 path.write_bytes(data)
         digests = {name: sha256(data).hexdigest() for name, data in contents.items()}
-        _describe(folder, {"pooling": self.pooling, "classes": self.classes, "sha256": digests})
+        described = {"pooling": self.pooling, "classes": self.classes, "sha256": digests}
+        _describe(folder, described | {"language_model": self.head is not None})
 
     def _writing(self) -> dict[str, bytes]:
         """Name: content of the files that a model needs to write texts."""
@@ -433,13 +437,11 @@ class MultiTask(nn.Module):
         folder = Path(folder)
         description = _description(folder)
         classes, head = description["classes"], None
-        if any(
-            isinstance(names, dict) and names["type"] not in TYPES and not is_translation(names)
-            for names in classes.values()
-        ):
+        if description.get("language_model"):
             origin = _origin(folder)
             assert origin  # nothing trains such a model
-            whole = language_model(folders.folder(*origin), f"{origin[1]}.source: '{origin[0].source}'")
+            where, dtype = f"{origin[1]}.source: '{origin[0].source}'", getattr(origin[0], "dtype", "fp32")
+            whole = language_model(folders.folder(*origin), where, dtype=dtype)
             encoder, head = whole.base_model, whole.get_output_embeddings()
         else:
             encoder = _encoder(folder)

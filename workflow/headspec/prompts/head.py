@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from headspec.config.task_types.word_types import Classes
+from headspec.models.answer_rows import AnswerRows
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def classifier(head: nn.Module, answers: Sequence[int]) -> nn.Linear:
+def classifier(head: nn.Module, answers: Sequence[int]) -> AnswerRows:
     """The rows of a language-model head for the tokens of answers: logits of a class are those of its token.
 
     Parameters
@@ -29,7 +30,7 @@ def classifier(head: nn.Module, answers: Sequence[int]) -> nn.Linear:
     head : (vocabulary, hidden) weights and perhaps a bias
     """
     assert isinstance(head, nn.Linear)
-    rows = nn.Linear(head.in_features, len(answers))
+    rows = AnswerRows(head.in_features, len(answers))
     with torch.no_grad():
         rows.weight.copy_(head.weight[list(answers)])
         rows.bias.copy_(head.bias[list(answers)] if head.bias is not None else torch.zeros(len(answers)))
@@ -48,7 +49,7 @@ def prompted(
     """
     causal = ARCHITECTURES[model.config.model_type].causal
     head = model.get_output_embeddings()
-    joint = MultiTask(model.base_model, "last" if causal else "mask", classes, head)
+    joint = MultiTask(model.base_model, "last" if causal else "mask", classes, head if causal else None)
     for i, task in enumerate(classes):
         if answers[task]:
             rows = classifier(head, answers[task]) if causal else MaskedHead.of(model, answers[task])

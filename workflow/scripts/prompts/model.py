@@ -24,7 +24,7 @@ with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake
     verify(path, model, key)
     with versions.held(versions.weights, params.version, model, key):
         answering = language_model(
-            path, f"{key}.source: '{model.source}'", architecture(path, model, key).causal
+            path, f"{key}.source: '{model.source}'", architecture(path, model, key).causal, model.dtype
         )
     footers = dict(zip(params.tasks, map(tables.footer, snakemake.input.tokens), strict=True))
     joint = prompted(

@@ -77,7 +77,9 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
         yield from prompt_consistency.missing(members, typed_tasks)
     alone = _alone(mixtures, _typed(Similarity, config.get("similarity", {})))
     named = enumerate(map(str, methods) if isinstance(methods, list) else [])
-    training = {f"methods.{i}": m for i, m in named if m in NAMED and METHODS[m].trains != "nothing"}
+    given = {f"methods.{i}": method for i, method in named}
+    yield from prompt_consistency.dtypes({name: _typed(Model, m) for name, m in models.items()}, given)
+    training = {key: m for key, m in given.items() if m in NAMED and METHODS[m].trains != "nothing"}
     yield from prompt_consistency.trained(training, members, alone, typed_tasks)
 
 

@@ -6,10 +6,12 @@ import string
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from headspec.config.methods import METHODS
 from headspec.config.task_types import pair_types
 from headspec.errors import listing, nearest
 
 if TYPE_CHECKING:
+    from headspec.config.sections.model import Model
     from headspec.config.sections.task import Task
 
 
@@ -59,6 +61,22 @@ def unlike(key: str, answers: Mapping[str, str], classes: list[str]) -> Iterator
             yield f"{key}.answers.{name}: no class '{name}'; expected one of {listing(classes)}.{hint}"
     if missing := [name for name in classes if name not in answers]:
         yield f"{key}.answers: got {listing(answers)}, expected an answer for {listing(missing)} as well."
+
+
+def dtypes(models: Mapping[str, Model | None], methods: Mapping[str, str]) -> Iterator[str]:
+    """A problem for each model in bf16 that the method `prompted` does not run, or another trains.
+
+    Parameters
+    ----------
+    methods : config key: method
+    """
+    for name in (name for name, model in models.items() if model and model.dtype == "bf16"):
+        key = f"models.{name}.dtype: got 'bf16', expected"
+        if "prompted" not in methods.values():
+            yield f"{key} fp32, because only the method 'prompted' runs a model without training it."
+        for where, method in methods.items():
+            if method in METHODS and METHODS[method].trains == "all":
+                yield f"{key} fp32, because {where}, '{method}', trains all of its weights."
 
 
 def missing(mixtures: Mapping[str, list[str]], tasks: Mapping[str, Task | None]) -> Iterator[str]:

@@ -33,6 +33,11 @@ class Model(Section):
     max_length: Annotated[int, Field(ge=8), NUMBER] = Field(
         128, description="most tokens per example; longer ones are truncated and counted"
     )
+    dtype: Literal["fp32", "bf16"] = Field(
+        "fp32",
+        description="of its weights for the method `prompted`: `bf16` keeps those of linear layers in half "
+        "the memory, and multiplies in bf16 whatever `precision` is",
+    )
     gpus: Count = Field(
         1,
         description="GPUs that [one training shares](running.md#several-gpus-for-one-training)",

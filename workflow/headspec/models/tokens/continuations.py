@@ -136,7 +136,8 @@ def log_probabilities(head: nn.Module, states: torch.Tensor, tokens: torch.Tenso
     """
 
     def of_part(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        return -F.cross_entropy(head(states).float(), tokens, reduction="none")
+        with torch.autocast(states.device.type, enabled=False):  # bfloat16 has too few bits for logits
+            return -F.cross_entropy(head(states.float()), tokens, reduction="none")
 
     at_once = max(1, LOGITS // len(next(head.parameters())))
     if len(states) <= at_once:
