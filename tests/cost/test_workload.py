@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pandas as pd
@@ -126,6 +127,9 @@ def test_tokens_of_prompts_are_those_of_what_the_model_reads(here):
         assert extent.prompts["llama", name] == pytest.approx(
             prompts.str.len().mean(), abs=3 if shots else 1.5
         )
+        if name != "talk":
+            begun = len(os.path.commonprefix([list(ids) for ids in prompts]))
+            assert extent.shared["llama", name] == (pytest.approx(begun, abs=5) if shots else 0)
     assert extent.prompts["llama", "shown"] > 2 * extent.prompts["llama", "bare"]
     assert extent.prompts["llama", "bare"] > extent.tokens["llama", "bare"]
 

@@ -29,6 +29,8 @@ EXAMPLES = 100_000  # training examples of a task for which the config gives no 
 #: stage: copies of the weights. Four are trained ones (weights, gradients, two moments), the fifth is the
 #: words in use; a state to continue from, or the encoder to start again from, comes on top
 TRAINING = {"train": 5, "branch": 7, "retrain": 7, "transfer": 6}
+#: the same of a model in bfloat16 that is prompted: what is read of it, and itself
+HALF = 2
 #: the same of a run that trains adapters, which are a hundredth of the weights, or none of the encoder
 ADAPTED = 3
 #: stages whose jobs take all GPUs of their model, with a process for each
@@ -46,18 +48,25 @@ STAGES = TRAINING | SCORING | FORWARD
 HIDDEN = ("hidden_size", "n_embd", "dim", "d_model")
 INNER = ("intermediate_size", "n_inner", "hidden_dim", "encoder_ffn_dim", "d_ff")
 POSITIONAL = {"deberta", "deberta-v2"}  # two projections of positions beside the four of attention
-GATED = {"llama", "mistral", "modernbert", "qwen2", "qwen3"}  # three matrices after the attention, not two
+ROTARY = {"llama", "mistral", "qwen2", "qwen3"}  # no embeddings of positions, and a head of their own
+GATED = ROTARY | {"modernbert"}  # three matrices after the attention, not two
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of an encoder: layers, heads in each, widths of states and inside a layer, parameters."""
+    """Sizes of an encoder: layers, heads in each, widths of states and inside a layer, parameters.
+
+    `embedded` of these are of words and positions. A language model has `head` more, if its head is not its
+    embedding of words.
+    """
 
     layers: int
     heads: int
     hidden: int
     inner: int
     parameters: int
+    embedded: int = 0
+    head: int = 0
 
     @classmethod
     def of(cls, config: dict[str, Any]) -> Sizes:
@@ -72,15 +81,24 @@ class Sizes:
             return BERT_LARGE
         inner = inner or 4 * hidden
         kind = config.get("model_type", "")
-        attention, feed_forward = 6 if kind in POSITIONAL else 4, 3 if kind in GATED else 2
-        words = config.get("vocab_size", 0) + config.get("max_position_embeddings", 0)
-        parameters = hidden * (layers * (attention * hidden + feed_forward * inner) + words)
-        return cls(layers, heads, hidden, inner, parameters)
+        shared = config.get("num_key_value_heads") or heads  # of queries, each with a head of keys and values
+        width = (config.get("head_dim") or hidden // heads) * (2 * heads + 2 * shared)
+        attention = 6 * hidden if kind in POSITIONAL else width
+        feed_forward, words = 3 if kind in GATED else 2, config.get("vocab_size", 0)
+        embedded = hidden * (words + (0 if kind in ROTARY else config.get("max_position_embeddings", 0)))
+        parameters = hidden * layers * (attention + feed_forward * inner) + embedded
+        tied = config.get("tie_word_embeddings", kind not in ROTARY)
+        return cls(layers, heads, hidden, inner, parameters, embedded, 0 if tied else hidden * words)
 
     @property
     def grid(self) -> tuple[int, int]:
         """Layers, and heads in each."""
         return self.layers, self.heads
+
+    def prompted(self, dtype: str) -> float:
+        """Bytes of a language model whose linear layers have this `dtype`, and all else float32."""
+        linear = self.parameters - self.embedded
+        return (NUMBER // 2 if dtype == "bf16" else NUMBER) * linear + NUMBER * (self.embedded + self.head)
 
     def activations(self, examples: int, tokens: int, layers: int) -> float:
         """Bytes in a batch of padded examples while `layers` layers keep what their backward pass reads.
@@ -120,7 +138,11 @@ def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "al
     examples = max(1, SIZES["cpu"][0] // length)
     if stage in TRAINING:
         examples = study.transfer.batch_size if stage == "transfer" else study.training.batch_size
-    weights = NUMBER * copies * of_model.parameters
+    if trains == "nothing":
+        dtype = study.models[model].dtype
+        weights = (HALF if dtype == "bf16" else copies) * of_model.prompted(dtype)
+    else:
+        weights = NUMBER * copies * of_model.parameters
     if stage == "sensitivity":
         weights += 4 * NUMBER * BLOCK * len(study.mixtures.pairs)  # read, stacked, in double precision
     activations = 0 if gpu else of_model.activations(examples, length, layers)

@@ -62,6 +62,8 @@ REDUCED_BY = {
 }
 #: stages that run a model
 OF_MODELS = {stage for stage, _ in REDUCED_BY}
+#: stages that evaluate by `headspec.heads.pruning.under_masks`
+UNDER_MASKS = ("prune", "listed", "evaluate", "cumulative", "budget")
 #: cost of ablating every head alone, relative to a whole pass for each: what comes before is computed once
 RESUMED = 0.53
 
@@ -86,8 +88,8 @@ def loads(extent: Extent, stage: str, wildcards: Mapping[str, str]) -> list[Load
 
 def of_job(extent: Extent, rule: str, wildcards: Mapping[str, str]) -> float | None:
     """Floating-point operations of a job; None if it runs no model, or they are not known here."""
-    passed = loads(extent, graph.stage(rule), wildcards)
-    return sum(_operations(extent, wildcards, load) for load in passed) if passed else None
+    passed = loads(extent, stage := graph.stage(rule), wildcards)
+    return sum(_operations(extent, stage, wildcards, load) for load in passed) if passed else None
 
 
 def operations(extent: Extent, jobs: Iterable[graph.Job]) -> dict[tuple[str, str, str, str], float]:
@@ -96,13 +98,13 @@ def operations(extent: Extent, jobs: Iterable[graph.Job]) -> dict[tuple[str, str
     for job in jobs:
         for load in loads(extent, job.stage, job.wildcards):
             key = job.wildcards["model"], job.stage, load.kind, load.task
-            total[key] = total.get(key, 0.0) + _operations(extent, job.wildcards, load)
+            total[key] = total.get(key, 0.0) + _operations(extent, job.stage, job.wildcards, load)
     return total
 
 
-def _operations(extent: Extent, wildcards: Mapping[str, str], load: Load) -> float:
-    prompted = wildcards.get("method") == "prompted"
-    return PASSES[load.kind] * load.examples * extent.forward(wildcards["model"], load.task, prompted)
+def _operations(extent: Extent, stage: str, wildcards: Mapping[str, str], load: Load) -> float:
+    prompted, once = wildcards.get("method") == "prompted", stage in UNDER_MASKS and load.kind == "prune"
+    return PASSES[load.kind] * load.examples * extent.forward(wildcards["model"], load.task, prompted, once)
 
 
 def expected_examples(study: Study, sizes: Mapping[str, int], sampling: str) -> dict[str, float]:

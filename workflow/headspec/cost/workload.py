@@ -27,9 +27,11 @@ from headspec.data.planned import Planned
 from headspec.data.prepare import Prepared
 from headspec.data.sources import columns, readers
 from headspec.errors import DataError, EncoderError, HeadspecError, listing
-from headspec.models.architectures import ARCHITECTURES, ENCODER_DECODERS
+from headspec.models.architectures import ARCHITECTURES, ENCODER_DECODERS, remembers
+from headspec.models.batching import ATTENDED, LEAST_SHARED
+from headspec.models.devices import SIZES
 from headspec.models.pretrained.folders import folder, hub_name
-from headspec.models.pretrained.from_pretrained import silence
+from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.models.tokens import tokenization
 from headspec.pipeline.layout import Layout
 from headspec.prompts.wording import Wording, conversation
@@ -65,6 +67,8 @@ class Extent:
     counted: dict[tuple[str, str], bool] = field(default_factory=dict)
     #: the same of prompts, for the method `prompted`
     prompts: dict[tuple[str, str], int] = field(default_factory=dict)
+    #: the first of these, if all prompts of a task begin with them, and passes under masks read them once
+    shared: dict[tuple[str, str], int] = field(default_factory=dict)
     #: tokens of answers or texts in them that are scored by the head of the language model
     scored: dict[tuple[str, str], int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -85,15 +89,22 @@ class Extent:
         return wildcards.get("model") in {None, *self.configs} and {*tasks} <= {*self.sizes}
 
     @functools.cached_property
-    def forward(self) -> Callable[[str, str, bool], float]:
-        """Function of a model, a task and whether it is prompted: operations of an example's forward pass."""
+    def forward(self) -> Callable[..., float]:
+        """Operations of an example's forward pass.
+
+        A function of a model, a task, whether it is prompted, and whether what all prompts begin with is read
+        once for a batch.
+        """
         size = self.study.training.batch_size
         of_length = functools.cache(lambda model, n: throughput.forward(self.configs[model], n, size))
 
-        def operations(model: str, task: str, prompted: bool) -> float:
-            config = self.configs[model]
+        def operations(model: str, task: str, prompted: bool, once: bool = False) -> float:
+            config, n = self.configs[model], (self.prompts if prompted else self.tokens)[model, task]
             head = 2 * config.hidden_size * config.vocab_size * self.scored.get((model, task), 0) * prompted
-            return head + of_length(model, (self.prompts if prompted else self.tokens)[model, task])
+            if not (prefix := self.shared.get((model, task), 0) * prompted * once):
+                return head + of_length(model, n)
+            rows = max(1, SIZES["cpu"][0] // (n - prefix + prefix // ATTENDED))  # more on a GPU
+            return head + of_length(model, n) - of_length(model, prefix) * (1 - 1 / rows)
 
         return operations
 
@@ -125,10 +136,12 @@ def read(study: Study, plan: Planned | None = None) -> Extent:
             extent.counted[name, task] = length is not None
             extent.tokens[name, task] = length or min(TOKENS[study.tasks[task].paradigm], model.max_length)
             if "prompted" in study.methods:
-                texts = prompts(study.tasks[task], task_size.texts, tokenizer)
-                most = model.max_length * (2 if study.tasks[task].type == pair_types.TEXTS else 1)
-                length = tokens(tokenizer, most, texts) if tokenizer else None
+                length, extent.shared[name, task] = prompt_tokens(
+                    study.tasks[task], task_size.texts, tokenizer, model.max_length
+                )
                 extent.prompts[name, task] = length or model.max_length
+                if not remembers(extent.configs[name]):
+                    extent.shared[name, task] = 0
                 extent.scored[name, task] = scored(study.tasks[task], tokenizer, extent.prompts[name, task])
     return extent
 
@@ -215,6 +228,21 @@ def prompts(
     return texts.assign(text_a=[read(i) for i in range(len(labelled))], text_b=None)
 
 
+def prompt_tokens(
+    task: Task, texts: pd.DataFrame | None, tokenizer: PreTrainedTokenizerBase | None, most: int
+) -> tuple[int | None, int]:
+    """Mean tokens of prompts, if they can be counted, and how many of them are demonstrations."""
+    if texts is None or tokenizer is None:
+        return None, 0
+    most *= 2 if task.type == pair_types.TEXTS else 1
+    whole = tokens(tokenizer, most, prompts(task, texts, tokenizer))
+    if not task.shots:
+        return whole, 0
+    alone = tokens(tokenizer, most, prompts(task.model_copy(update={"shots": 0}), texts, tokenizer))
+    shown = whole - alone if whole and alone else 0
+    return whole, shown if shown >= LEAST_SHARED else 0
+
+
 def scored(task: Task, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
     """Tokens of a prompt that the head of the language model scores; 0 where an answer is the next token.
 
@@ -276,10 +304,8 @@ def _hub_folder(model: Model) -> Path:
 
 def _tokenizer(path: Path, config: PretrainedConfig) -> PreTrainedTokenizerBase | None:
     """The tokenizer in a model's folder; None if it is missing here."""
-    if path.suffix == ".gguf":
-        return None
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(**location(path), trust_remote_code=False)
     except Exception:  # the library's errors have no common base
         return None
     # transformers makes a stub without tokenizer files
