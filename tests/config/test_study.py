@@ -83,7 +83,7 @@ WRONG: list[tuple[str, Any, list[str]]] = [
     ("seeds", ..., ["seeds: missing, expected list of integer >= 0; at least one."]),
     ("models", ..., ["models: missing, expected mapping of name to section; at least one."]),
     ("mixtures", ..., ["mixtures: missing, expected section."]),
-    ("models/minilm/source", ..., ["models.minilm.source: missing, expected text."]),
+    ("models/minilm/source", ..., ["models.minilm: got neither, expected one of source and transformer."]),
     # types and ranges
     ("training/learning_rate", "fast", ["training.learning_rate: got 'fast', expected number > 0."]),
     ("training/learning_rate", 0, ["training.learning_rate: got 0, expected number > 0."]),

@@ -118,6 +118,52 @@ def test_texts_are_the_likeliest_tokens_one_after_the_other(made):
     assert len(set(written)) > 1
 
 
+def test_beams_are_those_of_transformers(made):
+    """In a padded batch as for one text at a time; the likeliest text differs from the greedy one."""
+    model, examples = made
+    batch, of_task = examples.batch(np.arange(8)), model.classes["a"]
+    assert isinstance(of_task, dict) and model.tokenizer is not None
+    with torch.no_grad():
+        states = model.pool(batch)
+    rest = states, batch.labels, of_task, model.tokenizer
+    written = translation.written(model.encoder, *rest, beams=4)
+    first = int(translation.begun(model.encoder, torch.tensor([of_task["before"] + of_task["after"]]))[0, 0])
+    for row, text in enumerate(written):
+        ids = model.encoder.generate(
+            input_ids=torch.tensor([examples.ids[row]]), num_beams=4, max_new_tokens=of_task["longest"],
+            decoder_start_token_id=first, forced_bos_token_id=(of_task["before"] or [None])[0],
+        )  # fmt: skip
+        assert text == translation.without_marks(model.tokenizer, ids[0].tolist(), of_task)
+    assert written != translation.written(model.encoder, *rest)
+
+
+def test_predictions_follow_the_beams_of_their_task(made):
+    model, examples = made
+    batch = examples.batch(np.arange(8))
+    mask = Mask("none", None, 0.0, None, np.zeros((model.gates.layers, HEADS), dtype=bool))
+    greedy = predictions(model, {"a": examples}, [mask], CPU)["a"][0]
+    model.beams = {"a": 4}
+    followed = predictions(model, {"a": examples}, [mask], CPU)["a"][0]
+    with torch.no_grad():
+        at_once = model.predictions("a", model.pool(batch), batch.labels)
+    model.beams = {}
+    assert (followed == at_once.numpy()).all() and (followed != greedy).any()
+
+
+def test_label_smoothing_mixes_targets_with_all_tokens(made):
+    model, examples = made
+    batch = examples.batch(np.arange(3))
+    with torch.no_grad():
+        smoothed = model.losses("a", model.pool(batch), batch.labels, 0.3)
+    assert examples.targets
+    for row in range(3):
+        target = torch.tensor([list(examples.targets[0][row])])
+        with torch.no_grad():
+            output = model.encoder(input_ids=torch.tensor([examples.ids[row]]), labels=target)
+        of_all = -output.logits.log_softmax(-1).mean()
+        torch.testing.assert_close(smoothed[row], 0.7 * output.loss + 0.3 * of_all, rtol=1e-4, atol=1e-4)
+
+
 def test_predictions_are_what_metrics_need(made):
     model, examples = made
     batch = examples.batch(np.arange(8))

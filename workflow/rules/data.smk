@@ -65,10 +65,35 @@ rule data:
         "../scripts/data/training.py"
 
 
+# of a model that the config describes instead of naming
+rule vocabulary:
+    input:
+        INPUTS.vocabulary_texts,
+    output:
+        result("vocabulary/{model}.parquet"),
+    log:
+        log("vocabulary/{model}"),
+    priority: 10
+    conda:
+        "../../envs/train.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        study=STUDY.study,
+        vocabulary=INPUTS.vocabulary_settings,
+        code=code("data/vocabulary.py"),
+    message:
+        "Vocabulary of {wildcards.model}"
+    script:
+        "../scripts/data/vocabulary.py"
+
+
 rule tokenize:
     input:
-        train=rules.data.output.train,
-        validation=rules.validation.output[0],
+        texts=[rules.data.output.train, rules.validation.output[0]],
+        vocabulary=INPUTS.vocabulary,
     output:
         train=result("tokens/{model}/{task}/train.parquet"),
         validation=result("tokens/{model}/{task}/validation.parquet"),
@@ -83,7 +108,7 @@ rule tokenize:
         runtime=60,
     params:
         study=STUDY.study,
-        model=INPUTS.model_settings("source", "max_length"),
+        model=INPUTS.model_settings("source", "max_length", "transformer"),
         version=tokenizer_version,
         code=code("data/tokenize.py"),
     message:
@@ -124,7 +149,8 @@ rule split:
 
 use rule tokenize as tokenize_split with:
     input:
-        rules.split.output,
+        texts=rules.split.output,
+        vocabulary=INPUTS.vocabulary,
     output:
         result("tokens/{model}/{task}/{kind}/{name}.parquet"),
     log:

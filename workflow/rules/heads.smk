@@ -81,6 +81,7 @@ rule prune:
     params:
         study=STUDY.study,
         metrics=INPUTS.metrics,
+        beams=INPUTS.beams,
         pruning=INPUTS.settings(
             "pruning", "fraction", "fractions", "heads", "draws", "draw_examples", "bottom"
         ),

@@ -35,6 +35,7 @@ rule train:
     input:
         tokens=INPUTS.tokens("train"),
         features=INPUTS.features,
+        vocabulary=INPUTS.vocabulary,
     output:
         model=result(RUN, "model/model.safetensors"),
         config=result(RUN, "model/config.json"),
@@ -57,7 +58,7 @@ rule train:
     params:
         study=STUDY.study,
         tasks=INPUTS.tasks,
-        model=INPUTS.model_settings("source", "sha256", "pooling", "weights"),
+        model=INPUTS.model_settings("source", "sha256", "pooling", "weights", "transformer"),
         version=weights_version,
         training=INPUTS.training_settings,
         trains=INPUTS.trains,
@@ -188,6 +189,7 @@ rule evaluate:
         study=STUDY.study,
         tasks=INPUTS.tasks,
         further=lambda wildcards: INPUTS.more_names("further", wildcards.mixture),
+        beams=INPUTS.beams,
         precision=STUDY.precision,
         code=code("training/evaluate.py"),
     message:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -118,7 +119,7 @@ def _list(path: str, section: Node) -> str:
 def _row(path: str, key: str, node: Node) -> str:
     """Key, allowed values, default and meaning; of a section, where it stands."""
     if "properties" in node:
-        return f"- [`{key}`](#{path.replace('.', '')}{key})"
+        return f"- [`{key}`](#{re.sub('[.<>]', '', path)}{key})"
     values = "; ".join(filter(None, [allowed(node), _default(node)]))
     return f"- `{key}` ({values}): {' '.join(node['description'].split())}"
 
@@ -127,4 +128,6 @@ def _default(node: Node) -> str:
     if "default" not in node:
         return "required"
     value = node["default"]
-    return "" if value is None else f"default `{value if isinstance(value, str) else json.dumps(value)}`"
+    if value in (None, "") or "properties" in node:
+        return ""
+    return f"default `{value if isinstance(value, str) else json.dumps(value)}`"

@@ -12,12 +12,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from headspec.config.sections.model import Model
+from headspec.config.sections.model import Model, Transformer
 from headspec.config.study import Study
 from headspec.heads.head_count import HEADS, LAYERS
 from headspec.models.devices import SIZES
-from headspec.models.pretrained.config_json import settings, stacks
-from headspec.models.pretrained.folders import present
+from headspec.models.pretrained.config_json import stacks
+from headspec.models.pretrained.described import content
 from headspec.similarity.traits import BLOCK
 
 NUMBER = 4  # bytes; bfloat16 needs less
@@ -115,11 +115,10 @@ BERT_LARGE = Sizes(24, 16, 1024, 4096, 335_000_000)
 
 
 @functools.cache
-def sizes(source: str) -> Sizes:
-    """The sizes of a model, by its config.json; uses no network."""
-    model = Model(source=source)
-    path = present(model, "model")
-    return Sizes.of(settings(path, "model", source) if path else {})
+def sizes(source: str, transformer: Transformer | None = None) -> Sizes:
+    """The sizes of a model, by its config.json, or as the config describes it; uses no network."""
+    model = Model(source=source, transformer=transformer)
+    return Sizes.of(content(model, "model") or {})
 
 
 def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "all") -> int:
@@ -131,7 +130,7 @@ def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "al
     gpu : whether the job runs on a GPU, so that activations are not in the machine's memory
     trains : what is trained, of `headspec.config.methods`
     """
-    of_model = sizes(study.models[model].source)
+    of_model = sizes(study.models[model].source, study.models[model].transformer)
     length = study.models[model].max_length
     copies = ADAPTED if (stage, trains) == ("train", "adapters") else STAGES[stage]
     layers = 0 if stage in FORWARD else of_model.layers

@@ -6,8 +6,8 @@ from headspec.config.sections.model import Model
 from headspec.config.study import Study
 from headspec.errors import EncoderError, HeadspecError
 from headspec.heads.ranking import prune_count
-from headspec.models.pretrained.config_json import settings, stacks
-from headspec.models.pretrained.folders import present
+from headspec.models.pretrained.config_json import stacks
+from headspec.models.pretrained.described import content
 
 #: names of the number of layers and of the number of heads in model configs
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers")
@@ -19,8 +19,7 @@ def size(model: Model, key: str) -> tuple[int, int] | None:
 
     The layers of an encoder-decoder are those of all its kinds of attention.
     """
-    path = present(model, key)
-    config = settings(path, key, model.source) if path else {}
+    config = content(model, key) or {}
     if grid := stacks(config):
         return sum(grid[0].values()), grid[1]
     layers, heads = (

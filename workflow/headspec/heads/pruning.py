@@ -117,7 +117,8 @@ def under_masks(
         return torch.stack(by_gates, dim=1)
 
     prefix = examples.prefix if model.remembers else 0
-    predicted = examples.values(of_batch, rows, device, progress, task, len(gates), prefix).T
+    held = device.sharing(model.beams.get(task, 1))
+    predicted = examples.values(of_batch, rows, held, progress, task, len(gates), prefix).T
     model.gates.values = None
     for mask, of_mask in zip(masks, predicted, strict=True):
         pruned = f" with heads pruned for {mask.pruned_for}" if mask.closed.any() else ""

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,6 +128,11 @@ class Device:
     tokens: int = 768  # per batch with padding, where the batch size does not change results
     examples: int = 256  # most per such batch
     fewest: int = 1  # at least, also of examples so long that they exceed `tokens`
+
+    def sharing(self, n: int) -> Device:
+        """The device with batches of fewer examples, each of which is held `n` times."""
+        tokens, examples, fewest = (max(1, k // n) for k in (self.tokens, self.examples, self.fewest))
+        return replace(self, tokens=tokens, examples=examples, fewest=fewest)
 
     def cast(self) -> torch.autocast:
         """The autocast context for this device's precision."""

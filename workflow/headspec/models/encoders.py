@@ -12,9 +12,11 @@ from safetensors import SafetensorError
 
 from headspec import files
 from headspec.errors import EncoderError
-from headspec.models.architectures import ENCODER_DECODERS
+from headspec.models.architectures import ENCODER_DECODERS, attentions
+from headspec.models.pretrained import described
 from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.config_json import settings
+from headspec.models.pretrained.described import is_described
 from headspec.models.pretrained.folders import folder, hub_name
 from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.models.pretrained.half import DTYPES, keep_half
@@ -32,7 +34,7 @@ RANDOM = "random"
 def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
     """Load the pretrained encoder; returns it and its pooling (`first`, `mean` or `last`).
 
-    Remote code is never run.
+    Of a model that the config describes, draw it. Remote code is never run.
 
     Parameters
     ----------
@@ -43,6 +45,8 @@ def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
     EncoderError
         The weights do not have the SHA-256 of the config, or do not fit the architecture.
     """
+    if is_described(model):
+        return fresh(model, seed), next(iter(attentions("marian").values())).pooling
     path = folder(model, key)
     convention = architecture(path, model, key).pooling
     verify(path, model, key)
@@ -53,6 +57,17 @@ def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
     except (OSError, ValueError, RuntimeError, KeyError, NotImplementedError, SafetensorError) as error:
         raise EncoderError(f"{key}.source: '{model.source}' cannot be loaded: {error}") from None
     return encoder, convention if model.pooling == "auto" else model.pooling
+
+
+def fresh(model: Model, seed: int) -> PreTrainedModel:
+    """An encoder-decoder with the sizes that a config describes, and random weights."""
+    from transformers import AutoConfig, AutoModelForSeq2SeqLM
+
+    silence()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive(seed, "fresh weights"))
+        config = AutoConfig.for_model(**described.config(model))
+        return AutoModelForSeq2SeqLM.from_config(config, dtype=torch.float32)
 
 
 def draw(encoder: PreTrainedModel, seed: int) -> None:

@@ -167,6 +167,10 @@ class MultiTask(nn.Module):
     classes : dict of task: `Classes`
     head : of the causal language model that is prompted with tasks; classifiers are rows of it
     tokenizer : of a model that writes texts
+
+    Attributes
+    ----------
+    beams : of tasks whose texts are not decoded greedily
     """
 
     def __init__(
@@ -180,6 +184,7 @@ class MultiTask(nn.Module):
         super().__init__()
         self.encoder, self.pooling, self.head, self.tokenizer = encoder, pooling, head, tokenizer
         self.gates = HeadGates(encoder)
+        self.beams: Mapping[str, int] = {}
         self.dropout = nn.Dropout(classifier_dropout(encoder.config))
         self.new_classifiers(classes)
 
@@ -306,13 +311,17 @@ class MultiTask(nn.Module):
             return self.classifier(task)(pooled, labels.targets, self.head)
         return self.classifier(task)(self.dropout(pooled))
 
-    def losses(self, task: str, pooled: torch.Tensor, labels: Labels) -> torch.Tensor:
+    def losses(self, task: str, pooled: torch.Tensor, labels: Labels, smoothing: float = 0.0) -> torch.Tensor:
         """The loss of each example, (batch,): cross-entropy, squared error for regression, or a decoder's.
 
         Of continuations, cross-entropy restricted to them; of minimal pairs, wrong less right log-likelihood.
+
+        Parameters
+        ----------
+        smoothing : of target texts, as in `headspec.models.translation.losses`
         """
         if isinstance(labels, Targets):
-            return translation.losses(self.encoder, pooled, labels)
+            return translation.losses(self.encoder, pooled, labels, smoothing)
         if isinstance(labels, Annotations):
             of_words = self._decoder(task)
             return of_words.losses(self.dropout(pooled), labels.lengths, labels.targets)
@@ -339,7 +348,8 @@ class MultiTask(nn.Module):
         if isinstance(labels, Targets):
             classes = self.classes[task]
             assert isinstance(classes, dict) and self.tokenizer is not None
-            texts = translation.written(self.encoder, pooled, labels, classes, self.tokenizer)
+            beams = self.beams.get(task, 1)
+            texts = translation.written(self.encoder, pooled, labels, classes, self.tokenizer, beams)
             numbers = text_counting.numbers(texts, labels.texts)
             predicted = torch.tensor(numbers, dtype=torch.float64, device=pooled.device)
             return predicted.masked_fill(~pooled.isfinite().flatten(1).all(1), torch.nan)

@@ -80,7 +80,8 @@ class ModelStage:
         """The tokenizer of the job's model, if it writes texts for one of the tasks."""
         if not any(is_translation(of_task) for of_task in classes.values()):
             return None
-        return tokenization.tokenizer(section(self.job.params.model), f"models.{self.job.wildcards.model}")
+        model, key = section(self.job.params.model), f"models.{self.job.wildcards.model}"
+        return tokenization.tokenizer(model, key, *self.job.input.get("vocabulary", ()))
 
     def origin(self) -> dict[str, str] | None:
         """Where to find the pretrained encoder again; None for random weights, which are nowhere."""
@@ -89,8 +90,10 @@ class ModelStage:
         return encoders.origin(section(self.job.params.model), f"models.{self.job.wildcards.model}")
 
     def trained(self) -> MultiTask:
-        """The trained model in the job's inputs."""
-        return MultiTask.load(Path(self.job.input.model).parent)
+        """The trained model in the job's inputs; it decodes as the job says, if it says so."""
+        model = MultiTask.load(Path(self.job.input.model).parent)
+        model.beams = self.job.params.get("beams", {})
+        return model
 
     def model(self) -> MultiTask:
         """The trained model, where the job's inputs have one, else the pretrained one without classifiers."""

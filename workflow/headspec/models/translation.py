@@ -84,13 +84,20 @@ def logits(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> 
     ).logits.float()
 
 
-def losses(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> torch.Tensor:
-    """The loss of each text, (batch,): the mean cross-entropy of its tokens, without label smoothing.
+def losses(
+    encoder: PreTrainedModel, states: torch.Tensor, targets: Targets, smoothing: float = 0.0
+) -> torch.Tensor:
+    """The loss of each text, (batch,): the mean cross-entropy of its tokens.
 
-    Parameters as of `logits`.
+    Parameters
+    ----------
+    states : as of `logits`
+    smoothing : share of a token's probability that is given to all tokens alike (Szegedy et al. 2016)
     """
     by_class = logits(encoder, states, targets).transpose(1, 2)
-    of_tokens = F.cross_entropy(by_class, targets.ids, ignore_index=NONE, reduction="none")
+    of_tokens = F.cross_entropy(
+        by_class, targets.ids, ignore_index=NONE, reduction="none", label_smoothing=smoothing
+    )
     return of_sentences(of_tokens, targets.real)
 
 
@@ -106,8 +113,12 @@ def written(
     targets: Targets,
     classes: dict[str, Any],
     tokenizer: PreTrainedTokenizerBase,
+    beams: int = 1,
 ) -> list[str]:
     """The texts that the model writes: at every token the likeliest, with a cache of what it has read.
+
+    With several beams, the likeliest of the texts found by following so many at once, by the mean
+    log-probability of their tokens (unless the model's own settings have another penalty of length).
 
     Parameters
     ----------
@@ -118,7 +129,7 @@ def written(
     ids = encoder.generate(
         encoder_outputs=_output(states),
         attention_mask=targets.source,
-        num_beams=1,
+        num_beams=beams,
         do_sample=False,
         max_new_tokens=classes["longest"],
         decoder_start_token_id=int(begun(encoder, around)[0, 0]),

@@ -1,7 +1,8 @@
 """Versions of pretrained models, on which reruns depend.
 
-The version of a hub model is its commit. The version of a model in a package or at a local path is a hash of
-its files: config and weights for stages that run the model, config and tokenizer for tokenization.
+The version of a hub model is its commit; a model that the config describes has none. The version of a model
+in a package or at a local path is a hash of its files: config and weights for stages that run the model,
+config and tokenizer for tokenization.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ def tokenizer(model: Model, key: str, results: Path | None = None) -> str:
 
 
 def _version(model: Model, key: str, results: Path | None, patterns: Sequence[str]) -> str:
+    if not model.source:
+        return ""
     if model.source.startswith("hub:"):
         revision = commit(model.source)
         if not revision and results and any(results.rglob("*.parquet")):
@@ -82,7 +85,7 @@ def held(version: Callable[[Model, str], str], planned: str, model: Model, key: 
     ChangedError
         Its files were replaced. Those of a hub model, whose folder is named by their commit, are not.
     """
-    if model.source.startswith("hub:"):
+    if not model.source or model.source.startswith("hub:"):
         yield
         return
     replaced = ChangedError(

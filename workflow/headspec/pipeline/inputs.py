@@ -16,7 +16,7 @@ from headspec.config import variants
 from headspec.config.measures import heads as head_measures
 from headspec.config.methods import METHODS
 from headspec.config.runs import PRETRAINED, REWARMED, Run
-from headspec.config.sections.task import PROMPTED
+from headspec.config.sections.task import EVALUATED, PROMPTED
 from headspec.config.sources import locate
 from headspec.config.study import Study, plain
 from headspec.config.task_types import translation
@@ -56,12 +56,13 @@ class Inputs:
         return {key: values[key] for key in keys}
 
     def model_settings(self, *keys: str) -> Function:
-        """Function for these keys of a job's model; `weights` only where they are random."""
+        """Function for these keys of a job's model; `weights` and `transformer` only of models drawn anew."""
 
         @cache
         def of_model(model: str) -> Settings:
             values = plain(self.study.models[model])
-            return {key: values[key] for key in keys if (key, values[key]) != ("weights", PRETRAINED)}
+            usual = ("weights", PRETRAINED), ("transformer", None)
+            return {key: values[key] for key in keys if (key, values[key]) not in usual}
 
         return lambda wildcards: of_model(wildcards.model)
 
@@ -75,7 +76,7 @@ class Inputs:
 
         def function(wildcards: Any) -> Settings:
             task = self.study.tasks[wildcards.task]
-            return plain(task.model_dump(exclude={"metrics", "test", *PROMPTED, *without}))
+            return plain(task.model_dump(exclude={"test", *EVALUATED, *PROMPTED, *without}))
 
         return function
 
@@ -88,7 +89,8 @@ class Inputs:
         """The settings of a task that affect one of its further splits or test sets."""
         task = self.study.tasks[wildcards.task]
         stored = getattr(task, wildcards.kind)[wildcards.name]
-        values = plain(task.model_dump(exclude={"metrics", "further", "test", "train_examples", *PROMPTED}))
+        without = {"further", "test", "train_examples", *EVALUATED, *PROMPTED}
+        values = plain(task.model_dump(exclude=without))
         return values | {wildcards.kind: {wildcards.name: stored}}
 
     def text_sources(self, runs: list[Run]) -> Function:
@@ -122,7 +124,7 @@ class Inputs:
         """The training settings that a run's method uses."""
         values, method = dict(self._training), wildcards.method
         sections = {name: values.pop(name) for name in METHODS if name in values}
-        of_decoders = values.pop("decoder_learning_rate")
+        of_decoders, smoothing = values.pop("decoder_learning_rate"), values.pop("label_smoothing")
         if variant := self.layout.variants.get(method):
             values["sampling"] = variant.sampling
         elif method in sections:
@@ -133,6 +135,9 @@ class Inputs:
             and {*self.tasks(wildcards)} & {*self.layout.word_tasks}
         ):
             values["decoder_learning_rate"] = of_decoders
+        types = {self.study.tasks[task].type for task in self.tasks(wildcards)}
+        if smoothing and translation.NAME in types:
+            values["label_smoothing"] = smoothing
         return values
 
     def trains(self, wildcards: Any) -> str:
@@ -172,6 +177,11 @@ class Inputs:
 
     def metrics(self, wildcards: Any) -> dict[str, list[str]]:
         return {task: self.layout.metrics[task] for task in self.tasks(wildcards)}
+
+    def beams(self, wildcards: Any) -> dict[str, int]:
+        """Beams of the tasks of a run that are not decoded greedily."""
+        of_tasks = {task: self.study.tasks[task].beams for task in self.tasks(wildcards)}
+        return {task: beams for task, beams in of_tasks.items() if beams > 1}
 
     def main_metrics(self, wildcards: Any) -> dict[str, str]:
         return {task: self.layout.main_metrics[task] for task in self.tasks(wildcards)}
@@ -222,6 +232,27 @@ class Inputs:
             return getattr(versions, kind)(self.study.models[name], f"models.{name}", results)
 
         return version
+
+    # --- vocabulary
+
+    def vocabulary(self, wildcards: Any) -> list[str]:
+        """The vocabulary that is made for a job's model, if it has no tokenizer."""
+        made = self.study.models[wildcards.model].transformer
+        return [self.layout.result("vocabulary", f"{wildcards.model}.parquet")] if made else []
+
+    def vocabulary_texts(self, wildcards: Any) -> list[str]:
+        """Training tables of all tasks that models learn."""
+        return [self.layout.result("data", task, "train.parquet") for task in self._learnt]
+
+    def vocabulary_settings(self, wildcards: Any) -> Settings:
+        """The size of a vocabulary, and the languages that it has tokens of."""
+        made = self.study.models[wildcards.model].transformer
+        languages = {self.study.tasks[task].target_language for task in self._learnt}
+        return {"languages": sorted(filter(None, languages)), "size": made.vocabulary if made else 0}
+
+    @cached_property
+    def _learnt(self) -> list[str]:
+        return list(self.study.in_order([task for run in self.study.runs for task in run.tasks]))
 
     # --- files of the user
 

@@ -114,6 +114,7 @@ GROUPS = {
     "Data": {
         "data": "data.prepare",
         "unlabelled": "data.prepare",
+        "vocabulary": "models.tokens.vocabulary",
         "tokens": "models.tokens.tokenization",
         "representations": "models.internals.representations",
         "draws": "data.few_shot",

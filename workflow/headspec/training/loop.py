@@ -168,13 +168,14 @@ class Trainer:
 
     def _backward(self, step: Step, gates: list[torch.Tensor]) -> torch.Tensor:
         """The mean loss of the step; leaves its gradients in the weights, and in `gates`."""
+        smoothing = getattr(self.settings, "label_smoothing", 0.0)  # only runs that it concerns have it
 
         def losses(batch: Batch) -> torch.Tensor:
             if self.features is None or step.task not in self.features:
                 pooled = self.model.pool(batch)
             else:
                 pooled = self.features[step.task][put(batch.rows, self.device.name)]
-            return self.model.losses(step.task, pooled, batch.labels)
+            return self.model.losses(step.task, pooled, batch.labels, smoothing)
 
         batch = self.examples[step.task].batch(step.rows, self.device.name)
         microbatches = self.microbatches if self.features is None else 1

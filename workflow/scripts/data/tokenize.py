@@ -9,6 +9,7 @@ from headspec import tables
 from headspec.config.stage_settings import section
 from headspec.errors import DataError
 from headspec.models.pretrained.checks import architecture, check_length
+from headspec.models.pretrained.described import is_described
 from headspec.models.pretrained.folders import folder
 from headspec.models.tokens.text_encoding import completed
 from headspec.models.tokens.tokenization import TOKENS, encode, kinds_of_attention, of_job
@@ -18,13 +19,13 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
     params = snakemake.params
     model = section(params.model)
     key = f"models.{snakemake.wildcards.model}"
-    path = folder(model, key)
-    architecture(path, model, key)  # planning cannot check hub models
-    check_length(path, model, key)
+    if not is_described(model):
+        architecture(folder(model, key), model, key)  # planning cannot check hub models
+    check_length(model, key)
     tokenizer = of_job(snakemake)
     kinds = kinds_of_attention(model, key)
     attention = {"attention": {snakemake.wildcards.model: kinds}} if kinds else {}
-    for source, target in zip(snakemake.input, snakemake.output, strict=True):
+    for source, target in zip(snakemake.input.texts, snakemake.output, strict=True):
         classes = tables.footer(source)["classes"]
         classes = completed(tokenizer, classes, model.max_length, f"tasks.{snakemake.wildcards.task}")
         try:

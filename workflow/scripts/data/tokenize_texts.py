@@ -18,7 +18,7 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
     key = f"models.{snakemake.wildcards.model}"
     path = folder(model, key)
     architecture(path, model, key)  # planning cannot check hub models
-    check_length(path, model, key)
+    check_length(model, key)
     texts = tables.read(snakemake.input[0])
     frame = texts[["example"]].assign(text_a=texts["text"], text_b=None, label="nan")
     encoded, truncated = encode(of_job(snakemake), frame, model.max_length, classes=None)

@@ -25,7 +25,7 @@ with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):
     model, key = section(params.model), f"models.{wildcards.model}"
     path = folder(model, key)
     architecture(path, model, key)  # planning cannot check hub models
-    check_length(path, model, key)
+    check_length(model, key)
     check_model(path, model, key)
     task, task_key = section(params.prompt), f"tasks.{wildcards.task}"
     check_type(path, model, key, task, task_key)

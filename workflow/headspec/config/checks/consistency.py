@@ -8,7 +8,12 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from headspec.config.checks import iat_consistency, prompt_consistency, task_consistency
+from headspec.config.checks import (
+    iat_consistency,
+    model_consistency,
+    prompt_consistency,
+    task_consistency,
+)
 from headspec.config.measures.heads import MEASURES, own
 from headspec.config.methods import METHODS, NAMED
 from headspec.config.runs import POOLED, RESERVED
@@ -23,6 +28,7 @@ from headspec.config.sections.similarity import Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.training import Training
 from headspec.config.sections.transfer import Transfer
+from headspec.config.task_types import translation
 from headspec.config.task_types.word_types import TYPES
 from headspec.config.ways import COPYING, WAYS, WHOLE
 from headspec.errors import listing, nearest, shown
@@ -59,6 +65,10 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
         task and task.type in TYPES for task in typed_tasks.values()
     ):
         yield "training.decoder_learning_rate: not used; expected a task on words, whose decoder it is of."
+    if _mapping(config, "training").get("label_smoothing") and not any(
+        task and task.type == translation.NAME for task in typed_tasks.values()
+    ):
+        yield "training.label_smoothing: not used; expected a task of translation, whose targets it smooths."
     yield from task_consistency.test_problems(typed_tasks, mixtures, groups)
     retrained = [*(iat.mixtures if iat else []), *(transfer.tasks if transfer else [])]
     compared = bool(_mapping(config, "similarity").get("measures"))
@@ -67,7 +77,7 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
     )
     for name, model in models.items():
         if typed_model := _typed(Model, model):
-            yield from task_consistency.source_problems(f"models.{name}", typed_model.source)
+            yield from model_consistency.problems(f"models.{name}", typed_model, typed_tasks)
     for name, task in typed_tasks.items():
         if task is not None:
             yield from task_consistency.task_problems(name, task, typed_tasks)

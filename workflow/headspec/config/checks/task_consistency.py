@@ -127,7 +127,7 @@ def _translation(key: str, task: Task) -> Iterator[str]:
                 yield f"{key}.{setting}: got a value for a task of translation, expected none."
         return
     for setting in translation.KEYS:
-        if getattr(task, setting) is not None:
+        if setting in task.model_fields_set and getattr(task, setting) is not None:
             yield f"{key}.{setting}: has no effect for a {task.type} task; expected {key}.type: translation."
 
 

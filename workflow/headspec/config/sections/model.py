@@ -6,17 +6,37 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headspec.config.sections.base import NUMBER, Checksum, Count, Name, Section
+from headspec.config.sections.base import NUMBER, Checksum, Count, FractionBelowOne, Name, Section
 
 Pooling = Literal["auto", "first", "mean", "last"]
+
+
+class Transformer(Section):
+    """A Transformer for translation (Vaswani et al. 2017): each seed draws its weights, and its vocabulary is
+    made from the training texts of the study."""
+
+    layers: Count = Field(6, description="layers of the encoder, and as many of the decoder")
+    heads: Count = Field(8, description="heads of each kind of attention in a layer")
+    hidden: Count = Field(512, description="width of the states")
+    inner: Count | None = Field(None, description="width inside a layer; `null`: four times `hidden`")
+    dropout: FractionBelowOne = Field(0.1, description="dropout of states")
+    vocabulary: Count = Field(
+        8000,
+        description="pieces of texts (SentencePiece, Kudo 2018), with a token for each `target_language` and "
+        "three special ones",
+    )
 
 
 class Model(Section):
     """A pretrained encoder."""
 
     source: str = Field(
+        "",
         description="`package:<import name>/<folder>`, `hub:<owner>/<name>@<revision>`, a GGUF file, or a "
-        "local folder with config, tokenizer and safetensors weights"
+        "local folder with config, tokenizer and safetensors weights",
+    )
+    transformer: Transformer | None = Field(
+        None, description="instead of `source`: a [translator](tasks-and-models.md#translation) to be trained"
     )
     sha256: Checksum | None = Field(
         None, description="SHA-256 of the weights file, or its first digits, to check"

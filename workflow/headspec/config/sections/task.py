@@ -19,6 +19,8 @@ OF_TEXTS = {
 OF_PAIRS = dict.fromkeys(pair_types.TYPES, pair_types.METRICS)
 METRICS = OF_TEXTS | OF_PAIRS | {name: kind.metrics for name, kind in TYPES.items()}
 
+#: keys of evaluations, on which neither the tables of a task nor training depend
+EVALUATED = {"metrics", "beams"}
 #: keys of the method `prompted`, on which the tables of a task do not depend
 PROMPTED = {"prompt", "answers", "shots", "calibration", "chat"}
 
@@ -82,6 +84,11 @@ class Task(Section):
     prefix: str | None = Field(
         None,
         description="for translation: text before every source, such as T5's `translate English to German: `",
+    )
+    beams: Count = Field(
+        1,
+        description="for translation: unfinished texts that evaluations follow at each token; with 1, the "
+        "likeliest alone",
     )
     labels: Labels | None = Field(
         None,

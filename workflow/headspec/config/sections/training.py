@@ -44,6 +44,11 @@ class Training(Section):
     weight_decay: NotNegative = Field(0.0, description="weight decay of AdamW")
     warmup: FractionBelowOne = Field(0.0, description="fraction of steps over which the learning rate rises")
     clip: Positive | None = Field(1.0, description="largest gradient norm; `null`: no clipping")
+    label_smoothing: FractionBelowOne = Field(
+        0.0,
+        description="for [translation](tasks-and-models.md#translation): share of a token's probability that "
+        "training gives to all tokens alike",
+    )
     sampling: Sampling = Field(
         "proportional", description="how often each task is sampled (Stickland & Murray 2019)"
     )

@@ -8,7 +8,7 @@ NAME = "translation"
 #: metrics that a task may have, the default first
 METRICS = ("chrf", "bleu", "exact_match")
 #: keys of a task that only this type has
-KEYS = ("prefix", "source_language", "target_language")
+KEYS = ("prefix", "source_language", "target_language", "beams")
 
 
 def is_translation(classes: Any) -> TypeGuard[dict[str, Any]]:

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from headspec import code_hash, digests, tables
-from headspec.config.sections.task import PROMPTED, Task
+from headspec.config.sections.task import EVALUATED, PROMPTED, Task
 from headspec.config.sources import locate
 from headspec.config.study import plain
 from headspec.data import overlap, prepare, splits
@@ -25,7 +25,7 @@ from headspec.data.sources import readers
 from headspec.errors import DataError, StorageError
 
 #: settings of a task that do not affect the splits of its source
-LATER = {"metrics", "train_examples", *PROMPTED}
+LATER = {"train_examples", *EVALUATED, *PROMPTED}
 COLUMNS = [*overlap.KEYS, "label"]
 SCHEMA = pa.schema({"split": pa.string(), **dict.fromkeys(overlap.KEYS, pa.uint64()), "label": pa.string()})
 

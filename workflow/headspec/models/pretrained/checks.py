@@ -12,6 +12,7 @@ from headspec.config.task_types import translation
 from headspec.errors import EncoderError, HeadspecError, listing
 from headspec.models.architectures import ENCODER_DECODERS, TYPES, Architecture, attentions
 from headspec.models.pretrained.config_json import positions, settings, stacks
+from headspec.models.pretrained.described import content, is_described
 from headspec.models.pretrained.folders import has_weights, present
 
 if TYPE_CHECKING:
@@ -49,12 +50,14 @@ def architecture(path: Path, model: Model, key: str) -> Architecture:
     return next(iter(attentions(kind).values()))
 
 
-def check_length(path: Path, model: Model, key: str) -> None:
-    """EncoderError if `max_length` exceeds the positions of the model at `path`."""
-    longest = positions(settings(path, key, model.source))
+def check_length(model: Model, key: str) -> None:
+    """EncoderError if `max_length` exceeds the positions of a model that is here."""
+    config = content(model, key)
+    longest = positions(config) if config else None
     if longest is not None and model.max_length > longest:
+        named = f"'{model.source}'" if model.source else "a transformer"
         raise EncoderError(
-            f"{key}.max_length: got {model.max_length}, but '{model.source}' has positions for "
+            f"{key}.max_length: got {model.max_length}, but {named} has positions for "
             f"{longest} tokens; expected at most that"
         )
 
@@ -77,9 +80,10 @@ def verify(path: Path, model: Model, key: str) -> None:
         )
 
 
-def check_tasks(path: Path, model: Model, key: str, tasks: Mapping[str, Task]) -> None:
-    """EncoderError if the model at `path` cannot learn one of `tasks`, or be judged by lists of heads."""
-    kind = settings(path, key, model.source)["model_type"]
+def check_tasks(model: Model, key: str, tasks: Mapping[str, Task]) -> None:
+    """EncoderError if a model that is here cannot learn one of `tasks`, or be judged by lists of heads."""
+    kind = (content(model, key) or {})["model_type"]
+    where, what = (f"{key}.source", f"'{model.source}'") if model.source else (f"{key}.transformer", "it")
     if model.heads and kind in ENCODER_DECODERS:
         raise EncoderError(
             f"{key}.heads: got {listing(model.heads)}, expected none for an encoder-decoder ({kind}), whose "
@@ -93,14 +97,14 @@ def check_tasks(path: Path, model: Model, key: str, tasks: Mapping[str, Task]) -
             )
         if task.type != translation.NAME and kind in ENCODER_DECODERS:
             raise EncoderError(
-                f"{key}.source: '{model.source}' is of type {kind}, an encoder-decoder, but tasks.{name} is "
+                f"{where}: {what} is of type {kind}, an encoder-decoder, but tasks.{name} is "
                 f"a {task.type} task; expected tasks of translation alone, or another model"
             )
 
 
-def check_attention(path: Path, model: Model, key: str, kinds: Sequence[str]) -> None:
-    """EncoderError if `gates.attention` names `kinds` that the model at `path` does not have."""
-    kind = settings(path, key, model.source)["model_type"]
+def check_attention(model: Model, key: str, kinds: Sequence[str]) -> None:
+    """EncoderError if `gates.attention` names `kinds` that a model that is here does not have."""
+    kind = (content(model, key) or {})["model_type"]
     if kinds and kind not in ENCODER_DECODERS:
         raise EncoderError(
             f"gates.attention: got {listing(kinds)}, expected none, because {key}.source '{model.source}' is "
@@ -111,7 +115,7 @@ def check_attention(path: Path, model: Model, key: str, kinds: Sequence[str]) ->
 def check_model(path: Path, model: Model, key: str) -> None:
     """EncoderError if the model at `path` cannot be gated, or disagrees with the config."""
     architecture(path, model, key)
-    check_length(path, model, key)
+    check_length(model, key)
     verify(path, model, key)
 
 
@@ -132,8 +136,11 @@ def check(study: Study) -> None:
         try:
             if path := present(model, key):
                 check_model(path, model, key)
-                check_tasks(path, model, key, learnt(study))
-                check_attention(path, model, key, study.gates.attention)
+            elif is_described(model):
+                check_length(model, key)
+            if path or is_described(model):
+                check_tasks(model, key, learnt(study))
+                check_attention(model, key, study.gates.attention)
         except HeadspecError as error:
             problems.append(error)
     if problems:

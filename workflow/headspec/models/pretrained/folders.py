@@ -52,7 +52,9 @@ def folder(model: Model, key: str) -> Path:
 
 
 def present(model: Model, key: str) -> Path | None:
-    """The same without a network: None for a hub model that is not in the cache."""
+    """The same without a network: None for a hub model that is not in the cache, or one without files."""
+    if not model.source:
+        return None
     return cached(model) if model.source.startswith("hub:") else folder(model, key)
 
 

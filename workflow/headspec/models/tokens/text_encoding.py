@@ -11,7 +11,7 @@ import pandas as pd
 from headspec.config.task_types.translation import is_translation
 from headspec.config.task_types.word_types import Classes
 from headspec.errors import EncoderError, listing, nearest
-from headspec.models.tokens import text_counting
+from headspec.models.tokens import text_counting, vocabulary
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -29,8 +29,11 @@ def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any]
     EncoderError
         It has no token for a language, or has languages of which the task names none.
     """
-    known = sorted(getattr(tokenizer, "lang_code_to_id", {}))
-    for setting, name in (("source_language", "src_lang"), ("target_language", "tgt_lang")):
+    settings = {"source_language": "src_lang", "target_language": "tgt_lang"}
+    if marked := sorted(vocabulary.marks(tokenizer)):  # which a text before the source tells
+        settings = {"target_language": ""}
+    known = marked or sorted(getattr(tokenizer, "lang_code_to_id", {}))
+    for setting, name in settings.items():
         language = classes[setting]
         if language is None and known:
             some = listing(known[:8])
@@ -42,7 +45,7 @@ def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any]
                 "none: it has no tokens of languages; a text before every source is the key prefix"
             )  # fmt: skip
             raise EncoderError(f"{key}.{setting}: the tokenizer has no '{language}'; expected {expected}")
-        if language is not None:
+        if language is not None and name:
             setattr(tokenizer, name, language)
 
 
@@ -50,7 +53,8 @@ def completed(tokenizer: PreTrainedTokenizerBase, classes: Classes, max_length: 
     """`Classes` of a task with what a model needs to write its texts; of other types as they are.
 
     These are the special tokens `before` and `after` a target text, such as its language, and the most
-    tokens of a text, `longest`. Parameters and errors are those of `set_languages`.
+    tokens of a text, `longest`. A language that is told before the source begins `prefix`. Parameters and
+    errors are those of `set_languages`.
     """
     if not is_translation(classes):
         return classes
@@ -59,7 +63,9 @@ def completed(tokenizer: PreTrainedTokenizerBase, classes: Classes, max_length: 
     text = tokenizer(text_target="a", add_special_tokens=False)["input_ids"]
     start = next(i for i in range(len(whole)) if whole[i : i + len(text)] == text)
     around = {"before": whole[:start], "after": whole[start + len(text) :]}
-    return classes | around | {"longest": max_length}
+    mark = vocabulary.marks(tokenizer).get(classes["target_language"])
+    prefix = {"prefix": f"{mark} {classes['prefix'] or ''}"} if mark else {}
+    return classes | around | prefix | {"longest": max_length}
 
 
 def encode(

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 from tokenizers import processors
 
+from headspec import tables
 from headspec.config.stage_settings import section
 from headspec.config.task_types import translation
 from headspec.config.task_types.translation import is_translation
@@ -18,11 +19,14 @@ from headspec.config.task_types.word_types import Classes
 from headspec.errors import EncoderError
 from headspec.models import versions
 from headspec.models.architectures import ENCODER_DECODERS
+from headspec.models.pretrained import described
 from headspec.models.pretrained.checks import learnt
-from headspec.models.pretrained.config_json import settings, stacks
+from headspec.models.pretrained.config_json import stacks
+from headspec.models.pretrained.described import is_described
 from headspec.models.pretrained.folders import folder, present
 from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.models.tokens import text_encoding, word_encoding
+from headspec.models.tokens import vocabulary as made
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 if TYPE_CHECKING:
@@ -57,8 +61,12 @@ target: of translation, the target; else null
 """
 
 
-def tokenizer(model: Model, key: str) -> PreTrainedTokenizerBase:
+def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokenizerBase:
     """The model's tokenizer; it returns token types if and only if the model uses them.
+
+    Parameters
+    ----------
+    vocabulary : path of the table `vocabulary` of a model that the config describes
 
     Raises
     ------
@@ -68,6 +76,8 @@ def tokenizer(model: Model, key: str) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer  # slow to import, and only needed here
 
     silence()
+    if is_described(model):
+        return made.tokenizer(tables.read(vocabulary))
     path = folder(model, key)
     try:
         loaded = AutoTokenizer.from_pretrained(**location(path), trust_remote_code=False)
@@ -97,7 +107,7 @@ def of_job(job: Any) -> PreTrainedTokenizerBase:
     """
     model, key = section(job.params.model), f"models.{job.wildcards.model}"
     with versions.held(versions.tokenizer, job.params.version, model, key):
-        return tokenizer(model, key)
+        return tokenizer(model, key, *job.input.get("vocabulary", ()))
 
 
 def _config(path: Path) -> PretrainedConfig:
@@ -108,10 +118,12 @@ def _config(path: Path) -> PretrainedConfig:
 
 def kinds_of_attention(model: Model, key: str) -> dict[str, int]:
     """Layers by kind of attention of an encoder-decoder (`headspec.attention`); none of other models."""
-    path = folder(model, key)
-    if settings(path, key, model.source).get("model_type") not in ENCODER_DECODERS:
+    content = described.content(model, key) or {}
+    if content.get("model_type") not in ENCODER_DECODERS:
         return {}
-    grid = stacks(_config(path).to_dict())  # with the defaults that config.json leaves out
+    if not is_described(model):
+        content = _config(folder(model, key)).to_dict()  # with the defaults that config.json leaves out
+    grid = stacks(content)
     assert grid is not None
     return grid[0]
 

@@ -1,0 +1,199 @@
+"""Translators that the config describes: sizes, fresh weights, and a vocabulary of their own."""
+
+from __future__ import annotations
+
+import copy
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+import sentencepiece
+import torch
+
+from headspec.config.loading import load
+from headspec.config.sections.model import Model
+from headspec.errors import ConfigError, DataError, EncoderError
+from headspec.heads import head_count
+from headspec.models import encoders
+from headspec.models.batching import Examples
+from headspec.models.multitask import MultiTask
+from headspec.models.pretrained import checks
+from headspec.models.tokens import tokenization, vocabulary
+from headspec.models.tokens.text_encoding import completed, set_languages
+from support.studies import CONFIG
+from support.translators import PAIRS, classes
+
+SIZES = {"layers": 2, "heads": 4, "hidden": 32, "vocabulary": 48}
+MODEL = Model(transformer=SIZES, max_length=16)
+TEXTS = [text for pair in PAIRS for text in pair]
+TASK = {"source": "x", "text_a": "en", "label": "de", "type": "translation", "target_language": "de"}
+STUDY = CONFIG | {
+    "models": {"m": {"transformer": SIZES}},
+    "tasks": {"de": TASK, "fr": TASK | {"label": "fr", "target_language": "fr"}},
+    "mixtures": {"pairs": ["de", "fr"]},
+    "methods": ["tuned"],
+}
+
+
+@pytest.fixture(scope="module")
+def made() -> pd.DataFrame:
+    return vocabulary.pieces(TEXTS, 48, ["de", "fr"], "k")
+
+
+def translator(made: pd.DataFrame, seed: int = 0) -> tuple[MultiTask, Examples]:
+    tokenizer = vocabulary.tokenizer(made)
+    of_task = completed(tokenizer, classes("") | {"target_language": "fr"}, 16, "tasks.a")
+    texts, targets = zip(*PAIRS[:8], strict=True)
+    table = pd.DataFrame({"example": range(8), "text_a": texts, "text_b": None, "label": targets})
+    frame, _ = tokenization.encode(tokenizer, table, 16, of_task)
+    encoder, pooling = encoders.load(MODEL, "models.m", seed)
+    return MultiTask(encoder, pooling, {"a": of_task}, tokenizer=tokenizer).eval(), Examples(frame)
+
+
+# --- vocabulary
+
+
+def test_texts_are_split_as_sentencepiece_splits_them(made):
+    """Into the likeliest pieces; also texts that it was not made of, with other spaces and letters."""
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXTS), model_writer=written, model_type="unigram", vocab_size=48,
+        normalization_rule_name="nfkc", pad_id=0, eos_id=1, unk_id=2, bos_id=-1, pad_piece="<pad>",
+        control_symbols=[">>de<<", ">>fr<<"], minloglevel=2,
+    )  # fmt: skip
+    reference = sentencepiece.SentencePieceProcessor(model_proto=written.getvalue())
+    assert made["piece"].tolist() == [reference.id_to_piece(i) for i in range(48)]
+    tokenizer = vocabulary.tokenizer(made)
+    for text in [*TEXTS, "  the   old house ", "the ﬁrst X", ""]:
+        assert tokenizer(text)["input_ids"] == [*reference.encode(text), 1]
+    for text in TEXTS:
+        assert tokenizer.decode(tokenizer(text)["input_ids"], skip_special_tokens=True) == text
+
+
+def test_it_depends_on_texts_and_settings_alone(made):
+    pd.testing.assert_frame_equal(made, vocabulary.pieces(iter(TEXTS), 48, ["de", "fr"], "k"))
+    assert len(made) == 48 and (made["score"][5:] < 0).all()
+    assert vocabulary.pieces(TEXTS, 40, [], "k")["piece"].head(3).tolist() == ["<pad>", "</s>", "<unk>"]
+
+
+@pytest.mark.parametrize(("size", "bound"), [(10, "least"), (5000, "most")])
+def test_a_size_that_does_not_fit_the_texts(size, bound):
+    """The number in the error is one that fits."""
+    with pytest.raises(
+        DataError, match=f"k: got {size} for the training texts, expected at {bound}"
+    ) as caught:
+        vocabulary.pieces(TEXTS, size, ["de"], "k")
+    named = int(str(caught.value).split()[-1])
+    assert len(vocabulary.pieces(TEXTS, named, ["de"], "k")) == named
+
+
+def test_the_language_is_told_before_the_source(made, tmp_path):
+    tokenizer = vocabulary.tokenizer(made)
+    tokenizer.save_pretrained(tmp_path)
+    assert vocabulary.marks(tokenizer) == {"de": ">>de<<", "fr": ">>fr<<"}
+    of_task = completed(tokenizer, classes("") | {"target_language": "fr", "prefix": "our "}, 16, "tasks.a")
+    assert of_task["prefix"] == ">>fr<< our " and of_task["before"] == [] and of_task["after"] == [1]
+    table = pd.DataFrame({"example": [0], "text_a": ["day"], "text_b": None, "label": ["boat"]})
+    frame, _ = tokenization.encode(tokenizer, table, 16, of_task)
+    assert frame["input_ids"][0] == [4, *tokenizer("our day")["input_ids"]]
+    assert frame["target_ids"][0] == tokenizer("boat")["input_ids"]
+
+
+@pytest.mark.parametrize(
+    ("language", "expected"),
+    [
+        ("frr", "the tokenizer has no 'frr'; expected one of de, fr, ... Did you mean 'fr'?"),
+        (None, "missing"),
+    ],
+)
+def test_a_language_without_its_token(made, language, expected):
+    with pytest.raises(EncoderError, match="tasks.a.target_language") as caught:
+        set_languages(vocabulary.tokenizer(made), classes("") | {"target_language": language}, "tasks.a")
+    assert expected in str(caught.value)
+
+
+# --- model
+
+
+def test_its_sizes_are_those_described(made):
+    model, _ = translator(made)
+    config = model.encoder.config
+    assert (config.encoder_layers, config.decoder_layers, config.d_model, config.vocab_size) == (2, 2, 32, 48)
+    assert config.encoder_ffn_dim == config.decoder_ffn_dim == 128 and config.dropout == 0.1
+    assert head_count.size(MODEL, "m") == (model.gates.layers, model.gates.heads) == (6, 4)
+    assert tokenization.kinds_of_attention(MODEL, "m") == {"encoder": 2, "decoder": 2, "cross": 2}
+    weights = model.encoder.model.encoder.layers[0].fc1.weight
+    assert weights.std().item() == pytest.approx(32**-0.5, rel=0.05)
+
+
+def test_every_seed_draws_its_own_weights(made):
+    first, again, other = (
+        torch.cat([p.flatten() for p in translator(made, seed)[0].parameters()]) for seed in (0, 0, 1)
+    )
+    assert torch.equal(first, again) and not torch.equal(first, other)
+
+
+def test_a_saved_model_writes_the_same(made, tmp_path):
+    model, examples = translator(made)
+    model.save(tmp_path)
+    loaded, batch = MultiTask.load(tmp_path), examples.batch(np.arange(8))
+    with torch.no_grad():
+        found = [one.predictions("a", one.pool(batch), batch.labels) for one in (model, loaded)]
+        losses = [one.losses("a", one.pool(batch), batch.labels) for one in (model, loaded)]
+    assert torch.equal(*found) and torch.equal(*losses)
+    assert type(loaded.tokenizer) is type(model.tokenizer)
+
+
+# --- config
+
+
+def with_value(key: str, value: object) -> dict:
+    config = copy.deepcopy(STUDY)
+    *path, last = key.split("/")
+    section = config
+    for part in path:
+        section = section[part]
+    section[last] = value
+    return config
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("models/m", {}, "models.m: got neither, expected one of source and transformer."),
+        ("models/m/source", "x", "models.m: got both, expected one of source and transformer."),
+        ("models/m/transformer", "marian", "models.m.transformer: got 'marian', expected section."),
+        ("models/m/transformer/head", 8, "no key 'head' in models.m.transformer; it has layers"),
+        ("models/m/transformer/layers", 0, "models.m.transformer.layers: got 0, expected integer >= 1."),
+        ("models/m/transformer/dropout", 1, "transformer.dropout: got 1, expected number >= 0 and < 1."),
+        ("models/m/transformer/hidden", 30, "transformer.hidden: got 30, expected a multiple of heads, 4."),
+        ("models/m/weights", "random", "models.m.weights: has no effect with transformer; expected none."),
+        ("models/m/heads", {"a": "b.csv"}, "models.m.heads: has no effect with transformer"),
+        ("tasks/fr/target_language", None, "tasks.fr.target_language: missing, expected the language that"),
+        ("tasks/fr/target_language", "fr FR", "tasks.fr.target_language: got 'fr FR', expected the language"),
+    ],
+)  # fmt: skip
+def test_wrong_descriptions(key, value, expected):
+    with pytest.raises(ConfigError) as caught:
+        load(with_value(key, value))
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("models/m/max_length", 2000, "models.m.max_length: got 2000, but a transformer has positions"),
+        ("tasks/fr", {"source": "x"}, "models.m.transformer: it is of type marian, an encoder-decoder, but "
+         "tasks.fr is a classification task"),
+    ],
+)  # fmt: skip
+def test_what_it_cannot_learn(key, value, expected):
+    with pytest.raises(EncoderError) as caught:
+        checks.check(load(with_value(key, value)))
+    assert expected in str(caught.value)
+
+
+def test_too_many_heads_to_prune_are_counted_without_a_file():
+    with pytest.raises(EncoderError, match="more than the 6 x 4 heads of models.m"):
+        head_count.check(load(STUDY | {"pruning": {"fraction": 0.3, "heads": [25]}}))

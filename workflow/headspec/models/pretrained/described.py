@@ -1,0 +1,61 @@
+"""Models that a config describes instead of naming: Transformers with fresh weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headspec.models.pretrained.config_json import settings
+from headspec.models.pretrained.folders import present
+
+if TYPE_CHECKING:
+    from headspec.config.sections.model import Model
+
+#: special tokens by their numbers; the first begins every text that is written
+SPECIAL = PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
+#: of sinusoids, most that a text may have
+POSITIONS = 1024
+
+
+def is_described(model: Model) -> bool:
+    """Whether a model has no files; jobs that take none of these do not know the key."""
+    return getattr(model, "transformer", None) is not None
+
+
+def config(model: Model) -> dict[str, Any]:
+    """The config.json of a described model: Marian's architecture, with the widths of Vaswani et al. (2017).
+
+    Weights begin with the standard deviation of Xavier's for square matrices.
+    """
+    described: Any = model.transformer
+    sizes = described if isinstance(described, dict) else vars(described)
+    layers, heads, hidden = sizes["layers"], sizes["heads"], sizes["hidden"]
+    inner = sizes["inner"] or 4 * hidden
+    return {
+        "model_type": "marian",
+        "vocab_size": sizes["vocabulary"],
+        "d_model": hidden,
+        "encoder_layers": layers,
+        "decoder_layers": layers,
+        "encoder_attention_heads": heads,
+        "decoder_attention_heads": heads,
+        "encoder_ffn_dim": inner,
+        "decoder_ffn_dim": inner,
+        "dropout": sizes["dropout"],
+        "activation_function": "relu",
+        "init_std": hidden**-0.5,
+        "scale_embedding": True,
+        "max_position_embeddings": POSITIONS,
+        "pad_token_id": SPECIAL.index(PAD),
+        "decoder_start_token_id": SPECIAL.index(PAD),
+        "bos_token_id": None,
+        "eos_token_id": SPECIAL.index(END),
+        "forced_eos_token_id": None,
+    }
+
+
+def content(model: Model, key: str) -> dict[str, Any] | None:
+    """The config.json of any model, without a network: None for a hub model that is not in the cache."""
+    if is_described(model):
+        return config(model)
+    path = present(model, key)
+    return settings(path, key, model.source) if path else None
