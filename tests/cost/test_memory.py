@@ -11,6 +11,7 @@ from headspec.config.study import Study
 from headspec.cost import memory
 from headspec.cost.memory import BERT_LARGE, STAGES, Sizes
 from headspec.models.architectures import ARCHITECTURES
+from headspec.models.devices import SIZES
 from headspec.models.multitask import MultiTask
 from support.studies import CONFIG
 from support.tiny import encoder
@@ -115,3 +116,23 @@ def test_a_gpu_keeps_the_activations(tmp_path):
     config = of_bert(tmp_path, "large", 256, 32)
     on_gpu, on_cpu = (memory.megabytes(config, "bert", "train", gpu) for gpu in (True, False))
     assert memory.ON_GPU <= on_gpu < on_cpu / 2
+
+
+def test_beams_that_exceed_the_memory_are_named():
+    """Up to the sentences of a batch, beams take no more: the batch has fewer sentences."""
+    task = {"source": "x", "label": "de", "type": "translation", "target_language": "de"}
+    sizes = {"layers": 2, "heads": 4, "hidden": 64, "vocabulary": 1000}
+
+    def of(beams: int):
+        models = {"m": {"transformer": sizes, "max_length": 48}}
+        tasks, mixtures = {"de": task | {"beams": beams}}, {"single": ["de"]}
+        return study(models=models, tasks=tasks, mixtures=mixtures, methods=["tuned"])
+
+    batch = SIZES["cpu"][0] // 48
+    needed = [memory.megabytes(of(beams), "m", "prune", False) for beams in (1, batch, 10**6, 2 * 10**6)]
+    assert needed[0] == needed[1]
+    each = 4 * (3 * 1000 + 2 * 48 * 64 * (2 + 2))  # log-probabilities; keys and values of both attentions
+    assert needed[3] - needed[2] == pytest.approx(1.2 * 10**6 * each / 1e6, abs=2)
+    assert memory.warnings(of(batch)) == []
+    (line,) = memory.warnings(of(10**8))
+    assert line.startswith("tasks.de.beams: got 100000000, with which a job of models.m needs about ")

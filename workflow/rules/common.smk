@@ -47,7 +47,7 @@ from headspec.config import loading, variants, ways
 from headspec.config.measures import heads as head_measures, similarity as similarity_measures
 from headspec.config.runs import ALL
 from headspec.config.study import Study, plain
-from headspec.cost import graph
+from headspec.cost import graph, memory as memory_of_jobs
 from headspec.cost.requests import COMPARED, Requests, microbatches, processes
 from headspec.data.planned import Planned
 from headspec.errors import HeadspecError
@@ -73,7 +73,7 @@ def checked(config: dict) -> tuple[Study, Planned | None]:
             for path in workflow.configfiles + list(workflow.overwrite_configfiles):
                 loading.strict_yaml(path)
             plan = preflight.check(study)
-            for line in plan.warnings(study):
+            for line in [*plan.warnings(study), *memory_of_jobs.warnings(study)]:
                 logger.warning(line)
     except HeadspecError as error:
         raise WorkflowError(f"the study cannot be run:\n{error}") from None

@@ -8,12 +8,16 @@ while they are planned, so nothing imports torch.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
+import os
 from dataclasses import dataclass
 from typing import Any
 
+from headspec.attention import CROSS, DECODER
 from headspec.config.sections.model import Model, Transformer
 from headspec.config.study import Study
+from headspec.config.task_types import translation
 from headspec.heads.head_count import HEADS, LAYERS
 from headspec.models.devices import SIZES
 from headspec.models.pretrained.config_json import stacks
@@ -43,6 +47,8 @@ FORWARD = {
     "attention": 3, "attended": 3, "ablation": 3,
 }  # fmt: skip
 STAGES = TRAINING | SCORING | FORWARD
+#: stages that write translations
+WRITING = ("prune", "evaluate")
 
 #: names in configs, beside those of `head_count`
 HIDDEN = ("hidden_size", "n_embd", "dim", "d_model")
@@ -145,8 +151,37 @@ def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "al
     if stage == "sensitivity":
         weights += 4 * NUMBER * BLOCK * len(study.mixtures.pairs)  # read, stacked, in double precision
     activations = 0 if gpu else of_model.activations(examples, length, layers)
+    if stage in WRITING and not gpu:
+        activations += writing(study, model, examples)
     needed = PROCESS + weights + activations + vectors(study, stage, of_model)
     return max(math.ceil(MARGIN * needed / 1e6), ON_GPU if gpu else 0)
+
+
+def writing(study: Study, model: str, examples: int) -> float:
+    """Bytes of the unfinished translations of a batch: log-probabilities of tokens, thrice, and the cache of
+    keys and values. A batch has the fewer of `examples` the more beams, but one at least.
+    """
+    most = max((task.beams for task in study.tasks.values() if task.type == translation.NAME), default=0)
+    config = content(study.models[model], f"models.{model}")
+    if not (most and config and (grid := stacks(config))):
+        return 0
+    of_model, length = Sizes.of(config), study.models[model].max_length
+    cache = 2 * length * of_model.hidden * (grid[0][DECODER] + grid[0][CROSS])
+    return NUMBER * max(examples, most) * (3 * config.get("vocab_size", 0) + cache)
+
+
+def warnings(study: Study) -> list[str]:
+    """A line for each task whose beams take more memory than this machine has."""
+    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e6
+    lines = []
+    for name, model in itertools.product(study.tasks, study.models):
+        needed = megabytes(study, model, "prune", gpu=False)
+        if (beams := study.tasks[name].beams) > 1 and needed > here:
+            lines.append(
+                f"tasks.{name}.beams: got {beams}, with which a job of models.{model} needs about "
+                f"{needed / 1e3:,.0f} GB; this machine has {here / 1e3:,.0f} GB"
+            )
+    return lines
 
 
 def gpus(study: Study, model: str, stage: str) -> int:

@@ -103,8 +103,10 @@ def operations(extent: Extent, jobs: Iterable[graph.Job]) -> dict[tuple[str, str
 
 
 def _operations(extent: Extent, stage: str, wildcards: Mapping[str, str], load: Load) -> float:
-    prompted, once = wildcards.get("method") == "prompted", stage in UNDER_MASKS and load.kind == "prune"
-    return PASSES[load.kind] * load.examples * extent.forward(wildcards["model"], load.task, prompted, once)
+    prompted, evaluated = wildcards.get("method") == "prompted", load.kind == "prune"
+    once = evaluated and stage in UNDER_MASKS
+    of_example = extent.forward(wildcards["model"], load.task, prompted, evaluated, once)
+    return PASSES[load.kind] * load.examples * of_example
 
 
 def expected_examples(study: Study, sizes: Mapping[str, int], sampling: str) -> dict[str, float]:

@@ -145,7 +145,7 @@ def disk(extent: Extent, jobs: list[graph.Job], at_once: int) -> Iterator[str]:
         width = extent.configs[features["model"]].hidden_size
         tables += NUMBER_BYTES * width * extent.sizes[features["task"]].train
     seeds = len(extent.study.seeds)  # which have demonstrations of their own
-    for times, lengths in ((1, extent.tokens), (seeds, extent.prompts)):
+    for times, lengths in ((1, extent.tokens), (1, extent.targets), (seeds, extent.prompts)):
         for (_, task), n in lengths.items():
             tables += times * TOKEN_BYTES * n * (extent.sizes[task].train + extent.sizes[task].validation)
     for run in extent.runs:
@@ -197,7 +197,9 @@ def assumptions(extent: Extent, measured: Speed, source: str) -> Iterator[str]:
                 else "assumed: texts or tokenizer are missing here"
             )
             if trained:
-                length = f"{extent.tokens[model, task]} tokens per example, {origin}"
+                target = extent.targets.get((model, task))
+                both = f" and {target} of its translation" if target else ""
+                length = f"{extent.tokens[model, task]} tokens per example{both}, {origin}"
                 lengths.setdefault(length, []).append(model)
             if n := extent.prompts.get((model, task)):
                 lengths.setdefault(f"{n} tokens per prompt, {origin}", []).append(model)

@@ -90,7 +90,7 @@ def counted(
     missing : problems with files that are not here
     python : command by which jobs start
     """
-    from headspec.cost import plan, workload
+    from headspec.cost import memory, plan, workload
     from headspec.cost.throughput import PASSES, Speed
 
     extent = workload.read(study, planned)
@@ -104,7 +104,7 @@ def counted(
         measured = plan.find_speed(extent, python, at_once, gpus > 0)
         source = f"measured here with {plan.several(at_once, 'job')} at once (load before that: {load:.1f})"
     lines = [plan.text(extent, jobs, measured, source, cores, gpus)]
-    lines += [f"  {line}" for line in planned.warnings(study)]
+    lines += [f"  {line}" for line in [*planned.warnings(study), *memory.warnings(study)]]
     for problem in missing:
         if not any(problem in said for said in extent.problems):
             lines.append(f"  not here, so not checked: {problem}")

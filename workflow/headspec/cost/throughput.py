@@ -25,6 +25,7 @@ from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedMode
 
 from headspec.config.sections.training import Training
 from headspec.config.study import Study
+from headspec.cost import translated
 from headspec.errors import HeadspecError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import masks
@@ -68,7 +69,9 @@ class Speed:
 
 
 def empty(config: PretrainedConfig) -> PreTrainedModel:
-    """The encoder that `config` describes, with no memory allocated for its weights."""
+    """The model that `config` describes, with no memory allocated for its weights."""
+    if config.is_encoder_decoder:
+        return translated.empty(config)
     with torch.device("meta"):
         return AutoModel.from_config(config, dtype=torch.float32).eval().requires_grad_(False)
 
@@ -88,17 +91,20 @@ def forward(config: PretrainedConfig, tokens: int, batch: int) -> float:
 
 def reduced(config: PretrainedConfig) -> PretrainedConfig:
     """The same architecture and widths with few layers and words, which is quick to measure."""
+    if config.is_encoder_decoder:
+        return translated.reduced(config, LAYERS, VOCABULARY)
     small = type(config).from_dict(config.to_dict())
     small.num_hidden_layers = min(LAYERS, config.num_hidden_layers)
     small.vocab_size, small.pad_token_id = VOCABULARY, 0
     return small
 
 
-def random_examples(n: int, tokens: int) -> Examples:
-    """`n` examples of `tokens` random tokens."""
+def random_examples(n: int, tokens: int, writes: bool = False) -> Examples:
+    """`n` examples of `tokens` random tokens, in both texts if a model writes the second."""
     ids = np.random.default_rng(0).integers(8, VOCABULARY, (n, tokens))
     columns = {"example": np.arange(n), "label": np.arange(n) % 2.0, "input_ids": ids.tolist()}
-    return Examples(pd.DataFrame(columns | {"token_type_ids": None}))
+    frame = pd.DataFrame(columns | {"token_type_ids": None})
+    return translated.examples(frame) if writes else Examples(frame)
 
 
 def seconds_per_call(runs: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
@@ -122,16 +128,18 @@ def measure(
     config: PretrainedConfig, tokens: int, size: int, device: Device, seconds: float
 ) -> dict[str, float]:
     """FLOP/s in each of `PASSES`, on examples of `tokens` tokens and training batches of `size` examples."""
-    small = reduced(config)
-    pooling = ARCHITECTURES[config.model_type].pooling
+    small, writes = reduced(config), config.is_encoder_decoder
 
     def build() -> MultiTask:
+        if writes:
+            return translated.model(small, tokens)
+        pooling = ARCHITECTURES[config.model_type].pooling
         encoder = AutoModel.from_config(small, dtype=torch.float32)
         return MultiTask(encoder, pooling, {"task": ["a", "b"]})
 
     pruned, trained = build(), build()  # two, because gradients change how a CPU computes attention
-    training = random_examples(STEPS * size, tokens)
-    scored = random_examples(min(256, max(1, device.tokens // tokens)), tokens)
+    training = random_examples(STEPS * size, tokens, writes)
+    scored = random_examples(min(256, max(1, device.tokens // tokens)), tokens, writes)
     planned = masks({"task": np.zeros((pruned.gates.layers, pruned.gates.heads))}, 0.3, [0.3], 2, 0)
     settings, rows = Training(batch_size=size, epochs=1), np.arange(len(scored))
     checkpoint = Checkpoint(Path(tempfile.gettempdir()) / "headspec-no-checkpoint", "", float("inf"))
@@ -141,9 +149,13 @@ def measure(
         "importance": lambda: gate_gradients(trained, "task", scored, rows, device),
         "prune": lambda: predictions(pruned, {"task": scored}, planned, device),
     }
-    operations = forward(small, tokens, size)
+    if writes:
+        operations = dict.fromkeys(PASSES, translated.known(small, tokens, tokens, size))
+        operations["prune"] = translated.written(small, tokens, tokens, size)
+    else:
+        operations = dict.fromkeys(PASSES, forward(small, tokens, size))
     taken = seconds_per_call(runs, seconds)
-    return {stage: PASSES[stage] * operations * examples[stage] / taken[stage] for stage in PASSES}
+    return {stage: PASSES[stage] * operations[stage] * examples[stage] / taken[stage] for stage in PASSES}
 
 
 def rates(

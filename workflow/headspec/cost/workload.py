@@ -19,20 +19,22 @@ from headspec.config.runs import Run
 from headspec.config.sections.model import Model
 from headspec.config.sections.task import Task
 from headspec.config.study import Study
-from headspec.config.task_types import pair_types
+from headspec.config.task_types import pair_types, translation
 from headspec.config.task_types.word_types import TYPES
-from headspec.cost import throughput
+from headspec.cost import throughput, translated
 from headspec.data import planned, prepare
 from headspec.data.planned import Planned
 from headspec.data.prepare import Prepared
 from headspec.data.sources import columns, readers
 from headspec.errors import DataError, EncoderError, HeadspecError, listing
-from headspec.models.architectures import ARCHITECTURES, ENCODER_DECODERS, remembers
+from headspec.models.architectures import TYPES as TYPES_OF_MODELS
+from headspec.models.architectures import remembers
 from headspec.models.batching import ATTENDED, LEAST_SHARED
 from headspec.models.devices import SIZES
+from headspec.models.pretrained import described
 from headspec.models.pretrained.folders import folder, hub_name
 from headspec.models.pretrained.from_pretrained import location, silence
-from headspec.models.tokens import tokenization
+from headspec.models.tokens import text_encoding, tokenization
 from headspec.pipeline.layout import Layout
 from headspec.prompts.wording import Wording, conversation
 from headspec.words import reading
@@ -65,6 +67,8 @@ class Extent:
     #: (model, task): tokens per example
     tokens: dict[tuple[str, str], int] = field(default_factory=dict)
     counted: dict[tuple[str, str], bool] = field(default_factory=dict)
+    #: of translation, tokens of the target
+    targets: dict[tuple[str, str], int] = field(default_factory=dict)
     #: the same of prompts, for the method `prompted`
     prompts: dict[tuple[str, str], int] = field(default_factory=dict)
     #: the first of these, if all prompts of a task begin with them, and passes under masks read them once
@@ -92,13 +96,23 @@ class Extent:
     def forward(self) -> Callable[..., float]:
         """Operations of an example's forward pass.
 
-        A function of a model, a task, whether it is prompted, and whether what all prompts begin with is read
-        once for a batch.
+        A function of a model, a task, whether it is prompted, whether it is evaluated, which of translations
+        writes them, and whether what all prompts begin with is read once for a batch.
         """
         size = self.study.training.batch_size
         of_length = functools.cache(lambda model, n: throughput.forward(self.configs[model], n, size))
+        known = functools.cache(lambda model, *lengths: translated.known(self.configs[model], *lengths, size))
+        written = functools.cache(
+            lambda model, *lengths, beams: translated.written(self.configs[model], *lengths, size, beams)
+        )
 
-        def operations(model: str, task: str, prompted: bool, once: bool = False) -> float:
+        def operations(
+            model: str, task: str, prompted: bool, evaluated: bool = False, once: bool = False
+        ) -> float:
+            if target := self.targets.get((model, task)):
+                lengths = self.tokens[model, task], target
+                beams = self.study.tasks[task].beams
+                return written(model, *lengths, beams=beams) if evaluated else known(model, *lengths)
             config, n = self.configs[model], (self.prompts if prompted else self.tokens)[model, task]
             head = 2 * config.hidden_size * config.vocab_size * self.scored.get((model, task), 0) * prompted
             if not (prefix := self.shared.get((model, task), 0) * prompted * once):
@@ -132,6 +146,12 @@ def read(study: Study, plan: Planned | None = None) -> Extent:
             continue
         tokenizer = _tokenizer(path, extent.configs[name])
         for task, task_size in extent.sizes.items():
+            if study.tasks[task].type == translation.NAME:
+                both = translations(tokenizer, model.max_length, study.tasks[task], task_size.texts)
+                extent.counted[name, task] = both is not None
+                guess = min(TOKENS["single"], model.max_length)
+                extent.tokens[name, task], extent.targets[name, task] = both or (guess, guess)
+                continue
             length = tokens(tokenizer, model.max_length, task_size.texts) if tokenizer else None
             extent.counted[name, task] = length is not None
             extent.tokens[name, task] = length or min(TOKENS[study.tasks[task].paradigm], model.max_length)
@@ -158,7 +178,8 @@ def size(study: Study, name: str, plan: Planned, known: dict[str, Size]) -> Size
             texts = sample(name, task) if texts is None else paired(texts)
         else:
             prepared = prepare.prepare(name, task, study.data_seed, parent.prepared if parent else None)
-            texts = prepared.train.head(SAMPLE).drop(columns="label")
+            texts = prepared.train.head(SAMPLE)
+            texts = texts if task.type == translation.NAME else texts.drop(columns="label")
         return Size(len(prepared.train), len(prepared.validation), prepared, texts, "as read here")
     except DataError as error:
         limits = {"train_examples": task.train_examples, "validation_examples": task.validation_examples}
@@ -181,7 +202,7 @@ def sample(name: str, task: Task) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Columns example, text_a, and text_b (null for single texts).
+        Columns example, text_a, text_b (null for single texts), and of translation label.
     """
     key, where = f"tasks.{name}", readers.name_of(task, task.train_split)
     frame = columns.filtered(readers.read(task, key, task.train_split), task, key, where)
@@ -194,6 +215,9 @@ def sample(name: str, task: Task) -> pd.DataFrame:
     )
     if task.text_b:
         texts["text_b"] = columns.texts(frame, task.text_b, f"{key}.text_b", where)
+    if task.type == translation.NAME:
+        labels = [task.label] if isinstance(task.label, str) else task.label
+        texts["label"] = columns.texts(frame, labels[0], f"{key}.label", where)
     full = (texts.dropna(axis="columns").map(str.strip) != "").all(axis="columns")
     return texts[full].reset_index(drop=True).reset_index(names="example")
 
@@ -266,8 +290,10 @@ def paired(texts: pd.DataFrame) -> pd.DataFrame:
     return texts.assign(text_b=texts["text_a"].sample(frac=1, random_state=0).to_numpy())
 
 
-def config(model: Model, key: str) -> tuple[Path, PretrainedConfig]:
-    """The folder of a model, which need not hold weights, and its config."""
+def config(model: Model, key: str) -> tuple[Path | None, PretrainedConfig]:
+    """The folder of a model, which need not hold weights, and its config; no folder if that describes it."""
+    if described.is_described(model):
+        return None, AutoConfig.for_model(**described.config(model))
     try:
         path = _hub_folder(model) if model.source.startswith("hub:") else folder(model, key)
         if path.suffix == ".gguf":
@@ -278,15 +304,10 @@ def config(model: Model, key: str) -> tuple[Path, PretrainedConfig]:
         raise EncoderError(
             f"{key}.source: the config.json of '{model.source}' cannot be loaded ({type(error).__name__})"
         ) from None
-    if loaded.model_type in ENCODER_DECODERS:
-        raise EncoderError(
-            f"{key}.source: what the texts of '{model.source}', an encoder-decoder, cost is not known; the "
-            "plan leaves out its jobs"
-        )
-    if loaded.model_type not in ARCHITECTURES:
+    if loaded.model_type not in TYPES_OF_MODELS:
         raise EncoderError(
             f"{key}.source: the heads of '{model.source}' cannot be gated: its model type is "
-            f"{loaded.model_type!r}; expected one of {listing(ARCHITECTURES)}"
+            f"{loaded.model_type!r}; expected one of {listing(TYPES_OF_MODELS)}"
         )
     return path, loaded
 
@@ -302,8 +323,10 @@ def _hub_folder(model: Model) -> Path:
         raise OSError(str(error)) from None
 
 
-def _tokenizer(path: Path, config: PretrainedConfig) -> PreTrainedTokenizerBase | None:
+def _tokenizer(path: Path | None, config: PretrainedConfig) -> PreTrainedTokenizerBase | None:
     """The tokenizer in a model's folder; None if it is missing here."""
+    if path is None:
+        return None
     try:
         tokenizer = AutoTokenizer.from_pretrained(**location(path), trust_remote_code=False)
     except Exception:  # the library's errors have no common base
@@ -325,3 +348,22 @@ def tokens(tokenizer: PreTrainedTokenizerBase, most: int, texts: pd.DataFrame | 
     cut = texts.assign(**{column: texts[column].map(beginning) for column in ("text_a", "text_b")})
     frame, _ = tokenization.encode(tokenizer, cut, most, None)
     return round(frame["input_ids"].str.len().mean())
+
+
+def translations(
+    tokenizer: PreTrainedTokenizerBase | None, most: int, task: Task, texts: pd.DataFrame | None
+) -> tuple[int, int] | None:
+    """Mean tokens of sources and targets, at most `most` each; None without texts.
+
+    Where the vocabulary is still to be made, every word and mark counts as one, with a language before the
+    source and an end after both.
+    """
+    if texts is None:
+        return None
+    if tokenizer is None:
+        counts = [texts[side].str.count(r"\w+|[^\w\s]") for side in ("text_a", "label")]
+        source, target = (n.clip(upper=most - 1).mean() for n in counts)
+        return round(source + 2), round(target + 1)
+    classes = text_encoding.completed(tokenizer, {"type": task.type} | vars(task), most, "tasks")
+    frame, _ = tokenization.encode(tokenizer, texts, most, classes)
+    return round(frame["input_ids"].str.len().mean()), round(frame["target_ids"].str.len().mean())

@@ -1,0 +1,95 @@
+"""What the texts of an encoder-decoder cost: the operations of reading and of writing them, and a small model
+to measure how fast they are here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+from transformers import AutoModelForSeq2SeqLM, PretrainedConfig, PreTrainedModel
+
+from headspec.models.batching import Examples
+from headspec.models.multitask import MultiTask
+from headspec.models.pretrained.described import END, PAD, SPECIAL
+from headspec.models.tokens import vocabulary
+
+Step = tuple[float, Any]  # operations, and the cache after them
+
+
+def empty(config: PretrainedConfig) -> PreTrainedModel:
+    """The encoder-decoder that `config` describes, with no memory allocated for its weights."""
+    with torch.device("meta"):  # fused attention would look into masks, which are not there
+        made = AutoModelForSeq2SeqLM.from_config(config, dtype=torch.float32, attn_implementation="eager")
+        return made.eval().requires_grad_(False)
+
+
+def _ids(batch: int, tokens: int) -> torch.Tensor:
+    return torch.empty(batch, tokens, dtype=torch.long, device="meta")
+
+
+def known(config: PretrainedConfig, source: int, target: int, batch: int) -> float:
+    """Operations per example of a pass in which the target is known, as in training.
+
+    Parameters
+    ----------
+    source, target : tokens of either text
+    """
+    model = empty(config)
+    with FlopCounterMode(display=False) as counter:
+        model(input_ids=_ids(batch, source), decoder_input_ids=_ids(batch, target), use_cache=False)
+    return counter.get_total_flops() / batch
+
+
+def written(config: PretrainedConfig, source: int, target: int, batch: int, beams: int = 1) -> float:
+    """Operations per example of writing a text token by token, with a cache of what has been read.
+
+    The encoder runs once. The first step of the decoder computes keys and values of the source; after it, a
+    step takes as much as the one before, and the attention to one token more.
+    """
+    model = empty(config)
+    with FlopCounterMode(display=False) as counter:
+        states = model.get_encoder()(input_ids=_ids(batch, source))
+    read = counter.get_total_flops()
+
+    def step(cache: Any) -> Step:
+        with FlopCounterMode(display=False) as counter:
+            output = model(encoder_outputs=states, decoder_input_ids=_ids(batch, 1), past_key_values=cache)
+        return counter.get_total_flops(), output.past_key_values
+
+    first, cache = step(None)
+    second, cache = step(cache)
+    more = step(cache)[0] - second
+    later = target - 1
+    steps = first + later * second + more * later * (later - 1) / 2
+    return (read + beams * steps) / batch
+
+
+def reduced(config: PretrainedConfig, layers: int, words: int) -> PretrainedConfig:
+    """The same architecture and widths with few layers and words."""
+    sizes = {"vocab_size": words, "encoder_layers": layers, "decoder_layers": layers}
+    sizes |= {"num_layers": layers, "num_decoder_layers": layers}
+    special = {"pad_token_id": SPECIAL.index(PAD), "decoder_start_token_id": SPECIAL.index(PAD)}
+    ends = dict.fromkeys(("bos_token_id", "forced_bos_token_id", "forced_eos_token_id"))
+    own = config.to_dict()
+    kept = {name: value for name, value in sizes.items() if name in own}
+    return type(config).from_dict(own | kept | special | ends | {"eos_token_id": SPECIAL.index(END)})
+
+
+def model(config: PretrainedConfig, target: int) -> MultiTask:
+    """A random model with the task `task`, which writes `target` tokens of every text."""
+    encoder = AutoModelForSeq2SeqLM.from_config(config, dtype=torch.float32)
+    encoder.generation_config.eos_token_id = None
+    pieces = [*SPECIAL, *(f"\u2581{i}" for i in range(len(SPECIAL), config.vocab_size))]
+    tokenizer = vocabulary.tokenizer(pd.DataFrame({"piece": pieces, "score": -1.0}))
+    classes = {"type": "translation", "before": [], "after": [SPECIAL.index(END)], "longest": target}
+    return MultiTask(encoder, "mean", {"task": classes}, tokenizer=tokenizer)
+
+
+def examples(texts: pd.DataFrame) -> Examples:
+    """A table of texts whose targets are their own tokens."""
+    targets = texts["input_ids"].map(lambda ids: " ".join(map(str, ids)))
+    return Examples(texts.assign(target_ids=texts["input_ids"], target=targets, label=np.float64(0)))
