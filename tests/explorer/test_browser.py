@@ -293,8 +293,7 @@ def test_axe_finds_nothing_serious(browser, file, scheme):
 
 @pytest.mark.slow
 def test_a_large_study_is_small_and_quick(browser, tmp_path):
-    """384 heads and ten tasks in all pairs, with three seeds and the head atlas: what a click draws before it is
-    shown."""
+    """384 heads, ten tasks in all pairs, three seeds and the atlas: what a click draws before it is shown."""
     tasks = [f"task{i}" for i in range(10)]
     file = of_results(study(tmp_path / "results" / "large", tasks, (24, 16), 3))
     assert file.stat().st_size < 15e6
