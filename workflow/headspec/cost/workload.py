@@ -101,18 +101,21 @@ class Extent:
         """
         size = self.study.training.batch_size
         of_length = functools.cache(lambda model, n: throughput.forward(self.configs[model], n, size))
-        known = functools.cache(lambda model, *lengths: translated.known(self.configs[model], *lengths, size))
+        known = functools.cache(
+            lambda model, source, target: translated.known(self.configs[model], source, target, size)
+        )
         written = functools.cache(
-            lambda model, *lengths, beams: translated.written(self.configs[model], *lengths, size, beams)
+            lambda model, source, target, beams: translated.written(
+                self.configs[model], source, target, size, beams
+            )
         )
 
         def operations(
             model: str, task: str, prompted: bool, evaluated: bool = False, once: bool = False
         ) -> float:
             if target := self.targets.get((model, task)):
-                lengths = self.tokens[model, task], target
-                beams = self.study.tasks[task].beams
-                return written(model, *lengths, beams=beams) if evaluated else known(model, *lengths)
+                source, beams = self.tokens[model, task], self.study.tasks[task].beams
+                return written(model, source, target, beams) if evaluated else known(model, source, target)
             config, n = self.configs[model], (self.prompts if prompted else self.tokens)[model, task]
             head = 2 * config.hidden_size * config.vocab_size * self.scored.get((model, task), 0) * prompted
             if not (prefix := self.shared.get((model, task), 0) * prompted * once):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
 from headspec.models.gates import HeadGates
-from headspec.models.internals.resuming import Resuming, Run
+from headspec.models.internals.resuming import Result, Resuming, Run
 
 if TYPE_CHECKING:
     from headspec.models.multitask import MultiTask
@@ -57,7 +58,7 @@ class Replacing:
         by_head[..., head, :] = 0 if instead is None else instead.to(context.dtype)
         return by_head.flatten(-2), *args[1:]
 
-    def record(self, run: Run) -> torch.Tensor:
+    def record(self, run: Callable[[], Result]) -> Result:
         """The result of `run`."""
         self._found = {}
         try:

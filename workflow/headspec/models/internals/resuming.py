@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import nn
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 Run = Callable[[], torch.Tensor]
+Result = TypeVar("Result")
 
 
 @dataclass
@@ -117,7 +118,7 @@ class Resuming:
         """For each layer, the input of its W_O (batch, tokens, heads * size) in the last `record`."""
         return [point.context for point in self.points]
 
-    def record(self, run: Run) -> torch.Tensor:
+    def record(self, run: Callable[[], Result]) -> Result:
         """The result of `run`, which calls the encoder once; later passes start from its states."""
         self.points, self._open = [], [[]]
         try:
