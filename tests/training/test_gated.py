@@ -363,9 +363,9 @@ def test_a_target_that_is_missed_is_said(caplog):
 
 def test_weights_begin_as_the_way_says():
     net = model()
-    job = SimpleNamespace(
-        seed=3, trained=lambda: model(), pretrained=lambda: (model().encoder, "mean")
-    )  # the interface of ModelStage
+    job = SimpleNamespace(  # the interface of ModelStage
+        seed=3, trained=model, pretrained=lambda: (model().encoder, "mean"), tokenizer=lambda classes: None
+    )
     pretrained = beginning(job, WAYS["dynamic"], CLASSES, True)
     assert equal(weights(net.encoder), weights(pretrained.encoder))
     fresh, again = (beginning(job, WAYS["fresh"], CLASSES, True) for _ in range(2))
