@@ -23,6 +23,7 @@ from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.internals.propagation import propagating
+from headspec.models.internals.replacing import ablating
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens.word_tokens import encode_words
 from headspec.statistics.atlas.roles import POSITIONAL, RARE, SYNTACTIC, roles
@@ -216,7 +217,6 @@ def test_ablation_is_a_full_pass_with_a_closed_gate(made):
             found.increase[ABLATION][:, layer, head], closed - plain, rtol=1e-3, atol=1e-4
         )
         assert np.array_equal(found.predictions[ABLATION][:, layer, head], texts)
-    assert (found.predictions[ABLATION] != found.prediction[:, None, None]).any()
 
 
 def contexts_of(model: MultiTask, batch: Batch) -> list[np.ndarray]:
@@ -237,6 +237,7 @@ def test_mean_ablation_gives_every_token_the_mean_of_the_other_half(marian):
     model, examples = marian
     rows = sampled("a", N, N)
     found = ablate(model, "a", examples, rows, SMALL, (ABLATION, MEAN_ABLATION))
+    assert (found.predictions[ABLATION] != found.prediction[:, None, None]).any()  # texts depend on heads
     for half in (0, 1):
         of_texts = [contexts_of(model, alone(examples, row)) for row in rows[1 - half :: 2]]
         batch = examples.batch(rows[half::2])
@@ -257,6 +258,29 @@ def test_mean_ablation_gives_every_token_the_mean_of_the_other_half(marian):
             increase = found.increase[MEAN_ABLATION][half::2, layer, head]
             np.testing.assert_allclose(increase, (changed - plain).numpy(), rtol=1e-3, atol=1e-4)
             assert np.array_equal(found.predictions[MEAN_ABLATION][half::2, layer, head], texts.numpy())
+
+
+@torch.no_grad()
+def test_what_stands_in_for_a_head_is_that_of_the_text_of_every_beam(marian):
+    """Texts of several beams, together as alone."""
+    model, examples = marian
+    vectors = torch.randn(3, 1, 8, generator=torch.Generator().manual_seed(0))
+
+    def written(rows: np.ndarray) -> list[str]:
+        batch = examples.batch(rows)
+
+        def run() -> torch.Tensor:
+            return model.encoder.generate(
+                input_ids=batch.input_ids, attention_mask=batch.attention_mask, num_beams=2, do_sample=False,
+                max_new_tokens=6,
+            )  # fmt: skip
+
+        with ablating(model) as passes:
+            ids = passes.without(CROSS, 1, run, vectors[rows])
+        return [model.tokenizer.decode(row, skip_special_tokens=True) for row in ids.tolist()]
+
+    together = written(np.arange(3))
+    assert together == [written(np.array([row]))[0] for row in range(3)]
 
 
 @torch.no_grad()

@@ -55,7 +55,10 @@ class Replacing:
             return None
         _, head, instead = self._replaced
         by_head = context.unflatten(-1, (self.gates.heads, -1)).clone()
-        by_head[..., head, :] = 0 if instead is None else instead.to(context.dtype)
+        by_head[..., head, :] = 0
+        if instead is not None:
+            beams = len(context) // len(instead)  # of a text follow one another
+            by_head[..., head, :] = instead.to(context.dtype).repeat_interleave(beams, 0)
         return by_head.flatten(-2), *args[1:]
 
     def record(self, run: Callable[[], Result]) -> Result:
