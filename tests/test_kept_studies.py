@@ -10,6 +10,7 @@ import yaml
 
 from headspec import tables
 from headspec.config.study import Study
+from headspec.pipeline import outputs
 from support.paths import ROOT
 
 KEPT = ROOT / "docs" / "studies"
@@ -38,4 +39,5 @@ def test_a_study_is_kept_with_its_config(folder):
     assert study.study == folder.name
     for path in folder.glob("tables/*.parquet"):
         assert tables.footer(path)["study"] == study.study
+        assert list(tables.read(path)) == list(outputs.schemas()[path.stem].columns)
     assert sum(path.stat().st_size for path in KEPT.rglob("*") if path.is_file()) < 2e6

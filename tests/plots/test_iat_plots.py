@@ -226,12 +226,12 @@ def test_the_verdict_has_every_variant_in_the_panels_of_its_alpha_and_delta(case
     _, config, figures = case
     table, names = figures["verdict"][1]
     figure = verdict.draw(table, names)
-    ticks = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     means, drawn = table[table["task"] == "mean"].set_index("method"), []
     for axes in figure.axes:
         delta, alpha = (float(part.split()[1]) / 100 for part in axes.get_title().split(","))
         at = (None, pytest.approx(alpha)), pytest.approx(delta)
         here = [v for v in config.variants if v.base == "tuned" and v.alpha in at[0] and v.delta == at[1]]
+        ticks = [label.get_text() for label in axes.get_yticklabels()]
         points = {ticks[int(p.get_ydata()[0])]: p for p in labelled(axes, improvement.POINT["label"])}
         assert set(points) == {names[v.heads] for v in here} and len(here) == len(points)
         for v in here:

@@ -27,7 +27,7 @@ def variants(improvement: pd.DataFrame) -> pd.DataFrame:
 
 @styled
 def draw(improvement: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
-    """A panel per delta (rows) and alpha (columns), a row per variant.
+    """A panel per delta (rows) and alpha (columns), a row per variant that the study has there.
 
     Variants that do not depend on alpha are in all panels of their delta.
 
@@ -38,20 +38,24 @@ def draw(improvement: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     """
     rows = variants(improvement)
     alphas, deltas = (np.sort(rows[name].dropna().unique()) for name in ("alpha", "delta"))
-    heads = [name for name in labels if name in set(rows["heads"])]
-    width = 0.2 + 0.062 * max(len(labels[name]) for name in heads) + 1.45 * len(alphas)
-    size = (max(width, min(PAGE, 4.2)), len(deltas) * (0.45 + 0.17 * len(heads)) + 0.5)
-    figure = Figure(figsize=size, layout="constrained")
-    grid = figure.subplots(len(deltas), len(alphas), sharex=True, sharey=True, squeeze=False)
-    for line, delta in zip(grid, deltas, strict=True):
+    of_deltas = [set(rows.loc[rows["delta"] == delta, "heads"]) for delta in deltas]
+    heads = [[name for name in labels if name in of_delta] for of_delta in of_deltas]
+    widest = max(len(labels[name]) for names in heads for name in names)
+    width = 0.2 + 0.062 * widest + 1.45 * len(alphas)
+    heights = [0.45 + 0.17 * len(names) for names in heads]
+    figure = Figure(figsize=(max(width, min(PAGE, 4.2)), sum(heights) + 0.5), layout="constrained")
+    grid = figure.subplots(
+        len(deltas), len(alphas), sharex=True, sharey="row", squeeze=False, height_ratios=heights
+    )
+    for line, delta, names in zip(grid, deltas, heads, strict=True):
         for axes, alpha in zip(line, alphas, strict=True):
             here = rows[(rows["delta"] == delta) & (rows["alpha"].isna() | (rows["alpha"] == alpha))]
-            _draw_panel(axes, here, heads, interval_label(rows))
+            _draw_panel(axes, here, names, interval_label(rows))
             axes.set_title(f"delta {100 * delta:.3g} %, alpha {100 * alpha:.3g} %")
+        line[0].set_yticks(range(len(names)), [labels[name] for name in names])
+        line[0].set_ylim(len(names) - 0.4, -0.6)
     low, high = grid[0, 0].get_xlim()
     grid[0, 0].set_xlim(min(low, -NARROWEST), max(high, NARROWEST))
-    grid[0, 0].set_yticks(range(len(heads)), [labels[name] for name in heads])
-    grid[0, 0].set_ylim(len(heads) - 0.4, -0.6)
     for axes in grid[-1]:
         axes.set_xlabel("difference (points)")
     legend(figure)

@@ -1,0 +1,103 @@
+"""Numbers of iat.md: does IAT help?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from headspec.config.variants import labels
+from headspec.plots import verdict as verdict_plot
+from headspec.statistics.intervals import Components
+from headspec.statistics.training.power import power, seeds_needed
+from pages.kept import markdown, points, table
+
+STUDY = "iat-minilm"
+#: delta and alpha of the paper
+PAPER = {"delta": 0.1, "alpha": 0.3}
+#: effect that the study is to show, in points
+EFFECT = 0.5
+
+
+def means() -> pd.DataFrame:
+    """The rows of the mean over tasks, by method."""
+    found = table(STUDY, "improvement")
+    return found[found["task"] == "mean"].set_index("method")
+
+
+def effect(row: Any) -> str:
+    """A difference with its interval; marked if it holds after correction over all variants."""
+    return points(row["difference"], row["ci_low"], row["ci_high"]) + (
+        " *" if row["p_seeds_holm"] < 0.05 else ""
+    )
+
+
+def controls() -> str:
+    """Every variant at the paper's delta and alpha."""
+    found = means()
+    at = (found["delta"] == PAPER["delta"]) & found["alpha"].isin([PAPER["alpha"]]) | found["alpha"].isna()
+    found = found[at & (found["delta"] == PAPER["delta"])].sort_values("difference", ascending=False)
+
+    def lines() -> Iterator[list[str]]:
+        for method, row in found.iterrows():
+            yield [f"`{method}`", row["against"], effect(row), f"{row['p_seeds']:.3f}"]
+
+    return markdown(["variant", "less", "points", "p"], lines())
+
+
+def sweep() -> str:
+    """IAT by delta and alpha, and plain training with the same rates."""
+    found = means()
+    own = found[found["heads"] == "top"].set_index(["delta", "alpha"])
+    again = found[found["heads"] == "rewarmed"].set_index("delta")
+    alphas = sorted(own.index.unique("alpha"))
+
+    def lines() -> Iterator[list[str]]:
+        for delta in sorted(own.index.unique("delta")):
+            cells = [effect(own.loc[(delta, alpha)]) for alpha in alphas]
+            yield [f"{delta:g}", f"{again.loc[delta, 'rate_share']:.2f}", *cells, effect(again.loc[delta])]
+
+    head = ["delta", "share of rates", *(f"alpha {alpha:g}" for alpha in alphas), "`rewarmed` less `tuned`"]
+    return markdown(head, lines())
+
+
+def answers() -> str:
+    """What else is known of the study."""
+    found = means()
+    iat, alone = found.loc["iat"], found.loc["single"]
+    parts = Components(*(100 * iat[f"sd_{name}"] for name in Components._fields))
+    branched = int(found["heads"].notna().sum())
+    seeds = int(iat["n_seeds"])
+
+    def lines() -> Iterator[list[str]]:
+        yield ["plain multi-task training, mean of the metrics", f"{100 * found.loc['tuned', 'value']:.1f}"]
+        less = points(*alone[["difference", "ci_low", "ci_high"]])
+        yield ["each task alone less multi-task training", less]
+        yield [
+            f"power to show {EFFECT:g} points by IAT: one test; Holm over {branched} variants",
+            f"{float(power(EFFECT, parts, seeds)):.2f}; "
+            f"{float(power(EFFECT, parts, seeds, level=0.05 / branched)):.2f}",
+        ]
+        yield [
+            f"seeds needed for a power of 0.8, likewise (here: {seeds})",
+            f"{seeds_needed(EFFECT, parts, 0.8) or 'never'}; "
+            f"{seeds_needed(EFFECT, parts, 0.8, level=0.05 / branched) or 'never'}",
+        ]
+
+    return markdown(["", ""], lines())
+
+
+def figure() -> Figure:
+    """Every variant's effect with its interval."""
+    found = table(STUDY, "improvement")
+    return verdict_plot.draw(found, labels(found["heads"].dropna()))
+
+
+BLOCKS = {
+    f"{STUDY}: controls": controls,
+    f"{STUDY}: sweep": sweep,
+    f"{STUDY}: answers": answers,
+}
+FIGURES = {"iat.png": figure}
