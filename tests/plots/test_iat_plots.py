@@ -231,13 +231,15 @@ def test_the_verdict_has_every_variant_in_the_panels_of_its_alpha_and_delta(case
         delta, alpha = (float(part.split()[1]) / 100 for part in axes.get_title().split(","))
         at = (None, pytest.approx(alpha)), pytest.approx(delta)
         here = [v for v in config.variants if v.base == "tuned" and v.alpha in at[0] and v.delta == at[1]]
-        ticks = [label.get_text() for label in axes.get_yticklabels()]
+        row = axes.get_subplotspec().rowspan.start
+        first = next(each for each in figure.axes if each.get_subplotspec().rowspan.start == row)
+        ticks = [label.get_text() for label in first.get_yticklabels()]
         points = {ticks[int(p.get_ydata()[0])]: p for p in labelled(axes, improvement.POINT["label"])}
         assert set(points) == {names[v.heads] for v in here} and len(here) == len(points)
         for v in here:
-            row, point = means.loc[v.method], points[names[v.heads]]
-            p = row["p_seeds_holm"] if len(config.seeds) > 2 else row["p_holm"]
-            assert point.get_xdata()[0] == pytest.approx(100 * row["difference"])
+            mean, point = means.loc[v.method], points[names[v.heads]]
+            p = mean["p_seeds_holm"] if len(config.seeds) > 2 else mean["p_holm"]
+            assert point.get_xdata()[0] == pytest.approx(100 * mean["difference"])
             assert (point.get_markerfacecolor() == "black") == (p < 0.05)
         ends = np.sort([s[:, 0] for s in labelled(axes, interval_label(means))[0].get_segments()], axis=0)
         rows = means.loc[[v.method for v in here], ["ci_low", "ci_high"]]
