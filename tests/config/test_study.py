@@ -694,7 +694,7 @@ def test_every_key_of_every_section_is_in_the_reference() -> None:
     assert {"models.<name>", "tasks.<name>", "training.frozen"} <= set(sections)
     rows = [line for line in reference.markdown().splitlines() if line.startswith("- ")]
     assert len(rows) == sum(len(section["properties"]) for section in sections.values())
-    titles = {f"#{name.replace('.', '')}" for name in sections}
+    titles = {f"#{re.sub('[.<>]', '', name)}" for name in sections}
     for row in rows:
         link = re.fullmatch(r"- \[`\w+`\]\((#\w+)\)", row)
         assert link[1] in titles if link else re.fullmatch(r"- `\w+` \(.+?\): .+", row), row

@@ -53,7 +53,7 @@ def test_the_config_overrides_the_pooling(folder):
 def test_random_weights_are_those_of_an_untrained_model(kind, tmp_path, monkeypatch):
     """As spread as the config says, others for every seed, and no draw of another purpose changes."""
     pretrained = tiny.encoder(kind)
-    monkeypatch.setattr(encoders, "pretrained", lambda path: copy.deepcopy(pretrained))
+    monkeypatch.setattr(encoders, "pretrained", lambda path, dtype: copy.deepcopy(pretrained))
     model = Model(source=str(local_model(tmp_path / "bert")), weights="random")
     torch.manual_seed(1)
     states = [load(model, "models.own", seed)[0].state_dict() for seed in (0, 0, 1)]
