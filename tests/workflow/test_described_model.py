@@ -34,8 +34,10 @@ DESCRIBED = CONFIG | {
     "mixtures": {"pairs": ["same", "back"]},
     "training": {"epochs": 12, "batch_size": 16, "learning_rate": 5e-3, "warmup": 0.1},
     "pruning": {"fraction": 0.3, "fractions": [], "draws": 2},
+    "gates": {"ways": ["importance", "fresh"], "kept": [0.5], "sets": ["shared"], "epochs": 1},
 }
 RUN = "results/tiny/runs/fresh/same+back/tuned/seed0"
+KEPT = f"{RUN}/gates/fresh/shared/0.5/evaluation.parquet"
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ def finished(shared) -> Folder:
         pairs = pd.DataFrame({"en": texts, "same": texts, "back": back})
         pairs.to_csv(folder.path / "texts" / "pairs.tsv", sep="\t", index=False)
         folder.write(DESCRIBED)
-        folder.snakemake(f"{RUN}/pruning.parquet")
+        folder.snakemake(f"{RUN}/pruning.parquet", f"{RUN}/atlas/attention.parquet", KEPT)
 
     return Folder(shared("described", run))
 
@@ -75,6 +77,20 @@ def test_it_learns_both_languages_from_its_own_vocabulary(finished):
     assert tables.footer(run / "pruning.parquet")["attention"]["fresh"] == dict.fromkeys(
         ("encoder", "decoder", "cross"), 1
     )
+
+
+def test_its_tokenizer_is_that_of_every_stage(finished):
+    """Of one that begins with fresh weights again, and of one that must know which tokens are special."""
+    kept = tables.read(finished.path / KEPT)
+    assert set(kept["task"]) == {"same", "back"} and kept["prediction"].notna().all()
+    attention = tables.read(finished.path / RUN / "atlas" / "attention.parquet")
+    assert attention["layer"].nunique() == 3
+
+
+def test_beams_rerun_evaluations_alone(finished, tmp_path):
+    folder = finished.copy(tmp_path / "study")
+    folder.set("tasks.back.beams", 3)
+    assert {*folder.plan(f"{RUN}/pruning.parquet", KEPT).rules} == {"prune", "budget"}
 
 
 def test_what_makes_its_vocabulary_anew(finished, tmp_path):

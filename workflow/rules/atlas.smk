@@ -31,6 +31,7 @@ rule attention:
     input:
         model=rules.train.output.classifiers,
         tokens=INPUTS.tokens("validation"),
+        vocabulary=INPUTS.vocabulary,
     output:
         result(RUN, "atlas/attention.parquet"),
     log:
@@ -47,7 +48,7 @@ rule attention:
     params:
         script="attention",
         study=STUDY.study,
-        model=INPUTS.model_settings("source", "sha256"),
+        model=INPUTS.model_settings("source", "sha256", "transformer"),
         version=tokenizer_version,
         tasks=INPUTS.tasks,
         examples=STUDY.atlas.examples,
@@ -64,6 +65,7 @@ use rule attention as attended with:
         model=rules.train.output.classifiers,
         treebank=rules.treebank.output[0],
         targets=INPUTS.targets("validation"),
+        vocabulary=INPUTS.vocabulary,
     output:
         result(RUN, "atlas/attended.parquet"),
     log:
@@ -76,7 +78,7 @@ use rule attention as attended with:
     params:
         script="attended",
         study=STUDY.study,
-        model=INPUTS.model_settings("source", "sha256"),
+        model=INPUTS.model_settings("source", "sha256", "transformer"),
         version=tokenizer_version,
         sentences=STUDY.atlas.sentences,
         translations=INPUTS.translations,
@@ -225,6 +227,7 @@ use rule attention as cumulative with:
         bottom=STUDY.atlas.bottom,
         fractions=STUDY.atlas.fractions,
         draws=STUDY.atlas.draws,
+        beams=INPUTS.beams,
         precision=STUDY.precision,
         code=code("atlas/cumulative.py"),
     message:

@@ -7,6 +7,7 @@ rule learn_gates:
     input:
         unpack(BUDGETS.learning),
         tokens=INPUTS.tokens("train"),
+        vocabulary=INPUTS.vocabulary,
     output:
         result(BUDGET, "state.pt"),
     log:
@@ -28,7 +29,7 @@ rule learn_gates:
         script="learn",
         study=STUDY.study,
         tasks=INPUTS.tasks,
-        model=INPUTS.model_settings("source", "sha256", "pooling", "weights"),
+        model=INPUTS.model_settings("source", "sha256", "pooling", "weights", "transformer"),
         version=weights_version,
         training=INPUTS.training_settings,
         trains=INPUTS.trains,
@@ -47,6 +48,7 @@ use rule learn_gates as budget with:
         unpack(BUDGETS.pruning),
         train=INPUTS.tokens("train"),
         validation=INPUTS.tokens("validation"),
+        vocabulary=INPUTS.vocabulary,
     output:
         gates=result(BUDGET, "gates.parquet"),
         evaluation=result(BUDGET, "evaluation.parquet"),
@@ -64,13 +66,14 @@ use rule learn_gates as budget with:
         script="budget",
         study=STUDY.study,
         tasks=INPUTS.tasks,
-        model=INPUTS.model_settings("source", "sha256", "pooling", "weights"),
+        model=INPUTS.model_settings("source", "sha256", "pooling", "weights", "transformer"),
         version=weights_version,
         training=INPUTS.training_settings,
         trains=INPUTS.trains,
         way=BUDGETS.way,
         gates=BUDGETS.settings,
         samples=BUDGETS.samples,
+        beams=INPUTS.beams,
         measured=BUDGETS.measured,
         precision=STUDY.precision,
         code=code("gates/budget.py"),
@@ -100,6 +103,7 @@ use rule learn_gates as attended_after with:
         gates=rules.budget_and_keep.output.gates,
         treebank=rules.treebank.output[0],
         targets=INPUTS.targets("validation"),
+        vocabulary=INPUTS.vocabulary,
     output:
         result(BUDGET, "atlas/{of}/attended.parquet"),
     log:
@@ -117,7 +121,7 @@ use rule learn_gates as attended_after with:
         script="attended",
         study=STUDY.study,
         tasks=INPUTS.tasks,
-        model=INPUTS.model_settings("source", "sha256"),
+        model=INPUTS.model_settings("source", "sha256", "transformer"),
         version=tokenizer_version,
         sentences=STUDY.atlas.sentences,
         translations=INPUTS.translations,

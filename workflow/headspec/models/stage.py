@@ -89,10 +89,15 @@ class ModelStage:
             return None
         return encoders.origin(section(self.job.params.model), f"models.{self.job.wildcards.model}")
 
+    @property
+    def beams(self) -> dict[str, int]:
+        """Task: the beams of its evaluations, where they are not greedy."""
+        return self.job.params.get("beams", {})
+
     def trained(self) -> MultiTask:
         """The trained model in the job's inputs; it decodes as the job says, if it says so."""
         model = MultiTask.load(Path(self.job.input.model).parent)
-        model.beams = self.job.params.get("beams", {})
+        model.beams = self.beams
         return model
 
     def model(self) -> MultiTask:

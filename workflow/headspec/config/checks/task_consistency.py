@@ -126,7 +126,7 @@ def _translation(key: str, task: Task) -> Iterator[str]:
             if getattr(task, setting):
                 yield f"{key}.{setting}: got a value for a task of translation, expected none."
         return
-    for setting in translation.KEYS:
+    for setting in (*translation.KEYS, *translation.EVALUATED):
         if setting in task.model_fields_set and getattr(task, setting) is not None:
             yield f"{key}.{setting}: has no effect for a {task.type} task; expected {key}.type: translation."
 

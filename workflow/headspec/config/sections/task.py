@@ -20,7 +20,7 @@ OF_PAIRS = dict.fromkeys(pair_types.TYPES, pair_types.METRICS)
 METRICS = OF_TEXTS | OF_PAIRS | {name: kind.metrics for name, kind in TYPES.items()}
 
 #: keys of evaluations, on which neither the tables of a task nor training depend
-EVALUATED = {"metrics", "beams"}
+EVALUATED = {"metrics", *translation.EVALUATED}
 #: keys of the method `prompted`, on which the tables of a task do not depend
 PROMPTED = {"prompt", "answers", "shots", "calibration", "chat"}
 

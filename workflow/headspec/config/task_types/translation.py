@@ -7,8 +7,9 @@ from typing import Any, TypeGuard
 NAME = "translation"
 #: metrics that a task may have, the default first
 METRICS = ("chrf", "bleu", "exact_match")
-#: keys of a task that only this type has
-KEYS = ("prefix", "source_language", "target_language", "beams")
+#: keys of a task that only this type has: those that its `Classes` keep, and those of evaluations
+KEYS = ("prefix", "source_language", "target_language")
+EVALUATED = ("beams",)
 
 
 def is_translation(classes: Any) -> TypeGuard[dict[str, Any]]:

@@ -97,7 +97,7 @@ def tokenizer(vocabulary: pd.DataFrame) -> PreTrainedTokenizerBase:
     made.normalizer = normalizers.Sequence([normalizers.NFKC(), spaces, normalizers.Strip()])
     made.pre_tokenizer, made.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
     made.post_processor = processors.TemplateProcessing(
-        single=f"$A {END}", special_tokens=[(END, SPECIAL.index(END))]
+        single=f"$A {END}", pair=f"$A {END} $B {END}", special_tokens=[(END, SPECIAL.index(END))]
     )
     languages = [name for name in names if name.startswith(">>") and name == mark(name[2:-2])]
     return PreTrainedTokenizerFast(
