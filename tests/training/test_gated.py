@@ -364,7 +364,11 @@ def test_a_target_that_is_missed_is_said(caplog):
 def test_weights_begin_as_the_way_says():
     net = model()
     job = SimpleNamespace(  # the interface of ModelStage
-        seed=3, trained=model, pretrained=lambda: (model().encoder, "mean"), tokenizer=lambda classes: None
+        seed=3,
+        beams={},
+        trained=model,
+        pretrained=lambda: (model().encoder, "mean"),
+        tokenizer=lambda classes: None,
     )
     pretrained = beginning(job, WAYS["dynamic"], CLASSES, True)
     assert equal(weights(net.encoder), weights(pretrained.encoder))

@@ -77,6 +77,7 @@ def test_a_kept_structure_starts_from_fresh_weights_and_can_write(folder):
     settings = SimpleNamespace(source=str(folder))
     job = SimpleNamespace(
         seed=1,
+        beams={"a": 2},
         pretrained=lambda: (model.encoder, "mean"),
         tokenizer=lambda classes: tokenization.tokenizer(settings, "m"),
     )
@@ -84,6 +85,7 @@ def test_a_kept_structure_starts_from_fresh_weights_and_can_write(folder):
     fresh = beginning(job, WAYS["fresh"], model.classes, True)
     drawn = fresh.encoder.state_dict()
     matrices = [name for name in drawn if name.endswith("proj.weight")]
+    assert fresh.beams == {"a": 2}
     assert len(matrices) == 4 * SHAPE[0] and not any(before[name].equal(drawn[name]) for name in matrices)
     kept = np.zeros((1, *SHAPE), dtype=bool)
     kept[0, ::2] = True
