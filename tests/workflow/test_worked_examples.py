@@ -77,7 +77,7 @@ def test_the_table_is_described(finished):
     command = [sys.executable, "-c", "from headspec.pipeline import outputs; print(outputs.markdown())"]
     environment = os.environ | {"PYTHONPATH": str(finished.path / "workflow")}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert "| `importance` | mean over the heads of the layer |" in done.stdout
+    assert "- `importance`: mean over the heads of the layer" in done.stdout
 
 
 def test_their_layout_and_types_are_those_of_the_house(finished):
