@@ -34,3 +34,10 @@ def translator(folder: Path, name: str, n: int = 8) -> tuple[MultiTask, Examples
     frame, _ = tokenization.encode(tokenizer, table, 16, of_task)
     encoder, pooling = encoders.load(settings, "m")
     return MultiTask(encoder, pooling, {"a": of_task}, tokenizer=tokenizer).eval(), Examples(frame)
+
+
+def write_corpus(path: Path, count: int) -> None:
+    """Sentences in the column `en`, the same again in `same`, and their words backwards in `back`."""
+    texts = list(dict.fromkeys(TEXTS))[:count]
+    back = [" ".join(reversed(text.split())) for text in texts]
+    pd.DataFrame({"en": texts, "same": texts, "back": back}).to_csv(path, sep="\t", index=False)

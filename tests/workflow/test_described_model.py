@@ -9,8 +9,8 @@ import pytest
 
 from headspec import tables
 from headspec.models.tokens import vocabulary
-from support import models
 from support.studies import CONFIG, Folder
+from support.translators import write_corpus
 
 pytestmark = pytest.mark.slow
 
@@ -44,10 +44,7 @@ KEPT = f"{RUN}/gates/fresh/shared/0.5/evaluation.parquet"
 def finished(shared) -> Folder:
     def run(path) -> None:
         folder = Folder.new(path)
-        texts = list(dict.fromkeys(models.TEXTS))[:150]
-        back = [" ".join(reversed(text.split())) for text in texts]
-        pairs = pd.DataFrame({"en": texts, "same": texts, "back": back})
-        pairs.to_csv(folder.path / "texts" / "pairs.tsv", sep="\t", index=False)
+        write_corpus(folder.path / "texts" / "pairs.tsv", 150)
         folder.write(DESCRIBED)
         folder.snakemake(f"{RUN}/pruning.parquet", f"{RUN}/atlas/attention.parquet", KEPT)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
@@ -13,6 +12,7 @@ from headspec import tables
 from support import models
 from support.studies import CONFIG, Folder
 from support.tiny import HEADS, KINDS
+from support.translators import write_corpus
 
 CONFIG_OF_TEXTS = CONFIG | {
     "seeds": [0],
@@ -40,10 +40,7 @@ def finished(shared) -> Folder:
     def run(path) -> None:
         folder = Folder.new(path)
         models.make("marian", folder.path / "models" / "marian")
-        texts = list(dict.fromkeys(models.TEXTS))[:150]
-        back = [" ".join(reversed(text.split())) for text in texts]
-        pairs = pd.DataFrame({"en": texts, "same": texts, "back": back})
-        pairs.to_csv(folder.path / "texts" / "pairs.tsv", sep="\t", index=False)
+        write_corpus(folder.path / "texts" / "pairs.tsv", 150)
         folder.write(CONFIG_OF_TEXTS)
         folder.snakemake(
             "results/tiny/tables/dissociation.parquet",

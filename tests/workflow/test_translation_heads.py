@@ -9,6 +9,7 @@ import pytest
 from support import models
 from support.studies import CONFIG, Folder
 from support.tiny import HEADS, KINDS
+from support.translators import write_corpus
 
 pytestmark = pytest.mark.slow
 
@@ -39,10 +40,7 @@ def finished(shared) -> Folder:
     def run(path) -> None:
         folder = Folder.new(path)
         models.make("marian", folder.path / "models" / "marian")
-        texts = list(dict.fromkeys(models.TEXTS))[:160]
-        back = [" ".join(reversed(text.split())) for text in texts]
-        pairs = pd.DataFrame({"en": texts, "same": texts, "back": back})
-        pairs.to_csv(folder.path / "texts" / "pairs.tsv", sep="\t", index=False)
+        write_corpus(folder.path / "texts" / "pairs.tsv", 160)
         folder.write(STUDY)
         folder.snakemake("atlas", "gates")
 
