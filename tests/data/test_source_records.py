@@ -175,7 +175,7 @@ def test_wrong_data_leaves_no_record(here, record):
 @pytest.mark.slow
 def test_concurrent_processes_agree(here, record):
     code = (
-        "from headspec.data import source_records; from headspec.config.sections.task import Task\n"
+        "from headspec.data.sources import source_records; from headspec.config.sections.task import Task\n"
         "for i in range(20):\n"
         "    task = Task(source='x', validation_split=None)\n"
         "    n = len(source_records.source('s', 't', task, i % 2).train.rows)\n"
