@@ -364,7 +364,7 @@ HARMLESS: dict[str, Callable[[Folder], None]] = {
     "a section added": new_section,
     "a description reworded":
         edit("headspec/config/sections/training.py", '"weight decay of AdamW"', '"of the optimizer"'),
-    "what a column means": edit("headspec/heads/importance.py", "n: samples in the fold", "n: their number"),
+    "what a column means": edit("headspec/heads/importance.py", "tenth of the samples", "a tenth of them"),
     "a check of the config": constant("headspec/config/checks/consistency.py"),
     "measures added": new_measures,
     "a table of another stage": constant("headspec/statistics/similarity/correlation.py"),
