@@ -1,4 +1,4 @@
-"""Numbers of reproduction.md on five tasks and 144 heads."""
+"""Numbers of reproduction.md on five tasks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from headspec.statistics.resampling import holm
 from pages.kept import markdown, points, table
 
 TASKS = ("ag", "qnli", "sst2", "mnli", "qqp")
+PAIRS = tuple("+".join(pair) for pair in itertools.combinations(TASKS, 2))
+#: by the name of the model; AG News in pairs has a study of its own
+STUDIES = {"bge-small": "five-tasks"}
+AG_PAIR = "ag-pair"
 #: measures that are tested alone
 EXPECTED = ("head-fisher", "dse")
-PAIRS = tuple("+".join(pair) for pair in itertools.combinations(TASKS, 2))
 
 
 def rows_of(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
@@ -24,31 +27,35 @@ def rows_of(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
     return frame
 
 
-def mark(row: Any) -> str:
-    """`†` where a pruned model is at chance."""
-    return " †" if row["at_chance"] else ""
+def difference(row: Any) -> str:
+    """A difference with its interval; marked if a pruned model is at chance."""
+    return points(row["dissociation"], row["ci_low"], row["ci_high"]) + (" †" if row["at_chance"] else "")
 
 
-def dissociation(study: str) -> str:
-    """Mean D of every mixture, tuned and frozen, at the main fraction and over all of them."""
+def dissociation(study: str, *controls: tuple[str, str]) -> str:
+    """Mean D of every mixture at the main fraction, tuned and frozen, and of controls (study, name)."""
     found, areas = (rows_of(table(study, name), task="mean") for name in ("combined", "areas"))
+    random = {name: rows_of(table(other, "combined"), task="mean") for other, name in controls}
 
-    def cell(mixture: str, method: str) -> Iterator[str]:
-        row = rows_of(found, mixture=mixture, method=method).iloc[0]
-        yield points(row["dissociation"], row["ci_low"], row["ci_high"]) + mark(row)
+    def cells(frame: pd.DataFrame, **of: str) -> Iterator[str]:
+        row = rows_of(frame, **of).iloc[0]
+        yield difference(row)
         yield "distinct" if row["distinct"] else row["case"]
 
     def lines() -> Iterator[list[str]]:
         for mixture in found["mixture"].unique():
             area = rows_of(areas, mixture=mixture, method="tuned").iloc[0]
             every = points(area["area"], area["ci_low"], area["ci_high"])
-            yield [mixture, *cell(mixture, "tuned"), every, *cell(mixture, "frozen")]
+            tuned, frozen = (cells(found, mixture=mixture, method=method) for method in ("tuned", "frozen"))
+            others = (cell for frame in random.values() for cell in cells(frame, mixture=mixture))
+            yield [mixture, *tuned, every, *frozen, *others]
 
-    return markdown(["mixture", "D, tuned", "", "tuned, all fractions", "D, frozen", ""], lines())
+    head = ["mixture", "D, tuned", "", "tuned, all fractions", "D, frozen", ""]
+    return markdown(head + [cell for name in random for cell in (f"D, {name}", "")], lines())
 
 
-def answers(study: str) -> str:
-    """What was found, question by question."""
+def answer(study: str) -> dict[str, str]:
+    """What a study found, by question."""
     combined, contrasts = table(study, "combined"), table(study, "contrasts")
     means = rows_of(combined, task="mean", method="tuned")
     pairs = means[means["mixture"].isin(PAIRS)]
@@ -56,74 +63,106 @@ def answers(study: str) -> str:
     cases = ", ".join(
         f"{counts[case]} {case}" for case in ("double", "single", "inverted", "none") if case in counts
     )
-    distinct = int(pairs["distinct"].sum())
     five = rows_of(combined, mixture="five", method="tuned")
     five = five[five["task"] != "mean"].set_index("task").loc[list(TASKS)]
-    correlation = rows_of(table(study, "correlation"), model="bge-small").set_index("measure")
+    correlation = table(study, "correlation").set_index("measure")
     below = int(((correlation["pearson_r"] < 0) & (correlation["p_mantel"] < 0.05)).sum())
     survive = int((pd.Series(holm(correlation["p_mantel"])) < 0.05).sum())
+    alone = ", ".join(
+        f"`{name}` r {correlation['pearson_r'][name]:.2f}, p {correlation['p_mantel'][name]:.3f}"
+        for name in EXPECTED
+    )
+    tuned = rows_of(contrasts, contrast="methods", mixture="pairs").iloc[0]
+    return {
+        "how many of ten pairs dissociate": f"{cases}; {int(pairs['distinct'].sum())} distinct; "
+        f"{int(pairs['at_chance'].sum())} †",
+        "does tuning dissociate": f"mean D {100 * tuned['dissociation']:.1f}, less frozen " + contrast(tuned),
+        "does the paradigm matter": contrast(
+            rows_of(contrasts, mixture="across paradigms", method="tuned").iloc[0]
+        ),
+        "five tasks at once": ", ".join(f"{task} {difference(row)}" for task, row in five.iterrows()),
+        "do similar tasks dissociate less": f"r < 0 with p < 0.05 by {below} of {len(correlation)} measures, "
+        f"{survive} after Holm; alone {alone}",
+    }
 
-    def contrast(name: str, mixture: str) -> str:
-        row = rows_of(contrasts, contrast=name, mixture=mixture, method="tuned").iloc[0]
-        difference = points(row["difference"], row["ci_low"], row["ci_high"])
-        return f"{difference}, p {row['p_value']:.4f}"
+
+def contrast(row: Any) -> str:
+    """A difference between mean dissociations, with its interval and p."""
+    return f"{points(row['difference'], row['ci_low'], row['ci_high'])}, p {row['p_value']:.4f}"
+
+
+def answers() -> str:
+    """What was found, question by question, for every model."""
+    found = [answer(study) for study in STUDIES.values()]
+    return markdown(
+        ["question", *STUDIES], ([question, *(one[question] for one in found)] for question in found[0])
+    )
+
+
+def ag_pair() -> str:
+    """Mean D of AG News and of AG-Pair beside the same other tasks."""
+    combined = rows_of(table(AG_PAIR, "combined"), task="mean", method="tuned").set_index("mixture")
+    found = rows_of(table(AG_PAIR, "contrasts"), contrast="pairs_of")
 
     def lines() -> Iterator[list[str]]:
-        yield [
-            "how many of ten pairs dissociate",
-            f"{cases}; {distinct} distinct; {int(pairs['at_chance'].sum())} †",
-        ]
-        tuned = rows_of(contrasts, contrast="methods", mixture="pairs").iloc[0]
-        mean = f"mean D {100 * tuned['dissociation']:.1f}"
-        yield ["does tuning dissociate", f"{mean}, less frozen {contrast('methods', 'pairs')}"]
-        yield ["does the paradigm matter", contrast("paradigms", "across paradigms")]
-        each = ", ".join(
-            f"{task} {points(row['dissociation'], row['ci_low'], row['ci_high'])}{mark(row)}"
-            for task, row in five.iterrows()
-        )
-        yield ["five tasks at once", each]
-        alone = ", ".join(
-            f"`{name}` r {correlation['pearson_r'][name]:.2f}, p {correlation['p_mantel'][name]:.3f}"
-            for name in EXPECTED
-        )
-        yield [
-            "do similar tasks dissociate less",
-            f"r < 0 with p < 0.05 by {below} of {len(correlation)} measures, {survive} after Holm; "
-            f"alone {alone}",
-        ]
+        for _, row in found.iterrows():
+            pair, alone = combined.loc[row["mixture"]], combined.loc[row["against"]]
+            yield [row["mixture"], difference(pair), difference(alone), contrast(row)]
 
-    return markdown(["question", "found"], lines())
+    return markdown(["mixture", "D", "D with AG", "difference"], lines())
 
 
-def models(study: str) -> str:
+def models() -> str:
     """What the models are worth without pruning, how many tasks are at chance, and how far seeds agree."""
-    found, agreement = table(study, "dissociation"), rows_of(table(study, "reliability"), kind="seeds")
-    bases = found.groupby(["method", "task"])["base"].mean()
-    chance = found.groupby(["method", "fraction"])["at_chance"].mean()
-    seeds = agreement.groupby("method")[["spearman", "top_overlap"]].mean()
 
     def lines() -> Iterator[list[str]]:
-        for method in ("tuned", "frozen"):
-            metrics = [f"{100 * bases[method, task]:.0f}" for task in TASKS]
-            shares = [f"{chance[method, fraction]:.0%}" for fraction in (0.1, 0.3)]
-            yield [method, *metrics, *shares, *(f"{value:.2f}" for value in seeds.loc[method])]
+        for model, study in STUDIES.items():
+            found, agreement = (
+                table(study, "dissociation"),
+                rows_of(table(study, "reliability"), kind="seeds"),
+            )
+            bases = found.groupby(["method", "task"])["base"].mean()
+            chance = found.groupby(["method", "fraction"])["at_chance"].mean()
+            seeds = agreement.groupby("method")[["spearman", "top_overlap"]].mean()
+            for method in sorted(found["method"].unique(), reverse=True):
+                metrics = [f"{100 * bases[method, task]:.0f}" for task in TASKS]
+                shares = [f"{chance[method, fraction]:.0%}" for fraction in (0.1, 0.3)]
+                yield [
+                    f"{model}, {method}",
+                    *metrics,
+                    *shares,
+                    *(f"{value:.2f}" for value in seeds.loc[method]),
+                ]
 
     head = ["", *TASKS, "at chance, 10 %", "at chance, 30 %", "seeds, importance (r)", "seeds, top heads (J)"]
     return markdown(head, lines())
 
 
-def similarity(study: str) -> str:
-    """Correlation of D with every measure of similarity."""
-    found = table(study, "correlation").sort_values("pearson_r")
-    cells = [f"{row['pearson_r']:+.2f} ({row['p_mantel']:.3f})" for _, row in found.iterrows()]
-    return markdown(list(found["measure"]), iter([cells]))
+def similarity() -> str:
+    """Correlation of D with every measure of similarity, by model."""
+    found = {model: table(study, "correlation").set_index("measure") for model, study in STUDIES.items()}
+    order = next(iter(found.values())).sort_values("pearson_r").index
+    return markdown(
+        ["", *order],
+        (
+            [
+                model,
+                *(
+                    f"{row['pearson_r']:+.2f} ({row['p_mantel']:.3f})"
+                    for _, row in frame.loc[order].iterrows()
+                ),
+            ]
+            for model, frame in found.items()
+        ),
+    )
 
 
 BLOCKS = {
+    "five-tasks: answers": answers,
     "five-tasks: dissociation": lambda: dissociation("five-tasks"),
-    "five-tasks: answers": lambda: answers("five-tasks"),
-    "five-tasks: models": lambda: models("five-tasks"),
-    "five-tasks: similarity": lambda: similarity("five-tasks"),
+    "five-tasks: ag-pair": ag_pair,
+    "five-tasks: models": models,
+    "five-tasks: similarity": similarity,
 }
 #: the page has none
 FIGURES: dict[str, Any] = {}

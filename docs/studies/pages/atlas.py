@@ -1,0 +1,41 @@
+"""Numbers of atlas.md on 144 heads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pages.kept import markdown, points, table
+
+STUDY = "ag-pair"
+
+
+def belief() -> str:
+    """Every ranking of heads: area and dissociation by mixture, and agreement with ablation."""
+    found = table(STUDY, "belief")
+    found = found[(found["task"] == "mean") & (found["ranking"] != "random")].set_index(
+        ["ranking", "mixture"]
+    )
+    mixtures = sorted(found.index.unique("mixture"))
+    areas = found["difference"].unstack()[mixtures].mean(axis=1).sort_values()
+
+    def area(row: Any) -> str:
+        star = " *" if row["difference_p_holm"] < 0.05 else ""
+        return points(row["difference"], row["difference_low"], row["difference_high"]) + star
+
+    def lines() -> Iterator[list[str]]:
+        for ranking in areas.index:
+            rows = [found.loc[(ranking, mixture)] for mixture in mixtures]
+            shared = rows[0]["dissociation"] != rows[0]["dissociation"]
+            dissociation = ["" if shared else f"{100 * row['dissociation']:+.1f}" for row in rows]
+            like = found.loc[ranking][["ablation_spearman", "ablation_size_spearman"]].mean()
+            agreement = ["" if value != value else f"{value:.2f}" for value in like]
+            yield [f"`{ranking}`", *map(area, rows), *dissociation, *agreement]
+
+    columns = [f"{name}, {mixture}" for name in ("area", "D") for mixture in mixtures]
+    return markdown(["ranking", *columns, "like ablation", "like its size"], lines())
+
+
+BLOCKS = {f"{STUDY}: belief": belief}
+#: the page has none
+FIGURES: dict[str, Any] = {}
