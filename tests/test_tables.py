@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
+import sys
+from importlib import metadata
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -13,6 +16,7 @@ from hypothesis import strategies as st
 
 from headspec import files, tables
 from headspec.errors import DataError
+from support.paths import ROOT
 from support.schemas import SCHEMAS
 
 FOOTER = {"study": "s", "classes": ["ä", "b"], "truncated": 3}
@@ -121,3 +125,23 @@ def test_files_of_dead_writers_are_removed_and_of_living_ones_kept(tmp_path):
     with files.atomic(tmp_path / "table.parquet") as path:
         path.write_text("x")
     assert {p.name for p in tmp_path.iterdir()} == {"table.parquet", living.name}
+
+
+#: imported packages that read, write, show or compare what others compute
+OTHERS = {
+    "PyYAML", "filelock", "huggingface_hub", "matplotlib", "onnx", "onnx-ir", "onnxruntime", "pydantic",
+    "pydantic_core", "rich", "safetensors", "snakemake", "threadpoolctl", "typer",
+}  # fmt: skip
+
+
+def test_versions_have_every_package_that_computes():
+    packages, imported = metadata.packages_distributions(), set()
+    for path in (ROOT / "workflow").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                imported.add(node.module.partition(".")[0])
+    imported -= {*sys.stdlib_module_names, "headspec"}
+    assert {package for name in imported for package in packages[name]} == {*tables.COMPUTING} | OTHERS
+    assert tables.versions().items() >= {"peft": metadata.version("peft")}.items()

@@ -23,6 +23,11 @@ from headspec.version import VERSION
 LARGEST = 20_000_000  # bytes; Snakemake does not hash larger inputs (profiles/default)
 #: endings of files that have their job's record in themselves
 INSCRIBED = (".parquet", ".svg", ".png", ".pdf", ".html", ".zip")
+#: packages that can change results
+COMPUTING = (
+    "torch", "transformers", "numpy", "pandas", "pyarrow", "scipy", "scikit-learn", "peft", "tokenizers",
+    "sentencepiece", "sacrebleu", "datasets",
+)  # fmt: skip
 TEXT, INT, FLOAT, FLAG = pa.string(), pa.int32(), pa.float64(), pa.bool_()
 
 
@@ -86,9 +91,9 @@ def inherited(paths: Any) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Versions of the installed packages that can change results."""
+    """Versions of those packages that can change results and are installed."""
     installed = {}
-    for package in ("torch", "transformers", "numpy", "pandas", "pyarrow", "scipy"):
+    for package in COMPUTING:
         with contextlib.suppress(metadata.PackageNotFoundError):
             installed[package] = metadata.version(package)
     return installed
