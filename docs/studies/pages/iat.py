@@ -15,6 +15,10 @@ from headspec.statistics.training.power import power, seeds_needed
 from pages.kept import markdown, points, table
 
 STUDY = "iat-minilm"
+#: the same without its sweep: what is left behind
+AFTER = "iat-transfer"
+#: unseen tasks, and the metric that is shown
+MEASURED = {"trec": "accuracy", "mrpc": "accuracy"}
 #: delta and alpha of the paper
 PAPER = {"delta": 0.1, "alpha": 0.3}
 #: effect that the study is to show, in points
@@ -111,6 +115,39 @@ def answers() -> str:
     return markdown(["", ""], lines())
 
 
+def specialization() -> str:
+    """D of every task before and after IAT."""
+    found = table(AFTER, "specialization").sort_values("task", key=lambda task: task == "mean", kind="stable")
+
+    def lines() -> Iterator[list[str]]:
+        for _, row in found.iterrows():
+            change = points(row["difference"], row["ci_low"], row["ci_high"])
+            mark = " †" if row["at_chance"] else ""
+            yield [row["task"], f"{100 * row['before']:+.1f}", f"{100 * row['after']:+.1f}", change + mark]
+
+    return markdown(["task", "D after plain training", "D after IAT", "difference"], lines())
+
+
+def transfer() -> str:
+    """Unseen tasks from a few examples, by what the encoder learnt before."""
+    found = table(AFTER, "transfer_summary").set_index(["task", "metric", "method"])
+
+    def lines() -> Iterator[list[str]]:
+        for task, metric in MEASURED.items():
+            for method, row in found.loc[(task, metric)].iterrows():
+                less = [row[f"difference{end}"] for end in ("", "_low", "_high")]
+                difference = "" if pd.isna(less[0]) else points(*less)
+                chance = f"{100 * row['chance']:.1f}"
+                yield [
+                    f"{task} ({metric}, chance {chance})",
+                    f"`{method}`",
+                    f"{100 * row['value']:.1f}",
+                    difference,
+                ]
+
+    return markdown(["task", "encoder", "value", "less `tuned`"], lines())
+
+
 def figure() -> Figure:
     """Every variant's effect with its interval."""
     found = table(STUDY, "improvement")
@@ -122,5 +159,7 @@ BLOCKS = {
     f"{STUDY}: controls": controls,
     f"{STUDY}: sweep": sweep,
     f"{STUDY}: answers": answers,
+    f"{AFTER}: specialization": specialization,
+    f"{AFTER}: transfer": transfer,
 }
 FIGURES = {"iat.png": figure}
