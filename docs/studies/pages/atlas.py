@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from matplotlib.figure import Figure
+
+from headspec.config.measures import heads
+from headspec.plots.atlas import believe
 from pages.kept import markdown, points, table
 
 STUDY = "ag-pair"
@@ -36,6 +40,11 @@ def belief() -> str:
     return markdown(["ranking", *columns, "like ablation", "like its size"], lines())
 
 
+def figure() -> Figure:
+    """Every ranking in the form of the atlas."""
+    found = table(STUDY, "belief")
+    return believe.draw(found, heads.labels(found["ranking"].unique()))
+
+
 BLOCKS = {f"{STUDY}: belief": belief}
-#: the page has none
-FIGURES: dict[str, Any] = {}
+FIGURES = {"atlas.png": figure}

@@ -130,7 +130,7 @@ def specialization() -> str:
 
 def transfer() -> str:
     """Unseen tasks from a few examples, by what the encoder learnt before."""
-    found = table(AFTER, "transfer_summary").set_index(["task", "metric", "method"])
+    found = table(AFTER, "transfer_summary").set_index(["task", "metric", "method"]).sort_index()
 
     def lines() -> Iterator[list[str]]:
         for task, metric in MEASURED.items():
