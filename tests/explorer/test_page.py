@@ -72,6 +72,15 @@ def test_roles_are_those_of_most_seeds_and_say_what_of(results):
     assert roles["of"][:3] == ["\u22121", "obj", None]
 
 
+def test_places_are_whole_where_other_heads_have_none(results):
+    sources = read(of_folder(results))
+    table = sources.tables["head_roles"]
+    first = (table["layer"] == 0) & (table["head"] == 0)
+    table.loc[first, ["role", "relation", "offset"]] = ["positional", None, -1]
+    sources.tables["head_roles"] = table.assign(offset=table["offset"].where(first))  # missing: floats
+    assert data(sources, glossary())["views"]["heads"][0]["roles"]["of"][0] == "\u22121"
+
+
 def test_the_atlas_alone_has_its_own_importance(results):
     names = ("heads", "head_roles", "task_differences", "pruning_curves", "belief", "agreement")
     views = data(read(path for path in of_folder(results) if path.stem in names), glossary())["views"]

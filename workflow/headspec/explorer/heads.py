@@ -132,7 +132,7 @@ def _roles(frame: pd.DataFrame) -> Columns:
     """Role of each head in most seeds, and its relation, or its place as the distance in tokens."""
     shown = majority(frame)
     positional = frame[frame["role"] == "positional"].groupby(["layer", "head"])["offset"]
-    places = positional.agg(lambda offsets: f"{offsets.mode()[0]:+d}".replace("-", "\u2212"))
+    places = positional.agg(lambda offsets: f"{offsets.mode()[0]:+.0f}".replace("-", "\u2212"))
     places = places.reindex(shown.index).where(shown["role"] == "positional")
     return {"role": listed(shown["role"]), "of": listed(shown["relation"].fillna(places))}
 
