@@ -100,3 +100,20 @@ def test_lost_jobs_are_not_waited_for():
     before = run.forecast(0).left
     run.fail(2)
     assert run.forecast(0).left == pytest.approx(before * 3 / 5)
+
+
+def test_what_progress_is_told_stays_with_it(tmp_path, caplog):
+    path = tmp_path / "train.log"
+    job = Job("train", log=str(path), begun=0.0)
+    with caplog.at_level(logging.INFO, "headspec"):
+        progress = Progress(200, "examples", interval=0)
+        progress.begun -= 100
+        progress.advance(50, "loss 2.3")
+        progress.tell("BLEU: german 21.3, french 19.8")
+        progress.advance(50, "loss 2.1")
+        progress.advance(100, "loss 2.0")
+    for lines, told in ((1, ""), (2, progress.told), (3, progress.told), (4, progress.told)):
+        path.write_text("\n".join(f"train a/b  {line}" for line in caplog.messages[:lines]))
+        job.read_log(time.time())
+        assert job.told == told.removeprefix("; ")
+    assert job.told.startswith("BLEU") and job.percent == 100 and "loss 2.0" in caplog.messages[-1]

@@ -66,6 +66,15 @@ def test_lines_fit_the_terminal(width):
     assert more[0].strip() == f"and {30 - shown} more" and more[1] == "failed: 3 more"
 
 
+def test_what_jobs_tell_stands_below_them_where_there_is_room():
+    jobs = run(n=4, running=3)
+    jobs.jobs[2].told = jobs.jobs[3].told = "BLEU: german 21.3, french 19.8"
+    for height, told in ((24, [4, 6]), (6, [4]), (5, [])):
+        lines = drawn(jobs, width=80, height=height)
+        assert len(lines) == 5 + len(told)
+        assert [i for i, line in enumerate(lines) if line == "    BLEU: german 21.3, french 19.8"] == told
+
+
 def test_failures_stay_with_their_logs():
     lines = drawn(run(failed=1))
     assert lines[-2:] == [f"failed: {NAME.format(1)}", f"  {LOG.format(1)}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -57,6 +58,8 @@ def test_from_texts_to_dissociation(finished):
     assert json.loads((run / "model" / "classifiers.json").read_text())["classes"]["same"]["longest"] == 16
     history = tables.read(run / "training.parquet")
     assert history["loss"].tail(5).mean() < 0.8 * history["loss"].head(5).mean()
+    log = finished.results / "logs" / run.relative_to(finished.results) / "train.log"
+    assert re.search(r"100 %, .*; BLEU: same [\d.]+, back [\d.]+$", log.read_text(), re.MULTILINE)
     importance = pq.read_table(run / "importance.parquet").to_pandas()
     assert importance.groupby("attention")["layer"].max().to_dict() == {
         kind: layers - 1 for kind, layers in KINDS.items()

@@ -12,7 +12,7 @@ from typing import Any
 from headspec.cost import forecast
 
 #: a line of `headspec.progress.Progress`
-PROGRESS = re.compile(r"(\d+) %, \d+ of \d+ .*?(?:(\d[^,]*) left|took [^,]*)")
+PROGRESS = re.compile(r"(\d+) %, \d+ of \d+ .*?(?:(\d[^,]*) left|took [^,;]*)[^;]*(?:; (.*))?")
 UNITS = {"s": 1, "min": 60, "h": 3600}
 END = 4096  # bytes of a log that are read
 
@@ -26,6 +26,7 @@ class Job(forecast.Job):
     wildcards : of the rule, by which its operations are counted
     name : what it does; the rule until it starts
     percent : of its own work, if it says so
+    told : what else it says of that, if anything
     """
 
     wildcards: Mapping[str, str] = field(default_factory=dict)
@@ -33,10 +34,12 @@ class Job(forecast.Job):
     cores: int = 1
     name: str = ""
     percent: int | None = None
+    told: str = ""
 
     def read_log(self, now: float) -> None:
         """Take over what the end of the log says, unless an earlier attempt wrote it."""
         self.percent = self.left = None
+        self.told = ""
         if self.begun is None:
             return
         try:
@@ -48,7 +51,7 @@ class Job(forecast.Job):
             return
         match = next(filter(None, map(PROGRESS.search, reversed(lines))), None)
         if match and age < now - self.begun + 1:
-            self.percent = int(match[1])
+            self.percent, self.told = int(match[1]), match[3] or ""
             self.left = max(seconds(match[2] or "0 s") - age, 0.0)
 
 

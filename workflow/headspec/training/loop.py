@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,6 +26,7 @@ from headspec.training.microbatches import backward, random_state, set_random_st
 from headspec.training.schedule import Step, branch_point, learning_rates, schedule
 from headspec.training.updates import Stepping, Updates
 from headspec.training.vocabulary import compact_vocabulary
+from headspec.training.watching import Watching
 
 if TYPE_CHECKING:
     from headspec.config.sections.training import Training
@@ -73,6 +74,7 @@ class Trainer:
     rate_key : key of their peak in the config
     updates : applies the gradients of a step; restrictions of `headspec.training.variants` replace it
     gating : gates on the heads, if there are any
+    watching : looks at what the model writes meanwhile, if anyone does
     patience : seconds between reads of the losses, during which a GPU computes without interruption
     """
 
@@ -101,6 +103,7 @@ class Trainer:
         self.rates = learning_rates(len(steps), settings.learning_rate, settings.warmup, settings.decay)
         self.updates: Stepping = Updates(model, settings)
         self.gating: Gating | None = None
+        self.watching: Watching | None = None
         self.history: list[tuple] = []
         self.pending: list[tuple[float, torch.Tensor]] = []  # rate, (loss, norm): steps not yet in history
         self.patience = 1.0 if device.name == "cuda" else 0.0
@@ -128,9 +131,12 @@ class Trainer:
                 self.gating.end()
             norm = self.updates.step(step.task, rate)
             self.pending.append((rate, torch.stack([loss, norm])))
-            due = checkpoint.due()
-            if due or number == until - 1 or time.monotonic() - self.clock >= self.patience:
+            due, looked = checkpoint.due(), self.watching and number in self.watching.after
+            if due or looked or number == until - 1 or time.monotonic() - self.clock >= self.patience:
                 self._settle(progress, checkpoint)
+            if self.watching and looked:
+                progress.tell(self.watching.look())
+                self.clock = time.monotonic()
             if due:
                 self._require_finite(checkpoint)
                 checkpoint.save(self.state())
@@ -253,6 +259,7 @@ def train(
     microbatches: int = 1,
     trunk: Checkpoint | None = None,
     reserve: float = 0.0,
+    watched: Mapping[str, Examples] | None = None,
 ) -> pd.DataFrame:
     """Fine-tune `model` on `examples`; resuming from `checkpoint` gives the same result (see `trainer`).
 
@@ -260,12 +267,15 @@ def train(
     ----------
     trunk : where to keep the state from which other runs branch off
     reserve : fraction of the steps that come after that state
+    watched : validation examples of translation, of which the log says how well some are translated
 
     Returns
     -------
     frame : the table `training`, one row per step
     """
     with trainer(model, examples, settings, features, seed, device, microbatches) as run:
+        if watched:
+            run.watching = Watching(model, watched, run.steps, examples, device)
         point = branch_point(len(run.steps), reserve)
         state = checkpoint.load(device.name)
         if state and trunk and len(state["history"]) > point and not trunk.load(device.name):

@@ -19,6 +19,7 @@ from headspec.training import parallel, store
 from headspec.training.adapting import adapt
 from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint
 from headspec.training.loop import TRAINING, train
+from headspec.training.watching import beside
 
 params, paths = snakemake.params, snakemake.input.tokens
 with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
@@ -73,6 +74,7 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
                 job.microbatches,
                 trunk,
                 reserve,
+                beside(paths, classes),
             )
             model.save(folder / "model", origin)
         footer = job.footer()

@@ -1,0 +1,151 @@
+"""Looks at what a translator writes while it is trained: what they say, what they cost, and that they change
+nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sacrebleu.metrics import BLEU
+from torch.utils.flop_counter import FlopCounterMode
+
+from headspec.config.sections.training import Training
+from headspec.models import translation
+from headspec.models.batching import Examples
+from headspec.models.multitask import MultiTask
+from headspec.models.translation import Targets
+from headspec.training.checkpoint import Checkpoint
+from headspec.training.loop import train, trainer
+from headspec.training.watching import LOOKS, SHARE, Watching
+from support.models import make
+from support.tiny import CPU
+from support.translators import translator
+
+SETTINGS = Training(batch_size=8, epochs=10, learning_rate=3e-3)
+WATCHED = 10
+
+
+@pytest.fixture(scope="module")
+def folder(shared) -> Path:
+    return shared("watched translator", lambda path: make("marian", path / "m")) / "m"
+
+
+def made(folder: Path) -> tuple[MultiTask, dict[str, Examples], dict[str, Examples]]:
+    """A model that has learnt nothing, training examples, and others that are watched."""
+    model, examples = translator(folder, "marian", 60)
+    _, watched = translator(folder, "marian", WATCHED)
+    return model, {"a": examples}, {"a": watched}
+
+
+def trained(folder: Path, kept: Path, watch: bool, seconds: float = 1e9) -> MultiTask:
+    torch.set_num_threads(1)
+    model, examples, watched = made(folder)
+    checkpoint = Checkpoint(kept / "c.pt", "f", seconds)
+    train(model, examples, SETTINGS, None, 7, CPU, checkpoint, watched=watched if watch else None)
+    return model
+
+
+def same(a: Mapping[str, torch.Tensor], b: Mapping[str, torch.Tensor]) -> bool:
+    return all(torch.equal(value, b[name]) for name, value in a.items())
+
+
+@pytest.mark.slow
+def test_weights_are_the_same_to_the_byte(folder, tmp_path, caplog, monkeypatch):
+    """With dropout, without looks as with them, and with a look before and one after a kill."""
+    alone = trained(folder, tmp_path / "alone", watch=False)
+    assert alone.encoder.config.dropout > 0
+    with caplog.at_level(logging.INFO, "headspec"):
+        watched = trained(folder, tmp_path / "watched", watch=True)
+    assert len(re.findall(r"; BLEU: a [\d.]+$", caplog.text, re.MULTILINE)) > 1
+    assert same(alone.state_dict(), watched.state_dict())
+
+    save, half = Checkpoint.save, len(trained_steps(folder)) // 2
+
+    def save_then_die(self, state):
+        save(self, state)
+        if len(state["history"]) == half:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "save", save_then_die)
+    with pytest.raises(KeyboardInterrupt):
+        trained(folder, tmp_path / "killed", watch=True, seconds=0)
+    monkeypatch.undo()
+    assert same(alone.state_dict(), trained(folder, tmp_path / "killed", watch=True).state_dict())
+
+
+def trained_steps(folder: Path) -> list:
+    model, examples, _ = made(folder)
+    with trainer(model, examples, SETTINGS, None, 7, CPU) as run:
+        return run.steps
+
+
+def watching(folder: Path, longest: int = 16, settings: Training = SETTINGS) -> Watching:
+    model, examples, watched = made(folder)
+    model.classes["a"]["longest"] = longest
+    with trainer(model, examples, settings, None, 7, CPU) as run:
+        return Watching(model, watched, run.steps, examples, CPU)
+
+
+def test_a_look_says_the_bleu_of_what_the_model_writes(folder):
+    of = watching(folder)
+    batch, model = of.examples["a"].batch(np.arange(WATCHED)), of.model
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2)
+    for _ in range(40):
+        model.losses("a", model.pool(batch), batch.labels).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.eval()
+    assert isinstance(batch.labels, Targets)
+    with torch.no_grad():
+        states = model.pool(batch)
+        texts = translation.written(model.encoder, states, batch.labels, model.classes["a"], model.tokenizer)
+    expected = BLEU().corpus_score(texts, [batch.labels.texts]).score
+    assert of.look() == f"BLEU: a {expected:.1f}" and expected > 1
+
+
+def test_a_look_leaves_the_model_in_its_mode_and_the_random_numbers_as_they_are(folder):
+    of = watching(folder)
+    of.model.train()
+    frozen = of.model.encoder.get_encoder().eval()
+    before = {name: module.training for name, module in of.model.named_modules()}
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    of.look()
+    assert torch.equal(torch.rand(3), expected)
+    assert {name: module.training for name, module in of.model.named_modules()} == before
+    assert not frozen.training and of.model.training
+
+
+@pytest.mark.slow
+def test_looks_take_a_small_share_of_the_operations(folder):
+    of = watching(folder)
+    assert of.after and max(of.after) == len(trained_steps(folder)) - 1
+    with FlopCounterMode(display=False) as looks:
+        of.look()
+    model, examples, _ = made(folder)
+    with trainer(model, examples, SETTINGS, None, 7, CPU) as run, FlopCounterMode(display=False) as training:
+        for step in [step for step in run.steps if step.epoch == 0]:
+            batch = examples["a"].batch(step.rows)
+            model.losses("a", model.pool(batch), batch.labels).mean().backward()
+    whole = SETTINGS.epochs * training.get_total_flops()
+    assert 0 < len(of.after) * looks.get_total_flops() < SHARE * whole
+
+
+@pytest.mark.parametrize(
+    ("settings", "longest", "looks"),
+    [
+        ({"epochs": 400}, 16, LOOKS),
+        ({"epochs": 1}, 16, 0),  # not even one at ten sentences
+        ({}, 10**4, 0),  # of which each could take that long
+    ],
+)
+def test_looks_are_as_many_as_training_pays_for(folder, settings, longest, looks):
+    of = watching(folder, longest, SETTINGS.model_copy(update=settings))
+    assert len(of.after) == looks == bool(of.rows) * len(of.after)

@@ -1,0 +1,134 @@
+"""How well translators translate while they are trained: BLEU of a few validation sentences, for the log.
+
+Nothing that is kept depends on it: the model, its mode and the random numbers are afterwards as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from headspec import tables
+from headspec.config.task_types.translation import is_translation
+from headspec.config.task_types.word_types import Classes
+from headspec.errors import HeadspecError
+from headspec.models.batching import Batch, Examples
+from headspec.models.devices import Device
+from headspec.models.multitask import MultiTask
+from headspec.progress import log
+from headspec.statistics import text_counts
+from headspec.training import parallel
+from headspec.training.microbatches import random_state, set_random_state
+from headspec.training.schedule import Step
+
+#: sentences of each task, fewer if one has fewer or if no look at so many is within `SHARE`, and the fewest
+SENTENCES, FEWEST = 100, 10
+#: looks in a training, fewer if so many are not within `SHARE`
+LOOKS = 8
+#: most operations of all looks, as a share of those of training
+SHARE = 0.03
+#: passes that a step of training is worth: one forward, two backward
+TRAINED = 3
+
+
+def beside(paths: Sequence[str], classes: Mapping[str, Classes]) -> dict[str, Examples]:
+    """The validation examples of translation tasks, in the tables beside those that they are trained on.
+
+    They are no inputs of the job: other ones are no reason to train again. Those that cannot be read are
+    left out.
+
+    Parameters
+    ----------
+    paths : tables of training tokens, in the order of `classes`
+    """
+    found = {}
+    for (task, of_task), path in zip(classes.items(), paths, strict=True):
+        validation = Path(path).with_name("validation.parquet")
+        if is_translation(of_task) and validation.exists():
+            try:
+                found[task] = Examples(tables.read(validation))
+            except HeadspecError as error:
+                log.warning("training without a look at task '%s': %s", task, error)
+    return found
+
+
+class Watching:
+    """Looks at evenly spaced steps of a training, the last of them at its end.
+
+    A sentence takes at most as many steps of the decoder as a text may have tokens, a training example three
+    times as many as its target has. So many looks at so many sentences of each task are taken as keep the
+    former, in sum, below `SHARE` of the latter; where not even one at `FEWEST` does, none.
+
+    Parameters
+    ----------
+    examples : of validation; none of tasks that are not watched
+    steps : of the whole training
+    trained : examples that it is on
+
+    Attributes
+    ----------
+    rows : task: the rows that are translated, evenly spaced
+    after : numbers of the steps after which they are
+    """
+
+    def __init__(
+        self,
+        model: MultiTask,
+        examples: Mapping[str, Examples],
+        steps: Sequence[Step],
+        trained: Mapping[str, Examples],
+        device: Device,
+    ) -> None:
+        self.model, self.examples, self.device = model, examples, device
+        self.rows: dict[str, np.ndarray] = {}
+        self.after: set[int] = set()
+        lengths = {task: _target_lengths(trained[task]) for task in examples}
+        learnt = sum(lengths[step.task][step.rows].sum() for step in steps if step.task in lengths)
+        of_each = sum(self._longest(task) for task in examples)
+        most = int(SHARE * TRAINED * learnt / of_each) if of_each else 0  # sentences of a task in all looks
+        if (sentences := min(SENTENCES, most, *map(len, examples.values()))) >= FEWEST:
+            looks = min(LOOKS, most // sentences, len(steps))
+            self.after = {len(steps) * (look + 1) // looks - 1 for look in range(looks)}
+            self.rows = {
+                task: np.linspace(0, len(of_task) - 1, sentences).astype(int)
+                for task, of_task in examples.items()
+            }
+
+    def _longest(self, task: str) -> int:
+        """The most tokens of a text that the model writes for a task."""
+        of_task = self.model.classes[task]
+        assert is_translation(of_task)
+        return of_task["longest"]
+
+    def look(self) -> str:
+        """``BLEU: german 21.3, french 19.8``, decoded greedily; nothing in processes that write no log."""
+        if not parallel.is_first():
+            return ""
+        modes = {module: module.training for module in self.model.modules()}
+        before = random_state()
+        self.model.eval()
+        try:
+            with torch.no_grad(), self.device.cast():
+                found = [f"{task} {100 * self._bleu(task):.1f}" for task in self.rows]
+        finally:
+            for module, training in modes.items():
+                module.training = training
+            set_random_state(before)
+        return f"BLEU: {', '.join(found)}"
+
+    def _bleu(self, task: str) -> float:
+        def of_batch(batch: Batch) -> torch.Tensor:
+            return self.model.predictions(task, self.model.pool(batch), batch.labels)
+
+        predicted = self.examples[task].values(of_batch, self.rows[task], self.device)
+        if not np.isfinite(predicted).all():
+            return np.nan
+        return float(text_counts.scores("bleu", predicted, np.ones((1, len(predicted))))[0])
+
+
+def _target_lengths(examples: Examples) -> np.ndarray:
+    assert examples.targets
+    return np.array([len(ids) for ids in examples.targets[0]])
