@@ -133,6 +133,9 @@ def test_beams_that_exceed_the_memory_are_named():
     assert needed[0] == needed[1]
     each = 4 * (3 * 1000 + 2 * 48 * 64 * (2 + 2))  # log-probabilities; keys and values of both attentions
     assert needed[3] - needed[2] == pytest.approx(1.2 * 10**6 * each / 1e6, abs=2)
+    for stage in memory.WRITING:  # also after training, and with every head closed alone
+        more = [memory.megabytes(of(beams), "m", stage, False) for beams in (10**6, 2 * 10**6)]
+        assert more[1] - more[0] == pytest.approx(1.2 * 10**6 * each / 1e6, abs=2)
     assert memory.warnings(of(batch)) == []
     (line,) = memory.warnings(of(10**8))
     assert line.startswith("tasks.de.beams: got 100000000, with which a job of models.m needs about ")

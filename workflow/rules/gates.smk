@@ -58,7 +58,7 @@ use rule learn_gates as budget with:
         way=any_of(ways.WAYS),
     resources:
         gpu=training_gpus,
-        mem_mb=memory("train", training_gpus),
+        mem_mb=memory("budget", training_gpus),
         microbatches=microbatches,
         runtime=runtime("budget", 12 * 60),
         checkpoint_seconds=CHECKPOINT_SECONDS,

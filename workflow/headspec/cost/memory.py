@@ -32,7 +32,7 @@ EXAMPLES = 100_000  # training examples of a task for which the config gives no 
 
 #: stage: copies of the weights. Four are trained ones (weights, gradients, two moments), the fifth is the
 #: words in use; a state to continue from, or the encoder to start again from, comes on top
-TRAINING = {"train": 5, "branch": 7, "retrain": 7, "transfer": 6}
+TRAINING = {"train": 5, "branch": 7, "retrain": 7, "transfer": 6, "budget": 5}
 #: the same of a model in bfloat16 that is prompted: what is read of it, and itself
 HALF = 2
 #: the same of a run that trains adapters, which are a hundredth of the weights, or none of the encoder
@@ -47,8 +47,8 @@ FORWARD = {
     "attention": 3, "attended": 3, "ablation": 3,
 }  # fmt: skip
 STAGES = TRAINING | SCORING | FORWARD
-#: stages that write translations
-WRITING = ("prune", "evaluate")
+#: stages that write translations, after training where they train
+WRITING = ("prune", "evaluate", "ablation", "cumulative", "budget")
 
 #: names in configs, beside those of `head_count`
 HIDDEN = ("hidden_size", "n_embd", "dim", "d_model")
@@ -140,7 +140,7 @@ def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "al
     length = study.models[model].max_length
     copies = ADAPTED if (stage, trains) == ("train", "adapters") else STAGES[stage]
     layers = 0 if stage in FORWARD else of_model.layers
-    examples = max(1, SIZES["cpu"][0] // length)
+    examples = evaluated = max(1, SIZES["cpu"][0] // length)
     if stage in TRAINING:
         examples = study.transfer.batch_size if stage == "transfer" else study.training.batch_size
     if trains == "nothing":
@@ -152,7 +152,8 @@ def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "al
         weights += 4 * NUMBER * BLOCK * len(study.mixtures.pairs)  # read, stacked, in double precision
     activations = 0 if gpu else of_model.activations(examples, length, layers)
     if stage in WRITING and not gpu:
-        activations += writing(study, model, examples)
+        written = of_model.activations(evaluated, length, 0) + writing(study, model, evaluated)
+        activations = max(activations, written)
     needed = PROCESS + weights + activations + vectors(study, stage, of_model)
     return max(math.ceil(MARGIN * needed / 1e6), ON_GPU if gpu else 0)
 
