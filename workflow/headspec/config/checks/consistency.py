@@ -70,8 +70,10 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
     ):
         yield "training.label_smoothing: not used; expected a task of translation, whose targets it smooths."
     yield from task_consistency.test_problems(typed_tasks, mixtures, groups)
-    retrained = [*(iat.mixtures if iat else []), *(transfer.tasks if transfer else [])]
-    compared = bool(_mapping(config, "similarity").get("measures"))
+    retrained = {f"iat.mixtures.{i}": name for i, name in enumerate(iat.mixtures if iat else [])}
+    retrained |= {f"transfer.tasks.{i}": name for i, name in enumerate(transfer.tasks if transfer else [])}
+    similarity = _typed(Similarity, config.get("similarity", {}))
+    compared = similarity.measures if similarity else []
     yield from task_consistency.translation_problems(
         typed_tasks, config.get("methods", ["tuned"]), members, retrained, compared
     )

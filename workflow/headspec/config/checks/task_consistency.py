@@ -135,8 +135,8 @@ def translation_problems(
     tasks: dict[str, Task | None],
     methods: Any,
     mixtures: dict[str, list[str]],
-    retrained: list[str],
-    compared: bool,
+    retrained: dict[str, str],
+    compared: list[str],
 ) -> Iterator[str]:
     """Problems of what takes no task of translation.
 
@@ -144,8 +144,8 @@ def translation_problems(
     ----------
     methods : of the study
     mixtures : mixture name: its tasks
-    retrained : mixtures of the section `iat`, and tasks of `transfer`
-    compared : whether the section `similarity` compares tasks
+    retrained : config key: mixture of the section `iat`, or task of `transfer`
+    compared : measures of the section `similarity`
     """
     texts = [name for name, task in tasks.items() if task and task.type == translation.NAME]
     if not texts:
@@ -154,11 +154,12 @@ def translation_problems(
     for i, method in enumerate(methods if isinstance(methods, list) else []):
         if method in ("lora", "frozen", "prompted"):
             yield f"methods.{i}: got '{method}', which does not take {such}; expected 'tuned'."
-    for name in retrained:
+    for key, name in retrained.items():
         if {*texts} & {name, *mixtures.get(name, [])}:
-            yield f"iat, transfer: got '{name}', expected no mixture with {such}."
+            kind = "mixture with a task" if name in mixtures else "task"
+            yield f"{key}: got '{name}', expected no {kind} of translation."
     if compared:
-        yield f"similarity.measures: got some, expected none with {such}."
+        yield f"similarity.measures: got {listing(compared)}, expected none with {such}."
 
 
 def _pairs_of(name: str, task: Task, tasks: dict[str, Task | None]) -> Iterator[str]:
