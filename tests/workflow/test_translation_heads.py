@@ -6,6 +6,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from headspec import tables
 from support import models
 from support.studies import CONFIG, Folder
 from support.tiny import HEADS, KINDS
@@ -20,7 +21,7 @@ STUDY = CONFIG | {
     "seeds": [0],
     "methods": ["tuned", "atlas", "gates"],
     "models": {"marian": {"source": "models/marian", "max_length": 16}},
-    "tasks": {name: TASK | {"label": name} for name in ("same", "back")},
+    "tasks": {name: TASK | {"label": name, "beams": beams} for name, beams in {"same": 1, "back": 3}.items()},
     "mixtures": {"pairs": ["same", "back"]},
     "training": {"epochs": 1, "batch_size": 16, "learning_rate": 3e-3},
     "pruning": {"fraction": 0.3, "fractions": [], "draws": 2},
@@ -62,6 +63,18 @@ def test_every_head_is_measured_and_those_of_self_attention_have_roles(finished)
     assert {*table(finished, "head_roles")["attention"]} == {"encoder", "decoder"}
     belief = table(finished, "belief")
     assert belief["area"].between(0, 1).all()
+
+
+def test_every_stage_follows_the_beams(finished):
+    """What is predicted with all heads is the same, whichever stage predicts it."""
+    (run,) = {path.parent for path in (finished.results / "runs").rglob("pruning.parquet")}
+    pruned = tables.read(run / "predictions.parquet").query("pruned_for == 'none'")
+    whole = pruned.set_index(["task", "example"])["prediction"]
+    ablated = tables.read(run / "atlas" / "ablated.parquet").query("measure.isna()")
+    cumulative = tables.read(run / "atlas" / "cumulative.parquet").query("fraction == 0")
+    for table in (ablated, cumulative):
+        found = table.drop_duplicates(["task", "example"]).set_index(["task", "example"])["prediction"]
+        assert len(found) == 80 and found.equals(whole[found.index])
 
 
 def test_heads_of_the_encoder_close_alone(finished):

@@ -151,6 +151,7 @@ use rule attention as ablation with:
         tasks=INPUTS.tasks,
         examples=STUDY.atlas.examples,
         measures=STUDY.atlas.ablations,
+        beams=INPUTS.beams,
         precision=STUDY.precision,
         code=code("atlas/ablation.py"),
     message:

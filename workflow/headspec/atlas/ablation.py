@@ -95,7 +95,8 @@ def ablate(
             instead = {m: means[1 - half[batch.rows]] if m == MEAN_ABLATION else None for m in measures}
             return _batch_results(model, task, batch, passes, instead)
 
-        results = examples.values(of_batch, rows, device, progress, task)
+        held = device.sharing(model.beams.get(task, 1))
+        results = examples.values(of_batch, rows, held, progress, task)
     loss, prediction = results.transpose(2, 0, 1)
     for what, values in {"losses": loss, "predictions": prediction}.items():
         require(values, f"{what} of task '{task}' with heads ablated", examples.example[rows], device)
