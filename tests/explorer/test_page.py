@@ -76,7 +76,8 @@ def test_places_are_whole_where_other_heads_have_none(results):
     sources = read(of_folder(results))
     table = sources.tables["head_roles"]
     first = (table["layer"] == 0) & (table["head"] == 0)
-    table.loc[first, ["role", "relation", "offset"]] = ["positional", None, -1]
+    table[["role", "relation"]] = ["none", None]
+    table.loc[first, ["role", "offset"]] = ["positional", -1]
     sources.tables["head_roles"] = table.assign(offset=table["offset"].where(first))  # missing: floats
     assert data(sources, glossary())["views"]["heads"][0]["roles"]["of"][0] == "\u22121"
 
