@@ -26,12 +26,13 @@ RANKINGS = ("importance", "importance_all", "rescored", "relevance", "ablation",
 ROLES = ("positional", "syntactic", "rare word", "none")
 
 
-def study(results: Path, tasks=("sentiment", "topic", "reviews"), shape=(3, 4), seeds=2) -> Path:
+def study(results: Path, tasks=("sentiment", "topic", "reviews"), shape=(3, 4), seeds=2, kinds=None) -> Path:
     """Tables of all pairs of `tasks`, tuned and frozen, with random numbers.
 
     All runs are in the head atlas. Folders of mixtures have names of their own, as a path has no room for
-    every task's.
+    every task's. `kinds` are the layers of each kind of attention of a model that has several.
     """
+    footer = FOOTER | ({"attention": {"model": kinds}} if kinds else {})
     rng = np.random.default_rng(0)
     written: dict[str, list] = {"combined": [], "fractions": [], "dissociation": []}
     measured: dict[str, list] = {}
@@ -41,7 +42,7 @@ def study(results: Path, tasks=("sentiment", "topic", "reviews"), shape=(3, 4), 
             for name, frame in _atlas(run, pair, shape, seeds, rng).items():
                 measured.setdefault(name, []).append(frame.assign(**run))
             for seed in range(seeds):
-                _run(results, run, pair, shape, seed, rng)
+                _run(results, run, pair, shape, seed, rng, footer)
                 for task in pair:
                     written["dissociation"].append(run | {"seed": seed, "task": task, "metric": "accuracy"})
             for task in (*pair, "mean"):
@@ -63,6 +64,8 @@ def study(results: Path, tasks=("sentiment", "topic", "reviews"), shape=(3, 4), 
     }
     last |= {"p_holm": 0.5, "value": 0.8}
     written["improvement"] = [last | {"method": "iat", "task": task, "against": "tuned"} for task in pair]
+    plain = {"difference": None, "ci_low": None, "ci_high": None, "p_holm": None, "value": 0.79}
+    written["improvement"] += [last | plain | {"method": "tuned", "task": task} for task in pair]
     written["budgets"] = [
         last | {"sets": "own", "way": "l0", "fraction": 0.5, "task": task, "against": "whole"}
         for task in pair
@@ -77,9 +80,12 @@ def study(results: Path, tasks=("sentiment", "topic", "reviews"), shape=(3, 4), 
         for a, b in combinations(tasks, 2)
     ]
     for name, rows in written.items():
-        _write(results / "tables" / f"{name}.parquet", name, pd.DataFrame(rows))
+        _write(results / "tables" / f"{name}.parquet", name, pd.DataFrame(rows), footer)
     for name, frames in measured.items():
-        _write(results / "tables" / f"{name}.parquet", name, pd.concat(frames))
+        frame = pd.concat(frames)
+        if name == "head_roles" and kinds:
+            frame = frame[frame["layer"] < shape[0] - kinds["cross"]]  # those of self-attention alone
+        _write(results / "tables" / f"{name}.parquet", name, frame, footer)
     return results
 
 
@@ -144,13 +150,13 @@ def _around(name: str, value: float) -> dict[str, float]:
     return {name: value, f"{name}_low": value - 0.02, f"{name}_high": value + 0.02}
 
 
-def _run(results, run, pair, shape, seed, rng) -> None:
+def _run(results, run, pair, shape, seed, rng, footer) -> None:
     """The tables of one run."""
     folder = results / "runs" / run["model"] / run["mixture"] / run["method"] / f"seed{seed}"
     grid = pd.MultiIndex.from_product([pair, range(2), range(shape[0]), range(shape[1])])
     frame = pd.DataFrame(grid.tolist(), columns=["task", "fold", "layer", "head"])
     frame = frame.assign(importance=rng.random(len(frame)), n=10, fisher=0.0)
-    _write(folder / "importance.parquet", "importance", frame)
+    _write(folder / "importance.parquet", "importance", frame, footer)
     total, rows = shape[0] * shape[1], []
     for task in pair:
         base = {"task": task, "metric": "accuracy", "n": 100}
@@ -161,10 +167,10 @@ def _run(results, run, pair, shape, seed, rng) -> None:
                 base | cut | {"pruned_for": owner, "order": "top", "value": rng.uniform(0.5, 0.9)}
                 for owner in pair
             ]
-    _write(folder / "pruning.parquet", "pruning", pd.DataFrame(rows))
+    _write(folder / "pruning.parquet", "pruning", pd.DataFrame(rows), footer)
 
 
-def _write(path: Path, name: str, frame: pd.DataFrame) -> None:
+def _write(path: Path, name: str, frame: pd.DataFrame, footer) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     schema = schemas()[name]
-    tables.write(path, schema, frame.reindex(columns=list(schema.columns)), FOOTER)
+    tables.write(path, schema, frame.reindex(columns=list(schema.columns)), footer)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from headspec.attention import first_rows
 from headspec.explorer.sources import Run, Sources
 from headspec.explorer.values import OF_HEADS, Columns, listed
 from headspec.heads.ranking import importance_map
@@ -31,7 +32,8 @@ def heads(sources: Sources) -> list[dict[str, Any]]:
     Importance is that of the runs, by which their heads are pruned, or else the atlas's: the mean over seeds,
     with the smallest and the largest of a seed; ranks, from 0, are those of each seed. Other measures are
     means over seeds, and so are the ends of their intervals. Of gates there is, for each way, the share of
-    its sets of gates that keep the head.
+    its sets of gates that keep the head. A model with several kinds of attention has them with the first row
+    of each, from 0.
     """
     runs: dict[Group, list[Run]] = defaultdict(list)
     for run in sources.runs:
@@ -40,15 +42,19 @@ def heads(sources: Sources) -> list[dict[str, Any]]:
     measured = _by_group(sources, "heads")
     made = {
         "differences": (_differences, _by_group(sources, "task_differences")),
-        "roles": (_roles, _by_group(sources, "head_roles")),
         "gates": (_gates, _by_group(sources, "gates")),
     }
-    return [
-        dict(zip(GROUP, group, strict=True))
-        | _measures(runs.get(group, []), measured.get(group))
-        | {name: make(tables[group]) for name, (make, tables) in made.items() if group in tables}
-        for group in dict.fromkeys([*runs, *measured])
-    ]
+    roles = _by_group(sources, "head_roles")
+    found = []
+    for group in dict.fromkeys([*runs, *measured]):
+        one = dict(zip(GROUP, group, strict=True)) | _measures(runs.get(group, []), measured.get(group))
+        one |= {name: make(tables[group]) for name, (make, tables) in made.items() if group in tables}
+        if group in roles:
+            one["roles"] = _roles(roles[group], (one["layers"], one["heads"]))
+        if group[0] in sources.attention:
+            one["kinds"] = list(first_rows(sources.attention[group[0]]).items())
+        found.append(one)
+    return found
 
 
 def _by_group(sources: Sources, table: str) -> dict[Group, pd.DataFrame]:
@@ -128,9 +134,13 @@ def _differences(frame: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def _roles(frame: pd.DataFrame) -> Columns:
-    """Role of each head in most seeds, and its relation, or its place as the distance in tokens."""
-    shown = majority(frame)
+def _roles(frame: pd.DataFrame, shape: tuple[int, int]) -> Columns:
+    """Role of each head in most seeds, and its relation, or its place as the distance in tokens.
+
+    Both are null for heads of cross-attention, which have no roles.
+    """
+    every = pd.MultiIndex.from_product([range(size) for size in shape], names=["layer", "head"])
+    shown = majority(frame).reindex(every)
     positional = frame[frame["role"] == "positional"].groupby(["layer", "head"])["offset"]
     places = positional.agg(lambda offsets: f"{offsets.mode()[0]:+.0f}".replace("-", "\u2212"))
     places = places.reindex(shown.index).where(shown["role"] == "positional")

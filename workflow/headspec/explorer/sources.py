@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from headspec import tables
+from headspec.attention import Layers
 from headspec.errors import MissingError
 
 #: tables of a study that some view shows
@@ -45,6 +46,15 @@ class Sources:
     def study(self) -> str:
         """Name of the study, as the tables have it."""
         return next(str(footer["study"]) for footer in self.footers.values())
+
+    @property
+    def attention(self) -> dict[str, Layers]:
+        """Of models with several kinds of attention, the number of layers of each."""
+        return {
+            model: layers
+            for footer in self.footers.values()
+            for model, layers in footer.get("attention", {}).items()
+        }
 
 
 def of_folder(results: Path) -> list[Path]:

@@ -3,7 +3,7 @@
 function ticks(low, high, count = 5) {
   const rough = (high - low) / count || 1;
   const size = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((of) => of * size).find((of) => of >= 0.75 * rough);
+  const step = [1, 2, 5, 10].map((of) => of * size).find((of) => of >= 0.7 * rough);
   const found = [];
   for (let value = Math.ceil(low / step - 1e-9) * step; value <= high + step * 1e-9; value += step) found.push(value);
   return found;
@@ -18,6 +18,17 @@ const picture = (width, height, label, ...children) =>
   s("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label, class: "chart",
     width, height }, children);
 const text = (x, y, words, more = {}) => s("text", { x, y, ...more }, words);
+/** Marks with their names, in rows between `left` and `right` from `y` down, and where the last row is. */
+function key(entries, left, right, y) {
+  let x = left;
+  const parts = entries.map(({ index, name }) => {
+    const room = 34 + 7.2 * [...cut(name)].length;
+    if (x > left && x + room > right) { x = left; y += 20; }
+    x += room;
+    return [s("path", { class: `point ${colour(index)}`, d: shape(index)(x - room + 6, y, 5) }), text(x - room + 16, y + 4, cut(name))];
+  });
+  return [parts, y];
+}
 /** A mark that the keyboard reaches and that says what it is. */
 function mark(tag, attributes, words, act) {
   const keys = act && { role: "button", tabindex: 0, onclick: act,
@@ -46,7 +57,7 @@ function axis(x, values, top, bottom, label, words = (value) => number(100 * val
  *  Options: words for ticks; slim beside others; without 0 on the axis; a value to compare with. */
 function forest(lines, label, { words, slim, free, compared } = {}) {
   const phone = PHONE.matches, narrow = phone || slim;
-  const left = phone ? 134 : slim ? 168 : 230, right = narrow ? 66 : 130, width = phone ? 430 : slim ? 500 : 760, row = 24;
+  const left = phone ? 158 : slim ? 168 : 230, right = narrow ? 66 : 130, width = phone ? 430 : slim ? 500 : 760, row = 24;
   let y = 14, group = null;
   const height = 64 + row * (lines.length + unique(lines.map((line) => line.group)).length);
   const ends = lines.flatMap((line) => [line.low, line.high, line.value]);
@@ -60,7 +71,7 @@ function forest(lines, label, { words, slim, free, compared } = {}) {
       y += row;
     }
     const words = `${isolated(line.group)}, ${isolated(line.name)}: ${line.detail}`;
-    parts.push(text(10, y + 4, cut(line.name, phone ? 18 : slim ? 24 : 32)));
+    parts.push(text(10, y + 4, cut(line.name, phone ? 21 : slim ? 24 : 32)));
     if (!missing(line.value)) {
       parts.push(s("line", { x1: x(line.low ?? line.value), x2: x(line.high ?? line.value), y1: y, y2: y,
         class: `range ${colour(line.index)}` }));
@@ -115,18 +126,19 @@ function curves(series, at, labels) {
     }));
 }
 
-/** Points of {x, y, low, high, index, words, act}. */
+/** Points of {x, y, low, high, index, words, act}; `legend` names the index of each {index, name}. */
 function scatter(points, labels) {
-  const width = 620, height = 400, left = 56, bottom = 348;
+  const phone = PHONE.matches, width = phone ? 400 : 620, left = phone ? 42 : 56, top = 26, bottom = 348;
+  const [legend, end] = key(labels.legend, left, width, bottom + 58), height = end + 12;
   const [x0, x1] = extent(points.map((point) => point.x));
   const [y0, y1] = extent(points.flatMap((point) => [point.y, point.low, point.high]), [0]);
-  const x = scale(x0, x1, left, width - 16), y = scale(y0, y1, bottom, 18);
+  const x = scale(x0, x1, left, width - 16), y = scale(y0, y1, bottom, top + 6);
   return picture(width, height, labels.title,
-    axis(x, ticks(x0, x1), 12, bottom, labels.x, (value) => number(value, 2)),
+    axis(x, ticks(x0, x1, phone ? 3 : 5), top, bottom, labels.x, (value) => number(value, 2)),
     s("g", { class: "axis", "aria-hidden": "true" }, ticks(y0, y1).map((value) => [
       s("line", { x1: left, x2: width - 16, y1: y(value), y2: y(value), class: Math.abs(value) < 1e-12 ? "zero" : "grid" }),
       text(left - 7, y(value) + 4, number(100 * value, 0), { "text-anchor": "end" })])),
-    text(left, 8, "D, per cent", { class: "label" }),
+    text(left, 15, "D, per cent", { class: "label" }), legend,
     points.map((point) => [
       missing(point.low) ? null : s("line", { x1: x(point.x), x2: x(point.x), y1: y(point.low), y2: y(point.high), class: `range ${colour(point.index)}` }),
       mark("path", { d: shape(point.index)(x(point.x), y(point.y), 6), class: `point ${colour(point.index)}` }, point.words, point.act)]));
@@ -134,10 +146,14 @@ function scatter(points, labels) {
 
 /** Layer x head: cells of a shade or, with `signed`, of two colours and a sign, so that grey says the same.
  *  `largest` is the value of the darkest shade; `sign` says which cells have a sign; `closed` crosses cells;
- *  `glyphs` draws a mark {form, index, r} in cells instead, named in `legend`. */
+ *  `glyphs` draws a mark {form, index, r} in cells instead, named in `legend`. A size with `kinds` of attention,
+ *  [name, first row] each, has a map of each, one below the other. */
 function headMap(values, size, { title, signed, sign, largest, closed, glyphs, legend = [], words, act, hover }) {
-  const cell = Math.max(15, Math.min(26, 340 / size.heads)), left = 44, top = 6, below = top + cell * size.layers;
-  const width = Math.max(left + cell * size.heads + 4, legend.length ? 210 : 0);
+  const cell = Math.max(15, Math.min(26, 340 / size.heads)), left = 44, top = 6;
+  const kinds = size.kinds ?? [[null, 0]], apart = size.kinds ? 24 : 0;
+  const rowAt = (row) => top + cell * row + apart * kinds.filter(([, first]) => first <= row).length;
+  const below = rowAt(size.layers - 1) + cell;
+  const width = Math.max(left + cell * size.heads + 4, legend.length ? 210 : 0, size.kinds ? 200 : 0);
   const step = 84, by = Math.floor((width - 8) / step), height = below + 36 + 19 * Math.ceil(legend.length / by);
   const most = largest || Math.max(...values.map((value) => Math.abs(value || 0))) || 1;
   const signs = sign || ((i) => Math.abs(values[i]) > 0.1 * most);
@@ -145,7 +161,7 @@ function headMap(values, size, { title, signed, sign, largest, closed, glyphs, l
   const plus = [], minus = [], crosses = {};
   const each = s("rect", { width: cell - 1, height: cell - 1, rx: 2, role: "button", tabindex: -1, "aria-pressed": "false" });
   const cells = values.map((value, i) => {
-    const x = left + (i % size.heads) * cell, y = top + Math.floor(i / size.heads) * cell;
+    const x = left + (i % size.heads) * cell, y = rowAt(Math.floor(i / size.heads));
     const share = missing(value) || glyphs ? 0 : Math.min(1, Math.abs(value) / most);
     const node = fill(each.cloneNode(), { x: x + 0.5, y: y + 0.5, class: `cell ${signed && value < 0 ? "below" : "above"}`,
       "fill-opacity": (0.04 + 0.96 * share).toFixed(3), "data-head": i, "aria-label": words(i) });
@@ -163,8 +179,11 @@ function headMap(values, size, { title, signed, sign, largest, closed, glyphs, l
     return node;
   });
   // one path for all marks of a kind, and copies of one cell: pictures of many heads take long to make
-  grid.append(s("path", { class: "sign plus", d: plus.join("") }), s("path", { class: "sign minus", d: minus.join("") }),
-    ...Object.entries(crosses).map(([share, paths]) => s("path", { class: "closed", "stroke-opacity": share, d: paths.join("") })));
+  // each above a wider one in the colour of the ground, so that it is seen on every shade
+  const drawn = (paths, more) => [s("path", { class: "halo", "stroke-opacity": more["stroke-opacity"], d: paths.join("") }),
+    s("path", { ...more, d: paths.join("") })];
+  fill(grid, {}, [drawn(plus, { class: "sign plus" }), drawn(minus, { class: "sign minus" }),
+    Object.entries(crosses).map(([share, paths]) => drawn(paths, { class: "closed", "stroke-opacity": share }))]);
   const focus = (i) => { cells.forEach((each) => each.setAttribute("tabindex", -1)); cells[i].setAttribute("tabindex", 0); };
   focus(0);
   grid.addEventListener("click", ofHead((i) => { focus(i); act(i); }));
@@ -177,10 +196,14 @@ function headMap(values, size, { title, signed, sign, largest, closed, glyphs, l
   }));
   const every = size.heads > 16 ? 4 : 2;
   return picture(width, height, title, grid, s("g", { class: "axis", "aria-hidden": "true" },
-    [...Array(size.layers).keys()].filter((i) => size.layers < 8 || i % 2 === 0).map((i) => text(left - 6, top + cell * (i + 0.5) + 4, i, { "text-anchor": "end" })),
+    kinds.map(([kind, first], k) => {
+      const layers = (kinds[k + 1]?.[1] ?? size.layers) - first;
+      return [kind && text(left, rowAt(first) - 6, KINDS[kind], { class: "kind" }), [...Array(layers).keys()].filter((i) => layers < 8 || i % 2 === 0)
+        .map((i) => text(left - 6, rowAt(first + i) + 0.5 * cell + 4, i, { "text-anchor": "end" }))];
+    }),
     [...Array(size.heads).keys()].filter((i) => i % every === 0).map((i) => text(left + cell * (i + 0.5), below + 15, i, { "text-anchor": "middle" })),
     text(left + cell * size.heads / 2, below + 31, "head", { "text-anchor": "middle", class: "label" }),
-    text(12, top + cell * size.layers / 2, "layer", { "text-anchor": "middle", class: "label", transform: `rotate(-90 12 ${top + cell * size.layers / 2})` }),
+    text(12, (top + below) / 2, "layer", { "text-anchor": "middle", class: "label", transform: `rotate(-90 12 ${(top + below) / 2})` }),
     legend.map(({ form, index, name }, i) => {
       const x = 8 + step * (i % by), y = below + 47 + 19 * Math.floor(i / by);
       return [s("path", { class: `glyph ${colour(index)}`, d: shape(form)(x + 6, y, 5) }), text(x + 16, y + 4, name)];
@@ -220,7 +243,7 @@ function pairs(names, found, title) {
     const x = left + j * cell, y = top + i * cell, at = i !== j && found(row, column, i > j);
     if (!at) return;
     spots.push(mark("rect", { x: x + 1, y: y + 1, width: cell - 2, height: cell - 2, rx: 3, "data-value": at.value,
-      class: `cell ${at.value < 0 ? "below" : "above"}`, "fill-opacity": (0.04 + 0.51 * Math.abs(at.value)).toFixed(3) }, at.words),
+      class: `cell ${at.value < 0 ? "below" : "above"}`, "fill-opacity": (0.04 + 0.51 * Math.min(1, Math.abs(at.value))).toFixed(3) }, at.words),
     text(x + cell / 2, y + cell / 2 + 4, printed(at.value), { "text-anchor": "middle", class: "number", "aria-hidden": "true" }));
   }));
   return picture(left + side + 4, top + side + 4, title, spots, names.map((name, i) => [

@@ -32,6 +32,8 @@ function number(value, digits = 3) {
 }
 /** Significant digits instead. */
 const short = (value) => (missing(value) ? "–" : String(Number(value.toPrecision(3))).replace("-", "−"));
+/** A difference of fractions in points, with its sign. */
+const points = (value, digits = 1) => (missing(value) ? "–" : `${value > 0 ? "+" : ""}${number(100 * value, digits)}`);
 const percent = (value, digits = 1) => (missing(value) ? "–" : `${number(100 * value, digits)} %`);
 const interval = (low, high, of = number) => (missing(low) ? "" : `[${of(low)}, ${of(high)}]`);
 /** A name that fits its place in a picture; the whole name is in the tables. */
@@ -81,9 +83,9 @@ function standalone(picture, title) {
   return new XMLSerializer().serializeToString(copy);
 }
 
-/** The table behind a picture, made when it is opened. */
-function behind(names, lines, caption) {
-  const box = h("details", { class: "behind", ontoggle: () => {
+/** The table behind a picture, made when it is opened, which it is from the start where there is no picture. */
+function behind(names, lines, caption, alone) {
+  const box = h("details", { class: "behind", open: alone, ontoggle: () => {
     if (!box.open || box.querySelector("table")) return;
     const shown = lines.slice(0, 500);
     box.append(h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Table: ${caption}` },
@@ -120,5 +122,5 @@ function panel({ id, title, note, picture, names, lines, controls }) {
         h("button", { type: "button", "aria-label": `Save as CSV: ${title}`,
           onclick: () => save(`${file}.csv`, "text/csv", csv(names, lines)) }, "CSV"))),
     note && h("p", { class: "note" }, note), controls, box,
-    behind(names, lines, title));
+    behind(names, lines, title, !box));
 }

@@ -1,7 +1,20 @@
 // Heads: maps for two tasks, how they differ and how training changed them; what is known of single heads.
 const chosen = () => new Set(state.heads.split(" ").filter(Boolean));
-const named = (map, i) => `${Math.floor(i / map.heads)}.${i % map.heads}`;
-const headName = (map, i) => `layer ${Math.floor(i / map.heads)}, head ${i % map.heads}`;
+// kinds of attention of an encoder-decoder, by their names in tables
+const KINDS = { encoder: "encoder self-attention", decoder: "decoder self-attention", cross: "cross-attention" };
+/** Columns of the place of a head, and the place of the i-th: with the kind of attention if there are several. */
+const placeNames = (map) => [...(map.kinds ? ["attention"] : []), "layer", "head"];
+function place(map, i) {
+  const row = Math.floor(i / map.heads), head = i % map.heads;
+  const kind = (map.kinds || []).findLast(([, first]) => first <= row);
+  return kind ? [kind[0], row - kind[1], head] : [row, head];
+}
+const names = (map) => (map.names ??= Array.from({ length: map.layers * map.heads }, (_, i) => place(map, i).join(".")));
+const named = (map, i) => names(map)[i];
+function headName(map, i) {
+  const at = place(map, i), [layer, head] = at.slice(-2);
+  return `${at.length > 2 ? `${KINDS[at[0]]}, ` : ""}layer ${layer}, head ${head}`;
+}
 const tasksOf = (map) => Object.keys(map.ranks);
 /** What a measure says of a task: {value, and of some low and high}. */
 const measured = (map, measure, task) => (map.measures[measure] || {})[task];
@@ -40,14 +53,15 @@ function markHeads() {
   if (list) list.replaceChildren(chosenList(map, set));
 }
 function chosenNote() {
-  return state.heads ? h("p", { class: "note", id: "chosen-heads" }, `Selected heads (layer.head): ${state.heads}. `,
+  return state.heads ? h("p", { class: "note", id: "chosen-heads" }, `Selected heads (${state.heads.match(/[a-z]/) ? "attention." : ""}layer.head): ${state.heads}. `,
     h("button", { type: "button", onclick: () => show({ view: "heads" }) }, "Show them")) : null;
 }
 
 const BRIEF = ["ablation", "relevance", "confidence"];
 function role(map, i) {
-  const name = map.roles && map.roles.role[i];
-  return name && (map.roles.of[i] ? `${name} (${map.roles.of[i]})` : name === "none" ? "no role" : name);
+  const name = map.roles.role[i];
+  if (!name) return "roles are of self-attention";
+  return (map.roles.of[i] ? `${name} (${map.roles.of[i]})` : name === "none" ? "no role" : name);
 }
 /** What is known of a head, a line for each task; in brief without variants of measures. */
 function facts(map, i, count, brief) {
@@ -64,15 +78,15 @@ function facts(map, i, count, brief) {
   return { names: ["task", "importance", "range of seeds", "rank by seed", ...(count ? ["pruned for it"] : []), ...others], lines };
 }
 function headFacts(map, i, brief) {
-  const { names, lines } = facts(map, i, prunedCount(), brief);
+  const { names: columns, lines } = facts(map, i, prunedCount(), brief);
   const gates = Object.entries(map.gates || {}).map(([way, of]) => `${way} ${percent(of[i], 0)}`).join(", ");
   return h("div", {}, h("p", {}, h("strong", {}, capital(headName(map, i))),
     map.roles ? ` · ${role(map, i)}` : "", gates ? ` · kept by gates: ${gates}` : ""),
-    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Table: ${headName(map, i)}` }, table(names, lines, capital(headName(map, i)))));
+    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `Table: ${headName(map, i)}` }, table(columns, lines, capital(headName(map, i)))));
 }
 function chosenList(map, set) {
   if (!set.size) return h("p", { class: "note" }, "No head is selected. Select cells to mark heads in all pictures and to compare them here.");
-  const places = [...set].map((name) => name.split(".").map(Number)).filter(([l, k]) => l < map.layers && k < map.heads).map(([l, k]) => l * map.heads + k);
+  const places = [...set].map((name) => names(map).indexOf(name)).filter((i) => i >= 0);
   return h("div", {}, h("button", { type: "button", onclick: () => choose("") }, "Clear the selection"),
     places.slice(0, 40).map((i) => headFacts(map, i, false)),
     places.length > 40 ? h("p", {}, `The first 40 of ${places.length} heads.`) : null);
@@ -119,11 +133,11 @@ function headsView() {
   const hover = (i) => hint.replaceChildren(headFacts(map, i, true)), act = (i) => toggle(named(map, i));
   // the first row at once; others, of which there can be many, after it is shown
   const draw = (id, heading, note, of, { more = {}, atOnce, ...extra } = {}) => {
-    const make = () => headMap(of, { layers: map.layers, heads: map.heads },
+    const make = () => headMap(of, map,
       { title: heading, words: (i) => `${headName(map, i)}: ${short(of[i])}`, act, hover, ...extra });
     return panel({ id, title: heading, note, picture: atOnce ? make() : make,
-      names: ["layer", "head", id === "roles" ? "importance" : shown, ...Object.keys(more)],
-      lines: of.map((value, i) => [Math.floor(i / map.heads), i % map.heads, value, ...Object.values(more).map((each) => each[i])]) });
+      names: [...placeNames(map), id === "roles" ? "importance" : shown, ...Object.keys(more)],
+      lines: of.map((value, i) => [...place(map, i), value, ...Object.values(more).map((each) => each[i])]) });
   };
   const ends = (of) => (of.low ? { low: of.low, high: of.high } : {});
 
@@ -152,7 +166,7 @@ function headsView() {
     const there = Object.keys(TOKENS).filter((measure) => map.measures[measure]);
     const of = there.map((measure) => measured(map, measure, state.a).value), largest = Math.max(...of.flat());
     rowB.push(...there.map((measure, k) => draw(measure, `${isolated(state.a)}: ${TOKENS[measure]}`,
-      "The mean largest attention weight of a token. The maps have one scale; a head that is dark with all tokens alone rests on separators.", of[k], { largest })));
+      "The mean largest attention weight of a token. The maps have one scale; a head that is strong with all tokens alone rests on separators.", of[k], { largest })));
   }
   if (map.roles) rowB.push(rolesPanel(map, draw));
   const sortable = pair.filter((task) => measured(map, shown, task).low);
@@ -163,7 +177,7 @@ function headsView() {
     return panel({ id: `order-${"ab"[k]}`, title: `${title} for ${isolated(task)}, head by head`,
       note: note + (strongest.length ? ` The strongest: ${strongest.map((i) => named(map, i)).join(", ")}.` : ""),
       picture: () => ordered(of, worded(shown), { title: `${title} for ${task}, sorted`, act, hover }),
-      names: ["layer", "head", shown, "low", "high"], lines: of.value.map((value, i) => [Math.floor(i / map.heads), i % map.heads, value, of.low[i], of.high[i]]) });
+      names: [...placeNames(map), shown, "low", "high"], lines: of.value.map((value, i) => [...place(map, i), value, of.low[i], of.high[i]]) });
   });
   setTimeout(markHeads);
   return [h("div", { class: "controls" }, controls, choice("choose-a", "first task", tasks, state.a, (value) => show({ a: value })),
@@ -178,7 +192,7 @@ function headsView() {
 function rolesPanel(map, draw) {
   const { value } = measured(map, "importance", state.a), largest = Math.max(...value) || 1;
   return draw("roles", "Roles of heads", `What heads attend to in most seeds, whatever the task. Area: importance for ${isolated(state.a)}.`, value, {
-    glyphs: (i) => ({ ...roleLook(map.roles.role[i]), r: 0.1 + 0.3 * Math.sqrt(value[i] / largest) }),
-    words: (i) => `${headName(map, i)}: ${role(map, i)}`, legend: ROLES.filter((look) => map.roles.role.some((name) => roleLook(name) === look)),
+    glyphs: (i) => map.roles.role[i] && ({ ...roleLook(map.roles.role[i]), r: 0.1 + 0.3 * Math.sqrt(value[i] / largest) }),
+    words: (i) => `${headName(map, i)}: ${role(map, i)}`, legend: ROLES.filter((look) => map.roles.role.some((name) => name && roleLook(name) === look)),
     more: { role: map.roles.role, of: map.roles.of } });
 }

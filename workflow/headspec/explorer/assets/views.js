@@ -6,20 +6,21 @@ const agreements = rows(VIEWS.agreement), likenesses = rows(VIEWS.similarity), c
 const GROUP = ["model", "mixture", "method"];
 const methods = unique([...combined, ...VIEWS.heads].map((row) => row.method));
 const sorted = (values) => [...values].sort((a, b) => a - b);
+const meanLast = (found) => [...found].sort((a, b) => (a.task === "mean") - (b.task === "mean"));
 const given = (row) => GROUP.every((name) => row[name] === state[name]);
 const lined = (found) => { const names = Object.keys(found[0] || {}); return { names, lines: found.map((row) => names.map((name) => row[name])) }; };
 
-/** Keep model, mixture and method among those that there are. */
-function settle(found) {
-  for (const [i, name] of GROUP.entries()) {
-    const values = unique(found.filter((row) => GROUP.slice(0, i).every((of) => row[of] === state[of])).map((row) => row[name]));
+/** Keep model, mixture and, if `group` has it, method among those that there are. */
+function settle(found, group) {
+  for (const [i, name] of group.entries()) {
+    const values = unique(found.filter((row) => group.slice(0, i).every((of) => row[of] === state[of])).map((row) => row[name]));
     if (!values.includes(state[name])) state[name] = values.includes("tuned") ? "tuned" : values[0];
   }
 }
-function groupChoices(found) {
-  settle(found);
-  return GROUP.map((name, i) => choice(`choose-${name}`, name,
-    unique(found.filter((row) => GROUP.slice(0, i).every((of) => row[of] === state[of])).map((row) => row[name])),
+function groupChoices(found, group = GROUP) {
+  settle(found, group);
+  return group.map((name, i) => choice(`choose-${name}`, name,
+    unique(found.filter((row) => group.slice(0, i).every((of) => row[of] === state[of])).map((row) => row[name])),
     state[name], (value) => show({ [name]: value })));
 }
 const levels = () => sorted(unique([...fractions, ...pruned.filter((row) => row.order === "top")].filter(given).map((row) => row.fraction).filter((value) => value > 0)));
@@ -74,7 +75,7 @@ function matrix(now) {
       text(left + (j + 0.5) * wide, 59 + i * high, number(row.mean), { "text-anchor": "middle", class: "number", "aria-hidden": "true" })];
     })]);
   return panel({ id: "matrix", title: `What pruning ${percent(now, 0)} of heads does`,
-    note: "Rows: whose most important heads are pruned. Columns: the task evaluated. Darker: more of the unpruned value is lost; a frame marks a task's own heads.",
+    note: "Rows: whose most important heads are pruned. Columns: the task evaluated. The stronger the colour, the more of the unpruned value is lost; a frame marks a task's own heads.",
     picture: picture(left + wide * tasks.length + 4, 46 + high * whose.length, "Pruning matrix",
       text(0, 24, "heads pruned of", { class: "label" }),
       tasks.map((task, j) => text(left + (j + 0.5) * wide, 24, cut(task, 13), { "text-anchor": "middle", class: "group" })), cells), ...lined(at) });
@@ -82,11 +83,11 @@ function matrix(now) {
 function mixtureView() {
   const controls = h("div", { class: "controls" }, groupChoices(combined), slider());
   const now = fraction(), parts = [controls];
-  const at = fractions.filter((row) => given(row) && Math.abs(row.fraction - now) < 1e-9);
+  const at = meanLast(fractions.filter((row) => given(row) && Math.abs(row.fraction - now) < 1e-9));
   const tasks = unique(fractions.filter(given).map((row) => row.task));
   if (pruned.some(given)) parts.push(matrix(now));
   if (at.length) parts.push(panel({ id: "tasks", title: `D of each task, ${percent(now, 0)} of heads pruned`,
-    note: "In per cent, with its interval; † at chance. The mean is that of the mixture.",
+    note: "In per cent, with its interval. Hollow marks and † are at chance. The mean is that of the mixture.",
     picture: forest(at.map((row) => ({ group: state.mixture, name: row.task, index: tasks.indexOf(row.task), hollow: row.at_chance, value: row.dissociation,
       low: row.ci_low, high: row.ci_high, printed: `${percent(row.dissociation)} ${row.at_chance ? "†" : ""}`,
       detail: `D ${percent(row.dissociation)} ${interval(row.ci_low, row.ci_high, percent)}` })), "D, per cent"), ...lined(at) }));
@@ -114,50 +115,79 @@ function similarityView() {
   const measures = unique(likenesses.filter((row) => row.model === state.model).map((row) => row.measure));
   if (!measures.includes(state.measure)) state.measure = measures[0];
   const of = likenesses.filter((row) => row.model === state.model && row.measure === state.measure);
-  const pairs = combined.filter((row) => row.task === "mean" && row.model === state.model).flatMap((row) => {
+  const mixtures = combined.filter((row) => row.task === "mean" && row.model === state.model).flatMap((row) => {
     const tasks = combined.filter((each) => GROUP.every((name) => each[name] === row[name]) && each.task !== "mean").map((each) => each.task);
     const found = tasks.length === 2 && of.find((each) => tasks.includes(each.task_a) && tasks.includes(each.task_b) && each.task_a !== each.task_b);
     return found && !missing(found.similarity) ? [{ ...row, similarity: found.similarity }] : [];
   });
+  const alike = (a, b, below) => {
+    const row = below && of.find((each) => (each.task_a === a && each.task_b === b) || (each.task_a === b && each.task_b === a));
+    return row && !missing(row.similarity) ? { value: row.similarity, words: `${isolated(a)} and ${isolated(b)}: ${number(row.similarity)} ${interval(row.ci_low, row.ci_high)}` } : null;
+  };
   const fit = correlations.find((row) => row.model === state.model && row.measure === state.measure);
   return [h("div", { class: "controls" }, choice("choose-model", "model", models, state.model, (value) => show({ model: value })),
     choice("choose-measure", "measure of similarity", measures, state.measure, (value) => show({ measure: value }))),
-  pairs.length ? panel({ id: "similarity", title: `Dissociation against similarity (${state.measure})`,
-    note: `Points are mixtures of two tasks, and open them; marks differ by method: ${unique(pairs.map((row) => row.method)).join(", ")}.` +
+  mixtures.length ? panel({ id: "similarity", title: `Dissociation against similarity (${state.measure})`,
+    note: "Points are mixtures of two tasks, with the interval of D, and open them." +
       (fit ? ` r = ${number(fit.pearson_r, 2)} over ${fit.n_pairs} pairs, p = ${number(fit.p_mantel)} by the Mantel test.` : ""),
-    picture: scatter(pairs.map((row) => ({ x: row.similarity, y: row.dissociation, low: row.ci_low, high: row.ci_high, index: methods.indexOf(row.method), act: () => open(row),
-      words: `${isolated(row.mixture)}, ${row.method}: similarity ${number(row.similarity)}, D ${percent(row.dissociation)}` })), { title: "Dissociation against similarity", x: `similarity (${state.measure})` }), ...lined(pairs) }) : null,
-  panel({ id: "tasks-similarity", title: "Similarity of every two tasks", note: "The table has it for the measure that is chosen.", ...lined(of) })];
+    picture: scatter(mixtures.map((row) => ({ x: row.similarity, y: row.dissociation, low: row.ci_low, high: row.ci_high, index: methods.indexOf(row.method), act: () => open(row),
+      words: `${isolated(row.mixture)}, ${row.method}: similarity ${number(row.similarity)}, D ${percent(row.dissociation)}` })), { title: "Dissociation against similarity", x: `similarity (${state.measure})`,
+      legend: unique(mixtures.map((row) => row.method)).map((name) => ({ name, index: methods.indexOf(name) })) }), ...lined(mixtures) }) : null,
+  panel({ id: "tasks-similarity", title: `Similarity of every two tasks (${state.measure})`, note: "At most 1; the stronger the colour, the more alike. Mean over seeds.",
+    picture: pairs(unique(of.flatMap((row) => [row.task_a, row.task_b])), alike, "Similarity of every two tasks"), ...lined(of) })];
 }
 
-function differences(found, name, heading, note, keys) {
-  settle(found);
-  const of = found.filter((row) => given(row) && !missing(row.difference) && row.metric === (found.some((each) => given(each) && each.task === "mean") && row.task === "mean" ? "mean" : row.metric));
-  return [h("div", { class: "controls" }, groupChoices(found)), panel({ id: name, title: heading, note,
-    picture: forest(of.map((row) => ({ group: `${row.task}, ${row.metric}`, name: keys.map((key) => (key === "fraction" ? (missing(row.fraction) ? (missing(row.penalty) ? "open" : `open at ${row.penalty}`) : percent(row.fraction, 0)) : row[key])).join(" · "), index: Math.max(0, methods.indexOf(row.method)),
-      value: row.difference, low: row.ci_low, high: row.ci_high, printed: percent(row.difference, 2), detail: `${percent(row.difference, 2)} ${interval(row.ci_low, row.ci_high, percent)}, corrected p ${number(row.p_holm)}` })), "difference, points"), ...lined(of) })];
+/** A panel of differences in points; of each row `group` and `name` say what it is. */
+function differences(of, id, title, note, group, name) {
+  const clear = (row) => (missing(row.p_holm) ? row.ci_low > 0 || row.ci_high < 0 : row.p_holm < 0.05);
+  return panel({ id, title, note: `${note} Filled: corrected p < 0.05 or, where there is no p, the interval excludes 0.`,
+    picture: forest(of.map((row) => ({ group: group(row), name: name(row), index: 0, hollow: !clear(row),
+      value: row.difference, low: row.ci_low, high: row.ci_high, printed: points(row.difference, 2),
+      detail: `${points(row.difference, 2)} points ${interval(row.ci_low, row.ci_high, points)}, corrected p ${number(row.p_holm)}` })), "difference, points"), ...lined(of) });
 }
-const iatView = () => differences(improved, "iat", "What the way of training changes", "Difference from plain training, or from what the row names, with its interval.", ["method", "against"]);
+/** A task with the metric that its value is of. */
+const ofMetric = (row) => (row.task === "mean" ? "mean over tasks" : `${row.task}, ${row.metric}`);
+function iatView() {
+  const found = improved.filter((row) => !missing(row.difference)), controls = groupChoices(found, GROUP.slice(0, 2));
+  const ours = found.filter((row) => row.model === state.model && row.mixture === state.mixture), tasks = unique(ours.map((row) => row.task));
+  if (!tasks.includes(state.task)) state.task = tasks.includes("mean") ? "mean" : tasks[0];
+  const label = (row) => `${ofMetric(row)}: less ${row.against}`;
+  const of = ours.filter((row) => row.task === state.task).sort((a, b) => label(a).localeCompare(label(b)));
+  return [h("div", { class: "controls" }, controls, choice("choose-task", "task", tasks, state.task, (value) => show({ task: value }))),
+    differences(of, "iat", "What the way of training changes", "Each way of training less the one that its group names, with its interval.", label, (row) => row.method)];
+}
+/** Heads that a way keeps: those asked for, or what a penalty left open. */
+const keeps = (row) => (missing(row.fraction) ? `${missing(row.penalty) ? "left open" : `penalty ${row.penalty}`}${missing(row.heads) ? "" : `, ${number(row.heads, 0)} heads`}`
+  : `${percent(row.fraction, 0)} of heads`);
 function gatesView() {
-  const against = unique(budgets.map((row) => row.against).filter((value) => !missing(value)));
+  const found = budgets.filter((row) => !missing(row.difference)), controls = groupChoices(found), ours = found.filter(given);
+  const count = (name) => ours.filter((row) => row.against === name).length;
+  const against = unique(ours.map((row) => row.against)).sort((a, b) => count(b) - count(a)), tasks = unique(ours.map((row) => row.task));
   if (!against.includes(state.measure)) state.measure = against[0];
-  const of = budgets.filter((row) => row.against === state.measure && (row.task === "mean" || !budgets.some((each) => GROUP.every((name) => each[name] === row[name]) && each.task === "mean")));
-  const [controls, ...rest] = differences(of, "gates", "Ways to keep a number of heads", `Difference from ${state.measure}, mean over tasks, with its interval; rows: way, sets, heads kept.`, ["way", "sets", "fraction"]);
-  controls.append(choice("choose-against", "compared with", against, state.measure, (value) => show({ measure: value })));
-  return [controls, ...rest];
+  if (!tasks.includes(state.task)) state.task = tasks.includes("mean") ? "mean" : tasks[0];
+  const of = ours.filter((row) => row.against === state.measure && row.task === state.task);
+  const many = (name) => unique(of.map((row) => row[name])).length > 1;
+  const label = (row) => [row.way, many("sets") ? `${row.sets} sets` : null, many("metric") ? row.metric : null].filter(Boolean).join(", ");
+  return [h("div", { class: "controls" }, controls, choice("choose-against", "compared with", against, state.measure, (value) => show({ measure: value })),
+    tasks.length > 1 ? choice("choose-task", "task", tasks, state.task, (value) => show({ task: value })) : null),
+  differences(of.sort((a, b) => label(a).localeCompare(label(b)) || (a.fraction ?? 2) - (b.fraction ?? 2) || (a.penalty ?? 0) - (b.penalty ?? 0)), "gates", "Ways to keep heads",
+    `${of.length ? capital(many("metric") ? state.task : ofMetric(of[0])) : ""}: each way less ${state.measure === "whole" ? "the model with all heads" : state.measure}, with its interval.`, label, keeps)];
 }
 
 function wordsView() {
   const all = [...shared, ...known], models = unique(all.map((row) => row.model));
   if (!models.includes(state.model)) state.model = models[0];
-  const drawn = (found, id, heading, note, group, [value, low, high], label) => {
-    const of = found.filter((row) => row.model === state.model && !missing(row[value])).sort((a, b) => group(a).localeCompare(group(b)));
-    return of.length ? panel({ id, title: heading, note, picture: forest(of.map((row) => ({ group: group(row), name: `${row.mixture} · ${row.method}`, index: 0,
-      value: row[value], low: row[low], high: row[high], printed: percent(row[value]), detail: `${percent(row[value])} ${interval(row[low], row[high], percent)}` })), label), ...lined(of) }) : null;
-  };
+  const at = (row) => (row.mixture === "none" ? row.method : `${row.mixture} · ${row.method}`);
+  const label = (row) => (row.task === row.metric || missing(row.metric) ? (row.task === "mean" ? "mean over tasks" : row.task) : `${row.task}, ${row.metric}`);
+  const ours = (found, name) => found.filter((row) => row.model === state.model && !missing(row[name]))
+    .sort((a, b) => (b.task === "mean") - (a.task === "mean") || label(a).localeCompare(label(b)));
+  const gains = ours(shared, "difference"), knows = ours(known, "selectivity");
   return [h("div", { class: "controls" }, choice("choose-model", "model", models, state.model, (value) => show({ model: value }))),
-    drawn(shared, "sharing", "What tasks gain or lose beside others", "Difference from the task trained alone, with its interval.", (row) => (row.task === row.metric ? row.task : `${row.task}, ${row.metric}`), ["difference", "ci_low", "ci_high"], "difference, points"),
-    drawn(known, "known", "What the best heads know of labels", "Right beyond the control, with its interval; the best head of every label is chosen on other sentences.", (row) => row.task, ["selectivity", "selectivity_low", "selectivity_high"], "selectivity, points")];
+    gains.length ? differences(gains, "sharing", "What tasks gain or lose beside others", "Difference from the task trained alone, with its interval.", label, at) : null,
+    knows.length ? panel({ id: "known", title: "What the best heads know of labels",
+      note: "Share of words that are right, less that of the control, with its interval; the best head of every label is chosen on other sentences.",
+      picture: forest(knows.map((row) => ({ group: label(row), name: at(row), index: 0, value: row.selectivity, low: row.selectivity_low, high: row.selectivity_high,
+        printed: points(row.selectivity), detail: `${points(row.selectivity)} points ${interval(row.selectivity_low, row.selectivity_high, points)}` })), "selectivity, points"), ...lined(knows) }) : null];
 }
 
 function glossaryView() {
