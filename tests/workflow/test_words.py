@@ -42,13 +42,28 @@ STUDY: dict[str, Any] = CONFIG | {
     "pruning": {"fraction": 0.3, "fractions": [0.3], "draws": 2, "draw_examples": 20},
     "similarity": {"measures": MEASURES, "max_sentences": 60},
     "iat": {"mixtures": ["tone+pos"], "controls": ["random", "even"]},
-    "atlas": {"mixtures": ["tone+pos"], "examples": 40, "fractions": [0.5], "draws": 2, "sentences": 50,
-              "rankings": ["importance", "relevance", "ablation"], "treebank": {"source": f"{BANK}/trees"}},
+    "atlas": {"methods": ["tuned"], "mixtures": ["tone+pos"], "examples": 40, "fractions": [0.5], "draws": 2,
+              "rankings": ["importance", "relevance", "ablation"], "sentences": 50,
+              "treebank": {"source": f"{BANK}/trees"}},
     "gates": {"mixtures": ["tone+pos"], "sets": ["own"], "kept": [0.5], "epochs": 1, "ways": ["subset"]},
     "probes": {"mixtures": ["pos", "tone+pos", "words"], "methods": ["tuned", "single", "iat", "even"]},
     "figures": {"dpi": 60, "formats": ["png"]},
 }  # fmt: skip
-TARGETS = "all", "iat", "atlas", "gates", "probes"
+#: what `all` makes but for repeated figures, and the other targets
+TABLES = "dissociation", "contrasts", "correlation", "reliability"
+FIGURES = [
+    *("dissociation", "fractions.bert", "reliability", "similarity.bert", "scatter.dse"),
+    *(
+        f"{kind}.bert.{mixture}.tuned"
+        for kind in ("importance", "matrix", "curves")
+        for mixture in ("tone+pos", "words")
+    ),
+]
+TARGETS = [
+    *(f"results/tiny/tables/{name}.parquet" for name in TABLES),
+    *(f"results/tiny/figures/{name}.png" for name in FIGURES),
+    *("iat", "atlas", "gates", "probes"),
+]
 
 
 @pytest.fixture(scope="module")

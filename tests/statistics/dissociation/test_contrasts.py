@@ -22,21 +22,24 @@ def evaluation(mixture, tasks, method, seed, rng, n=60, loss=0.2, hard=None):
 
     `hard` (tasks: (n,)) shifts these probabilities by example, alike for all runs that get it.
     """
-    frames = []
+    truth = np.random.default_rng(0).integers(2, size=n)
+    masks = ["none", *tasks]
+    predictions = []
     for task in tasks:
-        truth = np.random.default_rng(0).integers(2, size=n)
         shift = 0 if hard is None else hard[task]
-        for mask in ("none", *tasks):
+        for mask in masks:
             p = 0.9 - (loss if mask == task else 0.1 if mask != "none" else 0) + shift
-            frames.append(
-                pd.DataFrame(
-                    {"task": task, "pruned_for": mask, "example": np.arange(n, dtype=float),
-                     "fraction": FRACTION * (mask != "none"), "label": truth.astype(float),
-                     "prediction": np.where(rng.random(n) < p, truth, 1 - truth).astype(float)}
-                )
-            )  # fmt: skip
+            predictions.append(np.where(rng.random(n) < p, truth, 1 - truth))
+    pruned_for = np.tile(np.repeat(masks, n), len(tasks))
+    frame = pd.DataFrame(
+        {"task": np.repeat([*tasks], len(masks) * n), "pruned_for": pruned_for,
+         "example": np.tile(np.arange(n, dtype=float), len(predictions)),
+         "fraction": FRACTION * (pruned_for != "none"),
+         "label": np.tile(truth.astype(float), len(predictions)),
+         "prediction": np.concatenate(predictions).astype(float)}
+    )  # fmt: skip
     run = Run(model="m", mixture=mixture, tasks=tuple(tasks), method=method, seed=seed)
-    return Evaluation(run, dict.fromkeys(tasks, "accuracy"), pd.concat(frames))
+    return Evaluation(run, dict.fromkeys(tasks, "accuracy"), frame)
 
 
 def study(rng, losses, seeds=3, mixtures=MIXTURES, spread=0.0, hard=0.0, **more):
@@ -122,9 +125,13 @@ def test_processes_and_one_method_give_the_same_table_or_none():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seeds", "spread"), [(2, 0.0), (3, 0.0), (3, 0.1), (5, 0.1)])
+@pytest.mark.parametrize(("seeds", "spread"), [(2, 0.0), (3, 0.1)])
 def test_intervals_cover_and_p_keeps_its_level(seeds, spread):
-    """Methods and kinds of pairs that differ by nothing; examples are as hard for all runs."""
+    """Methods and kinds of pairs that differ by nothing; examples are as hard for all runs.
+
+    Of 120 intervals of 95 %, as many miss 0 as 999 of 1000 simulations would at a true rate of 2 % or 3 % to
+    7 %, and no more p are at most 0.05. `test_intervals.py` has more seeds and spreads of the same intervals.
+    """
     rng, missed, p = np.random.default_rng(5), [], []
     for _ in range(120):
         found = table(study(rng, {"tuned": 0.3, "frozen": 0.3}, seeds, spread=spread, hard=0.15))
