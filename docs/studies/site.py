@@ -9,8 +9,11 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from headspec.explorer.finished import of_results
+from headspec.explorer.sources import SHOWN
 
-STUDIES = sorted(path.parent for path in Path(__file__).parent.glob("*/config.yaml"))
+TABLES = Path(__file__).parent.glob("*/tables/*.parquet")
+#: with something that an explorer shows
+STUDIES = sorted({path.parents[1] for path in TABLES if path.stem in SHOWN})
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
