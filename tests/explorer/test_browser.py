@@ -13,6 +13,7 @@ import pytest
 from headspec import tables
 from headspec.explorer.finished import of_results
 from support.explored import HOSTILE, study
+from support.paths import ROOT
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium")
@@ -256,6 +257,21 @@ def test_rankings_are_compared_as_in_the_tables(page, results):
     agreement = of_group(page, results, "agreement").groupby(["measure_a", "measure_b"])
     expected = [*agreement["spearman"].mean(), *agreement["top_overlap"].mean()]
     np.testing.assert_allclose(sorted(values(page, "panel-agreement")), sorted(expected), atol=1e-6)
+
+
+def test_a_change_by_training_is_filled_only_if_other_seeds_would_show_it(browser, tmp_path):
+    """Of a study with ten seeds, whose p over examples alone is below 0.05 for most variants."""
+    file = of_results(ROOT / "docs" / "studies" / "iat-minilm", tmp_path / "kept.html")
+    table = tables.read(ROOT / "docs" / "studies" / "iat-minilm" / "tables" / "improvement.parquet")
+    table = table[(table["task"] == "mean") & table["difference"].notna()]
+    page = browser.new_page()
+    page.goto(f"file://{file}#view=iat")
+    page.wait_for_selector("#panel-iat svg")
+    marks = page.locator("#panel-iat svg [data-value]")
+    filled = [float(mark.get_attribute("data-value")) for mark in marks.all()
+              if "hollow" not in mark.get_attribute("class")]  # fmt: skip
+    assert marks.count() == len(table) > (table["p_holm"] < 0.05).sum() > 10
+    np.testing.assert_allclose(filled, table.loc[table["p_seeds_holm"] < 0.05, "difference"], rtol=1e-3)
 
 
 def test_hostile_names_are_text(page):

@@ -147,11 +147,12 @@ def test_improvement_shows_every_difference_of_every_method(case):
     assert set(methods) == {m for m in against(config.variants) if "delta" not in m}
     for axes, method in zip(figure.axes, methods, strict=True):
         rows = table[table["method"] == method].set_index("task").loc[["mean", *tasks]]
-        points = labelled(axes, "mean over seeds; filled: p < 0.05, corrected")
+        points = labelled(axes, "mean over seeds; filled: corrected p < 0.05, interval without 0")
         np.testing.assert_allclose([p.get_xdata()[0] for p in points], 100 * rows["difference"])
         assert [p.get_ydata()[0] for p in points] == list(range(len(rows)))
         filled = [p.get_markerfacecolor() == "black" for p in points]
-        assert filled == list(rows["p_holm"] < 0.05)
+        decides = np.where(rows["p_seeds_holm"].notna(), rows["p_seeds_holm"], rows["p_holm"])
+        assert filled == list((decides < 0.05) & (rows["ci_low"] * rows["ci_high"] > 0))
         lines = np.array([s[:, 0] for s in labelled(axes, interval_label(rows))[0].get_segments()])
         np.testing.assert_allclose(lines, 100 * rows[["ci_low", "ci_high"]])
         (dots,) = labelled(axes, "one seed")

@@ -10,6 +10,7 @@ import pandas as pd
 from headspec.explorer.heads import GROUP, heads
 from headspec.explorer.sources import Sources
 from headspec.explorer.values import Columns, columns
+from headspec.statistics.training.improvement import decisive
 
 INTERVAL = ["ci_low", "ci_high", "ci_over", "p_value", "p_holm"]
 D = [*GROUP, "task", "n_seeds", "fraction", "dissociation", *INTERVAL, "at_chance", "case", "distinct"]
@@ -57,9 +58,10 @@ def similarity(sources: Sources) -> Columns:
 
 
 def iat(sources: Sources) -> Columns:
-    """Changes by IAT and its controls, over all metrics of a task."""
+    """Changes by IAT and its controls, over all metrics of a task; p_holm is the p that decides."""
     names = [*GROUP, "task", "metric", "against", "n_seeds", "value", "difference", *INTERVAL]
-    return columns(sources.tables.get("improvement", pd.DataFrame()), names)
+    found = sources.tables.get("improvement")
+    return columns(pd.DataFrame() if found is None else found.assign(p_holm=decisive(found)), names)
 
 
 def probes(sources: Sources) -> Columns:

@@ -12,11 +12,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headspec.plots.drawing.style import MEAN, METRICS, PAGE, interval_label, legend, number, styled
+from headspec.statistics.training.improvement import clear
 
 #: panels per row, at most
 COLUMNS = 4
 POINT: dict[str, Any] = {
-    "label": "mean over seeds; filled: p < 0.05, corrected",
+    "label": "mean over seeds; filled: corrected p < 0.05, interval without 0",
     "linestyle": "none",
     "color": "black",
     "marker": "D",
@@ -32,8 +33,6 @@ DOT: dict[str, Any] = {
     "color": "#4292c6",
     "zorder": 3,
 }
-#: corrected p-value below which a point is filled
-SIGNIFICANCE = 0.05
 #: least extent of a scale to either side of 0, in points
 NARROWEST = 0.1
 #: distance of single seeds below the mean, in rows
@@ -131,7 +130,7 @@ def _draw_rows(axes: Axes, results: pd.DataFrame, dots: pd.DataFrame, tasks: lis
     axes.hlines(
         ys, 100 * results["ci_low"], 100 * results["ci_high"], color="black", linewidth=1.1, label=over
     )
-    fills = ["black" if p < SIGNIFICANCE else "white" for p in results["p_holm"]]
+    fills = ["black" if filled else "white" for filled in clear(results)]
     for y, difference, fill in zip(ys, 100 * results["difference"], fills, strict=True):
         axes.plot(difference, y, markerfacecolor=fill, **POINT)
     places = dots["task"].map({task: y + BELOW for y, task in enumerate(tasks)})

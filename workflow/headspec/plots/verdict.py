@@ -12,17 +12,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headspec.plots.drawing.style import MEAN, PAGE, interval_label, legend, styled
-from headspec.plots.improvement import NARROWEST, POINT, SIGNIFICANCE, plain_sampling
+from headspec.plots.improvement import NARROWEST, POINT, plain_sampling
+from headspec.statistics.training.improvement import SIGNIFICANCE, decisive
 
 
 def variants(improvement: pd.DataFrame) -> pd.DataFrame:
-    """The means of all variants that continue the study's plain multi-task training.
-
-    `p` is what decides: p_seeds_holm, or p_holm where one or two seeds leave that out.
-    """
+    """Means of all variants that continue the study's plain multi-task training, with the decisive `p`."""
     branched = (improvement["task"] == MEAN) & improvement["heads"].notna()
     rows = improvement[branched & (improvement["sampling"] == plain_sampling(improvement))]
-    return rows.assign(p=rows["p_seeds_holm"].fillna(rows["p_holm"]))
+    return rows.assign(p=decisive(rows))
 
 
 @styled

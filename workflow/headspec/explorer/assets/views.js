@@ -139,8 +139,8 @@ function similarityView() {
 
 /** A panel of differences in points; of each row `group` and `name` say what it is. */
 function differences(of, id, title, note, group, name) {
-  const clear = (row) => (missing(row.p_holm) ? row.ci_low > 0 || row.ci_high < 0 : row.p_holm < 0.05);
-  return panel({ id, title, note: `${note} Filled: corrected p < 0.05 or, where there is no p, the interval excludes 0.`,
+  const clear = (row) => (row.ci_low > 0 || row.ci_high < 0) && (missing(row.p_holm) || row.p_holm < 0.05);
+  return panel({ id, title, note: `${note} Filled: the interval excludes 0, and corrected p < 0.05 where there is one.`,
     picture: forest(of.map((row) => ({ group: group(row), name: name(row), index: 0, hollow: !clear(row),
       value: row.difference, low: row.ci_low, high: row.ci_high, printed: points(row.difference, 2),
       detail: `${points(row.difference, 2)} points ${interval(row.ci_low, row.ci_high, points)}, corrected p ${number(row.p_holm)}` })), "difference, points"), ...lined(of) });

@@ -59,6 +59,9 @@ SINGLE = "single"
 #: key columns of the table `improvement`, apart from the seed
 ROW = ["model", "mixture", "method", "task", "metric"]
 
+#: decisive p below which a difference is clear
+SIGNIFICANCE = 0.05
+
 
 def variant_of(method: str, variants: Sequence[Variant]) -> Variant:
     """The variant named `method`; one for training a task alone if there is none."""
@@ -197,6 +200,17 @@ def improvement(
     groups = result.groupby(["model", "mixture", family])
     of_study = result["p_seeds"].where((result["task"] == MEAN) & result["heads"].notna())
     return result.assign(p_holm=groups["p_value"].transform(holm), p_seeds_holm=holm(of_study))
+
+
+def decisive(improvement: pd.DataFrame) -> pd.Series:
+    """Corrected p of each difference for other seeds, or where there is none, for other examples alone."""
+    return improvement["p_seeds_holm"].fillna(improvement["p_holm"])
+
+
+def clear(improvement: pd.DataFrame) -> pd.Series:
+    """Whether each difference has a decisive p below 0.05 and an interval without 0."""
+    outside = (improvement["ci_low"] > 0) | (improvement["ci_high"] < 0)
+    return outside & (decisive(improvement) < SIGNIFICANCE)
 
 
 def _tested(differences: Floats, samples: Floats, null: Floats, confidence: float) -> dict[str, Any]:
