@@ -137,6 +137,22 @@ def test_what_heads_know_is_that_of_all_labels(page, results):
     assert len(values(page, "panel-sharing")) == len(tables.read(results / "tables" / "sharing.parquet"))
 
 
+def test_kinds_of_attention_have_maps_of_their_own(browser, tmp_path):
+    kinds = {"encoder": 2, "decoder": 1, "cross": 1}
+    file = of_results(study(tmp_path / "results" / "kinds", shape=(4, 3), kinds=kinds))
+    page = browser.new_page(accept_downloads=True)
+    page.goto(f"file://{file}#view=heads")
+    page.wait_for_selector("#panel-map-a svg")
+    shown = page.locator("#panel-map-a svg text").all_text_contents()
+    assert [text for text in shown if "attention" in text] == [
+        "encoder self-attention", "decoder self-attention", "cross-attention"
+    ]  # fmt: skip
+    lines = saved_csv(page, "map-a")
+    found = [(line["attention"], int(line["layer"])) for line in lines if line["head"] == "0"]
+    assert found == [("encoder", 0), ("encoder", 1), ("decoder", 0), ("cross", 0)]
+    page.close()
+
+
 def test_back_returns_to_the_view_before(page):
     visit(page, "glossary")
     page.go_back()
