@@ -236,7 +236,8 @@ function ordered({ value, low, high }, label, { act, hover, title }) {
 
 /** Every two of `names`: one value below the diagonal, another above it, each from -1 to 1. */
 function pairs(names, found, title) {
-  const phone = PHONE.matches, cell = phone ? 33 : 46, left = phone ? 122 : 178, top = left, length = phone ? 17 : 26;
+  const phone = PHONE.matches, cell = phone ? 33 : 46, length = phone ? 17 : 26;
+  const longest = Math.max(...names.map((name) => cut(worded(name), length).length)), left = 22 + (phone ? 6 : 7) * longest, top = left;
   const printed = (value) => (phone ? number(value, 2).replace("0.", ".") : number(value, 2));
   const side = cell * names.length, spots = [];
   names.forEach((row, i) => names.forEach((column, j) => {
