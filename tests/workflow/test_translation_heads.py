@@ -67,14 +67,15 @@ def test_every_head_is_measured_and_those_of_self_attention_have_roles(finished)
 
 def test_every_stage_follows_the_beams(finished):
     """What is predicted with all heads is the same, whichever stage predicts it."""
-    (run,) = {path.parent for path in (finished.results / "runs").rglob("pruning.parquet")}
-    pruned = tables.read(run / "predictions.parquet").query("pruned_for == 'none'")
-    whole = pruned.set_index(["task", "example"])["prediction"]
-    ablated = tables.read(run / "atlas" / "ablated.parquet").query("measure.isna()")
-    cumulative = tables.read(run / "atlas" / "cumulative.parquet").query("fraction == 0")
-    for table in (ablated, cumulative):
-        found = table.drop_duplicates(["task", "example"]).set_index(["task", "example"])["prediction"]
-        assert len(found) == 80 and found.equals(whole[found.index])
+    keys = ["task", "example"]
+    (folder,) = {path.parent for path in (finished.results / "runs").rglob("ablated.parquet")}
+    ablated, cumulative = (tables.read(folder / f"{name}.parquet") for name in ("ablated", "cumulative"))
+    assert ablated["measure"].isna().any() and (cumulative["fraction"] == 0).any()
+    found, whole = (
+        frame.drop_duplicates(keys).set_index(keys)["prediction"].sort_index()
+        for frame in (ablated[ablated["measure"].isna()], cumulative[cumulative["fraction"] == 0])
+    )
+    assert len(found) == 80 and found.equals(whole)
 
 
 def test_heads_of_the_encoder_close_alone(finished):
