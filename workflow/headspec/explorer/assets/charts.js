@@ -198,7 +198,7 @@ function headMap(values, size, { title, signed, sign, largest, closed, glyphs, l
   return picture(width, height, title, grid, s("g", { class: "axis", "aria-hidden": "true" },
     kinds.map(([kind, first], k) => {
       const layers = (kinds[k + 1]?.[1] ?? size.layers) - first;
-      return [kind && text(left, rowAt(first) - 6, KINDS[kind], { class: "kind" }), [...Array(layers).keys()].filter((i) => layers < 8 || i % 2 === 0)
+      return [kind && text(left, rowAt(first) - 6, KINDS[kind]), [...Array(layers).keys()].filter((i) => layers < 8 || i % 2 === 0)
         .map((i) => text(left - 6, rowAt(first + i) + 0.5 * cell + 4, i, { "text-anchor": "end" }))];
     }),
     [...Array(size.heads).keys()].filter((i) => i % every === 0).map((i) => text(left + cell * (i + 0.5), below + 15, i, { "text-anchor": "middle" })),
