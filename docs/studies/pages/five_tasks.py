@@ -16,6 +16,8 @@ PAIRS = tuple("+".join(pair) for pair in itertools.combinations(TASKS, 2))
 #: by the name of the model; AG News in pairs has a study of its own
 STUDIES = {"bge-small": "five-tasks", "MiniLM": "five-tasks-minilm"}
 AG_PAIR = "ag-pair"
+#: bge-small before pretraining
+RANDOM = "five-tasks-random"
 #: measures that are tested alone
 EXPECTED = ("head-fisher", "dse")
 
@@ -108,6 +110,22 @@ def ag_pair() -> str:
     return markdown(["mixture", "D", "D with AG", "difference"], lines())
 
 
+def random_weights() -> str:
+    """Mean D on frozen vectors of bge-small and of its random weights, and what these are worth."""
+    pretrained, fresh = (
+        rows_of(table(study, "combined"), task="mean", method="frozen").set_index("mixture")
+        for study in ("five-tasks", RANDOM)
+    )
+    bases = table(RANDOM, "dissociation").groupby("task")["base"].mean()
+
+    def lines() -> Iterator[list[str]]:
+        for mixture, row in fresh.iterrows():
+            metrics = ", ".join(f"{task} {100 * bases[task]:.0f}" for task in str(mixture).split("+"))
+            yield [str(mixture), metrics, difference(row), difference(pretrained.loc[mixture])]
+
+    return markdown(["mixture", "metrics, random", "D, random", "D, pretrained"], lines())
+
+
 def models() -> str:
     """What the models are worth without pruning, how many tasks are at chance, and how far seeds agree."""
 
@@ -158,6 +176,7 @@ BLOCKS = {
     "five-tasks: dissociation": lambda: dissociation("five-tasks"),
     "five-tasks: dissociation-minilm": lambda: dissociation("five-tasks-minilm"),
     "five-tasks: ag-pair": ag_pair,
+    "five-tasks: random": random_weights,
     "five-tasks: models": models,
     "five-tasks: similarity": similarity,
 }
