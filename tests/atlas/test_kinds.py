@@ -17,6 +17,7 @@ from headspec.atlas.integrated_gradient import measure as integrated_gradient
 from headspec.atlas.relevance import loss_gradients, relevances
 from headspec.atlas.resample_ablation import measure as resample_ablation
 from headspec.atlas.sample import FOLDS, sampled
+from headspec.config.sections.model import Model
 from headspec.heads.importance import gate_gradients
 from headspec.models import translation
 from headspec.models.batching import Batch, Examples
@@ -25,11 +26,13 @@ from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.internals.propagation import propagating
 from headspec.models.internals.replacing import ablating
 from headspec.models.multitask import MultiTask
+from headspec.models.tokens import tokenization, vocabulary
+from headspec.models.tokens.text_encoding import completed
 from headspec.models.tokens.word_tokens import encode_words
 from headspec.statistics.atlas.roles import POSITIONAL, RARE, SYNTACTIC, roles
 from support.models import TEXTS, TRANSLATORS, make
 from support.tiny import CPU, HEADS, KINDS
-from support.translators import translator
+from support.translators import classes, translator
 
 #: first rows of decoder self-attention and of cross-attention, and number of rows
 DECODER, CROSS = KINDS["encoder"], KINDS["encoder"] + KINDS["decoder"]
@@ -374,6 +377,46 @@ def test_words_of_tokenizers_that_do_not_say_where_their_tokens_are(folders):
         assert joined == sentence and (words == -1).sum() == 1
         several += (np.bincount(words[words >= 0]) > 1).sum()
     assert several
+
+
+@pytest.mark.parametrize("name", ["described", "t5", "marian"])
+def test_sentences_are_read_as_sources_are(folders, name):
+    """With the prefixes of the tasks in turn, whose tokens belong to no word."""
+    prefixes = ["translate English: ", "say it in French: "]
+    if name == "described":  # two tokens of languages
+        languages = ("de", "fr")
+        tokenizer = vocabulary.tokenizer(vocabulary.pieces(TEXTS, 48, languages, "k"))
+        told = [
+            completed(tokenizer, classes("") | {"target_language": language}, 16, "tasks.a")
+            for language in languages
+        ]
+        prefixes = [of_task["prefix"] for of_task in told]
+    else:
+        tokenizer = tokenization.tokenizer(Model(source=str(folders / name)), "m")
+    config = {"model_type": "t5"}  # of any length
+    sentences = [text.split() for text in TEXTS[:20]]
+    tokens, left_out = encode_words(tokenizer, sentences, config, prefixes)
+    plain, _ = encode_words(tokenizer, sentences, config)
+    assert not any(left_out.values())
+    for row, (ids, words) in enumerate(zip(tokens.examples.ids, tokens.words, strict=True)):
+        assert list(ids) == tokenizer(prefixes[row % 2] + TEXTS[row])["input_ids"]
+        assert list(words[words >= 0]) == list(plain.words[row][plain.words[row] >= 0])
+        of_words, expected = (
+            np.array(ids)[words >= 0],
+            np.array(plain.examples.ids[row])[plain.words[row] >= 0],
+        )
+        assert list(of_words) == list(expected)
+        assert len(words) > len(plain.words[row])
+
+
+def test_a_translator_reads_a_treebank_with_its_prefix(folders):
+    """Which changes what heads attend to, and leaves the words."""
+    model, _ = translator(folders / "t5", "t5", 2)
+    plain, _ = attended(model, model.tokenizer, bank(12), 12, CPU)
+    model.classes["a"]["prefix"] = "translate English: "
+    told, _ = attended(model, model.tokenizer, bank(12), 12, CPU)
+    assert [*map(len, plain["words"])] == [*map(len, told["words"])]
+    assert any(list(a) != list(b) for a, b in zip(plain["words"], told["words"], strict=True))
 
 
 def test_roles_of_the_two_kinds_of_self_attention(folders, tmp_path):

@@ -50,6 +50,8 @@ def attended(
 ) -> tuple[pd.DataFrame, dict[str, int]]:
     """`most_attended` of a treebank, of at most `wanted` of its sentences.
 
+    A translation model reads them as it reads sources, with the prefixes of its tasks in turn.
+
     Parameters
     ----------
     sentences : table 'treebank'
@@ -66,10 +68,13 @@ def attended(
     EncoderError
         No sentence is left.
     """
-    for of_task in filter(is_translation, model.classes.values()):
+    translations = [*filter(is_translation, model.classes.values())]
+    for of_task in translations:
         set_languages(tokenizer, of_task)  # sources of one language, if there are several tasks
+    prefixes = [of_task["prefix"] or "" for of_task in translations] or [""]
     drawn = sentences.iloc[np.sort(sampled("treebank", len(sentences), wanted))]
-    encoded, left_out = encode_words(tokenizer, drawn["words"].tolist(), model.encoder.config.to_dict())
+    config = model.encoder.config.to_dict()
+    encoded, left_out = encode_words(tokenizer, drawn["words"].tolist(), config, prefixes)
     frame = most_attended(model, encoded, device)
     frame["sentence"] = drawn["sentence"].to_numpy()[frame["sentence"]]
     frames = [frame]

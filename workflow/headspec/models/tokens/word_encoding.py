@@ -99,8 +99,8 @@ def with_words(
 ) -> tuple[dict[str, list], list[np.ndarray]]:
     """Tokens of sentences of words, joined by spaces, and the word of each token, or -1.
 
-    A token belongs to the word of its last character, because tokens may start with a space. Tokenizers that
-    do not say where their tokens are (Marian's and M2M100's) cut words one by one.
+    A token belongs to the word of its last character but a space, because tokens may start with a space.
+    Tokenizers that do not say where their tokens are (Marian's and M2M100's) cut words one by one.
     """
     texts = [" ".join(words) for words in sentences]
     cut: dict[str, Any] = {"truncation": True, "max_length": max_length} if max_length else {}
@@ -114,7 +114,9 @@ def with_words(
     words_of = []
     for words, places, is_special in zip(sentences, offsets, special, strict=True):
         ends = np.cumsum([len(word) + 1 for word in words]) - 1  # of words, exclusive: places of spaces
-        word = np.searchsorted(ends, np.array(places)[:, 1] - 1, side="right").astype(np.int64)
+        first, last = np.array(places).T - [[0], [1]]
+        last = last - (np.isin(last, ends) & (first < last))  # not the space that a mark takes with it
+        word = np.searchsorted(ends, last, side="right").astype(np.int64)
         word[np.array(is_special, dtype=bool)] = NONE
         words_of.append(word)
     return dict(encoded), words_of

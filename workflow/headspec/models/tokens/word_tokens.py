@@ -16,6 +16,7 @@ from headspec.models.batching import Examples
 from headspec.models.pretrained.config_json import positions
 from headspec.models.tokens.text_encoding import set_languages
 from headspec.models.tokens.word_encoding import with_words
+from headspec.words.base import NONE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -57,13 +58,17 @@ class WordTokens:
 
 
 def encode_words(
-    tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sequence[str]], config: Mapping[str, Any]
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: Sequence[Sequence[str]],
+    config: Mapping[str, Any],
+    prefixes: Sequence[str] = ("",),
 ) -> tuple[WordTokens, dict[str, int]]:
     """Tokenize sentences of words, without any that do not fit the model.
 
     Parameters
     ----------
     config : the settings of the model's config.json
+    prefixes : texts before the sentences, which take turns; their tokens belong to no word
 
     Returns
     -------
@@ -77,7 +82,12 @@ def encode_words(
         No sentence is left.
     """
     longest = positions(config) or np.inf
-    encoded, words_of = with_words(tokenizer, sentences)
+    before = [prefix.split() for prefix in prefixes]
+    turns = [before[row % len(before)] for row in range(len(sentences))]
+    encoded, words_of = with_words(
+        tokenizer, [[*prefix, *words] for prefix, words in zip(turns, sentences, strict=True)]
+    )
+    words_of = [np.maximum(word - len(prefix), NONE) for prefix, word in zip(turns, words_of, strict=True)]
     left_out = {"too_long": 0, "lost_words": 0}
     kept, of_tokens = [], []
     for row, (words, word) in enumerate(zip(sentences, words_of, strict=True)):
