@@ -37,7 +37,7 @@ def test_figures_are_made_from_the_studies(name):
 def test_a_study_is_kept_with_its_config(folder):
     study = Study.model_validate(yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8")))
     assert study.study == folder.name
-    for path in folder.glob("tables/*.parquet"):
+    for path in folder.rglob("*.parquet"):
         assert tables.footer(path)["study"] == study.study
         assert list(tables.read(path)) == list(outputs.schemas()[path.stem].columns)
     assert sum(path.stat().st_size for path in KEPT.rglob("*") if path.is_file()) < 2e6

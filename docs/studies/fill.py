@@ -17,29 +17,35 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
-from pages import atlas, five_tasks, gates, iat, words
+from pages import atlas, decoders, five_tasks, gates, iat, words
 from pages.kept import STUDIES
 
 from headspec import tables
 from headspec.pipeline import outputs
 
-PAGES = (atlas, five_tasks, gates, iat, words)
+PAGES = (atlas, decoders, five_tasks, gates, iat, words)
 BLOCKS: dict[str, Callable[[], str]] = {name: fill for page in PAGES for name, fill in page.BLOCKS.items()}
 FIGURES: dict[str, Callable[[], Figure]] = {
     name: draw for page in PAGES for name, draw in page.FIGURES.items()
 }
+#: of tables in the results of a study
+PLACES = ("tables", "runs/*/*/*/seed*")
 BLOCK = re.compile(r"<!-- (?P<name>[\w-]+: [\w-]+) -->\n(?P<text>.*?)<!-- end -->", re.DOTALL)
 
 
 def keep(results: Path, names: Sequence[str]) -> None:
-    """Copy tables of a study; in the place of what they were made from they have its digest."""
+    """Copy tables of a study and of its runs; instead of what they were made from they have its digest."""
+    results = results.resolve()
     for name in names:
-        path = results.resolve() / "tables" / f"{name}.parquet"
-        footer = tables.footer(path)
-        made_from = hashlib.sha256(json.dumps(footer.pop("job"), sort_keys=True).encode()).hexdigest()
-        to = STUDIES / results.name / "tables" / path.name
-        to.parent.mkdir(parents=True, exist_ok=True)
-        tables.write(to, outputs.schemas()[name], tables.read(path), footer | {"made_from": made_from})
+        paths = [path for place in PLACES for path in results.glob(f"{place}/{name}.parquet")]
+        if not paths:
+            raise SystemExit(f"{results}: has no table {name}")
+        for path in paths:
+            footer = tables.footer(path)
+            made_from = hashlib.sha256(json.dumps(footer.pop("job"), sort_keys=True).encode()).hexdigest()
+            to = STUDIES / results.name / path.relative_to(results)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            tables.write(to, outputs.schemas()[name], tables.read(path), footer | {"made_from": made_from})
 
 
 def filled(page: str) -> str:

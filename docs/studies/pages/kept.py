@@ -17,6 +17,12 @@ def table(study: str, name: str) -> pd.DataFrame:
     return tables.read(STUDIES / study / "tables" / f"{name}.parquet")
 
 
+def of_runs(study: str, name: str) -> dict[int, pd.DataFrame]:
+    """A kept table of every run of a study of one model, mixture and method, by seed."""
+    paths = sorted((STUDIES / study).glob(f"runs/*/*/*/seed*/{name}.parquet"))
+    return {int(path.parent.name.removeprefix("seed")): tables.read(path) for path in paths}
+
+
 def markdown(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
     """A table as Markdown."""
     lines = [head, ["---"] * len(head), *rows]

@@ -1,0 +1,70 @@
+"""Numbers of decoders.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from headspec.plots import matrix
+from pages.kept import markdown, of_runs, points, table
+
+STUDY = "decoders"
+#: by which each task is judged
+METRICS = dict.fromkeys(("sentiment", "topic", "question", "entailment"), "accuracy") | dict.fromkeys(
+    ("subject-verb", "determiner-noun", "anaphor", "irregular"), "pair_accuracy"
+)
+FRACTION = 0.05
+RANDOM = ("random", "random_by_layer")
+
+
+def pruned() -> pd.DataFrame:
+    """Means over seeds of the main metric: a row for each of whose heads are pruned, how many, and task."""
+    frame = pd.concat(of_runs(STUDY, "pruning"))
+    frame = frame[frame["metric"] == frame["task"].map(METRICS)]
+    return frame.groupby(["pruned_for", "n_pruned", "task"])["value"].mean().unstack("task")
+
+
+def harm() -> str:
+    """What every task is worth, and with its own, other tasks' and random heads pruned."""
+    means = pruned()
+    base, counts = means.loc["none"].iloc[0], sorted({n for name, n in means.index if name in METRICS})
+
+    def rows() -> Iterator[list[str]]:
+        for task in METRICS:
+            own = [means.loc[(task, n), task] for n in counts]
+            others = [means.loc[(other, counts[-1]), task] for other in METRICS if other != task]
+            random = [means.loc[(kind, counts[-1]), task] for kind in RANDOM]
+            values = (base[task], *own, sum(others) / len(others), *random)
+            yield [task, *(f"{100 * value:.0f}" for value in values)]
+
+    head = ["task", "unpruned", *(f"own {n}" for n in counts), f"others' {counts[-1]}"]
+    return markdown([*head, f"random {counts[-1]}", "random, same layers"], rows())
+
+
+def dissociation() -> str:
+    """D of every task at every number of heads, combined over seeds."""
+    found = table(STUDY, "fractions").set_index(["task", "fraction"])
+    fractions = sorted(found.index.unique("fraction"))
+
+    def cell(task: str, fraction: float) -> str:
+        row = found.loc[(task, fraction)]
+        value = points(row["dissociation"], row["ci_low"], row["ci_high"])
+        return value + (" †" if row["at_chance"] else "")
+
+    counts = sorted({n for name, n in pruned().index if name in METRICS})
+    rows = ([task, *(cell(task, fraction) for fraction in fractions)] for task in (*METRICS, "mean"))
+    return markdown(["task", *(f"D, {n}" for n in counts)], rows)
+
+
+def figure() -> Figure:
+    """The pruning matrix."""
+    return matrix.draw(of_runs(STUDY, "pruning"), [*METRICS], FRACTION, METRICS)
+
+
+BLOCKS = {
+    "decoders: harm": harm,
+    "decoders: dissociation": dissociation,
+}
+FIGURES = {"decoders.png": figure}
