@@ -15,7 +15,7 @@ from headspec.config.loading import load
 from headspec.config.sections.model import Model
 from headspec.errors import ConfigError, DataError, EncoderError
 from headspec.heads import head_count
-from headspec.models import encoders
+from headspec.models import encoders, translation
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import checks
@@ -127,6 +127,25 @@ def test_its_sizes_are_those_described(made):
     assert weights.std().item() == pytest.approx(32**-0.5, rel=0.05)
 
 
+@pytest.mark.slow
+def test_deep_ones_learn():
+    """To copy tokens; where sublayers are normalised after themselves, the loss is still above 2.5."""
+    sizes = {"layers": 6, "heads": 4, "hidden": 64, "inner": 128, "dropout": 0.0, "vocabulary": 60}
+    encoder, _ = encoders.load(Model(transformer=sizes), "models.m")
+    optimizer = torch.optim.AdamW(encoder.train().parameters(), lr=2e-3)
+    rng = torch.Generator().manual_seed(0)
+    for _ in range(150):
+        ids = torch.randint(3, 60, (32, 6), generator=rng)
+        targets = translation.Targets(torch.ones_like(ids), ids, [""] * 32)
+        states = encoder.get_encoder()(input_ids=ids, attention_mask=targets.source).last_hidden_state
+        loss = translation.losses(encoder, states, targets).mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(encoder.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+    assert loss.item() < 1.5
+
+
 def test_every_seed_draws_its_own_weights(made):
     first, again, other = (
         torch.cat([p.flatten() for p in translator(made, seed)[0].parameters()]) for seed in (0, 0, 1)
@@ -184,7 +203,7 @@ def test_wrong_descriptions(key, value, expected):
     ("key", "value", "expected"),
     [
         ("models/m/max_length", 2000, "models.m.max_length: got 2000, but a transformer has positions"),
-        ("tasks/fr", {"source": "x"}, "models.m.transformer: it is of type marian, an encoder-decoder, but "
+        ("tasks/fr", {"source": "x"}, "models.m.transformer: it is of type m2m_100, an encoder-decoder, but "
          "tasks.fr is a classification task"),
     ],
 )  # fmt: skip

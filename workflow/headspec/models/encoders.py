@@ -46,7 +46,7 @@ def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
         The weights do not have the SHA-256 of the config, or do not fit the architecture.
     """
     if is_described(model):
-        return fresh(model, seed), next(iter(attentions("marian").values())).pooling
+        return fresh(model, seed), next(iter(attentions(described.MODEL_TYPE).values())).pooling
     path = folder(model, key)
     convention = architecture(path, model, key).pooling
     verify(path, model, key)

@@ -70,18 +70,33 @@ def _output(states: torch.Tensor) -> Any:
 
 
 def logits(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> torch.Tensor:
-    """Logits of every token of the targets, given those before it, (batch, target tokens, vocabulary).
+    """Logits of every token of the targets, given those before it in its text, (tokens, vocabulary).
+
+    The head, the largest matrix, is given these tokens alone, not what pads the shorter texts.
 
     Parameters
     ----------
     states : of the encoder, (batch, source tokens, hidden)
     """
-    return encoder(
-        encoder_outputs=_output(states),
-        attention_mask=targets.source,
-        decoder_input_ids=begun(encoder, targets.ids),
-        use_cache=False,
-    ).logits.float()
+    real = targets.real
+    only_real = encoder.get_output_embeddings().register_forward_pre_hook(lambda _, given: (given[0][real],))
+    try:
+        output = encoder(
+            encoder_outputs=_output(states),
+            attention_mask=targets.source,
+            decoder_input_ids=begun(encoder, targets.ids),
+            use_cache=False,
+        )
+    finally:
+        only_real.remove()
+    return output.logits.float()
+
+
+def _by_text(of_tokens: torch.Tensor, targets: Targets) -> torch.Tensor:
+    """Mean of the numbers of the tokens of each text, (tokens,) to (batch,)."""
+    in_rows = of_tokens.new_zeros(targets.ids.shape)
+    in_rows[targets.real] = of_tokens
+    return of_sentences(in_rows, targets.real)
 
 
 def losses(
@@ -94,16 +109,18 @@ def losses(
     states : as of `logits`
     smoothing : share of a token's probability that is given to all tokens alike (Szegedy et al. 2016)
     """
-    by_class = logits(encoder, states, targets).transpose(1, 2)
     of_tokens = F.cross_entropy(
-        by_class, targets.ids, ignore_index=NONE, reduction="none", label_smoothing=smoothing
+        logits(encoder, states, targets),
+        targets.ids[targets.real],
+        reduction="none",
+        label_smoothing=smoothing,
     )
-    return of_sentences(of_tokens, targets.real)
+    return _by_text(of_tokens, targets)
 
 
 def evidence(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> torch.Tensor:
     """The mean over the tokens of each text of the largest logit, (batch,); parameters as of `logits`."""
-    return of_sentences(logits(encoder, states, targets).amax(-1), targets.real)
+    return _by_text(logits(encoder, states, targets).amax(-1), targets)
 
 
 @torch.no_grad()

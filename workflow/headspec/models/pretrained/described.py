@@ -10,7 +10,9 @@ from headspec.models.pretrained.folders import present
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
-#: special tokens by their numbers; the first begins every text that is written
+#: that of transformers
+MODEL_TYPE = "m2m_100"
+#: special tokens by their numbers; the second begins and ends every text that is written
 SPECIAL = PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
 #: of sinusoids, most that a text may have
 POSITIONS = 1024
@@ -22,16 +24,17 @@ def is_described(model: Model) -> bool:
 
 
 def config(model: Model) -> dict[str, Any]:
-    """The config.json of a described model: Marian's architecture, with the widths of Vaswani et al. (2017).
+    """The config.json of a described model: M2M100's architecture, with the widths of Vaswani et al. (2017).
 
-    Weights begin with the standard deviation of Xavier's for square matrices.
+    It normalises what goes into a sublayer, not what comes out: fresh weights then learn from the start
+    (Xiong et al. 2020). They begin with the standard deviation of Xavier's for square matrices.
     """
     described: Any = model.transformer
     sizes = described if isinstance(described, dict) else vars(described)
     layers, heads, hidden = sizes["layers"], sizes["heads"], sizes["hidden"]
     inner = sizes["inner"] or 4 * hidden
     return {
-        "model_type": "marian",
+        "model_type": MODEL_TYPE,
         "vocab_size": sizes["vocabulary"],
         "d_model": hidden,
         "encoder_layers": layers,
@@ -41,12 +44,16 @@ def config(model: Model) -> dict[str, Any]:
         "encoder_ffn_dim": inner,
         "decoder_ffn_dim": inner,
         "dropout": sizes["dropout"],
+        "attention_dropout": 0.0,
+        "activation_dropout": 0.0,
+        "encoder_layerdrop": 0.0,
+        "decoder_layerdrop": 0.0,
         "activation_function": "relu",
         "init_std": hidden**-0.5,
         "scale_embedding": True,
         "max_position_embeddings": POSITIONS,
         "pad_token_id": SPECIAL.index(PAD),
-        "decoder_start_token_id": SPECIAL.index(PAD),
+        "decoder_start_token_id": SPECIAL.index(END),
         "bos_token_id": None,
         "eos_token_id": SPECIAL.index(END),
         "forced_eos_token_id": None,
