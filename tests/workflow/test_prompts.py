@@ -10,6 +10,8 @@ import pytest
 
 from headspec import tables
 from headspec.config.task_types import pair_types
+from headspec.errors import HeadspecError
+from headspec.pipeline.export import of_run
 from headspec.statistics.metrics import score
 from support import language
 from support.studies import CONFIG, Folder
@@ -105,6 +107,15 @@ def test_listed_heads_are_judged_and_rerun_nothing_else(finished, tmp_path):
     assert {*study.plan().rules} == {"listed", "head_lists"}
     study.set("models.llama.heads.mine", "heads.tsv")
     assert "models.llama.heads.mine: no file or folder 'heads.tsv'" in study.snakemake(fails=True)
+
+
+def test_models_that_answer_prompts_are_not_exported(finished, monkeypatch):
+    monkeypatch.chdir(finished.path)
+    run = next(Path("results").glob("*/runs/llama/tone+other/prompted/seed0"))
+    with pytest.raises(
+        HeadspecError, match="its model answers prompts; export takes models with classifiers"
+    ):
+        of_run(run, 3, "tone")
 
 
 def test_demonstrations_are_training_examples_drawn_by_seed(finished):

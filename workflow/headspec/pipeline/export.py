@@ -77,6 +77,10 @@ def of_run(path: Path, n: int | None = None, task: str | None = None, out: Path 
     """
     installed()
     run, place = _run(path)
+    if place["method"] == "prompted":
+        raise HeadspecError(
+            f"{run}: its model answers prompts; export takes models with classifiers, such as of tuned"
+        )
     chosen = _kept(run, place, n, task) if place["way"] else _ranked(run, n, task)
     kept = chosen.kept
     results = Path(place["results"] or ".")
