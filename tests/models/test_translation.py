@@ -218,7 +218,9 @@ def test_a_saved_model_is_the_same(made, tmp_path):
     model.save(tmp_path)
     loaded = MultiTask.load(tmp_path)
     rows = np.arange(8)
-    torch.testing.assert_close(
+    weights = loaded.state_dict()
+    assert all(torch.equal(weight, weights[name]) for name, weight in model.state_dict().items())
+    torch.testing.assert_close(  # the kernels of a product may differ with its place in memory
         losses(model, examples, rows), losses(loaded, examples, rows), rtol=1e-5, atol=0
     )
     batch = examples.batch(rows)

@@ -34,13 +34,22 @@ def harm() -> str:
     def rows() -> Iterator[list[str]]:
         for task in METRICS:
             own = [means.loc[(task, n), task] for n in counts]
-            others = [means.loc[(other, counts[-1]), task] for other in METRICS if other != task]
+            others = [means.loc[[(o, n) for o in METRICS if o != task], task].mean() for n in counts]
             random = [means.loc[(kind, counts[-1]), task] for kind in RANDOM]
-            values = (base[task], *own, sum(others) / len(others), *random)
+            values = (base[task], *own, *others, *random)
             yield [task, *(f"{100 * value:.0f}" for value in values)]
 
-    head = ["task", "unpruned", *(f"own {n}" for n in counts), f"others' {counts[-1]}"]
-    return markdown([*head, f"random {counts[-1]}", "random, same layers"], rows())
+    head = ["task", "unpruned", *(f"{whose} {n}" for whose in ("own", "others'") for n in counts)]
+    return markdown([*head, f"random {counts[-1]}", "same layers"], rows())
+
+
+def draws() -> str:
+    """How far importance agrees between draws, means over pairs of them."""
+    found = table(STUDY, "reliability")
+    means = found[found["kind"] == "seeds"].groupby("task")[["spearman", "top_overlap"]].mean()
+    names = {"spearman": "rank correlation", "top_overlap": "overlap of the top 5 %"}
+    rows = ([names[column], *(f"{means.loc[task, column]:.2f}" for task in METRICS)] for column in names)
+    return markdown(["", *METRICS], rows)
 
 
 def dissociation() -> str:
@@ -66,5 +75,6 @@ def figure() -> Figure:
 BLOCKS = {
     "decoders: harm": harm,
     "decoders: dissociation": dissociation,
+    "decoders: draws": draws,
 }
 FIGURES = {"decoders.png": figure}
