@@ -125,3 +125,20 @@ def test_without_its_server_the_command_is_python(tmp_path: Path) -> None:
     server.communicate(timeout=LIMIT)  # closes its input
     assert waiting.wait(LIMIT) == -signal.SIGKILL and not Path(python).parent.exists()
     assert run(str(copy), "raise SystemExit(3)", tmp_path).returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "turns"),
+    [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "PASSIVE"}, None)],
+)
+def test_threads_leave_their_cores_soon_unless_told_otherwise(monkeypatch, given, turns):
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    warm.start([])
+    server = warm._servers.pop()
+    environment = Path(f"/proc/{server.pid}/environ").read_text().split("\0")
+    server.communicate(timeout=LIMIT)
+    found = dict(line.split("=", 1) for line in environment if line)
+    assert found.get("GOMP_SPINCOUNT") == turns and found["OMP_NUM_THREADS"] == "1"

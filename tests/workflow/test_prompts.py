@@ -109,6 +109,26 @@ def test_listed_heads_are_judged_and_rerun_nothing_else(finished, tmp_path):
     assert "models.llama.heads.mine: no file or folder 'heads.tsv'" in study.snakemake(fails=True)
 
 
+def test_similarity_is_of_the_prompted_model_where_nothing_is_trained(finished, tmp_path):
+    study = finished.copy(tmp_path / "study")
+    study.set("mixtures", {"pairs": ["tone", "whole", "own"]})
+    measures = ["paradigm", "text", "importance", "top-heads", "head-fisher"]
+    study.set("similarity", {"measures": measures, "samples": 30})
+    assert "train" not in study.plan().rules
+    study.snakemake("results/tiny/tables/correlation.parquet")
+    correlation = tables.read(study.results / "tables" / "correlation.parquet")
+    assert set(correlation["measure"]) == {*measures}
+    assert not list(study.results.rglob("training.parquet"))
+    alone = study.results / "runs" / "llama" / "whole" / "prompted"
+    assert len(list(alone.glob("seed*/importance.parquet"))) == 2
+
+    study.set("similarity.measures", ["importance", "rsa"])
+    refused = study.snakemake(fails=True)
+    assert "similarity.measures.1: got 'rsa', which compares models that are trained" in refused
+    study.set("methods", ["prompted", "lora"])
+    assert "of type answer_pairs; expected a task to train on alone" in study.snakemake(fails=True)
+
+
 def test_models_that_answer_prompts_are_not_exported(finished, monkeypatch):
     monkeypatch.chdir(finished.path)
     run = next(Path("results").glob("*/runs/llama/tone+other/prompted/seed0"))

@@ -5,6 +5,7 @@ Stages do not import it: rules pass what a job needs of its method. Figures that
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,3 +72,15 @@ METHODS = {
 NAMED = tuple(name for name, method in METHODS.items() if method.about)
 #: of these, those whose encoder learns
 LEARNING = tuple(name for name in NAMED if METHODS[name].trains in ("all", "adapters"))
+
+
+def alone(names: Iterable[str]) -> str:
+    """The method of runs of one task: `single`, which trains, or that of a study in which nothing is trained.
+
+    Parameters
+    ----------
+    names : `methods` of the study
+    """
+    of_mixtures = [name for name in names if name in NAMED]
+    trained = [name for name in of_mixtures if METHODS[name].trains != "nothing"]
+    return of_mixtures[0] if of_mixtures and not trained else "single"

@@ -92,7 +92,7 @@ class Study(Section):
 
     @property
     def alone(self) -> tuple[str, ...]:
-        """The tasks to train alone: `mixtures.single`, and those whose models similarity measures compare."""
+        """The tasks of runs of one task: `mixtures.single`, and those whose models similarity compares."""
         compared = self.mixtures.pairs if self.similarity.compares_models else []
         return self.in_order([*self.mixtures.single, *compared])
 
@@ -179,7 +179,8 @@ class Study(Section):
             for method in self.methods
             if method in methods.NAMED
         ]
-        return self._runs([*mixed, *((task, (task,), "single") for task in self.alone)])
+        method = methods.alone(self.methods)
+        return self._runs([*mixed, *((task, (task,), method) for task in self.alone)])
 
     def _runs(self, kinds: list[tuple[str, tuple[str, ...], str]]) -> list[Run]:
         """A run for each model, seed, and kind: mixture, its tasks, method."""

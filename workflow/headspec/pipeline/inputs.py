@@ -424,7 +424,7 @@ class Inputs:
         return lambda wildcards: self.of_run(name, **{**wildcards, "seed": self.study.seeds[0]})
 
     def of_singles(self, name: str) -> Function:
-        """Function for a file of the single-task run of each compared task."""
+        """Function for a file of the single-task run, which is trained, of each compared task."""
         return lambda wildcards: [
             self.of_run(name, model=wildcards.model, mixture=task, method="single", seed=wildcards.seed)
             for task in self.layout.compared

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cached_property
 
 from headspec.config.measures import heads as head_measures
-from headspec.config.methods import METHODS
+from headspec.config.methods import METHODS, alone
 from headspec.config.runs import Run, Variant
 from headspec.config.study import Study
 from headspec.config.task_types.word_types import TYPES
@@ -93,7 +93,7 @@ class Layout:
     @cached_property
     def mixed(self) -> list[Run]:
         """Runs of several tasks, whose heads are pruned and compared."""
-        return [run for run in self.study.runs if run.method != "single"]
+        return [run for run in self.study.runs if len(run.tasks) > 1]
 
     @cached_property
     def listed(self) -> list[Run]:
@@ -292,8 +292,9 @@ class Layout:
         if not self.study.similarity.asked("importance"):
             return []
         singles = itertools.product(self.study.models, self.study.seeds, self.compared)
+        method = alone(self.study.methods)
         return [
-            self.result("runs", model, task, "single", f"seed{seed}", "importance.parquet")
+            self.result("runs", model, task, method, f"seed{seed}", "importance.parquet")
             for model, seed, task in singles
         ]
 

@@ -16,6 +16,7 @@ from headspec.config.checks import (
 )
 from headspec.config.measures.heads import MEASURES, own
 from headspec.config.methods import METHODS, NAMED
+from headspec.config.methods import alone as method_alone
 from headspec.config.runs import POOLED, RESERVED
 from headspec.config.sections.atlas import Atlas
 from headspec.config.sections.base import Section
@@ -85,11 +86,15 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
             yield from task_consistency.task_problems(name, task, typed_tasks)
     yield from _lora(config, models, iat)
     methods = config.get("methods", ["tuned"])
-    if isinstance(methods, list) and "prompted" in methods:
-        yield from prompt_consistency.missing(members, typed_tasks)
-    alone = _alone(mixtures, _typed(Similarity, config.get("similarity", {})))
-    named = enumerate(map(str, methods) if isinstance(methods, list) else [])
-    given = {f"methods.{i}": method for i, method in named}
+    named = [*map(str, methods)] if isinstance(methods, list) else []
+    alone = _alone(mixtures, similarity)
+    if "prompted" in named:
+        prompted = members if method_alone(named) == "single" else members | {"alone": [*alone.values()]}
+        yield from prompt_consistency.missing(prompted, typed_tasks)
+    if method_alone(named) != "single":
+        yield from prompt_consistency.compared(compared)
+        alone = {}
+    given = {f"methods.{i}": method for i, method in enumerate(named)}
     yield from prompt_consistency.dtypes({name: _typed(Model, m) for name, m in models.items()}, given)
     training = {key: m for key, m in given.items() if m in NAMED and METHODS[m].trains != "nothing"}
     yield from prompt_consistency.trained(training, members, alone, typed_tasks)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from headspec.config.measures.similarity import MEASURES
 from headspec.config.methods import METHODS
 from headspec.config.task_types import pair_types
 from headspec.errors import listing, nearest
@@ -85,6 +86,17 @@ def missing(mixtures: Mapping[str, list[str]], tasks: Mapping[str, Task | None])
         task = tasks.get(name)
         if task and task.prompt is None and task.type not in pair_types.TYPES:
             yield f"tasks.{name}.prompt: missing, expected a text, because methods has 'prompted'."
+
+
+def compared(measures: Sequence[str]) -> Iterator[str]:
+    """A problem for each measure of similarity of models, where every task has the same one."""
+    expected = [name for name, measure in MEASURES.items() if not measure.needs_training]
+    for i, name in enumerate(measures):
+        if MEASURES[name].needs_training:
+            yield (
+                f"similarity.measures.{i}: got '{name}', which compares models that are trained, but methods "
+                f"trains none; expected some of {listing(expected)}."
+            )
 
 
 def trained(

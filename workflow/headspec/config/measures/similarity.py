@@ -25,6 +25,11 @@ class SimilarityMeasure:
     module: str
     rule: str | None = None
 
+    @property
+    def needs_training(self) -> bool:
+        """Whether it compares the weights or states of models, each trained on a task alone."""
+        return self.rule in ("representations", "sensitivity", "brain_encoding")
+
 
 #: in the order of figures
 MEASURES = {

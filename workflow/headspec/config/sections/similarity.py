@@ -22,8 +22,9 @@ class Similarity(Section):
         [],
         description="measures of similarity; all but "
         + " and ".join(f"`{name}`" for name in SEEDLESS)
-        + " also train each task of `mixtures.pairs` alone (method `single`); `cnm` needs "
-        "the section `brain`",
+        + " also train each task of `mixtures.pairs` alone (method `single`); where `methods` has `prompted` "
+        "alone, nothing is trained, and those of importance are of the prompted model; `cnm` needs the "
+        "section `brain`",
     )
     sentences: str | None = Field(
         None,
