@@ -138,7 +138,9 @@ def test_threads_leave_their_cores_soon_unless_told_otherwise(monkeypatch, given
         monkeypatch.setenv(name, value)
     warm.start([])
     server = warm._servers.pop()
-    environment = Path(f"/proc/{server.pid}/environ").read_text().split("\0")
+    variables = Path(f"/proc/{server.pid}/environ")
+    until(variables.read_text)  # empty while the process begins
+    environment = variables.read_text().split("\0")
     server.communicate(timeout=LIMIT)
     found = dict(line.split("=", 1) for line in environment if line)
     assert found.get("GOMP_SPINCOUNT") == turns and found["OMP_NUM_THREADS"] == "1"

@@ -116,7 +116,8 @@ class Study(Section):
         submissions = []
         for mixture, tasks in self.mixture_tasks.items():
             if tested and tested <= set(tasks):
-                iat, alone = mixture in self.iat.mixtures, tested <= set(self.alone)
+                iat = mixture in self.iat.mixtures
+                alone = methods.alone(self.methods) == "single" and tested <= set(self.alone)
                 trained = {name: name in self.methods for name in methods.LEARNING}
                 trained |= {"iat": iat, "single": iat or alone}
                 submissions += [(mixture, method) for method, is_trained in trained.items() if is_trained]

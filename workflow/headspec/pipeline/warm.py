@@ -35,8 +35,8 @@ from typing import Any
 NAME = "headspec-python"  # of the command
 PR_SET_PDEATHSIG = 1  # of prctl(2)
 STALLED = 60  # seconds after which a request that does not come is dropped, for others wait behind it
-#: turns of the loop in which a thread waits for others before it leaves its core. GNU's own are so many that
-#: a job slows down 30 times where another program has one of its cores; with these, 2.5 times.
+#: turns of the loop in which a thread waits for others, before it leaves its core. With the many of GNU two
+#: jobs of two threads on the same two cores take 30 times as long as one alone, with these 2.5 times.
 PATIENCE = {"GOMP_SPINCOUNT": "10000"}
 #: packages that jobs import, in the order in which a study needs them
 TABLES = "pandas", "pyarrow.parquet", "yaml"

@@ -36,7 +36,7 @@ class Model(Section):
         "local folder with config, tokenizer and safetensors weights",
     )
     transformer: Transformer | None = Field(
-        None, description="instead of `source`: a [translator](tasks-and-models.md#translation) to be trained"
+        None, description="instead of `source`: a [translator](translation.md) to be trained"
     )
     sha256: Checksum | None = Field(
         None, description="SHA-256 of the weights file, or its first digits, to check"

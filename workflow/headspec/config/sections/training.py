@@ -46,7 +46,7 @@ class Training(Section):
     clip: Positive | None = Field(1.0, description="largest gradient norm; `null`: no clipping")
     label_smoothing: FractionBelowOne = Field(
         0.0,
-        description="for [translation](tasks-and-models.md#translation): share of a token's probability that "
+        description="for [translation](translation.md): share of a token's probability that "
         "training gives to all tokens alike",
     )
     sampling: Sampling = Field(
