@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 #: what targets have in place of tokens after their end
 NONE = -100
+#: the head is given a multiple of these: for every other number of rows, oneDNN would compile products anew
+ROWS = 64
 
 
 @dataclass
@@ -78,8 +80,11 @@ def logits(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> 
     ----------
     states : of the encoder, (batch, source tokens, hidden)
     """
-    real = targets.real
-    only_real = encoder.get_output_embeddings().register_forward_pre_hook(lambda _, given: (given[0][real],))
+    rows = torch.nonzero(targets.real.flatten()).flatten()
+    filled = F.pad(rows, (0, -len(rows) % ROWS))
+    only_real = encoder.get_output_embeddings().register_forward_pre_hook(
+        lambda _, given: (given[0].flatten(0, 1)[filled],)
+    )
     try:
         output = encoder(
             encoder_outputs=_output(states),
@@ -89,7 +94,7 @@ def logits(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> 
         )
     finally:
         only_real.remove()
-    return output.logits.float()
+    return output.logits[: len(rows)].float()
 
 
 def _by_text(of_tokens: torch.Tensor, targets: Targets) -> torch.Tensor:
