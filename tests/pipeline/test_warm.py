@@ -144,3 +144,4 @@ def test_threads_leave_their_cores_soon_unless_told_otherwise(monkeypatch, given
     server.communicate(timeout=LIMIT)
     found = dict(line.split("=", 1) for line in environment if line)
     assert found.get("GOMP_SPINCOUNT") == turns and found["OMP_NUM_THREADS"] == "1"
+    assert found["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "64"
