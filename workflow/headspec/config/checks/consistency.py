@@ -89,7 +89,7 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
     named = [*map(str, methods)] if isinstance(methods, list) else []
     alone = _alone(mixtures, similarity)
     if "prompted" in named:
-        prompted = members if method_alone(named) == "single" else members | {"alone": [*alone.values()]}
+        prompted = members if method_alone(named) == "single" else members | {"": [*alone.values()]}
         yield from prompt_consistency.missing(prompted, typed_tasks)
     if method_alone(named) != "single":
         yield from prompt_consistency.compared(compared)
