@@ -133,6 +133,7 @@ def share_gpus(study: Study) -> None:
 
 code_hash.make_importable()
 os.environ.setdefault("TQDM_DISABLE", "1")  # else bars of libraries run over the view of jobs
+os.environ.update(warm.tuned(os.environ))  # of jobs, also those of a cluster
 VIEW = view.attach(logger) if wants_view() else None
 STUDY, PLAN = graph.listed or checked(config)
 LAYOUT = Layout(STUDY)

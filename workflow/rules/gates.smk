@@ -155,6 +155,7 @@ rule budgets:
         budgets=result("tables/budgets.parquet"),
         overlap=result("tables/overlap.parquet"),
         layers=result("tables/kept_layers.parquet"),
+        kinds=result("tables/kept_kinds.parquet"),
     log:
         log("budgets"),
     conda:
@@ -170,6 +171,7 @@ rule budgets:
         metrics=lambda wildcards: {
             task: LAYOUT.metrics[task] for cell in STUDY.budgets for task in cell.run.tasks
         },
+        attention=STUDY.gates.attention,
         resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
         code=code("statistics/budgets.py"),

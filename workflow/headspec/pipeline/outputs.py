@@ -173,6 +173,7 @@ GROUPS = {
         "budgets": "statistics.gates.budgets",
         "overlap": "statistics.gates.overlap",
         "kept_layers": "statistics.gates.layers",
+        "kept_kinds": "statistics.gates.kinds",
         "kept_roles": "statistics.gates.kept_roles",
         "role_counts": "statistics.gates.kept_roles",
     },

@@ -28,7 +28,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +93,15 @@ def start(packages: Sequence[str], nested: bool = False) -> str:
     return command
 
 
+def tuned(given: Mapping[str, str]) -> dict[str, str]:
+    """The variables `given`, and those of `VARIABLES` on which they do not decide."""
+    return {name: value for name, (value, other) in VARIABLES.items() if other not in given} | dict(given)
+
+
 def _environment() -> dict[str, str]:
     """The variables of the server, whose libraries read them for all forks."""
     given = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    ours = {name: value for name, (value, other) in VARIABLES.items() if other not in given}
-    return ours | given | {"OMP_NUM_THREADS": "1"}
+    return tuned(given) | {"OMP_NUM_THREADS": "1"}
 
 
 def ask(address: str, python: str, arguments: list[str]) -> None:

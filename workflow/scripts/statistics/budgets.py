@@ -1,4 +1,4 @@
-"""Ways to keep a number of heads: gates and predictions of all runs -> tables gates, budgets, overlap."""
+"""Ways to keep a number of heads: gates and predictions of all runs -> gates, budgets and what is kept."""
 
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,7 @@ from headspec import tables
 from headspec.config.runs import Budget
 from headspec.progress import stage
 from headspec.statistics.gates.budgets import BUDGETS, WHOLE, budgets
+from headspec.statistics.gates.kinds import KEPT_KINDS, kept_kinds
 from headspec.statistics.gates.layers import KEPT_LAYERS, kept_layers
 from headspec.statistics.gates.overlap import GATES, OVERLAP, gates_table, number_kept, overlap
 
@@ -22,6 +23,8 @@ with stage(snakemake, "budgets"):
     whole = gates_table(gates)
     tables.write(snakemake.output.gates, GATES, whole, footer)
     tables.write(snakemake.output.layers, KEPT_LAYERS, kept_layers(whole), footer)
+    kinds = kept_kinds(whole, footer.get("attention", {}), params.attention, params.resampling["confidence"])
+    tables.write(snakemake.output.kinds, KEPT_KINDS, kinds, footer)
     frame = budgets(
         cells,
         lambda cell: tables.read(paths[cell]),

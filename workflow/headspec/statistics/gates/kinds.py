@@ -1,0 +1,83 @@
+"""Which kinds of attention are kept, and in which layers (Voita et al. 2019, figures 7 and 8)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from headspec.attention import SELF, Layers, first_rows
+from headspec.statistics.gates.overlap import NUMBERS
+from headspec.statistics.intervals import FEWEST, over_seeds_and_examples
+from headspec.tables import FLOAT, INT, TEXT, Schema
+
+KEPT_KINDS = Schema(
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "sets": TEXT, "way": TEXT, "fraction": FLOAT,
+     "penalty": FLOAT, "task": TEXT, "kind": TEXT, "against": TEXT, "n_seeds": INT, "share": FLOAT,
+     "ci_low": FLOAT, "ci_high": FLOAT, "depth": FLOAT, "depth_low": FLOAT, "depth_high": FLOAT},
+    keys=10,
+)  # fmt: skip
+"""Table `kept_kinds`: a row for each way, number of heads, set of gates and kind of attention, and for each
+pair of kinds. tables/kept_kinds.parquet
+
+kind: kind of attention whose heads can close: `self`; of encoder-decoders `encoder`, `decoder` or `cross`
+against: null, or a kind whose values are subtracted in every seed
+share: of the kind's heads that are kept, mean over seeds
+ci_low: lower end of its interval over seeds; null with fewer than three, or if they do not differ
+depth: mean layer of the kept heads less that of all, mean over seeds; null if a seed keeps none
+"""
+
+
+def kept_kinds(
+    gates: pd.DataFrame, of_models: Mapping[str, Layers], closing: Sequence[str], confidence: float
+) -> pd.DataFrame:
+    """The table `kept_kinds`.
+
+    Parameters
+    ----------
+    gates : table 'gates'
+    of_models : the models with several kinds of attention
+    closing : the kinds whose heads can close, all if empty
+    """
+    group = ["model", "mixture", "method", "sets", "way", *NUMBERS, "task"]
+    last = gates[gates["step"] == gates.groupby([*group, "seed"], dropna=False)["step"].transform("max")]
+    rows = []
+    for key, of_set in last.groupby(group, dropna=False, sort=False):
+        kept = of_set.sort_values(["seed", "layer", "head"])["kept"].to_numpy()
+        shape = of_set["seed"].nunique(), of_set["layer"].nunique(), -1
+        layers = of_models.get(str(key[0]), {SELF: shape[1]})
+        names = dict(zip(group, key, strict=True))
+        rows += [names | row for row in _rows(kept.reshape(shape), layers, closing, confidence)]
+    return pd.DataFrame(rows, columns=list(KEPT_KINDS.columns))
+
+
+def _rows(
+    kept: np.ndarray, layers: Layers, closing: Sequence[str], confidence: float
+) -> Iterator[dict[str, Any]]:
+    """The rows of one set, `kept` (seeds, layers of all kinds, heads)."""
+    of_kinds: dict[str, np.ndarray] = {}  # (seeds, share and depth)
+    for kind, first in first_rows(layers).items() if SELF not in layers else [(SELF, 0)]:
+        if not closing or kind in closing:
+            of_kind = kept[:, first : first + layers[kind]]
+            by_layer, place = of_kind.sum(axis=2), np.arange(layers[kind])
+            with np.errstate(invalid="ignore"):
+                depth = by_layer @ place / by_layer.sum(axis=1) - place.mean()
+            of_kinds[kind] = np.column_stack([of_kind.mean(axis=(1, 2)), depth])
+    for kind, values in of_kinds.items():
+        yield {"kind": kind, "against": None} | _summary(values, confidence)
+    for other, kind in itertools.combinations(of_kinds, 2):
+        yield {"kind": kind, "against": other} | _summary(of_kinds[kind] - of_kinds[other], confidence)
+
+
+def _summary(values: np.ndarray, confidence: float) -> dict[str, Any]:
+    """Means over seeds and Student's t intervals of `values` (seeds, share and depth)."""
+    share, depth = values.mean(axis=0)
+    bounds = np.full((2, 2), np.nan)
+    if len(values) >= FEWEST:
+        low, high, _ = over_seeds_and_examples(values, np.stack([values, values]), confidence)
+        bounds = np.where(np.ptp(values, axis=0) > 0, [low, high], np.nan)
+    ends = dict(zip(("ci_low", "depth_low", "ci_high", "depth_high"), bounds.ravel(), strict=True))
+    return {"n_seeds": len(values), "share": share, "depth": depth} | ends
