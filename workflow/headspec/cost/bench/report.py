@@ -26,10 +26,10 @@ from headspec.atlas.relevance import relevance_measures
 from headspec.atlas.sample import sampled
 from headspec.config.reference import between
 from headspec.config.sections.training import Training
-from headspec.cost import bench_export, bench_large
-from headspec.cost.baselines import gradients_one_by_one, predictions_one_by_one, train_padded
-from headspec.cost.bench_texts import Build, Workload, workloads
-from headspec.cost.timing import HEADING, Run, machine, measure, products, row
+from headspec.cost.bench import export, large
+from headspec.cost.bench.baselines import gradients_one_by_one, predictions_one_by_one, train_padded
+from headspec.cost.bench.texts import Build, Workload, workloads
+from headspec.cost.bench.timing import HEADING, Run, machine, measure, products, row
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask, masks, random_heads
 from headspec.heads.pruning import predictions, under_masks
@@ -83,7 +83,7 @@ def layer_shapes(model: MultiTask) -> list[tuple[int, int]]:
 def flops(model: MultiTask, lengths: np.ndarray, kinds: int) -> float:
     """Floating-point operations on examples of `lengths` tokens, without padding.
 
-    2 P T for each of the `kinds` of products of weight matrices (see `headspec.cost.timing.products`; P
+    2 P T for each of the `kinds` of products of weight matrices (see `headspec.cost.bench.timing.products`; P
     weights, T tokens), and 4 L d t^2 for the attention of an example of t tokens, three times that with its
     backward pass (L layers, hidden size d). No two layers may share weights.
     """
@@ -279,10 +279,10 @@ def lines() -> Iterator[str]:
     for work in works:
         of_heads = work is works[0]  # takes long, and texts do not matter
         yield from rows(work, build, settings, device, of_heads=of_heads)
-    yield from ("", bench_large.HEADING)
-    yield from bench_large.rows()
-    yield from ("", bench_export.HEADING)
-    yield from bench_export.rows(build, works[0].score, ROUNDS)
+    yield from ("", large.HEADING)
+    yield from large.rows()
+    yield from ("", export.HEADING)
+    yield from export.rows(build, works[0].score, ROUNDS)
     yield from ("", machine(device))
 
 

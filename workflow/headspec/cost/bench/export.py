@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from headspec.cost.bench_texts import Build
-from headspec.cost.timing import Run, figures, measure
+from headspec.cost.bench.texts import Build
+from headspec.cost.bench.timing import Run, figures, measure
 from headspec.heads.masks import random_heads
 from headspec.heads.ranking import prune_count
 from headspec.models.batching import Batch, Examples

@@ -30,7 +30,7 @@ from headspec.statistics.dissociation.analysis import analyse
 from headspec.statistics.dissociation.resampled import Evaluation
 
 HEADING = "| of a study | measured | 50 tasks in pairs × 10 seeds × 3 models |\n|---|---|---|"
-SNAKEFILE = Path(__file__).parents[3] / "Snakefile"
+SNAKEFILE = Path(__file__).parents[4] / "Snakefile"
 #: mixtures × models of that study, its jobs, and the batches in which they are planned
 MIXTURES, JOBS, BATCHES = 3_675, 110_500, 20
 CORES = 16

@@ -17,7 +17,7 @@ from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens import tokenization
 
-CONFIG = Path(__file__).parents[3] / "workflow" / "studies" / "three-tasks.yaml"
+CONFIG = Path(__file__).parents[4] / "workflow" / "studies" / "three-tasks.yaml"
 MAX_LENGTH = 128
 
 Build = Callable[[], MultiTask]
