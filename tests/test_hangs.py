@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.faults import at_work
 from support.paths import ROOT
+from support.running.faults import at_work
 
 HANGS = """
 import subprocess, time

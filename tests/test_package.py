@@ -16,7 +16,7 @@ import yaml
 from headspec import code_hash
 from headspec.version import VERSION
 from support.paths import ROOT
-from support.studies import CONFIG, Folder, local_model, texts
+from support.running.studies import CONFIG, Folder, local_model, texts
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 

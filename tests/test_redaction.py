@@ -11,7 +11,7 @@ from headspec.config.loading import load, strict_yaml
 from headspec.errors import ConfigError, DataError, HeadspecError
 from headspec.progress import log, stage
 from headspec.redaction import redacted
-from support.studies import CONFIG
+from support.running.studies import CONFIG
 
 SECRETS = {
     "user and password": ("https://me:pa55word@host/x.csv", "https://***@host/x.csv"),

@@ -17,7 +17,7 @@ from headspec.config import editor_schema
 from headspec.config.loading import load
 from headspec.errors import ConfigError
 from support.paths import ROOT
-from support.studies import CONFIG
+from support.running.studies import CONFIG
 
 FILE = ROOT / "workflow" / "schemas" / "study.schema.json"
 STUDIES = [ROOT / "config.yaml", *sorted((ROOT / "workflow" / "studies").glob("*.yaml"))]

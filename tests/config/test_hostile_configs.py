@@ -15,7 +15,7 @@ from headspec.config.study import Study
 from headspec.errors import ConfigError
 from headspec.pipeline.layout import Layout
 from support.paths import ROOT
-from support.studies import CONFIG
+from support.running.studies import CONFIG
 
 STUDIES = [strict_yaml(path) for path in sorted((ROOT / "workflow" / "studies").glob("*.yaml"))]
 NAMES = [

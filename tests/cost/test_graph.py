@@ -15,7 +15,7 @@ from headspec.cost import graph
 from headspec.data import planned
 from headspec.data.planned import Planned
 from support.paths import ROOT
-from support.studies import CONFIG, Folder
+from support.running.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
 

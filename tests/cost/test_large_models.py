@@ -23,7 +23,7 @@ from headspec.models.devices import SIZES, Device
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.half import keep_half
 from support import tiny
-from support.studies import CONFIG
+from support.running.studies import CONFIG
 
 NAMES = "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "intermediate_size"
 #: sizes, words, whether the head is the embedding of words

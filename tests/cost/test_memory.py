@@ -13,7 +13,7 @@ from headspec.cost.memory import BERT_LARGE, STAGES, Sizes
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.devices import SIZES
 from headspec.models.multitask import MultiTask
-from support.studies import CONFIG
+from support.running.studies import CONFIG
 from support.tiny import encoder
 
 NAMES = "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"

@@ -33,7 +33,7 @@ from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import Layout
 from support import language
 from support.paths import ROOT
-from support.studies import CONFIG, Folder
+from support.running.studies import CONFIG, Folder
 from support.tiny import CPU, LAYERS, encoder
 
 T, WIDTH, INNER = 12, 32, 48

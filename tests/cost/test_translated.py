@@ -16,7 +16,7 @@ from headspec.models import translation
 from headspec.models.architectures import ENCODER_DECODERS
 from headspec.models.multitask import MultiTask
 from support.models import TEXTS, make
-from support.studies import CONFIG
+from support.running.studies import CONFIG
 from support.tiny import CPU, encoder
 
 SOURCE, TARGET = 9, 5

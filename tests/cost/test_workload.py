@@ -18,8 +18,9 @@ from headspec.models.tokens import tokenization
 from headspec.prompts.pairs import Pairs
 from headspec.prompts.tokens import Prompts
 from headspec.prompts.wording import Wording
-from support import language, treebanks
-from support.studies import CONFIG, Folder
+from support import language
+from support.data import treebanks
+from support.running.studies import CONFIG, Folder
 
 
 @pytest.fixture(scope="module")

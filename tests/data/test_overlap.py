@@ -16,9 +16,9 @@ from headspec.config.study import Study
 from headspec.data import overlap, planned, prepare
 from headspec.data.overlap import MOST, keyed, occurs
 from headspec.errors import ConfigError, DataError
-from support.labelled_texts import labelled, save
+from support.data.labelled_texts import labelled, save
 from support.paths import SHARED
-from support.studies import CONFIG
+from support.running.studies import CONFIG
 
 TASKS = SHARED / "tasks"
 WORDS = st.sampled_from(["sea", "wood", "Tree", "tree", "town", "...", ""])

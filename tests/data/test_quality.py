@@ -10,7 +10,7 @@ import pytest
 from headspec.config.sections.task import Task
 from headspec.config.study import Study
 from headspec.data import planned
-from support.labelled_texts import labelled, save
+from support.data.labelled_texts import labelled, save
 
 
 @pytest.fixture

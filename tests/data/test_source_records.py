@@ -20,9 +20,9 @@ from headspec.data import planned, prepare
 from headspec.data.prepare import Source
 from headspec.data.sources import source_records
 from headspec.errors import DataError
-from support.labelled_texts import labelled, save
+from support.data.labelled_texts import labelled, save
 from support.paths import ROOT
-from support.studies import CONFIG, texts
+from support.running.studies import CONFIG, texts
 
 KEYED = ["example", "label", "key_a", "key_b"]
 

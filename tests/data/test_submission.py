@@ -15,7 +15,7 @@ from headspec.data import planned, prepare, splits
 from headspec.data.submission import ARCHIVE, FILES, answers, warnings, write, written
 from headspec.errors import ConfigError, DataError
 from support.paths import SHARED
-from support.studies import CONFIG, Folder
+from support.running.studies import CONFIG, Folder
 
 NUMBERED = ["CoLA", "SST-2", "MRPC", "QQP", "WNLI"]
 TASKS = SHARED / "tasks"

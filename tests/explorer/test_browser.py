@@ -12,7 +12,7 @@ import pytest
 
 from headspec import tables
 from headspec.explorer.finished import of_results
-from support.explored import HOSTILE, study
+from support.data.explored import HOSTILE, study
 from support.paths import ROOT
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -16,7 +16,7 @@ from headspec.explorer.heads import BOUNDED, GROUP, MEASURES
 from headspec.explorer.page import data, harmless
 from headspec.explorer.sources import of_folder, read
 from headspec.heads.ranking import importance_map, top_heads
-from support.explored import HOSTILE, study
+from support.data.explored import HOSTILE, study
 
 
 @pytest.fixture(scope="module")

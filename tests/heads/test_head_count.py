@@ -11,7 +11,7 @@ from headspec.config.loading import load
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
 from headspec.heads import head_count
-from support.studies import CONFIG
+from support.running.studies import CONFIG
 
 CONFIGS = {
     "bert": ({"model_type": "bert", "num_hidden_layers": 2, "num_attention_heads": 5}, (2, 5)),

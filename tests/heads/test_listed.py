@@ -11,7 +11,7 @@ from headspec.config.loading import load
 from headspec.errors import DataError, HeadspecError
 from headspec.heads import head_lists, listed
 from headspec.heads.ranking import shared_map, top_heads
-from support.studies import CONFIG
+from support.running.studies import CONFIG
 
 SHAPE = (3, 4)
 

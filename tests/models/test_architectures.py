@@ -23,9 +23,9 @@ from headspec.models.pretrained.checks import check
 from headspec.models.tokens.tokenization import encode, tokenizer
 from headspec.training.microbatches import backward
 from support import tiny
-from support.labelled_texts import table
+from support.data.labelled_texts import table
 from support.models import MODELS, make
-from support.studies import CONFIG, Folder
+from support.running.studies import CONFIG, Folder
 
 #: model: its convention
 POOLING = dict.fromkeys(MODELS, "first") | dict.fromkeys(("mpnet", "modernbert"), "mean")

@@ -17,7 +17,7 @@ from headspec.models import encoders
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.encoders import load
 from support import tiny
-from support.studies import bert, local_model
+from support.running.studies import bert, local_model
 
 
 @pytest.fixture

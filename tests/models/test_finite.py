@@ -28,7 +28,7 @@ from headspec.training.loop import train, trainer
 from headspec.training.transfer import Fitting, Target, transfer
 from headspec.training.variants.lora import LoRA
 from headspec.training.variants.own import Own
-from support.studies import CONFIG, Folder
+from support.running.studies import CONFIG, Folder
 from support.tiny import CPU, HEADS, LAYERS, encoder, examples
 
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}

@@ -15,7 +15,7 @@ from headspec.errors import DamageError, MissingError
 from headspec.models import encoders
 from headspec.models.multitask import MultiTask, saved_encoder
 from support.models import MODELS, make
-from support.studies import local_model
+from support.running.studies import local_model
 
 CLASSES = {"a": ["x", "y"], "b": None}
 

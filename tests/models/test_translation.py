@@ -26,9 +26,9 @@ from headspec.models.tokens.tokenization import encode, kinds_of_attention
 from headspec.statistics import text_counts
 from headspec.statistics.metrics import score
 from headspec.training.microbatches import backward
-from support.labelled_texts import table
+from support.data.labelled_texts import table
 from support.models import LANGUAGES, TRANSLATORS, make
-from support.studies import CONFIG
+from support.running.studies import CONFIG
 from support.tiny import CPU, HEADS, KINDS
 from support.translators import classes, translator
 

@@ -13,7 +13,7 @@ from headspec.models.batching import Examples
 from headspec.models.tokens import word_encoding
 from headspec.statistics import unit_counts
 from headspec.words.base import written
-from support.studies import tokenizer
+from support.running.studies import tokenizer
 
 
 def sentences(*texts: str) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from headspec.errors import ConfigError
 from headspec.pipeline.budgets import Budgets
 from headspec.pipeline.inputs import Inputs, workflow_path
 from headspec.pipeline.layout import RUN, Layout
-from support.studies import CONFIG
+from support.running.studies import CONFIG
 
 PAIR = "results/tiny/runs/bert/tone+topic"
 

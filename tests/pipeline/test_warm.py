@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headspec.pipeline import warm
-from support.faults import at_work
+from support.running.faults import at_work
 
 SAYS = """
 import os, sys

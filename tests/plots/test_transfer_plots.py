@@ -9,8 +9,8 @@ import pytest
 
 from headspec.config.variants import places
 from headspec.plots import transfer as figure
+from support.data.transfers import METHODS, NINE, summarised
 from support.figures import assert_readable, assert_same_bytes
-from support.transfers import METHODS, NINE, summarised
 
 #: half of them, of every kind
 CONTROLS = places(["iat-random", "iat-other", "lora", "iat-as-released", "no-dropout"])

@@ -13,8 +13,8 @@ from headspec.models.tokens import word_encoding
 from headspec.probes import attention, outputs
 from headspec.probes.cases import Cases, cases, label_chances
 from headspec.words.base import written
-from support import treebanks
-from support.studies import HEADS, LAYERS, bert, sentence, tokenizer
+from support.data import treebanks
+from support.running.studies import HEADS, LAYERS, bert, sentence, tokenizer
 
 LABELS = ["ADJ", "ADP", "DET", "NOUN", "VERB", "X"]
 

@@ -26,7 +26,7 @@ from headspec.prompts.tokens import Prompts
 from headspec.prompts.wording import Wording
 from support import language
 from support.language import CLASSES, FILLED, PROMPT
-from support.studies import CONFIG
+from support.running.studies import CONFIG
 from support.tiny import CPU, HEADS, LAYERS
 
 BF16 = Device("cpu", "bfloat16")

@@ -20,10 +20,10 @@ from headspec.similarity.brain import ceiling, experiment, nuisance, responses, 
 from headspec.similarity.brain.folds import splits
 from headspec.similarity.brain.stimuli import read as read_stimuli
 from headspec.similarity.brain.stimuli import units
-from support.brains import save, smooth, write_responses
+from support.data.brains import save, smooth, write_responses
 from support.paths import SHARED
+from support.running.studies import CONFIG
 from support.schemas import SCHEMAS
-from support.studies import CONFIG
 
 RESPONSES = SHARED / "brain" / "harry-potter"
 

@@ -19,7 +19,7 @@ from headspec.similarity.brain.network import Network
 from headspec.similarity.brain.ridge import PENALTIES, Ridge
 from headspec.similarity.cnm import cnm
 from headspec.similarity.table import encodings, pairwise
-from support.brains import code, smooth, subjects
+from support.data.brains import code, smooth, subjects
 
 
 def splits_of(n: int, folds: int = 5, nuisance: np.ndarray | None = None):

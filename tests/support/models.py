@@ -15,7 +15,7 @@ from tokenizers import models as vocabularies
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from support import tiny
-from support.studies import SPECIAL, WORDS, sentence, tokenizer
+from support.running.studies import SPECIAL, WORDS, sentence, tokenizer
 
 TEXTS = [sentence(np.random.default_rng(i), *WORDS[5 + i % 15 : 7 + i % 15]) for i in range(200)]
 ROBERTA_SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]

@@ -20,8 +20,8 @@ from headspec.training import parallel
 from headspec.training.adapting import adapt
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train
-from support import ranks
 from support.paths import ROOT
+from support.running import ranks
 from support.tiny import CPU
 from support.ways import DATA, SETTINGS, every_way, model
 
@@ -102,7 +102,8 @@ def test_the_error_of_a_process_ends_the_training(tmp_path, error, raised, messa
 
 #: does its work when it is imported, as the scripts of rules do
 SCRIPT = """
-import sys; from pathlib import Path; from headspec.training import parallel; from support import ranks
+import sys; from pathlib import Path
+from headspec.training import parallel; from support.running import ranks
 parallel.run(2, Path(sys.argv[1]), ranks.never_end, None, Path(sys.argv[2]))
 """
 

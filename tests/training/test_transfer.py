@@ -25,8 +25,8 @@ from headspec.models.multitask import MultiTask
 from headspec.training import linear_probe
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.transfer import Fitting, Target, batches, transfer
+from support.running.studies import CONFIG, Folder, texts
 from support.schemas import SCHEMAS
-from support.studies import CONFIG, Folder, texts
 from support.tiny import CPU, encoder
 
 CLASSES = ["low", "high"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from support.studies import TOKEN, Folder
+from support.running.studies import TOKEN, Folder
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,8 @@ from headspec.heads.ranking import top_heads
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
-from support.edits import constant
-from support.studies import CONFIG, HEADS, LAYERS, Folder, trees
+from support.running.edits import constant
+from support.running.studies import CONFIG, HEADS, LAYERS, Folder, trees
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from headspec import tables
-from support.edits import constant, setting
-from support.studies import CONFIG, TOPIC, Folder
+from support.running.edits import constant, setting
+from support.running.studies import CONFIG, TOPIC, Folder
 
 pytestmark = pytest.mark.slow
 

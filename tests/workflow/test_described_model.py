@@ -9,7 +9,7 @@ import pytest
 
 from headspec import tables
 from headspec.models.tokens import vocabulary
-from support.studies import CONFIG, Folder
+from support.running.studies import CONFIG, Folder
 from support.translators import write_corpus
 
 pytestmark = pytest.mark.slow

@@ -22,8 +22,8 @@ from headspec.models.batching import Examples
 from headspec.models.export.onnx_file import opened
 from headspec.models.multitask import MultiTask
 from headspec.statistics.atlas.roles import one_role
-from support.edits import constant
-from support.studies import CONFIG, HEADS, LAYERS, Folder, tokenizer, trees
+from support.running.edits import constant
+from support.running.studies import CONFIG, HEADS, LAYERS, Folder, tokenizer, trees
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from headspec.errors import HeadspecError
 from headspec.pipeline.export import of_run
 from headspec.statistics.metrics import score
 from support import language
-from support.studies import CONFIG, Folder
+from support.running.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headspec.models.multitask import saved_encoder
-from support.studies import CONFIG, Folder
+from support.running.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from headspec import tables
-from support.edits import constant, setting
-from support.studies import CONFIG, Folder
+from support.running.edits import constant, setting
+from support.running.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
 

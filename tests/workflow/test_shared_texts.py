@@ -10,7 +10,7 @@ import pytest
 
 from headspec import tables
 from headspec.data.overlap import keyed, occurs
-from support.studies import CONFIG, Folder
+from support.running.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
 

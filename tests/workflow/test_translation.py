@@ -11,7 +11,7 @@ import pytest
 
 from headspec import tables
 from support import models
-from support.studies import CONFIG, Folder
+from support.running.studies import CONFIG, Folder
 from support.tiny import HEADS, KINDS
 from support.translators import write_corpus
 

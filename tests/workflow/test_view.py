@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 import pytest
 
-from support import warm
-from support.studies import Folder
+from support.running import warm
+from support.running.studies import Folder
 
 pytestmark = pytest.mark.slow
 

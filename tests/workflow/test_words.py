@@ -14,9 +14,9 @@ from headspec.errors import HeadspecError
 from headspec.pipeline.export import of_run
 from headspec.statistics import unit_counts
 from headspec.statistics.metrics import chance, score
-from support import treebanks
-from support.edits import constant
-from support.studies import CONFIG, Folder
+from support.data import treebanks
+from support.running.edits import constant
+from support.running.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
 

@@ -24,10 +24,10 @@ from headspec.models.devices import Device
 from headspec.models.internals.representations import vectors
 from headspec.models.multitask import MultiTask
 from headspec.pipeline import summary
-from support.edits import setting
-from support.faults import FAULT, at_work, contents
 from support.paths import ROOT, SHARED
-from support.studies import CONFIG, HEADS, LAYERS, TOKEN, Folder
+from support.running.edits import setting
+from support.running.faults import FAULT, at_work, contents
+from support.running.studies import CONFIG, HEADS, LAYERS, TOKEN, Folder
 
 pytestmark = pytest.mark.slow
 

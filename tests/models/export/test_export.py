@@ -16,7 +16,7 @@ from headspec.models.architectures import ARCHITECTURES
 from headspec.models.batching import Examples
 from headspec.models.export import folder, onnx_file
 from headspec.models.multitask import MultiTask
-from support import studies
+from support.running import studies
 from support.tiny import HEADS, LAYERS, encoder, examples
 
 TASKS = {"a": ["x", "y"], "of two words": None}

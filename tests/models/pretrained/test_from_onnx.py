@@ -34,7 +34,7 @@ from headspec.models.tokens import tokenization
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train
 from support.onnx_files import Pooled, export, tokens
-from support.studies import HEADS, LAYERS, bert, local_model
+from support.running.studies import HEADS, LAYERS, bert, local_model
 from support.tiny import CPU, encoder
 
 onnx = pytest.importorskip("onnx")

@@ -21,7 +21,7 @@ from headspec.models.pretrained import from_onnx
 from headspec.models.pretrained.onnx_agreement import COSINE, verify
 from headspec.models.pretrained.onnx_weights import read
 from support.onnx_files import Pooled, States, export, tokens
-from support.studies import HEADS, LAYERS, WORDS, bert, local_model
+from support.running.studies import HEADS, LAYERS, WORDS, bert, local_model
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -7,7 +7,7 @@ import pytest
 
 from headspec.statistics.intervals import over_seeds_and_draws
 from headspec.statistics.training.transfer_summary import summary
-from support.transfers import METHODS, summarised, transfer_table
+from support.data.transfers import METHODS, summarised, transfer_table
 
 
 def test_differences_are_paired():

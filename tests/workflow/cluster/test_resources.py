@@ -14,12 +14,12 @@ from snakemake.cli import parse_args
 from headspec import code_hash
 from headspec.cost.memory import ON_ALL_GPUS
 from headspec.cost.requests import LEAST
-from support import every_stage
-from support.every_stage import TARGETS
-from support.faults import at_work
 from support.paths import ROOT
-from support.requests import requests, show_resources
-from support.studies import Folder
+from support.running import every_stage
+from support.running.every_stage import TARGETS
+from support.running.faults import at_work
+from support.running.requests import requests, show_resources
+from support.running.studies import Folder
 
 pytestmark = pytest.mark.slow
 

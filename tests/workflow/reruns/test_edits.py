@@ -21,9 +21,9 @@ from headspec import tables
 from headspec.config.loading import load
 from headspec.cost import graph
 from headspec.data.planned import Planned
-from support.edits import constant, setting
 from support.paths import ROOT
-from support.studies import CONFIG, Folder
+from support.running.edits import constant, setting
+from support.running.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from support.studies import Folder
+from support.running.studies import Folder
 
 
 def setting(key: str, value: object) -> Callable[[Folder], None]:

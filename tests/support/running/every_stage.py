@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from support import brains, treebanks
-from support.studies import CONFIG, Folder
+from support.data import brains, treebanks
+from support.running.studies import CONFIG, Folder
 
 TASKS: dict[str, Any] = CONFIG["tasks"]
 TONE: dict[str, Any] = TASKS["tone"] | {

@@ -12,7 +12,7 @@ import pytest
 
 from support.pages import Block, blocks
 from support.paths import ROOT
-from support.studies import CONFIG, HEADS, LAYERS, Folder
+from support.running.studies import CONFIG, HEADS, LAYERS, Folder
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import checks
 from headspec.models.tokens import tokenization, vocabulary
 from headspec.models.tokens.text_encoding import completed, set_languages
-from support.studies import CONFIG
+from support.running.studies import CONFIG
 from support.translators import PAIRS, classes
 
 SIZES = {"layers": 2, "heads": 4, "hidden": 32, "vocabulary": 48}

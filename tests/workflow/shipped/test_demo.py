@@ -9,7 +9,7 @@ import yaml
 from headspec import tables
 from headspec.pipeline import summary
 from support.paths import ROOT
-from support.studies import Folder
+from support.running.studies import Folder
 
 pytestmark = pytest.mark.slow
 

@@ -11,10 +11,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from support import slurm
-from support.faults import contents
-from support.requests import requests, show_resources
-from support.studies import CONFIG, Folder
+from support.running import slurm
+from support.running.faults import contents
+from support.running.requests import requests, show_resources
+from support.running.studies import CONFIG, Folder
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(slurm.lacking()), reason=slurm.lacking())]
 

@@ -17,7 +17,7 @@ from snakemake.cli import get_argument_parser
 from headspec.cli import app
 from support.pages import PAGES, Block, blocks
 from support.paths import ROOT
-from support.studies import CONFIG, Folder
+from support.running.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from support.studies import Folder
+from support.running.studies import Folder
 
 
 def show_resources(study: Folder) -> None:

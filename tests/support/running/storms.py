@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from support.faults import at_work
-from support.studies import Folder
+from support.running.faults import at_work
+from support.running.studies import Folder
 
 VICTIMS = ["scheduler", "job", "both"]
 
 
 class Run:
-    """A running `snakemake`, its output and its processes, which are forks (`support.warm`)."""
+    """A running `snakemake`, its output and its processes, which are forks (`support.running.warm`)."""
 
     def __init__(self, study: Folder, *targets: str) -> None:
         self.study, self.lines = study, []

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from support.faults import FAULT, at_work, contents
-from support.studies import Folder
+from support.running.faults import FAULT, at_work, contents
+from support.running.studies import Folder
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.studies import local_model
+from support.running.studies import local_model
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
 

@@ -12,7 +12,7 @@ import yaml
 
 from headspec import tables
 from support.paths import ROOT
-from support.studies import CONFIG, Folder
+from support.running.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,7 @@ from headspec.models.pretrained.checks import check_model
 from headspec.models.pretrained.config_json import SIZES
 from headspec.models.pretrained.folders import folder
 from headspec.models.tokens.tokenization import tokenizer
-from support.studies import local_model
+from support.running.studies import local_model
 
 CODE = type("Code", (), {"__reduce__": lambda self: (os.mkdir, ("trace",))})()
 VALUES = st.recursive(

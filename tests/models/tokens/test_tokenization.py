@@ -10,9 +10,9 @@ from tokenizers import processors
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
 from headspec.models.tokens.tokenization import delimit, encode, tokenizer
-from support.labelled_texts import table
-from support.studies import WORDS, local_model
-from support.studies import tokenizer as words
+from support.data.labelled_texts import table
+from support.running.studies import WORDS, local_model
+from support.running.studies import tokenizer as words
 
 CLS, SEP = WORDS.index("[CLS]"), WORDS.index("[SEP]")
 

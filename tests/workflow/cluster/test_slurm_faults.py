@@ -11,8 +11,8 @@ import socket
 
 import pytest
 
-from support import slurm
-from support.studies import CONFIG, Folder
+from support.running import slurm
+from support.running.studies import CONFIG, Folder
 
 pytestmark = [
     pytest.mark.slow,

@@ -14,7 +14,7 @@ from headspec.config.reference import schema, sections
 from headspec.config.study import Study
 from headspec.data.submission import FILES
 from support.paths import ROOT
-from support.studies import Folder
+from support.running.studies import Folder
 
 sys.path.append(str(ROOT / "docs" / "studies"))
 minimal_pairs = importlib.import_module("minimal_pairs")

@@ -16,8 +16,8 @@ from headspec.errors import EncoderError
 from headspec.models.encoders import load, origin
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import checks
-from support.hub import NOWHERE, REVISION, lay_out
-from support.studies import CONFIG, Folder, bert
+from support.data.hub import NOWHERE, REVISION, lay_out
+from support.running.studies import CONFIG, Folder, bert
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ from headspec import digests
 from headspec.config.sections.model import Model
 from headspec.errors import ChangedError, EncoderError
 from headspec.models import versions
-from support.hub import REVISION, lay_out
-from support.studies import local_model
+from support.data.hub import REVISION, lay_out
+from support.running.studies import local_model
 
 
 @pytest.fixture(autouse=True)

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support import every_stage
-from support.faults import contents
-from support.storms import DISKS, Run, mounts, own_disk, storm
-from support.studies import Folder
+from support.running import every_stage
+from support.running.faults import contents
+from support.running.storms import DISKS, Run, mounts, own_disk, storm
+from support.running.studies import Folder
 
 pytestmark = pytest.mark.slow
 

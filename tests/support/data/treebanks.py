@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from support.studies import FILLER, TONE, TOPIC, sentence
+from support.running.studies import FILLER, TONE, TOPIC, sentence
 
 TAGS = {word: "ADJ" for words in TONE.values() for word in words}
 TAGS |= {word: "NOUN" for words in TOPIC.values() for word in words}

@@ -19,8 +19,8 @@ import yaml
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
-from support import warm
 from support.paths import ROOT
+from support.running import warm
 
 LAYERS, HEADS = 2, 4
 TOKEN = "hf_TheTokenOfThisRun123"

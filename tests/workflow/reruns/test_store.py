@@ -11,8 +11,8 @@ import pytest
 
 from headspec import tables
 from headspec.models.multitask import MultiTask
-from support.faults import TIMES
-from support.studies import CONFIG, Folder
+from support.running.faults import TIMES
+from support.running.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
 
