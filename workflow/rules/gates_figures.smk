@@ -122,3 +122,28 @@ use rule figure_reliability as figure_gates_kept_roles with:
         code=code("plots/figure.py", "plots/gates/kept_roles.py"),
     message:
         "Figure gates/kept_roles.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
+
+
+use rule figure_reliability as figure_gates_kept_kinds with:
+    input:
+        kinds=rules.budgets.output.kinds,
+    output:
+        report(
+            figure("gates/kept_kinds.{model}.{mixture}.{method}"),
+            caption="../report/gates_kept_kinds.rst",
+            category="Gates",
+            labels={
+                "figure": "kinds of attention kept",
+                "model": "{model}",
+                "mixture": "{mixture}",
+                "method": "{method}",
+            },
+        ),
+    log:
+        log("figures/gates/kept_kinds.{model}.{mixture}.{method}"),
+    params:
+        figure="gates/kept_kinds",
+        labels=ways.labels(BUDGETS.names),
+        code=code("plots/figure.py", "plots/gates/kept_kinds.py"),
+    message:
+        "Figure gates/kept_kinds.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"

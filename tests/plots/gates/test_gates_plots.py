@@ -10,7 +10,7 @@ import pytest
 
 from headspec.config import ways
 from headspec.config.runs import Budget, Run
-from headspec.plots.gates import budgets, kept, kept_roles, learning, overlap
+from headspec.plots.gates import budgets, kept, kept_kinds, kept_roles, learning, overlap
 from headspec.statistics.gates.overlap import gates_table
 
 LABELS = ways.labels(["whole", "importance", "l0", "subset"])
@@ -109,6 +109,31 @@ def test_overlap_stands_beside_what_layers_give():
     points = [line for line in figure.axes[0].get_lines() if line.get_marker() == "D"]
     assert [line.get_xdata()[0] for line in points] == [0.7, 0.3]
     assert [line.get_markerfacecolor() for line in points] == ["black", "white"]
+
+
+def test_kinds_that_are_kept_have_their_shares_and_layers():
+    cells = [("whole", 1.0, 12), ("l0", 0.25, 3), ("l0", None, 6), ("importance", 0.25, 3)]
+    rows = [
+        {"sets": "shared", "task": None, "way": way, "fraction": fraction, "kind": kind, "against": against,
+         "heads": heads, "share": heads / 12 - (kind == "encoder") * 0.1, "depth": heads - 12.0}
+        for way, fraction, heads in cells
+        for kind, against in (("encoder", None), ("cross", None), ("cross", "encoder"))
+    ]  # fmt: skip
+    frame = pd.DataFrame(rows)
+    for value, end, sign in itertools.product(("share", "depth"), ("low", "high"), (-1, 1)):
+        if (end == "low") == (sign < 0):
+            frame[f"{value}_{end}"] = frame[value] + 0.05 * sign
+    figure = kept_kinds.draw(frame, LABELS)
+    share, depth = figure.axes[1], figure.axes[3]
+    assert [axes.get_title() for axes in figure.axes] == ["importance, at once", "L0", "", ""]
+    lines = {line.get_label(): line for line in share.get_lines()}
+    assert list(lines) == ["encoder", "cross"]
+    assert lines["cross"].get_ydata() == pytest.approx([25, 50, 100])
+    assert lines["encoder"].get_ydata() == pytest.approx([15, 40, 90])
+    assert lines["cross"].get_xdata() == pytest.approx([3, 6, 12], abs=0.1)
+    assert depth.get_lines()[0].get_ydata() == pytest.approx([-9, -6, 0])
+    ends = [line.get_segments() for line in share.collections]
+    assert ends[1][0][:, 1] == pytest.approx([20, 30])
 
 
 def role_counts(after: float = np.nan) -> pd.DataFrame:

@@ -44,14 +44,15 @@ def test_shares_depths_and_differences_are_those_of_seeds():
     share = np.array([[4, 3, 3], [4, 4, 3], [8, 8, 8]]) / np.array([[12], [8], [8]])
     depth = np.array([[0.75, 1, 0], [-0.5, 0, -0.5], [0, 0, 0]])
     for (kind, other), row in found.items():
+        assert row["heads"] == pytest.approx((16 + 15 + 14) / 3)
         at = list(KINDS).index
-        for values, name, ends in ((share, "share", "ci"), (depth, "depth", "depth")):
+        for values, name in ((share, "share"), (depth, "depth")):
             of_seeds = values[at(kind)] - (values[at(other)] if other else 0)
             assert row[name] == pytest.approx(of_seeds.mean())
             bounds = np.nan, np.nan
             if of_seeds.std() > 0:
                 bounds = stats.t.interval(0.9, 2, of_seeds.mean(), stats.sem(of_seeds))
-            assert [row[f"{ends}_low"], row[f"{ends}_high"]] == pytest.approx(bounds, nan_ok=True)
+            assert [row[f"{name}_low"], row[f"{name}_high"]] == pytest.approx(bounds, nan_ok=True)
 
 
 def test_kinds_that_cannot_close_are_left_out():
@@ -63,13 +64,13 @@ def test_other_models_have_one_kind():
     found = rows(kept_kinds(frame(sets([0, 2], [0, 0])), {"other": KINDS}, [], 0.9))["self", None]
     assert found["share"] == 1 / 8
     assert np.isnan(found["depth"])  # a seed keeps no head
-    assert np.isnan(found["ci_low"])  # two seeds
+    assert np.isnan(found["share_low"])  # two seeds
 
 
 def test_a_kind_closed_in_a_seed_has_no_depth_and_still_a_share():
     found = rows(kept_kinds(frame(sets([0, 2], [0, 0], [1, 0])), {}, [], 0.9))["self", None]
     assert found["share"] == pytest.approx(3 / 24)
-    assert found["ci_low"] < found["share"] < found["ci_high"]
+    assert found["share_low"] < found["share"] < found["share_high"]
     assert np.isnan(found["depth"]) and np.isnan(found["depth_low"])
 
 
@@ -91,7 +92,7 @@ def test_intervals_cover_the_mean_over_seeds():
             (table["kind"] == kind)
             & (table["against"].isna() if against is None else table["against"] == against)
         ]
-        covered = ((of["ci_low"] <= expected) & (expected <= of["ci_high"])).mean()
+        covered = ((of["share_low"] <= expected) & (expected <= of["share_high"])).mean()
         assert 0.925 < covered < 0.98
         deep = ((of["depth_low"] <= 0) & (of["depth_high"] >= 0)).mean()
         assert 0.925 < deep < 0.98

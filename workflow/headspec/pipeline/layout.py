@@ -248,7 +248,12 @@ class Layout:
     def gates_figures(self) -> list[str]:
         """Names of the figures of the section `gates`."""
         runs = [cell.run for cell in self.study.budgets]
-        kinds = ["budgets", "kept", *(["learning"] if any_learnt(self.study.gates.ways) else [])]
+        kinds = [
+            "budgets",
+            "kept",
+            "kept_kinds",
+            *(["learning"] if any_learnt(self.study.gates.ways) else []),
+        ]
         kinds += ["kept_roles"] if self.has_roles else []
         groups = dict.fromkeys((run.model, run.mixture, run.method) for run in runs)
         names = [f"gates/{kind}.{'.'.join(group)}" for kind in kinds for group in groups]

@@ -16,8 +16,9 @@ from headspec.tables import FLOAT, INT, TEXT, Schema
 
 KEPT_KINDS = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "sets": TEXT, "way": TEXT, "fraction": FLOAT,
-     "penalty": FLOAT, "task": TEXT, "kind": TEXT, "against": TEXT, "n_seeds": INT, "share": FLOAT,
-     "ci_low": FLOAT, "ci_high": FLOAT, "depth": FLOAT, "depth_low": FLOAT, "depth_high": FLOAT},
+     "penalty": FLOAT, "task": TEXT, "kind": TEXT, "against": TEXT, "n_seeds": INT, "heads": FLOAT,
+     "share": FLOAT, "share_low": FLOAT, "share_high": FLOAT, "depth": FLOAT, "depth_low": FLOAT,
+     "depth_high": FLOAT},
     keys=10,
 )  # fmt: skip
 """Table `kept_kinds`: a row for each way, number of heads, set of gates and kind of attention, and for each
@@ -25,8 +26,9 @@ pair of kinds. tables/kept_kinds.parquet
 
 kind: kind of attention whose heads can close: `self`; of encoder-decoders `encoder`, `decoder` or `cross`
 against: null, or a kind whose values are subtracted in every seed
-share: of the kind's heads that are kept, mean over seeds
-ci_low: lower end of its interval over seeds; null with fewer than three, or if they do not differ
+heads: number of heads of these kinds that are kept, mean over seeds
+share: of the kind's heads that are kept, mean over seeds; intervals are over seeds, and null with fewer than
+    three or where seeds do not differ
 depth: mean layer of the kept heads less that of all, mean over seeds; null if a seed keeps none
 """
 
@@ -59,6 +61,7 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     """The rows of one set, `kept` (seeds, layers of all kinds, heads)."""
     of_kinds: dict[str, np.ndarray] = {}  # (seeds, share and depth)
+    heads = 0.0
     for kind, first in first_rows(layers).items() if SELF not in layers else [(SELF, 0)]:
         if not closing or kind in closing:
             of_kind = kept[:, first : first + layers[kind]]
@@ -66,10 +69,12 @@ def _rows(
             with np.errstate(invalid="ignore"):
                 depth = by_layer @ place / by_layer.sum(axis=1) - place.mean()
             of_kinds[kind] = np.column_stack([of_kind.mean(axis=(1, 2)), depth])
+            heads += by_layer.sum() / len(kept)
     for kind, values in of_kinds.items():
-        yield {"kind": kind, "against": None} | _summary(values, confidence)
+        yield {"kind": kind, "against": None, "heads": heads} | _summary(values, confidence)
     for other, kind in itertools.combinations(of_kinds, 2):
-        yield {"kind": kind, "against": other} | _summary(of_kinds[kind] - of_kinds[other], confidence)
+        difference = _summary(of_kinds[kind] - of_kinds[other], confidence)
+        yield {"kind": kind, "against": other, "heads": heads} | difference
 
 
 def _summary(values: np.ndarray, confidence: float) -> dict[str, Any]:
@@ -79,5 +84,5 @@ def _summary(values: np.ndarray, confidence: float) -> dict[str, Any]:
     if len(values) >= FEWEST:
         low, high, _ = over_seeds_and_examples(values, np.stack([values, values]), confidence)
         bounds = np.where(np.ptp(values, axis=0) > 0, [low, high], np.nan)
-    ends = dict(zip(("ci_low", "depth_low", "ci_high", "depth_high"), bounds.ravel(), strict=True))
+    ends = dict(zip(("share_low", "depth_low", "share_high", "depth_high"), bounds.ravel(), strict=True))
     return {"n_seeds": len(values), "share": share, "depth": depth} | ends
