@@ -205,7 +205,8 @@ class Layout:
         names = []
         if len(study.mixture_tasks) <= DRAWN:
             combinations = dict.fromkeys((run.model, run.mixture, run.method) for run in self.mixed)
-            names += ["dissociation", "reliability", *(f"fractions.{model}" for model in models)]
+            names += ["dissociation", *(f"fractions.{model}" for model in models)] if self.mixed else []
+            names.append("reliability")
             names += [".".join([kind, *each]) for kind in OF_RUNS for each in combinations]
         names += [f"scatter.{measure}" for measure in study.similarity.measures]
         if study.similarity.measures:
