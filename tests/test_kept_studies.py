@@ -41,3 +41,9 @@ def test_a_study_is_kept_with_its_config(folder):
         assert tables.footer(path)["study"] == study.study
         assert list(tables.read(path)) == list(outputs.schemas()[path.stem].columns)
     assert sum(path.stat().st_size for path in KEPT.rglob("*") if path.is_file()) < 2e6
+
+
+def test_no_head_of_the_translators_has_a_role():
+    counts = tables.read(KEPT / "translation-heads" / "tables" / "role_counts.parquet")
+    assert set(counts["role"]) == {"positional", "rare word", "syntactic"} and not counts["before"].any()
+    assert "no head of these models has a [role]" in (ROOT / "docs" / "translation.md").read_text()

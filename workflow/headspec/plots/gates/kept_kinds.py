@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pandas as pd
@@ -34,8 +35,8 @@ def draw(kinds: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
         for way in labels
         if way in set(rest["way"])
     ]
-    columns = min(COLUMNS, len(panels))
-    bands = -(-len(panels) // columns)
+    bands = math.ceil(len(panels) / COLUMNS)
+    columns = math.ceil(len(panels) / bands)
     size = (max(PAGE * columns / COLUMNS, PAGE / 2), 0.6 + 2.7 * bands)
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(2 * bands, columns, squeeze=False, sharex=True, sharey="row")
@@ -51,6 +52,7 @@ def draw(kinds: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
         depth.axhline(0, color="0.6", linewidth=0.6, zorder=0)
         share.set_title(labels[way] + (f"\n{task}" if task else ""))
         depth.set_xlabel("heads kept")
+        depth.tick_params(labelbottom=True)  # also above another band
     for first, value, scale, name in (
         (0, "share", 100, "heads of the kind\nthat are kept (%)"),
         (1, "depth", 1, "mean layer kept\nless that of all"),

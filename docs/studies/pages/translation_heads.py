@@ -1,0 +1,93 @@
+"""Numbers of translation.md: which heads of a translator can go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from headspec.attention import KINDS
+from headspec.config import ways
+from headspec.plots.gates import kept_kinds as plot
+from pages.kept import markdown, points, table
+
+#: studies, and the heads that can close in each
+STUDIES = {"translation-heads": "all"}
+#: the penalty of the configs, which tables leave null
+PENALTY = 0.003
+#: columns that say which heads are kept
+CELL = ["way", "fraction", "penalty"]
+
+
+def name(row: pd.Series) -> str:
+    """A way with its number of heads, or with the penalty that left them open."""
+    if row["way"] == "whole" or pd.notna(row["fraction"]):
+        return f"`{row['way']}`"
+    return f"`{row['way']}`, penalty {PENALTY if pd.isna(row['penalty']) else row['penalty']:g}"
+
+
+def spread(ends: pd.Series, digits: int) -> str:
+    """A difference with its interval; a difference of nothing has no sign."""
+    value, low, high = (f"{end + 0.0:+.{digits}f}" for end in ends.astype(float).round(digits))
+    return f"{value} [{low.removeprefix('+')}, {high.removeprefix('+')}]"
+
+
+def ordered(rows: pd.DataFrame) -> Iterator[pd.Series]:
+    """Rows by the number of heads that are kept, the whole model first."""
+    by = rows.assign(least=-rows["heads"].round(1)).sort_values(["least", "way"])
+    return (row for _, row in by.iterrows())
+
+
+def budgets() -> str:
+    """BLEU, and what is lost of the whole model's, of every way and number of heads."""
+
+    def rows() -> Iterator[list[str]]:
+        for study, closing in STUDIES.items():
+            found = table(study, "budgets")
+            found = found[(found["metric"] == "bleu") & (found["task"] == "german")]
+            for row in ordered(found[(found["against"] == "whole") | (found["way"] == "whole")]):
+                less = ""
+                if row["way"] != "whole":
+                    less = points(row["difference"], row["ci_low"], row["ci_high"])
+                    less += " *" if row["p_holm"] < 0.05 else ""
+                yield [closing, name(row), f"{row['heads']:.1f}", f"{100 * row['value']:.1f}", less]
+
+    return markdown(["heads that can close", "way", "heads kept", "BLEU", "less `whole`"], rows())
+
+
+def kinds() -> str:
+    """Shares of each kind of attention that are kept, and where in the decoder."""
+
+    def rows() -> Iterator[list[str]]:
+        found = table("translation-heads", "kept_kinds")
+        found = found[found["way"] != "whole"]
+        for _, of_set in sorted(
+            found.groupby(CELL, dropna=False), key=lambda group: -group[1]["heads"].iloc[0]
+        ):
+            alone = of_set[of_set["against"].isna()].set_index("kind")
+            cross = of_set[of_set["kind"] == "cross"].set_index("against")
+            shares = [f"{100 * alone.loc[kind, 'share']:.0f}" for kind in KINDS]
+            more = [cross.loc[kind] for kind in ("encoder", "decoder")]
+            yield [
+                name(of_set.iloc[0]),
+                f"{alone['heads'].iloc[0]:.1f}",
+                *shares,
+                *(spread(100 * row[["share", "share_low", "share_high"]], 0) for row in more),
+                spread(more[1][["depth", "depth_low", "depth_high"]], 1),
+            ]
+
+    head = ["way", "heads kept", *(f"{kind}, %" for kind in KINDS)]
+    return markdown(
+        [*head, "cross less encoder", "cross less decoder", "layers of cross less decoder"], rows()
+    )
+
+
+def figure() -> Figure:
+    """Kinds of attention that are kept."""
+    found = table("translation-heads", "kept_kinds")
+    return plot.draw(found, ways.labels(list(dict.fromkeys(found["way"]))))
+
+
+BLOCKS = {"translation-heads: budgets": budgets, "translation-heads: kinds": kinds}
+FIGURES = {"kept-kinds.png": figure}
