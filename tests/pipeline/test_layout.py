@@ -109,7 +109,10 @@ def test_a_method_trains_by_the_section_of_its_name():
     assert "rank" not in given.training_settings(of_run()) and given.features(of_run(method="lora")) == []
     trained = {method: study.trains(method) for method in study.trained}
     assert trained == {"tuned": "all", "lora": "adapters", "frozen": "classifiers", "single": "all"}
-    assert {run.method for run in study.fine_tuned} == {"tuned", "lora", "single"}
+    assert study.trainings == sum(run.method != "frozen" for run in study.study.runs) == 6
+    gates = {"ways": ["importance"], "kept": [0.2, 0.5]}
+    assert layout(methods=["tuned"], gates=gates).trainings == 4
+    assert layout(methods=["tuned", "gates"], gates=gates).trainings == 4 + 3 * 4  # whole, and two numbers
     atlas = layout(methods=["lora", "frozen", "atlas"], atlas={"methods": ["lora", "frozen"]})
     assert atlas.before == {"lora": "frozen"}
     control = layout(methods=["tuned", "iat"], iat={"mixtures": ["tone+topic"], "controls": ["lora"]})

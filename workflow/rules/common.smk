@@ -90,13 +90,13 @@ def model_resources() -> tuple[int, int]:
     """GPUs and threads that every job which runs a model requests.
 
     Submitted jobs request a GPU, unless the profile excludes `gpu` from the resources because there are
-    none. Local jobs without a GPU share the cores: the fewer runs the study has, the more threads for each.
+    none. Local jobs without a GPU share the cores: the fewer the study trains, the more threads for each.
     """
     if workflow.resource_scopes.is_excluded("gpu"):
         return 0, 4
     if on_cluster() or devices.gpu_count():
         return 1, 2
-    return 0, devices.threads_per_job(len(LAYOUT.fine_tuned), workflow.cores or 1)
+    return 0, devices.threads_per_job(LAYOUT.trainings, workflow.cores or 1)
 
 
 def wants_view() -> bool:

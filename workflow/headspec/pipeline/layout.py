@@ -100,11 +100,12 @@ class Layout:
         """Runs of several tasks whose model has lists of heads to judge."""
         return [run for run in self.mixed if self.study.models[run.model].heads]
 
-    @cached_property
-    def fine_tuned(self) -> list[Run]:
-        """Runs that train the encoder: nearly all of a study's work is in their jobs."""
+    @property
+    def trainings(self) -> int:
+        """Number of jobs that train the encoder: nearly all of a study's work is in them."""
         runs = dict.fromkeys([*self.study.runs, *self.study.iat_runs])
-        return [run for run in runs if self.trains(run.method) != "classifiers"]
+        pruned = self.study.budgets if "gates" in self.study.methods else []
+        return sum(self.trains(run.method) != "classifiers" for run in runs) + len(pruned)
 
     @cached_property
     def preview(self) -> list[Run]:

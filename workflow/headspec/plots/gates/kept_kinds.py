@@ -75,8 +75,10 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame, value: str, scale: float) -> Non
     for i, kind in enumerate(found):
         of_kind = rows[rows["kind"] == kind].sort_values("heads")
         heads = of_kind["heads"] + (i - (len(found) - 1) / 2) * 0.008 * rows["heads"].max()
-        look = {"color": COLOURS[i], "marker": MARKERS[i], "markersize": 3.5, "linewidth": 1.0}
-        axes.plot(heads, scale * of_kind[value], label=kind, **look)
+        axes.plot(
+            heads, scale * of_kind[value], color=COLOURS[i], marker=MARKERS[i], markersize=3.5, linewidth=1.0,
+            label=kind,
+        )  # fmt: skip
         low, high = scale * of_kind[f"{value}_low"], scale * of_kind[f"{value}_high"]
         axes.vlines(heads, low, high, color=COLOURS[i], linewidth=0.6, alpha=0.6)
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
