@@ -61,7 +61,7 @@ def test_kinds_that_cannot_close_are_left_out():
 
 
 def test_other_models_have_one_kind():
-    found = rows(kept_kinds(frame(sets([0, 2], [0, 0])), {"other": KINDS}, [], 0.9))["self", None]
+    found = rows(kept_kinds(frame(sets([0, 2], [0, 0])), {"other": KINDS}, ["encoder"], 0.9))["self", None]
     assert found["share"] == 1 / 8
     assert np.isnan(found["depth"])  # a seed keeps no head
     assert np.isnan(found["share_low"])  # two seeds

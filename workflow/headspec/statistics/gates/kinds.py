@@ -42,7 +42,7 @@ def kept_kinds(
     ----------
     gates : table 'gates'
     of_models : the models with several kinds of attention
-    closing : the kinds whose heads can close, all if empty
+    closing : the kinds of these whose heads can close, all if empty
     """
     group = ["model", "mixture", "method", "sets", "way", *NUMBERS, "task"]
     last = gates[gates["step"] == gates.groupby([*group, "seed"], dropna=False)["step"].transform("max")]
@@ -51,19 +51,20 @@ def kept_kinds(
         kept = of_set.sort_values(["seed", "layer", "head"])["kept"].to_numpy()
         shape = of_set["seed"].nunique(), of_set["layer"].nunique(), -1
         layers = of_models.get(str(key[0]), {SELF: shape[1]})
+        kinds = [kind for kind in layers if not closing or kind in {SELF, *closing}]
         names = dict(zip(group, key, strict=True))
-        rows += [names | row for row in _rows(kept.reshape(shape), layers, closing, confidence)]
+        rows += [names | row for row in _rows(kept.reshape(shape), layers, kinds, confidence)]
     return pd.DataFrame(rows, columns=list(KEPT_KINDS.columns))
 
 
 def _rows(
-    kept: np.ndarray, layers: Layers, closing: Sequence[str], confidence: float
+    kept: np.ndarray, layers: Layers, kinds: Sequence[str], confidence: float
 ) -> Iterator[dict[str, Any]]:
-    """The rows of one set, `kept` (seeds, layers of all kinds, heads)."""
+    """The rows of one set, `kept` (seeds, layers of all kinds, heads), for the `kinds` that can close."""
     of_kinds: dict[str, np.ndarray] = {}  # (seeds, share and depth)
     heads = 0.0
     for kind, first in first_rows(layers).items() if SELF not in layers else [(SELF, 0)]:
-        if not closing or kind in closing:
+        if kind in kinds:
             of_kind = kept[:, first : first + layers[kind]]
             by_layer, place = of_kind.sum(axis=2), np.arange(layers[kind])
             with np.errstate(invalid="ignore"):
