@@ -13,7 +13,7 @@ from headspec.plots.gates import kept_kinds as plot
 from pages.kept import markdown, points, table
 
 #: studies, and the heads that can close in each
-STUDIES = {"translation-heads": "all"}
+STUDIES = {"translation-heads": "all", "translation-encoder": "encoder"}
 #: the penalty of the configs, which tables leave null
 PENALTY = 0.003
 #: columns that say which heads are kept
@@ -46,7 +46,8 @@ def budgets() -> str:
         for study, closing in STUDIES.items():
             found = table(study, "budgets")
             found = found[(found["metric"] == "bleu") & (found["task"] == "german")]
-            for row in ordered(found[(found["against"] == "whole") | (found["way"] == "whole")]):
+            whole = found["way"] == "whole" if closing == "all" else False  # the same in both
+            for row in ordered(found[(found["against"] == "whole") | whole]):
                 less = ""
                 if row["way"] != "whole":
                     less = points(row["difference"], row["ci_low"], row["ci_high"])
