@@ -14,6 +14,7 @@ import pytest
 
 from headspec.pipeline import warm
 from support.running.faults import at_work
+from support.running.studies import Folder
 
 SAYS = """
 import os, sys
@@ -145,3 +146,12 @@ def test_threads_leave_their_cores_soon_unless_told_otherwise(monkeypatch, given
     found = dict(line.split("=", 1) for line in environment if line)
     assert found.get("GOMP_SPINCOUNT") == turns and found["OMP_NUM_THREADS"] == "1"
     assert found["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "64"
+
+
+@pytest.mark.slow
+def test_jobs_without_the_server_get_the_variables(tmp_path):
+    """As a job of a cluster does, from the Snakemake that it starts."""
+    folder = Folder.new(tmp_path / "study")
+    said = 'print("turns", os.environ["GOMP_SPINCOUNT"], file=sys.stderr)\n\n\nonstart:'
+    folder.replace("workflow/Snakefile", "onstart:", said)
+    assert "turns 10000" in folder.snakemake("--dry-run")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+import yaml
 
 from headspec import tables
 
@@ -15,6 +17,11 @@ STUDIES = Path(__file__).parents[1]
 def table(study: str, name: str) -> pd.DataFrame:
     """A kept table of a study."""
     return tables.read(STUDIES / study / "tables" / f"{name}.parquet")
+
+
+def config(study: str) -> dict[str, Any]:
+    """The kept config of a study."""
+    return yaml.safe_load((STUDIES / study / "config.yaml").read_text(encoding="utf-8"))
 
 
 def of_runs(study: str, name: str) -> dict[int, pd.DataFrame]:

@@ -10,21 +10,20 @@ from matplotlib.figure import Figure
 from headspec.attention import KINDS
 from headspec.config import ways
 from headspec.plots.gates import kept_kinds as plot
-from pages.kept import markdown, points, table
+from pages.kept import config, markdown, points, table
 
 #: studies, and the heads that can close in each
 STUDIES = {"translation-heads": "all", "translation-encoder": "encoder"}
-#: the penalty of the configs, which tables leave null
-PENALTY = 0.003
 #: columns that say which heads are kept
 CELL = ["way", "fraction", "penalty"]
 
 
-def name(row: pd.Series) -> str:
+def name(row: pd.Series, study: str) -> str:
     """A way with its number of heads, or with the penalty that left them open."""
     if row["way"] == "whole" or pd.notna(row["fraction"]):
         return f"`{row['way']}`"
-    return f"`{row['way']}`, penalty {PENALTY if pd.isna(row['penalty']) else row['penalty']:g}"
+    penalty = config(study)["gates"]["penalty"] if pd.isna(row["penalty"]) else row["penalty"]
+    return f"`{row['way']}`, penalty {penalty:g}"
 
 
 def spread(ends: pd.Series, digits: int) -> str:
@@ -52,7 +51,7 @@ def budgets() -> str:
                 if row["way"] != "whole":
                     less = points(row["difference"], row["ci_low"], row["ci_high"])
                     less += " *" if row["p_holm"] < 0.05 else ""
-                yield [closing, name(row), f"{row['heads']:.1f}", f"{100 * row['value']:.1f}", less]
+                yield [closing, name(row, study), f"{row['heads']:.1f}", f"{100 * row['value']:.1f}", less]
 
     return markdown(["heads that can close", "way", "heads kept", "BLEU", "less `whole`"], rows())
 
@@ -71,7 +70,7 @@ def kinds() -> str:
             shares = [f"{100 * alone.loc[kind, 'share']:.0f}" for kind in KINDS]
             more = [cross.loc[kind] for kind in ("encoder", "decoder")]
             yield [
-                name(of_set.iloc[0]),
+                name(of_set.iloc[0], "translation-heads"),
                 f"{alone['heads'].iloc[0]:.1f}",
                 *shares,
                 *(spread(100 * row[["share", "share_low", "share_high"]], 0) for row in more),

@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from headspec.attention import KINDS, SELF
 from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, legend, styled
+from headspec.plots.gates.panels import panels
 
 WHOLE = "whole"
 #: panels per row, at most
@@ -29,18 +30,13 @@ def draw(kinds: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     """
     rows = kinds[kinds["against"].isna()].assign(task=kinds["task"].fillna(""))
     whole, rest = rows[rows["way"] == WHOLE], rows[rows["way"] != WHOLE]
-    panels = [
-        (way, sets, task)
-        for (sets, task), _ in sorted(rest.groupby(["sets", "task"]), key=lambda kind: kind[0][0] == "own")
-        for way in labels
-        if way in set(rest["way"])
-    ]
-    bands = math.ceil(len(panels) / COLUMNS)
-    columns = math.ceil(len(panels) / bands)
+    shown = panels(rest, labels)
+    bands = math.ceil(len(shown) / COLUMNS)
+    columns = math.ceil(len(shown) / bands)
     size = (max(PAGE * columns / COLUMNS, PAGE / 2), 0.6 + 2.7 * bands)
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(2 * bands, columns, squeeze=False, sharex=True, sharey="row")
-    for i, (way, sets, task) in enumerate(panels):
+    for i, (way, sets, task) in enumerate(shown):
         band, column = divmod(i, columns)
         share, depth = grid[2 * band : 2 * band + 2, column]
         of_set, of_whole = (
@@ -62,7 +58,7 @@ def draw(kinds: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
         for axes in grid[first::2, 0]:
             axes.set_ylabel(name)
             axes.set_ylim(low - margin, high + margin)  # intervals may reach beyond
-    for i in range(len(panels), bands * columns):
+    for i in range(len(shown), bands * columns):
         for axes in grid[2 * (i // columns) : 2 * (i // columns) + 2, i % columns]:
             axes.remove()
     legend(figure)

@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from headspec.plots.atlas.heads import ROLES
 from headspec.plots.drawing.style import PAGE, legend, styled
+from headspec.plots.gates.panels import panels
 
 WHOLE = "whole"
 #: panels per row, at most
@@ -34,29 +35,24 @@ def draw(counts: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     counts = counts.assign(task=counts["task"].fillna(""))
     whole = counts[counts["way"] == WHOLE]
     rest = counts[counts["way"] != WHOLE]
-    panels = [
-        (way, sets, task)
-        for (sets, task), _ in sorted(rest.groupby(["sets", "task"]), key=lambda kind: kind[0][0] == "own")
-        for way in labels
-        if way in set(rest["way"])
-    ]
+    shown = panels(rest, labels)
     columns = min(COLUMNS, rest["way"].nunique())
-    lines = math.ceil(len(panels) / columns)
+    lines = math.ceil(len(shown) / columns)
     size = (max(PAGE * columns / COLUMNS, PAGE / 2), 1.0 + 1.6 * lines)
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(lines, columns, squeeze=False, sharey=True).ravel()
-    for axes, (way, sets, task) in zip(grid, panels, strict=False):
+    for axes, (way, sets, task) in zip(grid, shown, strict=False):
         of_set, of_whole = (rows[(rows["sets"] == sets) & (rows["task"] == task)] for rows in (rest, whole))
         of_way = of_set[of_set["way"] == way]
         if of_way["after"].isna().all():
             of_whole = of_whole.assign(after=np.nan)
         _draw_panel(axes, pd.concat([of_way, of_whole]))
         axes.set_title(labels[way] + (f"\n{task}" if task else ""))
-    for axes in grid[len(panels) - columns : len(panels)]:
+    for axes in grid[len(shown) - columns : len(shown)]:
         axes.set_xlabel("heads kept")
     for axes in grid[::columns]:
         axes.set_ylabel("heads with the role")
-    for axes in grid[len(panels) :]:
+    for axes in grid[len(shown) :]:
         axes.remove()
     grid[0].plot([], linestyle=BY_LAYER, color="0.4", label="kept at random within layers")
     if counts["after"].notna().any():
