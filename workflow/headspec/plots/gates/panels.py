@@ -14,6 +14,6 @@ def panels(rows: pd.DataFrame, labels: Iterable[str]) -> list[tuple[str, str, st
     ----------
     rows : columns way, sets and task, which is empty for heads that all tasks share
     """
-    kinds = sorted(rows.groupby(["sets", "task"]).groups, key=lambda kind: kind[0] == "own")
+    kinds = sorted({*zip(rows["sets"], rows["task"], strict=True)}, key=lambda kind: (kind[0] == "own", kind))
     ways = set(rows["way"])
     return [(way, sets, task) for sets, task in kinds for way in labels if way in ways]
