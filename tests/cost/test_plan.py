@@ -313,18 +313,38 @@ def test_adapters_take_no_gradients_of_weights_and_little_space(here):
     assert plan.learnt(lora, "bert", "frozen") == 0
 
 
-def test_prompted_runs_train_nothing_and_have_no_checkpoints(here):
-    words = language.answers(language.make("llama", Path("llama"))).values()
+def prompted(**settings: object) -> Extent:
+    """A study of prompts for one model with these settings."""
+    path = Path("llama")
+    words = language.answers(path if path.exists() else language.make("llama", path)).values()
     answers = dict(zip(["good", "bad"], words, strict=True))
-    prompted = CONFIG["tasks"]["tone"] | {"prompt": language.PROMPT, "answers": answers, "shots": 2}
-    extent = workload.read(
+    task = CONFIG["tasks"]["tone"] | {"prompt": language.PROMPT, "answers": answers, "shots": 2}
+    return workload.read(
         study(
-            models={"llama": {"source": "llama", "max_length": 60}},
-            tasks={"tone": prompted, "other": prompted},
+            models={"llama": {"source": "llama", "max_length": 60} | settings},
+            tasks={"tone": task, "other": task},
             mixtures={"pairs": ["tone", "other"]},
             methods=["prompted"],
         )
     )
+
+
+def test_gpus_that_hold_layers_wait_for_each_other(here):
+    """Two take twice the hours of one, and as long."""
+    hours = {}
+    for gpus in (1, 2):
+        extent, rates = prompted(gpus=gpus), Speed([dict.fromkeys(PASSES, 1e3)], 0.0, 0.0)
+        jobs, said = graph.jobs(extent.study, Planned()), [*plan.assumptions(extent, rates, "as given")]
+        seconds = plan.seconds_of(extent, operations.operations(extent, jobs), rates)
+        lines = plan.stages(extent, jobs, {}, seconds, rates, 2, gpus)
+        (row,) = [line.split(maxsplit=4) for line in lines if line.startswith("prune ")]
+        hours[gpus] = float(row[3].replace(",", "")), forecast_seconds(row[4])
+        assert ("llama: 2 GPUs hold its layers, and work one after another" in said) == (gpus == 2)
+    assert hours[2] == pytest.approx((2 * hours[1][0], hours[1][1]), rel=1e-2)
+
+
+def test_prompted_runs_train_nothing_and_have_no_checkpoints(here):
+    extent = prompted()
     (disk,) = plan.disk(extent, graph.jobs(extent.study, Planned()), 1)
     assert "checkpoints" not in disk and " models" not in disk
     rates = Speed([dict.fromkeys(PASSES, 1e9)], 1.0, 1.0)

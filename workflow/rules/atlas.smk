@@ -41,7 +41,7 @@ rule attention:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=GPU,
+        gpu=gpus,
         mem_mb=memory("attention"),
         microbatches=microbatches,
         runtime=runtime("attention", 4 * 60),
@@ -71,7 +71,7 @@ use rule attention as attended with:
     log:
         log(RUN, "atlas/attended"),
     resources:
-        gpu=GPU,
+        gpu=gpus,
         mem_mb=memory("attended"),
         microbatches=microbatches,
         runtime=runtime("attended", 4 * 60),
@@ -118,7 +118,7 @@ use rule attention as relevance with:
     log:
         log(RUN, "atlas/relevance"),
     resources:
-        gpu=GPU,
+        gpu=gpus,
         mem_mb=memory("relevance"),
         microbatches=microbatches,
         runtime=runtime("relevance", 4 * 60),
@@ -141,7 +141,7 @@ use rule attention as ablation with:
     log:
         log(RUN, "atlas/ablation"),
     resources:
-        gpu=GPU,
+        gpu=gpus,
         mem_mb=memory("ablation"),
         microbatches=microbatches,
         runtime=runtime("ablation", 8 * 60),
@@ -167,7 +167,7 @@ use rule attention as measured with:
     wildcard_constraints:
         measure=any_of(STUDY.atlas.measured),
     resources:
-        gpu=GPU,
+        gpu=gpus,
         mem_mb=memory("relevance"),
         microbatches=microbatches,
         runtime=8 * 60,
@@ -213,7 +213,7 @@ use rule attention as cumulative with:
     log:
         log(RUN, "atlas/cumulative"),
     resources:
-        gpu=GPU,
+        gpu=gpus,
         mem_mb=memory("cumulative"),
         microbatches=microbatches,
         runtime=runtime("cumulative", 8 * 60),

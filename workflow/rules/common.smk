@@ -142,6 +142,7 @@ BUDGETS = Budgets(INPUTS)
 GPU, THREADS = model_resources()
 REQUESTS = Requests(INPUTS, GPU, THREADS, timed=workflow.is_main_process and on_cluster())
 memory, runtime, by_tasks = REQUESTS.memory, REQUESTS.runtime, REQUESTS.by_tasks
+gpus = REQUESTS.gpus
 training_gpus, training_threads = REQUESTS.training_gpus, REQUESTS.training_threads
 share_gpus(STUDY)
 CHECKPOINT_SECONDS = round(60 * STUDY.training.checkpoint_minutes)

@@ -17,7 +17,7 @@ rule importance:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=GPU,
+        gpu=gpus,
         mem_mb=memory("importance"),
         microbatches=microbatches,
         runtime=runtime("importance", 4 * 60),
@@ -74,7 +74,7 @@ rule prune:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=GPU,
+        gpu=gpus,
         mem_mb=memory("prune"),
         microbatches=microbatches,
         runtime=runtime("prune", 8 * 60),
@@ -108,7 +108,7 @@ rule listed:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=GPU,
+        gpu=gpus,
         mem_mb=memory("prune"),
         microbatches=microbatches,
         runtime=runtime("listed", 8 * 60),

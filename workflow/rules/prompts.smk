@@ -46,7 +46,7 @@ rule prompted:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=GPU,
+        gpu=gpus,
         mem_mb=memory("evaluate"),
         microbatches=microbatches,
         runtime=60,

@@ -17,7 +17,7 @@ rule predict:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=GPU,
+        gpu=gpus,
         mem_mb=memory("predict"),
         microbatches=microbatches,
         runtime=runtime("predict", 4 * 60),

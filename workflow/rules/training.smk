@@ -181,7 +181,7 @@ rule evaluate:
         "../../envs/train.yaml"
     threads: THREADS
     resources:
-        gpu=GPU,
+        gpu=gpus,
         mem_mb=memory("evaluate"),
         microbatches=microbatches,
         runtime=runtime("evaluate", 60),

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headspec.attention import CROSS, DECODER
+from headspec.config.methods import METHODS, alone
 from headspec.config.sections.model import Model, Transformer
 from headspec.config.study import Study
 from headspec.config.task_types import translation
@@ -47,6 +48,12 @@ FORWARD = {
     "attention": 3, "attended": 3, "ablation": 3,
 }  # fmt: skip
 STAGES = TRAINING | SCORING | FORWARD
+#: stages of prompted models, whose layers may be on several GPUs
+SPREAD = [
+    stage
+    for stage in SCORING | FORWARD
+    if stage not in ("sensitivity", "features", "text_embedding", "representations")
+]
 #: stages that write translations, after training where they train
 WRITING = ("prune", "evaluate", "ablation", "cumulative", "budget")
 
@@ -186,8 +193,11 @@ def warnings(study: Study) -> list[str]:
 
 
 def gpus(study: Study, model: str, stage: str) -> int:
-    """GPUs of a job, where there are any; runs of the method frozen take one."""
-    return study.models[model].gpus if stage in ON_ALL_GPUS else 1
+    """GPUs of a job, where there are any: those that share its training (runs of the method frozen take
+    one), or in studies that train nothing those that hold the layers of its model.
+    """
+    holding = stage in SPREAD and METHODS[alone(study.methods)].trains == "nothing"
+    return study.models[model].gpus if stage in ON_ALL_GPUS or holding else 1
 
 
 def vectors(study: Study, stage: str, of_model: Sizes) -> float:

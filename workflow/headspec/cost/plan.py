@@ -71,7 +71,10 @@ def stages(
         flops, computing = (_sum(values, stage=stage) for values in (work, seconds))
         start = measured.model_start if runs_model or stage == "tokenize" else measured.light_start
         planned = sum(not runs_model or extent.knows(job.wildcards) for job in of_stage)
-        per_gpu = share / gpus_of_a_job(extent, stage, gpus > 0) if runs_model else 1
+        each = gpus_of_a_job(extent, stage, gpus > 0) if runs_model else 1
+        per_gpu = share / each if runs_model else 1
+        if stage in memory.SPREAD:
+            computing *= each  # one works while the others wait
         busy = computing + planned * start / per_gpu
         wall = busy / min((gpus or cores) if runs_model else cores, max(planned, 1) / per_gpu)
         numbers = f"{flops / 1e15:12,.3f} {busy / 3600:12,.2f}" if runs_model else f"{'':>25}"
@@ -175,7 +178,7 @@ def largest_request(extent: Extent, jobs: list[graph.Job], gpu: bool) -> Iterato
     )
     requested = {
         (stage, name, trains): memory.megabytes(extent.study, name, stage, gpu, trains)
-        * (memory.gpus(extent.study, name, stage) if gpu else 1)
+        * (memory.gpus(extent.study, name, stage) if gpu and stage in memory.ON_ALL_GPUS else 1)
         for stage, name, trains in models
     }
     if requested:
@@ -214,7 +217,10 @@ def assumptions(extent: Extent, measured: Speed, source: str) -> Iterator[str]:
     yield "a backward pass costs two forward passes in training, and one for importance and adapters"
     for name in extent.configs:
         if (several_gpus := extent.study.models[name].gpus) > 1:
-            yield f"{name}: training on {several_gpus} GPUs is {several_gpus} times as fast as on one"
+            if trained:
+                yield f"{name}: training on {several_gpus} GPUs is {several_gpus} times as fast as on one"
+            else:
+                yield f"{name}: {several_gpus} GPUs hold its layers, and work one after another"
     yield "features of a frozen encoder: one pass over a task's training examples, at the speed of pruning"
     if "atlas" in extent.study.methods and (added := extent.study.atlas.measured):
         yield f"{listing(added)}: a forward and a backward pass over the examples of the atlas"

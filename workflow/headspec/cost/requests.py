@@ -77,6 +77,11 @@ class Requests:
         rate = self.gpu * SLOWEST["gpu"] or self.threads * SLOWEST["thread"]
         return LEAST + int(count / rate / 60)
 
+    def gpus(self, wildcards: Any) -> int:
+        """GPUs of a job that runs a model: those that hold the layers of one that is prompted, else one."""
+        prompted = self.layout.trains(wildcards.method) == "nothing"
+        return self.gpu * (self.study.models[wildcards.model].gpus if prompted else 1)
+
     def training_gpus(self, wildcards: Any) -> int:
         """GPUs of a job that trains: those of its model, but one if it trains no encoder."""
         branch_at_trunk = wildcards.get("delta") == f"{self.study.iat.reserve:g}"

@@ -100,6 +100,7 @@ class HeadGates:
             gate = gate[:, : context.shape[1]]
         if not gate.requires_grad:
             gate = gate.to(context.dtype)  # else the product would take the precision of the gate
+        gate = gate.to(context.device)  # of the layers of one model, there may be several
         by_head = context.unflatten(-1, (self.heads, -1))  # (batch, tokens, heads, size)
         return (by_head * gate).flatten(-2), *args[1:]
 

@@ -10,7 +10,7 @@ from headspec import tables
 from headspec.config.stage_settings import section
 from headspec.config.task_types.translation import is_translation
 from headspec.config.task_types.word_types import Classes
-from headspec.models import devices, encoders, versions
+from headspec.models import devices, encoders, spread, versions
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens import text_counting, tokenization
@@ -98,7 +98,13 @@ class ModelStage:
         """The trained model in the job's inputs; it decodes as the job says, if it says so."""
         model = MultiTask.load(Path(self.job.input.model).parent)
         model.beams = self.beams
+        self.spread(model)
         return model
+
+    def spread(self, model: MultiTask) -> None:
+        """Put a causal model that is prompted on all GPUs of the job, if it has several."""
+        if self.gpus > 1 and model.head is not None:
+            spread.spread(model, spread.places(model, f"models.{self.job.wildcards.model}"))
 
     def model(self) -> MultiTask:
         """The trained model, where the job's inputs have one, else the pretrained one without classifiers."""

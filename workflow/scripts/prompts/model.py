@@ -32,6 +32,7 @@ with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake
         {task: footer["answers"] for task, footer in footers.items()},
         {task: footer["classes"] for task, footer in footers.items()},
     )
+    job.spread(joint)
     for task, footer in footers.items():
         if footer["content_free"]:
             calibrate(joint, task, footer["content_free"], job.device)

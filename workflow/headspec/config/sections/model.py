@@ -60,7 +60,8 @@ class Model(Section):
     )
     gpus: Count = Field(
         1,
-        description="GPUs that [one training shares](running.md#several-gpus-for-one-training)",
+        description="GPUs that [one training shares](running.md#several-gpus-for-one-training), or that hold "
+        "the layers of a causal model that is prompted",
     )
     heads: dict[Name, str] = Field(
         {},

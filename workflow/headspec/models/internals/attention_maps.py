@@ -50,6 +50,7 @@ def attention_maps(encoder: PreTrainedModel, receive: Receiver) -> Iterator[None
     layers = _layers(config)
     before = dict(zip(layers, itertools.accumulate(layers.values(), initial=0), strict=False))
     done = dict.fromkeys(layers, 0)
+    first = next(encoder.parameters()).device  # of several, where the layers of one model have several
 
     def begin(kinds: list[str], module: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         done.update(dict.fromkeys(kinds, 0))
@@ -59,7 +60,7 @@ def attention_maps(encoder: PreTrainedModel, receive: Receiver) -> Iterator[None
         weights = output[place] if len(output) > place else None
         if weights is None or weights.dim() != 4 or weights.shape[1] != config.num_attention_heads:
             raise EncoderError(f"the attention of this {config.model_type} cannot be captured: no weights")
-        receive(before[kind] + done[kind], weights)
+        receive(before[kind] + done[kind], weights.to(first))
         done[kind] += 1
         return type(output)([*output[:place], None, *output[place + 1 :]])
 

@@ -116,7 +116,8 @@ class Resuming:
     @property
     def contexts(self) -> list[torch.Tensor]:
         """For each layer, the input of its W_O (batch, tokens, heads * size) in the last `record`."""
-        return [point.context for point in self.points]
+        first = next(self.encoder.parameters()).device  # of several, as in `models.spread`
+        return [point.context.to(first) for point in self.points]
 
     def record(self, run: Callable[[], Result]) -> Result:
         """The result of `run`, which calls the encoder once; later passes start from its states."""
@@ -137,7 +138,7 @@ class Resuming:
         point, called = self.points[layer], {kind: list(of) for kind, of in self.gates.called.items()}
         removed = point.context.unflatten(-1, (self.gates.heads, -1))[..., head, :]  # (batch, tokens, size)
         if instead is not None:
-            removed = removed - instead.to(removed.dtype)
+            removed = removed - instead.to(removed)
         weight = self.gates.weights(point.owner)[head]
         self._projected = point.projected - removed.to(weight.dtype) @ weight
         self._expected = deque(point.finished)

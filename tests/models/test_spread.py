@@ -1,0 +1,112 @@
+"""Layers on several devices: hooks of accelerate beside those of gates and of the atlas.
+
+There is no second device here that computes. With all layers on one, all numbers must stay. With the last
+ones on a device that knows shapes alone (`meta`), operations between the two fail.
+"""
+
+from __future__ import annotations
+
+import copy
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from headspec.atlas import ablation, attention, relevance, resample_ablation
+from headspec.config import loading
+from headspec.cost import memory
+from headspec.cost.requests import Requests
+from headspec.errors import EncoderError
+from headspec.heads.importance import gate_gradients
+from headspec.heads.masks import Mask
+from headspec.heads.pruning import under_masks
+from headspec.models.architectures import ARCHITECTURES
+from headspec.models.multitask import MultiTask
+from headspec.models.spread import places, spread
+from headspec.pipeline.inputs import Inputs
+from headspec.pipeline.layout import Layout
+from support.running.studies import CONFIG
+from support.tiny import CPU, HEADS, LAYERS, encoder, examples
+
+CAUSAL = [kind for kind, entry in ARCHITECTURES.items() if entry.causal]
+
+
+def size(model: MultiTask) -> int:
+    """Bytes of the encoder's weights."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in model.encoder.state_dict().values())
+
+
+@pytest.fixture(params=CAUSAL)
+def model(request) -> MultiTask:
+    return MultiTask(encoder(request.param), "last", {"t": ["no", "yes"]}).eval()
+
+
+def halves(model: MultiTask) -> dict[str, int]:
+    """Places on a device with room for the first layers, and on one with room for all."""
+    return places(model, "models.m", {0: int(0.9 * size(model)), 1: 3 * size(model)})
+
+
+def test_numbers_stay(model):
+    alone, texts, rows = copy.deepcopy(model), examples(), np.arange(12)
+    spread(model, dict.fromkeys(halves(model), "cpu"))
+    closed = np.arange(LAYERS * HEADS).reshape(LAYERS, HEADS) % 3 == 0
+    masks = [Mask("none", None, 0.0, None, closed & False), Mask("t", "top", 0.3, None, closed)]
+
+    def measured(of: MultiTask) -> list[np.ndarray]:
+        ablated = ablation.ablate(of, "t", texts, rows, CPU, ("ablation", "mean_ablation"))
+        table = attention.attention_measures(of, {"t": texts}, 12, [], CPU)
+        return [
+            gate_gradients(of, "t", texts, rows, CPU),
+            under_masks(of, "t", texts, rows, masks, CPU),
+            *ablated.increase.values(),
+            resample_ablation.measure(of, "t", texts, rows, CPU),
+            relevance.relevances(of, "t", texts, rows, CPU),
+            table["value" if "value" in table else table.columns[-2]].to_numpy(),
+        ]
+
+    for found, expected in zip(measured(model), measured(alone), strict=True):
+        np.testing.assert_array_equal(found, expected)
+        assert np.ptp(found) > 0
+
+
+def test_layers_are_whole_and_in_order(model):
+    found = halves(model)
+    assert set(found.values()) == {0, 1} and [*found.values()] == sorted(found.values())
+    layers = {name for name, _ in model.encoder.named_modules() if name.rpartition(".")[2].isdigit()}
+    of_layers = {name for name in found if any(name.startswith(f"{layer}.") for layer in layers)}
+    assert not of_layers, "a layer is cut"
+
+
+@torch.no_grad()
+def test_gates_meet_the_layers_where_they_are(model):
+    """Gates are on the first device, and so are inputs, which the layers on the other have sent there."""
+    far = {name for name, place in halves(model).items() if place and name.rpartition(".")[2].isdecimal()}
+    spread(model, {name: "meta" if name in far else "cpu" for name in halves(model)})
+    where: list[str] = []
+    for projection in model.gates.projections:
+        projection.register_forward_hook(lambda _, args, output: where.append(output.device.type))
+    model.gates.values = torch.ones(LAYERS, HEADS)
+    with pytest.raises(NotImplementedError, match="out of meta tensor"):  # after the last layer
+        model.pool(examples().batch(np.arange(12)))
+    assert where == sorted(where) and {*where} == {"cpu", "meta"} and len(where) == LAYERS
+
+
+def test_weights_without_room_are_refused(model):
+    with pytest.raises(EncoderError, match=r"models.m.gpus: got 2, .* Expected more GPUs, or `dtype: bf16`"):
+        places(model, "models.m", {0: size(model) // 2, 1: size(model) // 3})
+
+
+@pytest.mark.parametrize("method", ["prompted", "tuned"])
+def test_jobs_of_prompted_models_request_their_gpus(method):
+    models = {"m": {"source": "m", "gpus": 3}}
+    task = CONFIG["tasks"]["tone"] | {"prompt": "{text_a}:", "answers": {"good": " a", "bad": " b"}}
+    tasks = {"tone": task, "other": task}
+    study = loading.load(
+        CONFIG | {"tasks": tasks, "mixtures": {"pairs": [*tasks]}, "methods": [method], "models": models}
+    )
+    requests = Requests(Inputs(Layout(study)), 1, 2, timed=False)
+    wildcards = SimpleNamespace(model="m", method=method)
+    holding = 3 if method == "prompted" else 1
+    assert requests.gpus(wildcards) == holding
+    assert [memory.gpus(study, "m", stage) for stage in ("importance", "prune")] == [holding] * 2
