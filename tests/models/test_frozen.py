@@ -13,7 +13,8 @@ from transformers import AutoModel
 from headspec.config.sections.model import Model
 from headspec.errors import DamageError, MissingError
 from headspec.models import encoders
-from headspec.models.multitask import MultiTask, saved_encoder
+from headspec.models.multitask import MultiTask
+from headspec.models.saved import read_encoder
 from support.models import MODELS, make
 from support.running.studies import local_model
 
@@ -43,7 +44,7 @@ def test_a_frozen_run_loads_as_if_its_encoder_were_saved(tmp_path, name):
     same(whole, frozen)
     assert (whole.pooling, whole.classes, whole.training) == (frozen.pooling, frozen.classes, frozen.training)
     assert whole.encoder.config._attn_implementation == frozen.encoder.config._attn_implementation
-    encoder, pooling = saved_encoder(tmp_path / "frozen")
+    encoder, pooling = read_encoder(tmp_path / "frozen")
     same(encoder, whole.encoder)
     assert pooling == whole.pooling
 

@@ -18,7 +18,8 @@ from headspec.models import encoders
 from headspec.models.adapters import adapters
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.devices import Device
-from headspec.models.multitask import MultiTask, adopt, saved_encoder
+from headspec.models.multitask import MultiTask
+from headspec.models.saved import adopt, read_encoder
 from headspec.training.adapting import adapt, size, targets
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train, trainer
@@ -146,7 +147,7 @@ def test_importance_of_a_loaded_model_is_that_of_its_merged_weights(tmp_path):
     gradients = gate_gradients(loaded, "a", texts, rows, CPU)
     np.testing.assert_array_equal(gradients, gate_gradients(whole.eval(), "a", texts, rows, CPU))
     assert np.abs(gradients - gate_gradients(pretrained(source).eval(), "a", texts, rows, CPU)).max() > 1e-3
-    again, pooling = saved_encoder(tmp_path / "model")
+    again, pooling = read_encoder(tmp_path / "model")
     assert pooling == whole.pooling
     assert all(torch.equal(w, again.get_parameter(n)) for n, w in loaded.encoder.named_parameters())
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headspec.models.multitask import saved_encoder
+from headspec.models.saved import read_encoder
 from support.running.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ def test_every_seed_has_its_own_encoder_and_other_models_rerun_nothing(tmp_path,
     assert "features" not in folder.plan(*both).rules  # no two seeds have the same
     folder.snakemake(*both)
     weights = [
-        saved_encoder(Path(RUN.format(model, seed), "model"))[0].state_dict()
+        read_encoder(Path(RUN.format(model, seed), "model"))[0].state_dict()
         for model, seed in (("bert", 0), ("drawn", 0), ("drawn", 1))
     ]
     name = "encoder.layer.0.attention.self.query.weight"

@@ -5,37 +5,27 @@ Of tasks of translation, which only encoder-decoders have, the model's own decod
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors.torch import load_file, save
 from torch import nn
 from torch.nn import functional as F
 
-from headspec import files
 from headspec.attention import CROSS, DECODER
-from headspec.config.stage_settings import section
 from headspec.config.task_types import pair_types
 from headspec.config.task_types.translation import is_translation
 from headspec.config.task_types.word_types import TYPES, Classes
-from headspec.errors import DamageError, EncoderError
-from headspec.models import encoders, translation
-from headspec.models.adapters import adapters, merge
-from headspec.models.answer_rows import AnswerRows
+from headspec.models import saved, translation
 from headspec.models.architectures import remembers
 from headspec.models.batching import Batch, Labels
 from headspec.models.decoders.base import Annotations, Decoder, Units, named
 from headspec.models.decoders.registry import decoder
 from headspec.models.devices import Device
 from headspec.models.gates import HeadGates
-from headspec.models.masked_head import MaskedHead
-from headspec.models.pretrained import folders
-from headspec.models.pretrained.language_model import language_model
+from headspec.models.language.answer_rows import AnswerRows
+from headspec.models.language.masked_head import MaskedHead
 from headspec.models.tokens import text_counting
 from headspec.models.tokens.continuations import Continuations, Likelihoods, attention
 from headspec.models.translation import Targets
@@ -57,102 +47,6 @@ def classifier_dropout(config: PreTrainedConfig) -> float:
     """The architecture's dropout before a classifier; 0 if it has none (Llama)."""
     rates = [getattr(config, name, None) for name in DROPOUTS]
     return next((rate for rate in rates if rate is not None), 0.0)
-
-
-def saved_encoder(folder: Path) -> tuple[PreTrainedModel, str]:
-    """Encoder and pooling of a model saved by `MultiTask.save`, without its classifiers; errors as `load`."""
-    pooling = _description(folder)["pooling"]
-    return _encoder(folder), pooling
-
-
-def _origin(folder: Path) -> tuple[Any, str] | None:
-    """The pretrained model that a saved model's config.json points to, and that key; None if to none."""
-    path = folder / "config.json"
-    origin = json.loads(path.read_text()).get("pretrained")
-    if origin is None:
-        return None
-    key, model = f"{path}: pretrained", section(origin, sha256=None, pooling="auto")
-    if (found := encoders.origin(model, key)["sha256"]) != origin["sha256"]:
-        raise DamageError(
-            f"{key}.source: '{model.source}' is not the encoder that the classifiers were trained on; its "
-            f"config and weights have digest {found[:16]}, expected {origin['sha256'][:16]}. Put it "
-            f"back, or delete the folder {folder} and start snakemake again, which trains the run again"
-        )
-    return model, key
-
-
-def _encoder(folder: Path) -> PreTrainedModel:
-    """The encoder of a saved model, or the pretrained one that its config.json points to, adapters merged."""
-    origin = _origin(folder)
-    if origin is None:
-        return encoders.pretrained(folder)
-    encoder = encoders.load(*origin)[0]
-    merge(encoder, _part(load_file(folder / "model.safetensors"), "adapters."))
-    return encoder
-
-
-def _part(state: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
-    """The tensors whose names begin with `prefix`, without it."""
-    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-
-
-def _tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """The tokenizer of a saved model."""
-    from transformers import AutoTokenizer  # slow to import, and only needed here
-
-    return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-
-
-def _untied(encoder: PreTrainedModel) -> dict[str, torch.Tensor]:
-    """The state of an encoder, each tensor once: loading ties those that share their numbers."""
-    state = dict(encoder.state_dict())
-    for name, source in getattr(encoder, "all_tied_weights_keys", {}).items():
-        if name in state and source in state and state[name].data_ptr() == state[source].data_ptr():
-            del state[name]
-    return state
-
-
-def _description(folder: Path) -> dict:
-    """The pooling and classes of a saved model, whose files are as they were written."""
-    path = folder / "classifiers.json"
-    if not path.exists() and (folder / "heads.json").exists():
-        raise EncoderError(
-            f"{folder}: saved by a headspec before 0.2, which wrote no classifiers.json; train the run again"
-        )
-    again = f"Delete the folder {folder} and start snakemake again, which trains the run again"
-    files.check(path, again)
-    description = json.loads(path.read_text())
-    files.belong(folder, [description["folder"]], again)
-    for name, digest in description["sha256"].items():
-        if not (folder / name).exists():
-            raise DamageError(f"{folder / name}: missing. {again}")
-        if files.digest(folder / name) != digest:
-            raise DamageError(f"{folder / name}: damaged, its content is not what was written. {again}")
-    return description
-
-
-def saved_files(folder: Path) -> list[Path]:
-    """The files of the model that `MultiTask.save` has just written there."""
-    described = json.loads((folder / "classifiers.json").read_text())
-    return [folder / "classifiers.json", *(folder / name for name in described["sha256"])]
-
-
-def _describe(folder: Path, description: dict) -> None:
-    """Write the file that `_description` reads."""
-    with files.atomic(folder / "classifiers.json") as path:
-        path.write_text(
-            json.dumps(description | {"folder": str(folder), "seal": files.OPEN}, indent=2) + "\n"
-        )
-        files.seal(path)
-
-
-def adopt(saved: Path, folder: Path) -> None:
-    """Save the model at `saved` in `folder` too, without a copy of its weights; errors as `load`."""
-    description = _description(saved)
-    for name in description["sha256"]:
-        with files.atomic(folder / name) as path:
-            files.link(saved / name, path)
-    _describe(folder, description)
 
 
 class MultiTask(nn.Module):
@@ -261,7 +155,9 @@ class MultiTask(nn.Module):
         if batch.branches is not None:
             inputs |= attention(batch.branches, self.encoder.dtype)
         if batch.prefix:
-            from headspec.models import shared_prefix  # loads transformers' models, which few jobs need here
+            from headspec.models.language import (
+                shared_prefix,  # loads transformers' models, which few jobs need here
+            )
 
             return shared_prefix.output(self.encoder, batch.prefix, inputs)
         if self.remembers:
@@ -392,70 +288,21 @@ class MultiTask(nn.Module):
         return [packed(*of_words.count(gold, units)) for gold, units in pairs]
 
     def save(self, folder: str | Path, origin: dict[str, str] | None = None) -> None:
-        """Write model.safetensors (encoder, and ``classifiers.<n>``), config.json and classifiers.json.
-
-        A model that writes texts has its settings for that and its tokenizer there, too. The last file,
-        classifiers.json, has the digests of all.
+        """Write the model as `headspec.models.saved.write` does.
 
         Parameters
         ----------
-        origin : of an encoder that is as it was loaded but for adapters (`encoders.origin`): config.json
-            points there, and model.safetensors has the classifiers, and ``adapters.<layer>.A`` and ``.B``
+        origin : of an encoder that is as it was loaded but for adapters (`encoders.origin`)
         """
-        folder = Path(folder)
-        state: dict[str, torch.Tensor]
-        if origin:
-            state = {f"adapters.{name}": value for name, value in adapters(self.encoder).items()}
-        else:
-            state = _untied(self.encoder)
-        state |= {f"classifiers.{name}": value for name, value in self.classifiers.state_dict().items()}
-        state = {name: value.detach().cpu().contiguous() for name, value in state.items()}
-        own = self.encoder.config.to_json_string()
-        config = json.dumps({"pretrained": origin}, indent=2) + "\n" if origin else own
-        contents = {
-            "model.safetensors": save(state, metadata={"format": "pt"}),
-            "config.json": config.encode(),
-        } | self._writing()
-        for name, data in contents.items():
-            with files.atomic(folder / name) as path:
-                path.write_bytes(data)
-        digests = {name: sha256(data).hexdigest() for name, data in contents.items()}
-        described = {"pooling": self.pooling, "classes": self.classes, "sha256": digests}
-        _describe(folder, described | {"language_model": self.head is not None})
-
-    def _writing(self) -> dict[str, bytes]:
-        """Name: content of the files that a model needs to write texts."""
-        if self.tokenizer is None:
-            return {}
-        with tempfile.TemporaryDirectory() as temporary:
-            self.tokenizer.save_pretrained(temporary)
-            self.encoder.generation_config.save_pretrained(temporary)
-            return {path.name: path.read_bytes() for path in sorted(Path(temporary).iterdir())}
+        described = {
+            "pooling": self.pooling, "classes": self.classes, "language_model": self.head is not None,
+        }  # fmt: skip
+        saved.write(Path(folder), self.encoder, self.classifiers, described, self.tokenizer, origin)
 
     @classmethod
     def load(cls, folder: str | Path) -> MultiTask:
-        """Load a model written by `save`.
-
-        Raises
-        ------
-        EncoderError
-            It has no classifiers.json, or the encoder that it points to cannot be loaded.
-        DamageError
-            A file is not as `save` left it, or the model was saved in another folder; or the encoder that it
-            points to is another one now.
-        """
-        folder = Path(folder)
-        description = _description(folder)
-        classes, head = description["classes"], None
-        if description.get("language_model"):
-            origin = _origin(folder)
-            assert origin  # nothing trains such a model
-            where, dtype = f"{origin[1]}.source: '{origin[0].source}'", getattr(origin[0], "dtype", "fp32")
-            whole = language_model(folders.folder(*origin), where, dtype=dtype)
-            encoder, head = whole.base_model, whole.get_output_embeddings()
-        else:
-            encoder = _encoder(folder)
-        tokenizer = _tokenizer(folder) if "tokenizer_config.json" in description["sha256"] else None
-        model = cls(encoder, description["pooling"], classes, head, tokenizer)
-        model.classifiers.load_state_dict(_part(load_file(folder / "model.safetensors"), "classifiers."))
+        """Load a model written by `save`; raises as `headspec.models.saved.read`."""
+        parts = saved.read(Path(folder))
+        model = cls(parts.encoder, parts.pooling, parts.classes, parts.head, parts.tokenizer)
+        model.classifiers.load_state_dict(parts.classifiers)
         return model.eval()

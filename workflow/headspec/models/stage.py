@@ -10,8 +10,9 @@ from headspec import tables
 from headspec.config.stage_settings import section
 from headspec.config.task_types.translation import is_translation
 from headspec.config.task_types.word_types import Classes
-from headspec.models import devices, encoders, spread, versions
+from headspec.models import devices, encoders, versions
 from headspec.models.batching import Examples
+from headspec.models.language import spread
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens import text_counting, tokenization
 from headspec.progress import log

@@ -11,11 +11,11 @@ import torch
 from torch import nn
 
 from headspec.config.task_types.word_types import Classes
-from headspec.models.answer_rows import AnswerRows
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
-from headspec.models.masked_head import MaskedHead
+from headspec.models.language.answer_rows import AnswerRows
+from headspec.models.language.masked_head import MaskedHead
 from headspec.models.multitask import MultiTask
 
 if TYPE_CHECKING:

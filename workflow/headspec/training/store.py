@@ -115,7 +115,7 @@ class Entry:
         ----------
         trunk : where to keep the state from which other runs branch off, if it is wanted
         """
-        from headspec.models.multitask import adopt
+        from headspec.models.saved import adopt
         from headspec.training import checkpoint
 
         if self.path is None or not self.path.is_dir():

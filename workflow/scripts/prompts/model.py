@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.config.stage_settings import section
 from headspec.models import versions
+from headspec.models.language.loading import language_model
 from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.folders import folder
-from headspec.models.pretrained.language_model import language_model
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.prompts.head import calibrate, prompted

@@ -11,7 +11,8 @@ import torch
 
 from headspec import digests, tables
 from headspec.config.stage_settings import section
-from headspec.models.multitask import MultiTask, saved_files
+from headspec.models import saved
+from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.seeds import derive
@@ -84,6 +85,6 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
         if trunk:  # not earlier: Snakemake deletes the outputs of an interrupted job
             os.replace(kept.path, snakemake.output.trunk)
         if not resumed:
-            entry.put({*snakemake.output, *map(str, saved_files(folder / "model"))})
+            entry.put({*snakemake.output, *map(str, saved.paths(folder / "model"))})
         kept.remove()
         checkpoint.remove()

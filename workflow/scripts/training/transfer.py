@@ -8,7 +8,8 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.config.stage_settings import section
-from headspec.models.multitask import MultiTask, saved_encoder
+from headspec.models.multitask import MultiTask
+from headspec.models.saved import read_encoder
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint
@@ -21,7 +22,7 @@ with stage(snakemake, "transfer {model}/{mixture}/{method}/seed{seed} to {task}"
     settings = [params.metrics, params.transfer, params.training, job.device.precision, job.seed]
     with exclusive(output.with_suffix(".lock")):
         if snakemake.input.model:
-            encoder, pooling = saved_encoder(Path(snakemake.input.model[0]).parent)
+            encoder, pooling = read_encoder(Path(snakemake.input.model[0]).parent)
         else:
             encoder, pooling = job.pretrained()
         identity = fingerprint([settings, params.model, params.version, params.code], snakemake.input)

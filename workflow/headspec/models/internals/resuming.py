@@ -116,7 +116,7 @@ class Resuming:
     @property
     def contexts(self) -> list[torch.Tensor]:
         """For each layer, the input of its W_O (batch, tokens, heads * size) in the last `record`."""
-        first = next(self.encoder.parameters()).device  # of several, as in `models.spread`
+        first = next(self.encoder.parameters()).device  # of several, as in `models.language.spread`
         return [point.context.to(first) for point in self.points]
 
     def record(self, run: Callable[[], Result]) -> Result:

@@ -22,8 +22,8 @@ from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
 from headspec.models.architectures import ARCHITECTURES
+from headspec.models.language.spread import places, spread
 from headspec.models.multitask import MultiTask
-from headspec.models.spread import places, spread
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import Layout
 from support.running.studies import CONFIG
