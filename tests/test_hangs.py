@@ -41,7 +41,7 @@ def test_a_test_that_hangs_fails_and_leaves_no_process(tmp_path: Path, processes
     (tmp_path / "test_hangs.py").write_text(HANGS)
     command = [sys.executable, "-m", "pytest", "-c", ROOT / "pyproject.toml", "--rootdir", tmp_path, tmp_path]
     command += ["--timeout=2", "-n", str(processes)]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert "1 passed" in ran.stdout and ran.stdout.count("Failed: Timeout") >= 2, ran.stdout + ran.stderr
     assert not at_work(tmp_path)
 

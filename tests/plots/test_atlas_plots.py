@@ -440,6 +440,8 @@ def test_belief_shows_agreement_areas_and_dissociation_sorted_by_area():
             clear = (shown[f"{column}_low"] > 0) | (shown[f"{column}_high"] < 0)
         else:
             clear = shown[{"area": "difference"}.get(column, column) + "_p_holm"] < 0.05
+            if column == "dissociation":
+                clear &= (shown[f"{column}_low"] > 0) | (shown[f"{column}_high"] < 0)
         dots = [line for line in axes.lines if line.get_markersize() == 4 and line.get_xdata().size]
         hollow = [x for line in dots if line.get_markerfacecolor() == "white" for x in line.get_xdata()]
         filled = [x for line in dots if line.get_markerfacecolor() != "white" for x in line.get_xdata()]

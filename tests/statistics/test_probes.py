@@ -100,7 +100,7 @@ def test_variants_of_a_mixture_are_compared_with_its_plain_training():
 def test_intervals_cover_and_p_values_keep_their_level(seeds, spread):
     """Of the accuracy of one head, and of a change that is 0 in the mean of runs."""
     rng = np.random.default_rng(2)
-    covered, significant, studies = 0, 0, 300
+    covered, significant, studies = 0, 0, 160
     for study in range(studies):
         runs = [[[0.5 + each] for each in rng.normal(0, spread, seeds)] for _ in range(2)]
         of_study = groups(rng, [0.5], *runs, seeds)

@@ -67,6 +67,43 @@ def dissociation() -> str:
     return markdown(["task", *(f"D, {n}" for n in counts)], rows)
 
 
+def specific() -> str:
+    """D with the heads of two rankings pruned, from a study of their own."""
+    found = table("decoders-specific", "ranking_dissociation").set_index(["task", "ranking"])
+
+    def cell(task: str, ranking: str) -> str:
+        row = found.loc[(task, ranking)]
+        value = points(row["dissociation"], row["ci_low"], row["ci_high"])
+        return value + (" †" if row["at_chance"] else "")
+
+    names = {"importance": "most important", "specific": "most specific"}
+    rows = ([task, *(cell(task, ranking) for ranking in names)] for task in (*METRICS, "mean"))
+    return markdown(["task", *(f"D, 5 {name}" for name in names.values())], rows)
+
+
+def tuned() -> str:
+    """How far importance agrees between the prompted model and the same model tuned by adapters."""
+    maps = {
+        (path.parent.parent.name, int(path.parent.name.removeprefix("seed"))): tables.read(path)
+        for path in (STUDIES / "decoders-tuned").glob("runs/*/*/*/seed*/importance.parquet")
+    }
+    seeds = sorted({seed for _, seed in maps})
+    sides = {
+        "prompted and tuned, same seed": [(("prompted", s), ("lora", s)) for s in seeds],
+        "tuned, two seeds": [(("lora", s), ("lora", t)) for s in seeds for t in seeds if s < t],
+    }
+    tasks = [task for task, metric in METRICS.items() if metric == "accuracy"]
+
+    def cell(pairs: list[tuple], task: str) -> str:
+        found = [
+            agreement(importance_map(maps[a], task), importance_map(maps[b], task), FRACTION) for a, b in pairs
+        ]
+        means = [sum(each[key] for each in found) / len(found) for key in ("spearman", "top_overlap")]
+        return f"{means[0]:.2f}, {means[1]:.2f}"
+
+    return markdown(["", *tasks], ([name, *(cell(pairs, t) for t in tasks)] for name, pairs in sides.items()))
+
+
 def figure() -> Figure:
     """The pruning matrix."""
     return matrix.draw(of_runs(STUDY, "pruning"), [*METRICS], FRACTION, METRICS)

@@ -21,6 +21,8 @@ from support.tiny import HEADS, LAYERS, encoder, examples
 
 TASKS = {"a": ["x", "y"], "of two words": None}
 TEXTS = {task: examples(20, seed=i) for i, task in enumerate(TASKS)}
+#: types whose code is another type's; every export is also compared when it is made
+SAME = {"xlm-roberta", "camembert", "electra", "qwen2"}
 KEPT = np.random.default_rng(1).random((LAYERS, HEADS)) < 0.5
 KEPT[1] = False
 
@@ -37,7 +39,7 @@ def export(net: MultiTask, out: Path, texts: dict[str, Examples] = TEXTS) -> flo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+@pytest.mark.parametrize("kind", [kind for kind in ARCHITECTURES if kind not in SAME])
 def test_the_file_computes_what_the_gated_model_does(kind, tmp_path):
     """Also on texts in other numbers and longer than those that it was written with."""
     assert export(model(kind), tmp_path / "out") < 1e-5

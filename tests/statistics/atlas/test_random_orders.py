@@ -55,7 +55,7 @@ def compared(ratio: float, orders: int, seeds: int, mixtures: int) -> pd.DataFra
 @pytest.mark.parametrize("ratio", RATIOS)
 @pytest.mark.parametrize(("orders", "seeds"), [(2, 1), (5, 1), (10, 1), (5, 3)])
 def test_few_orders_keep_level_and_coverage(orders, seeds, ratio):
-    table = compared(ratio, orders, seeds, mixtures=24 // seeds)
+    table = compared(ratio, orders, seeds, mixtures=12 // seeds)
     most = stats.binom.ppf(0.999, len(table), 0.05)
     rejected = (table["p_value"] <= 0.05).sum()
     assert rejected <= most

@@ -107,7 +107,7 @@ def test_verdicts(a, b, verdicts):
 def test_lists_like_random_ones_are_rarely_harmful(seeds, draws):
     """The effect of a random set is much the same in every seed."""
     rng, p, covered = np.random.default_rng(2), [], []
-    for study in range(250):
+    for study in range(150):
         effects = rng.normal(0.75, 0.05, (draws + 1, 2))
         runs = []
         for seed in range(seeds):

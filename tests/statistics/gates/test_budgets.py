@@ -134,7 +134,7 @@ def simulated(rng, seeds: int, spread: float, gain: float = 0.0) -> dict[Budget,
 @pytest.mark.parametrize("seeds", [3, 5])
 def test_level_and_coverage_where_ways_do_not_differ(seeds, spread):
     """Also where every run has skill of its own, so that three seeds differ by chance."""
-    rng, found, covered, n = np.random.default_rng(1), 0, 0, 200
+    rng, found, covered, n = np.random.default_rng(1), 0, 0, 110
     for _ in range(n):
         row = table(simulated(rng, seeds, spread), 150, {"a": ["accuracy"]}).query("way == 'l0'").iloc[0]
         found += row["p_value"] < 0.05

@@ -105,7 +105,7 @@ def test_level_under_the_null(alike):
     """Roles and kept heads have nothing to do with each other, but each is much the same in all seeds."""
     rng, p = np.random.default_rng(1), []
     shape, seeds = (6, 12), 3
-    for _ in range(400):
+    for _ in range(240):
         common, own = rng.normal(size=(2, *shape)), rng.normal(size=(seeds, 2, *shape))
         of_seeds = alike**0.5 * common + (1 - alike) ** 0.5 * own  # (seeds, 2, layers, heads)
         role = np.where(of_seeds[:, 0] > 0.8, "positional", "none").astype(object)

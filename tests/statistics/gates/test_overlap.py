@@ -87,7 +87,7 @@ def test_what_layers_alone_give():
 @pytest.mark.slow
 def test_level_where_layers_explain_all():
     """Three seeds in three pairs, which share sets."""
-    rng, n = np.random.default_rng(3), 250
+    rng, n = np.random.default_rng(3), 150
     p = []
     for i in range(n):
         result = overlap({cell(s): rows(random_by_layer(rng)) for s in range(3)}, 200, i)
@@ -100,7 +100,7 @@ def test_level_where_layers_explain_all():
 @pytest.mark.parametrize("what", ["seeds", "tasks"])
 def test_level_where_the_sets_of_one_kind_are_alike(what):
     """Seeds differ by chance but tasks keep the same heads in each; or the other way round."""
-    rng, n, p = np.random.default_rng(4), 200, []
+    rng, n, p = np.random.default_rng(4), 120, []
     for i in range(n):
         sets = {}
         for name in range(3):

@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from headspec.plots.drawing.style import legend, stacked, styled
+from headspec.statistics.resampling import SIGNIFICANCE
 
 #: quantiles over voxels: whiskers, edges of the box, and the line in it
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 CEILING = "other subjects"
-LEVEL = 0.05  # of significance, at which a subject's voxels count as predicted
 #: fill of the boxes of tasks, and of the ceiling
 TASK_BOX: dict[str, Any] = {"facecolor": "#77aadd"}
 CEILING_BOX: dict[str, Any] = {"facecolor": "#e8eef4", "hatch": "//////"}
@@ -63,9 +63,9 @@ def draw(
     axes.tick_params(axis="y", length=0)
     p = stacked(summaries).groupby(["task", "subject"])["p_value"].max().unstack()
     for y, task in enumerate(tasks):
-        count = f"{(p.loc[task] <= LEVEL).sum()}/{p.loc[task].notna().sum()}"
+        count = f"{(p.loc[task] <= SIGNIFICANCE).sum()}/{p.loc[task].notna().sum()}"
         axes.annotate(count, (1, y), (4, 0), ("axes fraction", "data"), "offset points", va="center")
-    axes.annotate(f"p \u2264 {LEVEL}", (1, 1), (4, 2), "axes fraction", "offset points", va="bottom")
+    axes.annotate(f"p \u2264 {SIGNIFICANCE}", (1, 1), (4, 2), "axes fraction", "offset points", va="bottom")
     axes.grid(axis="x")
     axes.set_xlabel("correlation of predicted and measured responses, r")
     legend(figure)

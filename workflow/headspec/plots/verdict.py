@@ -13,7 +13,8 @@ from matplotlib.ticker import MaxNLocator
 
 from headspec.plots.drawing.style import MEAN, PAGE, interval_label, legend, styled
 from headspec.plots.improvement import NARROWEST, POINT, plain_sampling
-from headspec.statistics.training.improvement import SIGNIFICANCE, decisive
+from headspec.statistics.resampling import SIGNIFICANCE
+from headspec.statistics.training.improvement import decisive
 
 
 def variants(improvement: pd.DataFrame) -> pd.DataFrame:

@@ -12,6 +12,8 @@ from headspec.statistics.metrics import score
 
 Floats = NDArray[np.float64]
 
+#: corrected p below which figures and verdicts count a difference
+SIGNIFICANCE = 0.05
 #: most permuted predictions in memory at a time
 CHUNK = 2**22
 

@@ -17,6 +17,7 @@ from headspec.config.methods import METHODS
 from headspec.plots.dissociation import DAGGER
 from headspec.plots.drawing.style import MEAN, PAGE, interval_label, legend, styled
 from headspec.statistics.atlas.rankings import RANDOM
+from headspec.statistics.resampling import SIGNIFICANCE
 
 #: column of the table: title of its panel, and factor to the unit there
 PANELS = {
@@ -27,8 +28,6 @@ PANELS = {
 }
 #: height of all rows in inches for which rows of many rankings move closer together
 ROWS_HEIGHT = 8.5
-#: p-value below which an area or a dissociation is clear
-SIGNIFICANCE = 0.05
 LINELESS: dict[str, Any] = {"linestyle": "none", "markersize": 4, "markeredgewidth": 0.8}
 #: columns that name a row
 KEYS = ["model", "mixture", "ranking"]
@@ -80,7 +79,10 @@ def _results(means: pd.DataFrame, column: str, factor: float) -> pd.DataFrame:
     """What a panel shows of one method: value, low, high, clear (whether the marker is filled), at_chance."""
     low, high = means[f"{column}_low"], means[f"{column}_high"]
     p = {"area": "difference_p_holm", "dissociation": "dissociation_p_holm"}.get(column)
-    clear = means[p] < SIGNIFICANCE if p else (low > 0) | (high < 0)
+    apart = (low > 0) | (high < 0)
+    clear = means[p] < SIGNIFICANCE if p else apart
+    if column == "dissociation":
+        clear &= apart  # p is about these seeds, the interval of three or more about others
     chance = means["at_chance"].eq(True) if column == "dissociation" else False
     shown = means[[*KEYS, "ci_over"]].assign(
         value=factor * means[column], low=factor * low, high=factor * high, clear=clear, at_chance=chance

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from headspec.attention import Layers
 from headspec.plots.atlas.measures import draw_signed, panel_size, signed_maps
 from headspec.plots.drawing.style import legend, styled
+from headspec.statistics.resampling import SIGNIFICANCE
 
 #: measure: unit of its difference, and factor to it
 UNITS = {
@@ -20,8 +21,6 @@ UNITS = {
     "relevance": ("share of the layer (points)", 100),
     "confidence": ("attention weight (points)", 100),
 }
-#: corrected p-value below which a head is marked
-SIGNIFICANCE = 0.05
 #: marker of a head that the task has more of, or less, than the other; legend entry
 MARKS = {1: ("+", f"more, p < {SIGNIFICANCE}"), -1: ("_", f"less, p < {SIGNIFICANCE}")}
 #: longest stroke of a mark, in points

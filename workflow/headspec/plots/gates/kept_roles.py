@@ -14,12 +14,11 @@ from matplotlib.ticker import MaxNLocator
 from headspec.plots.atlas.heads import ROLES
 from headspec.plots.drawing.style import PAGE, legend, styled
 from headspec.plots.gates.panels import panels
+from headspec.statistics.resampling import SIGNIFICANCE
 
 WHOLE = "whole"
 #: panels per row, at most
 COLUMNS = 4
-#: corrected p-value below which a point is filled
-SIGNIFICANCE = 0.05
 BY_LAYER = (0, (4, 2))
 
 

@@ -10,10 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from headspec.plots.drawing.style import PAGE, legend, styled
+from headspec.statistics.resampling import SIGNIFICANCE
 
 MARKERS = {"shared": "D", "own": "o"}
-#: corrected p-value below which a point is filled
-SIGNIFICANCE = 0.05
 SEEN: dict[str, Any] = {"linestyle": "none", "markersize": 3.5, "color": "black", "zorder": 3}
 EXPECTED: dict[str, Any] = {
     "linestyle": "none",

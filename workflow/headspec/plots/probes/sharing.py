@@ -10,9 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from headspec.plots.drawing.style import METRICS, SHADES, number, styled
-
-#: level at which a difference has a star
-LEVEL = 0.05
+from headspec.statistics.resampling import SIGNIFICANCE
 
 
 @styled
@@ -28,7 +26,7 @@ def draw(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
     -------
     Figure
         Cells: metric in per cent, mean over seeds, and the difference from the task alone in points; a star
-        where its p_holm is below `LEVEL`. The darker, the more is lost.
+        where its p_holm is below `SIGNIFICANCE`. The darker, the more is lost.
     """
     main = sharing[sharing["metric"] == sharing["task"].map(metrics)]
     main = main[main["method"].isin(["single", "tuned", "iat", "even"])]
@@ -50,7 +48,9 @@ def draw(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
         text = f"{100 * row['value']:.1f}"
         if pd.notna(row["difference"]):
             sign = "+" if row["difference"] > 0 else ""
-            text += f"\n{sign}{number(100 * row['difference'], 1)}{'*' if row['p_holm'] < LEVEL else ''}"
+            text += (
+                f"\n{sign}{number(100 * row['difference'], 1)}{'*' if row['p_holm'] < SIGNIFICANCE else ''}"
+            )
         at = columns.index(row["column"]), tasks.index(row["task"])
         axes.text(*at, text, ha="center", va="center", fontsize="small", linespacing=1.05)
     axes.set_xticks(range(len(columns)), columns)

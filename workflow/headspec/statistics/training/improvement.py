@@ -18,7 +18,7 @@ from headspec.statistics.intervals import (
     p_over_seeds_and_examples,
 )
 from headspec.statistics.metrics import score
-from headspec.statistics.resampling import holm, p_value
+from headspec.statistics.resampling import SIGNIFICANCE, holm, p_value
 from headspec.statistics.training.comparison import MEAN, compare, predicted
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
@@ -58,9 +58,6 @@ Floats = NDArray[np.float64]
 SINGLE = "single"
 #: key columns of the table `improvement`, apart from the seed
 ROW = ["model", "mixture", "method", "task", "metric"]
-
-#: decisive p below which a difference is clear
-SIGNIFICANCE = 0.05
 
 
 def variant_of(method: str, variants: Sequence[Variant]) -> Variant:
