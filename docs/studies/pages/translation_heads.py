@@ -61,7 +61,7 @@ def kinds() -> str:
 
     def rows() -> Iterator[list[str]]:
         found = table("translation-heads", "kept_kinds")
-        found = found[found["way"] != "whole"]
+        found = found[~found["way"].isin(["whole", "fresh"])]  # all heads, and those of `l0`
         for _, of_set in sorted(
             found.groupby(CELL, dropna=False), key=lambda group: -group[1]["heads"].iloc[0]
         ):
