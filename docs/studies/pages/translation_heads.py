@@ -86,6 +86,7 @@ def kinds() -> str:
 def figure() -> Figure:
     """Kinds of attention that are kept."""
     found = table("translation-heads", "kept_kinds")
+    found = found[found["way"] != "fresh"]  # the heads of `l0`
     return plot.draw(found, ways.labels(list(dict.fromkeys(found["way"]))))
 
 

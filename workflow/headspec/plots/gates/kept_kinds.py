@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping
 
 import pandas as pd
@@ -46,7 +47,7 @@ def draw(kinds: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
         _draw_panel(share, of_way, "share", 100)
         _draw_panel(depth, of_way, "depth", 1)
         depth.axhline(0, color="0.6", linewidth=0.6, zorder=0)
-        share.set_title(labels[way] + (f"\n{task}" if task else ""))
+        share.set_title(textwrap.fill(labels[way], 24) + (f"\n{task}" if task else ""))
         depth.set_xlabel("heads kept")
         depth.tick_params(labelbottom=True)  # also above another band
     for first, value, scale, name in (
