@@ -23,7 +23,7 @@ from headspec.heads.pruning import predictions
 from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
-from headspec.models.language.loading import language_model
+from headspec.models.language.whole import language_model
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens import continuations
 from headspec.models.tokens.tokenization import tokenizer

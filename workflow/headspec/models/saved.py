@@ -20,7 +20,7 @@ from headspec.config.task_types.word_types import Classes
 from headspec.errors import DamageError, EncoderError
 from headspec.models import encoders
 from headspec.models.adapters import adapters, merge
-from headspec.models.language.loading import language_model
+from headspec.models.language.whole import language_model
 from headspec.models.pretrained import folders
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.config.stage_settings import section
 from headspec.models import versions
-from headspec.models.language.loading import language_model
+from headspec.models.language.whole import language_model
 from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.folders import folder
 from headspec.models.stage import ModelStage
