@@ -17,6 +17,8 @@ METRICS = dict.fromkeys(("sentiment", "topic", "question", "entailment"), "accur
 )
 FRACTION = 0.05
 RANDOM = ("random", "random_by_layer")
+#: number of heads: the study of minimal pairs alone in which it is the main one
+GRAMMAR = {5: "decoders-grammar", 13: "decoders-grammar13"}
 
 
 def pruned() -> pd.DataFrame:
@@ -68,40 +70,25 @@ def dissociation() -> str:
 
 
 def specific() -> str:
-    """D with the heads of two rankings pruned, from a study of their own."""
-    found = table("decoders-specific", "ranking_dissociation").set_index(["task", "ranking"])
-
-    def cell(task: str, ranking: str) -> str:
-        row = found.loc[(task, ranking)]
-        value = points(row["dissociation"], row["ci_low"], row["ci_high"])
-        return value + (" †" if row["at_chance"] else "")
-
-    names = {"importance": "most important", "specific": "most specific"}
-    rows = ([task, *(cell(task, ranking) for ranking in names)] for task in (*METRICS, "mean"))
-    return markdown(["task", *(f"D, 5 {name}" for name in names.values())], rows)
-
-
-def tuned() -> str:
-    """How far importance agrees between the prompted model and the same model tuned by adapters."""
-    maps = {
-        (path.parent.parent.name, int(path.parent.name.removeprefix("seed"))): tables.read(path)
-        for path in (STUDIES / "decoders-tuned").glob("runs/*/*/*/seed*/importance.parquet")
+    """D with the heads of two rankings pruned, at two numbers of heads, and what is left of each task."""
+    curves = table("decoders-grammar13", "pruning_curves").query("order != 'bottom'")
+    left = curves.set_index(["task", "ranking", "fraction"])["value"]
+    found = {
+        n: table(study, "ranking_dissociation").set_index(["task", "ranking"]) for n, study in GRAMMAR.items()
     }
-    seeds = sorted({seed for _, seed in maps})
-    sides = {
-        "prompted and tuned, same seed": [(("prompted", s), ("lora", s)) for s in seeds],
-        "tuned, two seeds": [(("lora", s), ("lora", t)) for s in seeds for t in seeds if s < t],
-    }
-    tasks = [task for task, metric in METRICS.items() if metric == "accuracy"]
 
-    def cell(pairs: list[tuple], task: str) -> str:
-        found = [
-            agreement(importance_map(maps[a], task), importance_map(maps[b], task), FRACTION) for a, b in pairs
-        ]
-        means = [sum(each[key] for each in found) / len(found) for key in ("spearman", "top_overlap")]
-        return f"{means[0]:.2f}, {means[1]:.2f}"
+    def cells(task: str) -> Iterator[str]:
+        for dissociation in found.values():
+            for ranking in ("importance", "specific"):
+                row = dissociation.loc[(task, ranking)]
+                value = points(row["dissociation"], row["ci_low"], row["ci_high"])
+                pruned = "" if task == "mean" else f"{100 * left.loc[(task, ranking, row['fraction'])]:.0f}, "
+                yield pruned + value + (" †" if row["at_chance"] else "")
 
-    return markdown(["", *tasks], ([name, *(cell(pairs, t) for t in tasks)] for name, pairs in sides.items()))
+    tasks = [task for task, metric in METRICS.items() if metric == "pair_accuracy"]
+    base = {task: f"{100 * left.loc[(task, 'importance', 0.0)]:.0f}" for task in tasks} | {"mean": ""}
+    names = [f"{n} most {what}" for n in found for what in ("important", "specific")]
+    return markdown(["task", "unpruned", *names], ([task, base[task], *cells(task)] for task in base))
 
 
 def figure() -> Figure:
@@ -113,5 +100,6 @@ BLOCKS = {
     "decoders: harm": harm,
     "decoders: dissociation": dissociation,
     "decoders: draws": draws,
+    "decoders: specific": specific,
 }
 FIGURES = {"decoders.png": figure}
