@@ -21,9 +21,11 @@ from headspec.errors import EncoderError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
+from headspec.models import stage
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.language.spread import places, spread
 from headspec.models.multitask import MultiTask
+from headspec.models.pretrained.half import keep_half
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import Layout
 from support.running.studies import CONFIG
@@ -68,6 +70,29 @@ def test_numbers_stay(model):
     for found, expected in zip(measured(model), measured(alone), strict=True):
         np.testing.assert_array_equal(found, expected)
         assert np.ptp(found) > 0
+
+
+def test_a_job_with_several_gpus_spreads_what_is_prompted(model, monkeypatch):
+    """Layers stay when the model is moved; classifiers do not. Models that learn are not spread."""
+    monkeypatch.setattr(stage.spread, "places", lambda of, key: dict.fromkeys(halves(of), "cpu"))
+    for gpus, head, spreads in ((1, True, False), (2, False, False), (2, True, True)):
+        of = copy.deepcopy(model)
+        of.head = torch.nn.Linear(32, 97) if head else None
+        job = SimpleNamespace(gpus=gpus, job=SimpleNamespace(wildcards=SimpleNamespace(model="m")))
+        stage.ModelStage.spread(job, of)
+        of.to("meta")
+        assert {p.device.type for p in of.encoder.parameters()} == {"cpu" if spreads else "meta"}
+        assert {p.device.type for p in of.classifiers.parameters()} == {"meta"}
+
+
+def test_weights_in_bfloat16_are_spread_alike():
+    alone, of = (MultiTask(encoder("llama"), "last", {"t": ["no", "yes"]}).eval() for _ in range(2))
+    keep_half(alone.encoder)
+    keep_half(of.encoder)
+    spread(of, dict.fromkeys(halves(of), "cpu"))
+    batch = examples().batch(np.arange(12))
+    with torch.no_grad():
+        assert torch.equal(of.pool(batch), alone.pool(batch))
 
 
 def test_layers_are_whole_and_in_order(model):

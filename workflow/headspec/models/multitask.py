@@ -155,9 +155,8 @@ class MultiTask(nn.Module):
         if batch.branches is not None:
             inputs |= attention(batch.branches, self.encoder.dtype)
         if batch.prefix:
-            from headspec.models.language import (
-                shared_prefix,  # loads transformers' models, which few jobs need here
-            )
+            # loads transformers' models, which few jobs need here
+            from headspec.models.language import shared_prefix
 
             return shared_prefix.output(self.encoder, batch.prefix, inputs)
         if self.remembers:
