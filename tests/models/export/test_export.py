@@ -21,7 +21,7 @@ from support.tiny import HEADS, LAYERS, encoder, examples
 
 TASKS = {"a": ["x", "y"], "of two words": None}
 TEXTS = {task: examples(20, seed=i) for i, task in enumerate(TASKS)}
-#: types whose code is another type's; every export is also compared when it is made
+#: types whose attention is another type's; every export is also compared when it is made
 SAME = {"xlm-roberta", "camembert", "electra", "qwen2"}
 KEPT = np.random.default_rng(1).random((LAYERS, HEADS)) < 0.5
 KEPT[1] = False
