@@ -1,4 +1,4 @@
-"""Split-half and seed-to-seed agreement of importance."""
+"""Agreement of importance between halves, seeds, tasks and methods."""
 
 import numpy as np
 import pandas as pd
@@ -22,8 +22,8 @@ def importance(folds_of_tasks):
     )
 
 
-def run(seed, mixture="a+b"):
-    return Run(model="m", mixture=mixture, tasks=tuple(mixture.split("+")), method="tuned", seed=seed)
+def run(seed, mixture="a+b", method="tuned"):
+    return Run(model="m", mixture=mixture, tasks=tuple(mixture.split("+")), method=method, seed=seed)
 
 
 def test_agreement_in_closed_form():
@@ -40,7 +40,8 @@ def test_halves_are_even_and_odd_folds():
     up = np.arange(6.0).reshape(2, 3)
     frame = importance({"a": [up, up[::-1, ::-1], up, up[::-1, ::-1]], "b": [up, up, up, up]})
     table = reliability([(run(0), frame)], 0.5).set_index("task")
-    assert (table["kind"] == "split_half").all() and table["seed_b"].isna().all()
+    table = table[table["kind"] == "split_half"]
+    assert len(table) == 2 and table[["against", "seed_b"]].isna().all(axis=None)
     assert table.loc["a", ["spearman", "top_overlap"]].tolist() == pytest.approx([-1, 0])
     assert table.loc["b", ["spearman", "top_overlap"]].tolist() == pytest.approx([1, 1])
 
@@ -52,7 +53,7 @@ def test_every_pair_of_seeds_of_the_same_runs(tmp_path):
     tables.write(tmp_path / "r.parquet", SCHEMAS["reliability"], reliability(pairs, 0.3), {})
     table = tables.read(tmp_path / "r.parquet")
     seeds = table[table["kind"] == "seeds"]
-    assert len(table) == 6 * 2 + 2 * 2 * 3 and list(table) == list(SCHEMAS["reliability"].columns)
+    assert len(table) == 6 * 2 * 2 + 2 * 2 * 3 and list(table) == list(SCHEMAS["reliability"].columns)
     assert set(table[["model", "method", "mixture", "task"]].itertuples(index=False, name=None)) == {
         (r.model, r.method, r.mixture, task) for r in runs for task in r.tasks
     }
@@ -61,6 +62,38 @@ def test_every_pair_of_seeds_of_the_same_runs(tmp_path):
     again = reliability(pairs[::-1], 0.3)
     tables.write(tmp_path / "again.parquet", SCHEMAS["reliability"], again, {})
     assert (tmp_path / "r.parquet").read_bytes() == (tmp_path / "again.parquet").read_bytes()
+
+
+def test_tasks_of_a_run_and_methods_are_compared():
+    up = np.arange(6.0).reshape(2, 3)
+    down, swapped = -up, up.copy()
+    swapped[0, :2] = 1, 0  # 0 and 1 change places: a correlation of 1 - 6 * 2 / (6 * 35)
+    folds = {
+        ("tuned", 0): {"a": [up], "b": [down]},
+        ("tuned", 1): {"a": [up], "b": [swapped]},
+        ("frozen", 0): {"a": [swapped], "b": [down]},
+        ("frozen", 7): {"a": [down], "b": [down]},
+    }
+    table = reliability(
+        [
+            (run(seed, method=method), importance({task: 2 * fold for task, fold in maps.items()}))
+            for (method, seed), maps in folds.items()
+        ],
+        0.5,
+    )
+    near = 1 - 12 / 210
+    tasks = table[table["kind"] == "tasks"].set_index(["method", "seed_a", "task"])
+    assert tasks["spearman"].to_dict() == pytest.approx({
+        ("tuned", 0, "a"): -1, ("tuned", 0, "b"): -1, ("tuned", 1, "a"): near, ("tuned", 1, "b"): near,
+        ("frozen", 0, "a"): -near, ("frozen", 0, "b"): -near, ("frozen", 7, "a"): 1, ("frozen", 7, "b"): 1,
+    })  # fmt: skip
+    assert tasks["against"].tolist() == ["b", "a"] * 4 and tasks["seed_b"].isna().all()
+    methods = table[table["kind"] == "methods"].set_index(["method", "against", "seed_a", "seed_b", "task"])
+    assert len(methods) == 2 * 2 * 2 * 2
+    assert methods.loc[("tuned", "frozen", 0, 0, "a"), "spearman"] == pytest.approx(near)
+    assert methods.loc[("frozen", "tuned", 0, 1, "a"), "spearman"] == pytest.approx(near)
+    assert methods.loc[("tuned", "frozen", 1, 7, "b"), "spearman"] == pytest.approx(-near)
+    assert methods.loc[("frozen", "tuned", 7, 1, "b"), "spearman"] == pytest.approx(-near)
 
 
 def test_processes_share_the_work_and_change_nothing(tmp_path):

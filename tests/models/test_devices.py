@@ -140,6 +140,29 @@ def test_gpus_are_filled_evenly(machine):
     assert {gpu for _, gpu in host.logged("begin").values()} == {"0", "1"}
 
 
+def test_jobs_that_share_a_gpu_have_a_share_of_its_batches(monkeypatch):
+    monkeypatch.delenv(devices.JOBS_PER_GPU, raising=False)
+    assert {name: devices.sizes(name) for name in devices.SIZES} == devices.SIZES
+    monkeypatch.setenv(devices.JOBS_PER_GPU, "4")
+    assert devices.sizes("cuda") == (8192, 1024) and devices.sizes("cpu") == devices.SIZES["cpu"]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_memory"),
+    [
+        (MemoryError(), True),
+        (torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB."), True),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), True),
+        (RuntimeError("CUDA error: out of memory\nSearch for `cudaErrorMemoryAllocation'"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm`"), False),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+    ],
+)
+def test_what_running_out_of_memory_says(error, is_memory):
+    assert devices.out_of_memory(error) is is_memory
+
+
 MIG = "MIG-7f6b8c1e-0b6a-5c0e-8e3c-3f8d1f7c2a11", "MIG-GPU-8a56a4bc/1/0"
 
 

@@ -103,7 +103,7 @@ def test_steps_do_not_wait_for_the_gpu(monkeypatch):
     with trainer(net, DATA, Training(batch_size=8, epochs=2), None, 7, device) as run:
 
         def step(number: int) -> None:
-            run._backward(run.steps[number])
+            run._backward(run.steps[number], [])
             run.updates.step(run.steps[number].task, 1e-4)
 
         step(0)  # what is set up once may wait

@@ -139,6 +139,11 @@ def reliability_table(
                 rows.append(common | dict(kind="split_half", seed_a=seed, spearman=rng.uniform(0.85, 0.99)))
             for a, b in itertools.combinations(range(seeds), 2):
                 rows.append(common | dict(kind="seeds", seed_a=a, seed_b=b, spearman=rng.uniform(0.3, 0.8)))
+            for other, seed in itertools.product([t for t in tasks if t != task], range(seeds)):
+                of_tasks = dict(kind="tasks", against=other, seed_a=seed)
+                rows.append(common | of_tasks | dict(spearman=rng.uniform(0.1, 0.6)))
+            of_methods = dict(kind="methods", against="lora", seed_a=0, seed_b=0, spearman=0.123)
+            rows.append(common | of_methods)
     return frame("reliability", rows)
 
 
@@ -361,8 +366,15 @@ def test_reliability_shows_every_correlation():
     table = reliability_table(pairs(SMALL), seeds=3)
     axes = reliability.draw(table).axes[0]
     points = np.concatenate([line.get_xdata() for line in axes.lines])
-    np.testing.assert_allclose(np.sort(points), np.sort(table["spearman"]))
-    assert len(labelled(axes, "two seeds, frozen")[0].get_xdata()) == 3 * len(SMALL)
+    shown = table[table["kind"] != "methods"]
+    np.testing.assert_allclose(np.sort(points), np.sort(shown["spearman"]))
+    count = {(line.get_marker(), line.get_markerfacecolor()): len(line.get_xdata()) for line in axes.lines}
+    mixtures = len(pairs(SMALL))
+    assert count["D", reliability.FILLS["frozen"]] == 3 * 2 * mixtures  # pairs of seeds, tasks
+    assert count["^", reliability.FILLS["tuned"]] == 3 * 2 * mixtures  # seeds, tasks
+    assert [text.get_text() for text in axes.figure.legends[0].get_texts()] == [
+        "split half", "two seeds", "two tasks", *BOTH,
+    ]  # fmt: skip
 
 
 # --- brain encoding, files and captions ---------------------------------------------------------

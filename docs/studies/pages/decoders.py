@@ -8,30 +8,29 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from headspec.plots import matrix
+from headspec.statistics.resampling import SIGNIFICANCE
 from pages.kept import markdown, of_runs, points, table
 
-STUDY = "decoders"
+STUDY, TUNED = "decoders", "decoders-tuned"
 #: by which each task is judged
 METRICS = dict.fromkeys(("sentiment", "topic", "question", "entailment"), "accuracy") | dict.fromkeys(
     ("subject-verb", "determiner-noun", "anaphor", "irregular"), "pair_accuracy"
 )
 FRACTION = 0.05
 RANDOM = ("random", "random_by_layer")
-#: number of heads: the study of minimal pairs alone in which it is the main one
-GRAMMAR = {5: "decoders-grammar", 13: "decoders-grammar13"}
 
 
-def pruned() -> pd.DataFrame:
+def pruned(study: str = STUDY, method: str = "prompted") -> pd.DataFrame:
     """Means over seeds of the main metric: a row for each of whose heads are pruned, how many, and task."""
-    frame = pd.concat(of_runs(STUDY, "pruning"))
-    frame = frame[frame["metric"] == frame["task"].map(METRICS)]
+    frame = pd.concat(of_runs(study, "pruning", method))
+    frame = frame[(frame["metric"] == frame["task"].map(METRICS)) & (frame["order"] != "bottom")]
     return frame.groupby(["pruned_for", "n_pruned", "task"])["value"].mean().unstack("task")
 
 
 def harm() -> str:
     """What every task is worth, and with its own, other tasks' and random heads pruned."""
     means = pruned()
-    base, counts = means.loc["none"].iloc[0], sorted({n for name, n in means.index if name in METRICS})
+    base, counts = means.loc["none"].iloc[0], _counts()
 
     def rows() -> Iterator[list[str]]:
         for task in METRICS:
@@ -46,49 +45,97 @@ def harm() -> str:
 
 
 def draws() -> str:
-    """How far importance agrees between draws, means over pairs of them."""
-    found = table(STUDY, "reliability")
-    means = found[found["kind"] == "seeds"].groupby("task")[["spearman", "top_overlap"]].mean()
-    names = {"spearman": "rank correlation", "top_overlap": "overlap of the top 5 %"}
-    rows = ([names[column], *(f"{means.loc[task, column]:.2f}" for task in METRICS)] for column in names)
-    return markdown(["", *METRICS], rows)
+    """How far importance agrees between draws, and between tasks of a draw; means over pairs of them."""
+    means = table(STUDY, "reliability").groupby(["kind", "task"])[["spearman", "top_overlap"]].mean()
+
+    def rows() -> Iterator[list[str]]:
+        for column, what in {"spearman": "rank correlation", "top_overlap": "overlap of the top 5 %"}.items():
+            for kind, of in {"seeds": "two draws", "tasks": "another task"}.items():
+                values = (means.loc[(kind, task), column] for task in METRICS)
+                yield [f"{what}, {of}", *(f"{value:.2f}" for value in values)]
+
+    return markdown(["", *METRICS], rows())
 
 
 def dissociation() -> str:
     """D of every task at every number of heads, combined over seeds."""
     found = table(STUDY, "fractions").set_index(["task", "fraction"])
     fractions = sorted(found.index.unique("fraction"))
-
-    def cell(task: str, fraction: float) -> str:
-        row = found.loc[(task, fraction)]
-        value = points(row["dissociation"], row["ci_low"], row["ci_high"])
-        return value + (" †" if row["at_chance"] else "")
-
-    counts = sorted({n for name, n in pruned().index if name in METRICS})
-    rows = ([task, *(cell(task, fraction) for fraction in fractions)] for task in (*METRICS, "mean"))
-    return markdown(["task", *(f"D, {n}" for n in counts)], rows)
+    rows = (
+        [task, *(_interval(found.loc[(task, fraction)]) for fraction in fractions)]
+        for task in (*METRICS, "mean")
+    )
+    return markdown(["task", *(f"D, {n}" for n in _counts())], rows)
 
 
 def specific() -> str:
-    """D with the heads of two rankings pruned, at two numbers of heads, and what is left of each task."""
-    curves = table("decoders-grammar13", "pruning_curves").query("order != 'bottom'")
+    """What is left of each task with its heads by two rankings pruned, and D."""
+    curves = table(STUDY, "pruning_curves").query("order != 'bottom'")
     left = curves.set_index(["task", "ranking", "fraction"])["value"]
-    found = {
-        n: table(study, "ranking_dissociation").set_index(["task", "ranking"]) for n, study in GRAMMAR.items()
-    }
+    found = table(STUDY, "ranking_dissociation").set_index(["task", "ranking"])
+    rankings = ("importance", "specific")
 
     def cells(task: str) -> Iterator[str]:
-        for dissociation in found.values():
-            for ranking in ("importance", "specific"):
-                row = dissociation.loc[(task, ranking)]
-                value = points(row["dissociation"], row["ci_low"], row["ci_high"])
-                pruned = "" if task == "mean" else f"{100 * left.loc[(task, ranking, row['fraction'])]:.0f}, "
-                yield pruned + value + (" †" if row["at_chance"] else "")
+        for ranking in rankings:
+            yield "" if task == "mean" else f"{100 * left.loc[(task, ranking, FRACTION)]:.0f}"
+            yield _interval(found.loc[(task, ranking)])
 
-    tasks = [task for task, metric in METRICS.items() if metric == "pair_accuracy"]
-    base = {task: f"{100 * left.loc[(task, 'importance', 0.0)]:.0f}" for task in tasks} | {"mean": ""}
-    names = [f"{n} most {what}" for n in found for what in ("important", "specific")]
+    base = {task: f"{100 * left.loc[(task, 'importance', 0.0)]:.0f}" for task in METRICS} | {"mean": ""}
+    names = [name for ranking in rankings for name in (f"13 by `{ranking}`", "D")]
     return markdown(["task", "unpruned", *names], ([task, base[task], *cells(task)] for task in base))
+
+
+def rankings() -> str:
+    """Mean D with each ranking's 13 heads pruned, and how many tasks are then at chance or dissociated."""
+    found = table(STUDY, "ranking_dissociation")
+
+    def rows() -> Iterator[list[str]]:
+        for ranking, of_tasks in found.groupby("ranking"):
+            tasks = of_tasks[of_tasks["task"] != "mean"]
+            mean = of_tasks[of_tasks["task"] == "mean"].iloc[0]
+            away = tasks[~tasks["at_chance"] & (tasks["ci_low"] > 0) & (tasks["p_holm"] <= SIGNIFICANCE)]
+            yield [f"`{ranking}`", _interval(mean), str(tasks["at_chance"].sum()), str(len(away))]
+
+    return markdown(["ranking", "mean D", "tasks at chance", "others with D above 0, corrected"], rows())
+
+
+def tuned() -> str:
+    """The tasks of prompts as they are prompted and tuned: accuracy, agreement of importance, D."""
+    found = table(TUNED, "reliability")
+    means = found.groupby(["kind", "method", "task"])["spearman"].mean()
+    between = table(TUNED, "fractions").set_index(["method", "task", "fraction"])
+    methods = ("prompted", "lora")
+    base = {method: pruned(TUNED, method).loc["none"].iloc[0] for method in methods}
+
+    def row(task: str) -> Iterator[str]:
+        for method in methods:
+            yield "" if task == "mean" else f"{100 * base[method][task]:.0f}"
+        for kind, of in (("seeds", methods), ("tasks", methods), ("methods", methods[:1])):
+            for method in of:
+                of_tasks = means[kind, method]
+                yield f"{of_tasks.mean() if task == 'mean' else of_tasks[task]:.2f}"
+        for method in methods:
+            yield _interval(between.loc[(method, task, FRACTION)])
+
+    def rows() -> Iterator[list[str]]:
+        for task in (*list(METRICS)[:4], "mean"):
+            yield [task, *row(task)]
+        contrast = table(TUNED, "contrasts").iloc[0]
+        difference = points(contrast["difference"], contrast["ci_low"], contrast["ci_high"])
+        yield ["`prompted` less `lora`", *[""] * 8, difference]
+
+    names = [f"{what}, {method}" for what in ("unpruned", "seeds", "tasks") for method in methods]
+    return markdown(["task", *names, "methods", *(f"D, {method}" for method in methods)], rows())
+
+
+def _counts() -> list[int]:
+    """Numbers of heads that are pruned for tasks."""
+    return sorted({n for name, n in pruned().index if name in METRICS})
+
+
+def _interval(row: pd.Series) -> str:
+    """D with its interval, and a mark where a pruned model is at chance."""
+    return points(row["dissociation"], row["ci_low"], row["ci_high"]) + (" †" if row["at_chance"] else "")
 
 
 def figure() -> Figure:
@@ -101,5 +148,7 @@ BLOCKS = {
     "decoders: dissociation": dissociation,
     "decoders: draws": draws,
     "decoders: specific": specific,
+    "decoders: rankings": rankings,
+    "decoders: tuned": tuned,
 }
 FIGURES = {"decoders.png": figure}

@@ -24,9 +24,9 @@ def config(study: str) -> dict[str, Any]:
     return yaml.safe_load((STUDIES / study / "config.yaml").read_text(encoding="utf-8"))
 
 
-def of_runs(study: str, name: str) -> dict[int, pd.DataFrame]:
-    """A kept table of every run of a study of one model, mixture and method, by seed."""
-    paths = sorted((STUDIES / study).glob(f"runs/*/*/*/seed*/{name}.parquet"))
+def of_runs(study: str, name: str, method: str = "*") -> dict[int, pd.DataFrame]:
+    """A kept table of every run of a study of one model and mixture, by seed; of one method, too."""
+    paths = sorted((STUDIES / study).glob(f"runs/*/*/{method}/seed*/{name}.parquet"))
     return {int(path.parent.name.removeprefix("seed")): tables.read(path) for path in paths}
 
 

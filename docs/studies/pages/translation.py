@@ -9,7 +9,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from headspec.attention import KINDS, first_rows
-from headspec.heads import reliability
 from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.plots import importance
 from pages.kept import markdown, of_runs, points, table
@@ -36,7 +35,7 @@ SHOWN = (0.1, 0.3, 0.5)
 def pruned() -> pd.DataFrame:
     """Means over seeds of BLEU: rows are sets of heads that are pruned and fractions, columns are tasks."""
     frame = pd.concat(of_runs(STUDY, "pruning"))
-    frame = frame[frame["metric"] == "bleu"]
+    frame = frame[(frame["metric"] == "bleu") & (frame["order"] != "bottom")]
     return frame.groupby(["pruned_for", "fraction", "task"])["value"].mean().unstack("task")
 
 
@@ -89,14 +88,9 @@ def kinds() -> str:
 
 def agreement() -> str:
     """How far importance agrees between the languages of a seed, and between seeds; means over pairs."""
-    columns = ["spearman", "top_overlap"]
-    between = table(STUDY, "reliability")
-    seeds = between[between["kind"] == "seeds"].groupby("task")[columns].mean()
-    languages = pd.DataFrame(
-        reliability.agreement(*(importance_map(frame, task) for task in TASKS), FRACTION)
-        for frame in of_runs(STUDY, "importance").values()
-    )
-    rows = {"the languages, same seed": languages[columns].mean()}
+    between = table(STUDY, "reliability").groupby(["kind", "task"])[["spearman", "top_overlap"]].mean()
+    seeds, languages = between.loc["seeds"], between.loc["tasks"]
+    rows = {"the languages, same seed": languages.iloc[0]}  # the same of both
     rows |= {f"two seeds, {task}": seeds.loc[task] for task in TASKS}
     lines = ([name, *(f"{value:.2f}" for value in values)] for name, values in rows.items())
     return markdown(["", "rank correlation", f"overlap of the top {FRACTION:.0%}"], lines)

@@ -1,4 +1,4 @@
-"""Reliability of importance: agreement between halves of the samples, and between seeds."""
+"""Reliability of importance: agreement between halves of the samples, seeds, tasks and methods."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ from headspec.statistics.processes import mapped
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 RELIABILITY = Schema(
-    {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "kind": TEXT, "seed_a": INT,
-     "seed_b": INT, "spearman": FLOAT, "top_overlap": FLOAT},
-    keys=7,
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "kind": TEXT, "against": TEXT,
+     "seed_a": INT, "seed_b": INT, "spearman": FLOAT, "top_overlap": FLOAT},
+    keys=8,
 )  # fmt: skip
-"""Table `reliability`: a row for each task of a run (split halves), or of a pair of seeds.
+"""Table `reliability`: a row for each task of a run and what its importance is compared with.
 tables/reliability.parquet
 
-kind: `split_half`: even against odd folds of one run; `seeds`: two seeds
+kind: `split_half`: even against odd folds of one run; `seeds`: the same task with another seed; `tasks`:
+    another task of the run, the lower the more heads differ between tasks; `methods`: the same task by
+    another method, for each pair of seeds
+against: the other task or method; null for the others
 seed_a: seed of the run, or the first of two
-seed_b: the second of two; null for split halves
+seed_b: the other seed, null where there is none; of `methods`, that of the other method
 spearman: rank correlation of the two maps over heads
 top_overlap: Jaccard index of the two sets of top heads; null where they are empty
 """
@@ -48,7 +51,7 @@ def agreement(a: NDArray[np.floating], b: NDArray[np.floating], fraction: float)
 def reliability(
     importances: Iterable[tuple[Run, pd.DataFrame | str]], fraction: float, processes: int = 1
 ) -> pd.DataFrame:
-    """Split-half and seed-to-seed agreement of importance.
+    """Agreement of importance between halves of the samples, seeds, tasks and methods.
 
     Parameters
     ----------
@@ -61,37 +64,44 @@ def reliability(
     Returns
     -------
     table 'reliability'
-        Kind `split_half`: even against odd folds of one run. `spearman` is the correlation r of the two
-        halves; the Spearman-Brown estimate for all samples is 2r / (1 + r). Kind `seeds`: every pair
-        of seeds of the same model, mixture and method. `top_overlap` is the Jaccard index of the two
-        prune sets.
+        Of halves, `spearman` is their correlation r; the Spearman-Brown estimate for all samples is
+        2r / (1 + r). Both tasks of a pair have a row, and both methods.
     """
-    groups: dict[tuple[str, str, str], list[tuple[Run, pd.DataFrame | str]]] = {}
+    groups: dict[tuple[str, str], list[tuple[Run, pd.DataFrame | str]]] = {}
     for run, stored in importances:
-        groups.setdefault((run.model, run.mixture, run.method), []).append((run, stored))
-    parts = mapped(functools.partial(_of_seeds, fraction=fraction), groups.values(), processes)
+        groups.setdefault((run.model, run.mixture), []).append((run, stored))
+    parts = mapped(functools.partial(_of_mixture, fraction=fraction), groups.values(), processes)
     frame = pd.DataFrame(itertools.chain.from_iterable(parts), columns=list(RELIABILITY.columns))
-    return frame.astype({"seed_a": "Int32", "seed_b": "Int32"})
+    return frame.astype({"against": "str", "seed_a": "Int32", "seed_b": "Int32"})
 
 
-def _of_seeds(importances: list[tuple[Run, pd.DataFrame | str]], fraction: float) -> list[dict[str, Any]]:
-    """Rows of the seeds of one model, mixture and method."""
+def _of_mixture(importances: list[tuple[Run, pd.DataFrame | str]], fraction: float) -> list[dict[str, Any]]:
+    """Rows of one model and mixture."""
     rows: list[dict[str, Any]] = []
-    run = importances[0][0]
-    maps: dict[str, dict[int, NDArray[np.float64]]] = {task: {} for task in run.tasks}
+    maps: dict[Run, dict[str, NDArray[np.float64]]] = {}
     for run, stored in importances:
         frame = tables.read(stored) if isinstance(stored, str) else stored
         even = frame["fold"] % 2 == 0
+        of_run = maps[run] = {task: importance_map(frame, task) for task in run.tasks}
         for task in run.tasks:
-            maps[task][run.seed] = importance_map(frame, task)
             halves = importance_map(frame[even], task), importance_map(frame[~even], task)
-            rows.append(_row(run, task, "split_half", run.seed, None) | agreement(*halves, fraction))
-    for task, by_seed in maps.items():
-        for a, b in itertools.combinations(sorted(by_seed), 2):
-            rows.append(_row(run, task, "seeds", a, b) | agreement(by_seed[a], by_seed[b], fraction))
+            rows.append(_row(run, task, "split_half") | agreement(*halves, fraction))
+        for task, other in itertools.permutations(run.tasks, 2):
+            both = of_run[task], of_run[other]
+            rows.append(_row(run, task, "tasks", other) | agreement(*both, fraction))
+    for run, second in itertools.permutations(maps, 2):
+        same = run.method == second.method
+        if same and run.seed > second.seed:
+            continue
+        kind, against = ("seeds", None) if same else ("methods", second.method)
+        for task in run.tasks:
+            both = maps[run][task], maps[second][task]
+            rows.append(_row(run, task, kind, against, second.seed) | agreement(*both, fraction))
     return rows
 
 
-def _row(run: Run, task: str, kind: str, seed_a: int, seed_b: int | None) -> dict[str, Any]:
+def _row(
+    run: Run, task: str, kind: str, against: str | None = None, seed_b: int | None = None
+) -> dict[str, Any]:
     return {"model": run.model, "mixture": run.mixture, "method": run.method, "task": task,
-            "kind": kind, "seed_a": seed_a, "seed_b": seed_b}  # fmt: skip
+            "kind": kind, "against": against, "seed_a": run.seed, "seed_b": seed_b}  # fmt: skip

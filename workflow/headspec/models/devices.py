@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 GPU_ID = re.compile(r"\d+|(GPU|MIG)-.+")
 #: tokens and examples per batch that keep the device busy; on a CPU their states stay in its cache
 SIZES = {"cpu": (768, 256), "cuda": (32_768, 4096)}
+#: what errors say: of torch, on a CPU, and of CUDA and its library where other processes have the memory
+OUT_OF_MEMORY = ("OutOfMemory", "can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
 MOST_THREADS = 8  # of a job: batches are too small for more
 JOBS_PER_GPU = "HEADSPEC_JOBS_PER_GPU"  # environment variable: jobs that share a GPU, 1 by default
 _leases: list[FileLock] = []  # kept, because a lease lasts as long as the process
@@ -149,7 +151,7 @@ class Device:
 def out_of_memory(error: Exception) -> bool:
     """Whether the GPU or the machine ran out of memory."""
     text = f"{type(error).__name__}: {error}"  # on a CPU, torch raises a RuntimeError
-    return isinstance(error, MemoryError) or "OutOfMemory" in text or "can't allocate memory" in text
+    return isinstance(error, MemoryError) or any(message in text for message in OUT_OF_MEMORY)
 
 
 def always_mask() -> None:
@@ -184,6 +186,13 @@ def configure(threads: int) -> None:
         torch.backends.cuda.enable_cudnn_sdp(False)  # plans anew, for milliseconds, every shape
 
 
+def sizes(name: str) -> tuple[int, int]:
+    """Tokens and examples in a batch on the device {"cpu", "cuda"}, of which a job may have only a share."""
+    jobs = int(os.environ.get(JOBS_PER_GPU, "1")) if name == "cuda" else 1
+    tokens, examples = SIZES[name]
+    return tokens // jobs, examples // jobs
+
+
 def prepare(precision: str, threads: int, microbatches: int = 1, gpus: int = 1) -> Device:
     """Choose the device of this process and set `threads` CPU threads.
 
@@ -206,7 +215,7 @@ def prepare(precision: str, threads: int, microbatches: int = 1, gpus: int = 1) 
             faster = bf16_is_faster(torch.cpu.get_capabilities())
         precision = "bf16" if faster else "fp32"
     autocast = "bfloat16" if precision == "bf16" else None
-    tokens, examples = SIZES[name]
+    tokens, examples = sizes(name)
     # matrix products in bf16 need more rows to be quick
     fewest = max(1, 24 // microbatches) if (name, precision) == ("cpu", "bf16") else 1
     return Device(name, autocast, max(1, tokens // microbatches), examples, fewest)

@@ -1,6 +1,8 @@
-"""How reproducible importance is: between halves of the samples, and between seeds."""
+"""How reproducible importance is, between halves of the samples and seeds, and how alike between tasks."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -8,8 +10,8 @@ from matplotlib.figure import Figure
 from headspec.config.methods import METHODS
 from headspec.plots.drawing.style import heights, legend, mixture_panels, styled
 
-#: kind of agreement: (legend entry, marker)
-KINDS = {"split_half": ("split half", "o"), "seeds": ("two seeds", "D")}
+#: kind of agreement that is shown: (legend entry, marker)
+KINDS = {"split_half": ("split half", "o"), "seeds": ("two seeds", "D"), "tasks": ("two tasks", "^")}
 #: method: fill of its markers
 FILLS = {name: method.fill for name, method in METHODS.items() if method.fill}
 
@@ -21,23 +23,22 @@ def draw(reliability: pd.DataFrame) -> Figure:
     Parameters
     ----------
     reliability : table 'reliability'
-        Every seed (split halves) and every pair of seeds is a point.
+        A point is a run (split halves), a pair of seeds, or a run and another of its tasks.
     """
+    reliability = reliability[reliability["kind"].isin(KINDS)]
     figure, panels, rows = mixture_panels(reliability, "rank correlation of importance (Spearman)")
     methods = [method for method in FILLS if method in set(reliability["method"])]
+    black: dict[str, Any] = {"color": "black", "linestyle": "none", "markeredgewidth": 0.5}
     for key, group in reliability.groupby(["model", "kind", "method"]):
         model, kind, method = map(str, key)
-        label, marker = KINDS[kind]
-        panels[model].plot(
-            group["spearman"],
-            heights(rows, group, methods.index(method), len(methods)),
-            color="black",
-            linestyle="none",
-            marker=marker,
-            markerfacecolor=FILLS[method],
-            markeredgewidth=0.5,
-            label=f"{label}, {method}",
-        )
+        lane = heights(rows, group, methods.index(method), len(methods))
+        _, marker = KINDS[kind]
+        panels[model].plot(group["spearman"], lane, marker=marker, markerfacecolor=FILLS[method], **black)
+    first, *_ = panels.values()
+    for label, marker in KINDS.values():
+        first.plot([], [], marker=marker, markerfacecolor="none", label=label, **black)
+    for method in methods:
+        first.plot([], [], marker="s", markerfacecolor=FILLS[method], label=method, **black)
     for axes in panels.values():
         axes.set_xlim(min(0, reliability["spearman"].min() - 0.05), 1.05)
     legend(figure)
