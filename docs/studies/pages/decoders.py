@@ -86,17 +86,27 @@ def specific() -> str:
 
 
 def rankings() -> str:
-    """Mean D with each ranking's 13 heads pruned, and how many tasks are then at chance or dissociated."""
+    """How much pruning by each ranking hurts; with 13 heads pruned mean D, and tasks at chance or dissociated."""
     found = table(STUDY, "ranking_dissociation")
+    areas = table(STUDY, "pruning_areas").query("task == 'mean' and against == 'importance'")
+
+    def pruned_at_once(ranking: str) -> list[str]:
+        of_tasks = found[found["ranking"] == ranking]
+        if of_tasks.empty:
+            return [""] * 3
+        tasks, mean = of_tasks[of_tasks["task"] != "mean"], of_tasks[of_tasks["task"] == "mean"].iloc[0]
+        away = tasks[~tasks["at_chance"] & (tasks["ci_low"] > 0) & (tasks["p_holm"] <= SIGNIFICANCE)]
+        return [_interval(mean), str(tasks["at_chance"].sum()), str(len(away))]
 
     def rows() -> Iterator[list[str]]:
-        for ranking, of_tasks in found.groupby("ranking"):
-            tasks = of_tasks[of_tasks["task"] != "mean"]
-            mean = of_tasks[of_tasks["task"] == "mean"].iloc[0]
-            away = tasks[~tasks["at_chance"] & (tasks["ci_low"] > 0) & (tasks["p_holm"] <= SIGNIFICANCE)]
-            yield [f"`{ranking}`", _interval(mean), str(tasks["at_chance"].sum()), str(len(away))]
+        yield ["`importance`", "", *pruned_at_once("importance")]
+        for _, area in areas.sort_values("value").iterrows():
+            star = " *" if area["p_holm"] <= SIGNIFICANCE else ""
+            difference = points(area["value"], area["ci_low"], area["ci_high"]) + star
+            yield [f"`{area['ranking']}`", difference, *pruned_at_once(area["ranking"])]
 
-    return markdown(["ranking", "mean D", "tasks at chance", "others with D above 0, corrected"], rows())
+    head = ["ranking", "area less `importance`'s", "mean D", "at chance", "others with D above 0, corrected"]
+    return markdown(head, rows())
 
 
 def tuned() -> str:
