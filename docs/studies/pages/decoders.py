@@ -86,7 +86,7 @@ def specific() -> str:
 
 
 def rankings() -> str:
-    """What pruning by each ranking costs; with 13 heads pruned, mean D and tasks at chance or with D above 0."""
+    """What pruning by each ranking costs; with 13 heads pruned, mean D, tasks at chance, and D above 0."""
     found = table(STUDY, "ranking_dissociation")
     areas = table(STUDY, "pruning_areas").query("task == 'mean' and against == 'importance'")
 
