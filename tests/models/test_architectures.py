@@ -15,11 +15,13 @@ from headspec import tables
 from headspec.config.loading import load as study
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
+from headspec.heads import head_count
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.batching import Batch, Examples
 from headspec.models.encoders import load
 from headspec.models.multitask import MultiTask, classifier_dropout
 from headspec.models.pretrained.checks import check
+from headspec.models.pretrained.config_json import settings
 from headspec.models.tokens.tokenization import encode, tokenizer
 from headspec.training.microbatches import backward
 from support import tiny
@@ -289,11 +291,21 @@ def test_a_file_instead_of_a_folder_and_vice_versa(folders, tmp_path):
     assert refused(tmp_path).endswith(f"Did you mean '{tmp_path}/small.gguf'?")
 
 
-def gguf(path: Path, architecture: str) -> Path:
-    """The first bytes of a GGUF file."""
-    key, value = b"general.architecture", architecture.encode()
-    head = struct.pack("<4sIQQQ", b"GGUF", 3, 0, 1, len(key)) + key
-    path.write_bytes(head + struct.pack("<IQ", 8, len(value)) + value)
+def gguf(path: Path, architecture: str, **sizes: int) -> Path:
+    """The first bytes of a GGUF file, with the sizes after a list and before the words of a tokenizer."""
+
+    def text(value: str) -> bytes:
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    def texts(*values: str) -> bytes:
+        return struct.pack("<IIQ", 9, 8, len(values)) + b"".join(map(text, values))
+
+    pairs = [text("general.architecture") + struct.pack("<I", 8) + text(architecture)]
+    pairs.append(text("general.languages") + texts("en", "de"))
+    pairs.append(text("general.quality") + struct.pack("<If", 6, 0.5))
+    pairs += [text(f"{architecture}.{key}") + struct.pack("<II", 4, size) for key, size in sizes.items()]
+    pairs.append(text("tokenizer.ggml.tokens") + texts("a", "b")[:-1])  # which nobody reads
+    path.write_bytes(struct.pack("<4sIQQ", b"GGUF", 3, 0, len(pairs)) + b"".join(pairs))
     return path
 
 
@@ -302,3 +314,26 @@ def test_gguf_files_are_recognised_by_their_first_bytes(tmp_path):
     assert "model type is 'mamba'" in refused(gguf(tmp_path / "b.gguf", "mamba"))
     (tmp_path / "c.gguf").write_bytes(b"not what it says")
     assert "is not a GGUF file" in refused(tmp_path / "c.gguf")
+    whole = gguf(tmp_path / "d.gguf", "llama").read_bytes()
+    for end in (5, 30, 60, 90):
+        (tmp_path / "d.gguf").write_bytes(whole[:end])
+        assert "is not a GGUF file" in refused(tmp_path / "d.gguf")
+    (tmp_path / "d.gguf").write_bytes(whole.replace(b"architecture", b"archipelagos"))
+    assert "it does not start with its architecture" in refused(tmp_path / "d.gguf")
+
+
+def test_sizes_are_read_from_the_start_of_a_gguf_file(tmp_path):
+    sizes = {
+        "block_count": 30,
+        "attention.head_count": 9,
+        "attention.head_count_kv": 3,
+        "embedding_length": 576,
+    }
+    path = gguf(tmp_path / "a.gguf", "llama", **sizes)
+    assert settings(path, "models.m", str(path)) == {
+        "model_type": "llama", "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,
+        "hidden_size": 576,
+    }  # fmt: skip
+    few = CONFIG | {"models": {"own": {"source": str(path)}}, "pruning": {"fraction": 0.001}}
+    with pytest.raises(EncoderError, match="less than one of the 30 x 9 heads of models.own"):
+        head_count.check(study(few))

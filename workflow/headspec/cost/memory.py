@@ -123,7 +123,7 @@ class Sizes:
         return NUMBER * examples * (layers + 3) * (vectors + 2.25 * self.heads * tokens**2)
 
 
-#: what a model counts as whose config is not here (GGUF, or on the hub and not in the cache yet)
+#: what a model counts as whose config is not here (on the hub and not in the cache yet)
 BERT_LARGE = Sizes(24, 16, 1024, 4096, 335_000_000)
 
 

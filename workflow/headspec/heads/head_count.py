@@ -15,7 +15,7 @@ HEADS = ("num_attention_heads", "n_head", "n_heads")
 
 
 def size(model: Model, key: str) -> tuple[int, int] | None:
-    """Layers, and heads per layer; None where only loading the model would tell (GGUF, not fetched).
+    """Layers, and heads per layer; None where only loading the model would tell (not fetched).
 
     The layers of an encoder-decoder are those of all its kinds of attention.
     """

@@ -27,17 +27,27 @@ STACKS = {
         ("decoder_attention_heads", "num_heads"),
     ),
 }
+#: sizes in GGUF files, after the name of the architecture: their names in config.json
+GGUF_SIZES = {
+    "block_count": "num_hidden_layers", "attention.head_count": "num_attention_heads",
+    "attention.head_count_kv": "num_key_value_heads", "attention.key_length": "head_dim",
+    "embedding_length": "hidden_size", "feed_forward_length": "intermediate_size",
+    "context_length": "max_position_embeddings", "vocab_size": "vocab_size",
+}  # fmt: skip
+#: numbers in GGUF files, in the notation of struct; the others are texts and lists
+GGUF_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+GGUF_TEXT, GGUF_LIST = 8, 9
 #: layers by kind of attention, and heads of a layer
 Grid = tuple[dict[str, int], int]
 
 
 def settings(path: Path, key: str, source: str) -> dict[str, Any]:
-    """The content of the model's config.json; for a GGUF file only its `model_type`."""
+    """The content of the model's config.json; for a GGUF file its `model_type`, and the sizes in it."""
     if path.is_file() and path.suffix != ".gguf":
         raise EncoderError(f"{key}.source: '{source}' is a file; expected the model's folder, or a GGUF file")
     try:
         if path.is_file():
-            return {"model_type": _gguf_type(path)}
+            return _gguf(path)
         return _checked(json.loads((path / "config.json").read_text()))
     except (OSError, ValueError, RecursionError, struct.error) as error:
         problem = "is not a GGUF file" if path.is_file() else "has no readable config.json"
@@ -57,15 +67,40 @@ def _checked(config: Any) -> dict[str, Any]:
     return config
 
 
-def _gguf_type(path: Path) -> str:
-    """`general.architecture` from the start of a GGUF file; parsing the whole file would take seconds."""
+def _gguf(path: Path) -> dict[str, Any]:
+    """Architecture and sizes from the start of a GGUF file; parsing the whole file would take seconds."""
     with open(path, "rb") as file:
-        magic, _, _, _, size = struct.unpack("<4sIQQQ", file.read(32))
-        name = file.read(min(size, 64)).decode(errors="replace")
-        kind, length = struct.unpack("<IQ", file.read(12))
-        if magic != b"GGUF" or name != "general.architecture" or kind != 8:
-            raise ValueError("it does not start with its architecture")
-        return file.read(min(length, 64)).decode(errors="replace")
+
+        def number(code: str) -> Any:
+            return struct.unpack(f"<{code}", file.read(struct.calcsize(f"<{code}")))[0]
+
+        def text() -> str:
+            return file.read(min(number("Q"), 1 << 20)).decode(errors="replace")
+
+        def value(kind: int) -> Any:
+            if kind == GGUF_TEXT:
+                return text()
+            if kind == GGUF_LIST:
+                of, length = number("I"), number("Q")
+                return [value(of) for _ in range(length)]
+            if kind not in GGUF_NUMBERS:
+                raise ValueError(f"a value has type {kind}, which is unknown")
+            return number(GGUF_NUMBERS[kind])
+
+        magic, _, _, count = struct.unpack("<4sIQQ", file.read(24))
+        found: dict[str, Any] = {}
+        for _ in range(count if magic == b"GGUF" else 0):
+            name = text()
+            if name.startswith("tokenizer."):  # long lists; sizes come before
+                break
+            found[name] = value(number("I"))
+            if "general.architecture" not in found:
+                break
+    kind = found.get("general.architecture")
+    if not isinstance(kind, str):
+        raise ValueError("it does not start with its architecture")
+    sizes = {name: found.get(f"{kind}.{key}") for key, name in GGUF_SIZES.items()}
+    return {"model_type": kind} | {name: size for name, size in sizes.items() if isinstance(size, int)}
 
 
 def positions(config: Mapping[str, Any]) -> int | None:
