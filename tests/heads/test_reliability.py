@@ -88,6 +88,12 @@ def test_tasks_of_a_run_and_methods_are_compared():
         ("frozen", 0, "a"): -near, ("frozen", 0, "b"): -near, ("frozen", 7, "a"): 1, ("frozen", 7, "b"): 1,
     })  # fmt: skip
     assert tasks["against"].tolist() == ["b", "a"] * 4 and tasks["seed_b"].isna().all()
+    seeds = table[table["kind"] == "seeds"].set_index(["method", "task"])["spearman"]
+    assert seeds.to_dict() == pytest.approx(
+        {("tuned", "a"): 1, ("tuned", "b"): -near, ("frozen", "a"): -near, ("frozen", "b"): 1}
+    )
+    overlaps = table.set_index(["kind", "method", "seed_a", "task"])["top_overlap"]
+    assert overlaps[("tasks", "tuned", 0, "a")] == 0 and overlaps[("tasks", "frozen", 7, "a")] == 1
     methods = table[table["kind"] == "methods"].set_index(["method", "against", "seed_a", "seed_b", "task"])
     assert len(methods) == 2 * 2 * 2 * 2
     assert methods.loc[("tuned", "frozen", 0, 0, "a"), "spearman"] == pytest.approx(near)

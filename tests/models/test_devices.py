@@ -145,6 +145,10 @@ def test_jobs_that_share_a_gpu_have_a_share_of_its_batches(monkeypatch):
     assert {name: devices.sizes(name) for name in devices.SIZES} == devices.SIZES
     monkeypatch.setenv(devices.JOBS_PER_GPU, "4")
     assert devices.sizes("cuda") == (8192, 1024) and devices.sizes("cpu") == devices.SIZES["cpu"]
+    monkeypatch.setattr(devices, "lease", lambda gpus: None)
+    monkeypatch.setattr(devices, "configure", lambda threads: None)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert devices.prepare("fp32", 1, microbatches=2) == devices.Device("cuda", None, 4096, 1024)
 
 
 @pytest.mark.parametrize(

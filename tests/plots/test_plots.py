@@ -375,6 +375,8 @@ def test_reliability_shows_every_correlation():
     assert [text.get_text() for text in axes.figure.legends[0].get_texts()] == [
         "split half", "two seeds", "two tasks", *BOTH,
     ]  # fmt: skip
+    alone = reliability.draw(table[table["kind"] == "split_half"]).legends[0].get_texts()
+    assert [text.get_text() for text in alone] == ["split half", *BOTH]
 
 
 # --- brain encoding, files and captions ---------------------------------------------------------

@@ -52,7 +52,7 @@ rule reliability:
         fraction=STUDY.pruning.fraction,
         code=code("heads/reliability.py"),
     message:
-        "Reliability of head importance, within runs and between seeds"
+        "Reliability of head importance, within runs, between seeds, tasks and methods"
     script:
         "../scripts/heads/reliability.py"
 

@@ -9,9 +9,11 @@ from matplotlib.figure import Figure
 
 from headspec.plots import matrix
 from headspec.statistics.resampling import SIGNIFICANCE
+from pages import kept
 from pages.kept import markdown, of_runs, points, table
 
 STUDY, TUNED = "decoders", "decoders-tuned"
+TUNINGS = "prompted", "lora"
 #: by which each task is judged
 METRICS = dict.fromkeys(("sentiment", "topic", "question", "entailment"), "accuracy") | dict.fromkeys(
     ("subject-verb", "determiner-noun", "anaphor", "irregular"), "pair_accuracy"
@@ -62,7 +64,7 @@ def dissociation() -> str:
     found = table(STUDY, "fractions").set_index(["task", "fraction"])
     fractions = sorted(found.index.unique("fraction"))
     rows = (
-        [task, *(_interval(found.loc[(task, fraction)]) for fraction in fractions)]
+        [task, *(kept.dissociation(found.loc[(task, fraction)]) for fraction in fractions)]
         for task in (*METRICS, "mean")
     )
     return markdown(["task", *(f"D, {n}" for n in _counts())], rows)
@@ -78,7 +80,7 @@ def specific() -> str:
     def cells(task: str) -> Iterator[str]:
         for ranking in rankings:
             yield "" if task == "mean" else f"{100 * left.loc[(task, ranking, FRACTION)]:.0f}"
-            yield _interval(found.loc[(task, ranking)])
+            yield kept.dissociation(found.loc[(task, ranking)])
 
     base = {task: f"{100 * left.loc[(task, 'importance', 0.0)]:.0f}" for task in METRICS} | {"mean": ""}
     names = [name for ranking in rankings for name in (f"13 by `{ranking}`", "D")]
@@ -96,7 +98,7 @@ def rankings() -> str:
             return [""] * 3
         tasks, mean = of_tasks[of_tasks["task"] != "mean"], of_tasks[of_tasks["task"] == "mean"].iloc[0]
         away = tasks[~tasks["at_chance"] & (tasks["ci_low"] > 0) & (tasks["p_holm"] <= SIGNIFICANCE)]
-        return [_interval(mean), str(tasks["at_chance"].sum()), str(len(away))]
+        return [kept.dissociation(mean), str(tasks["at_chance"].sum()), str(len(away))]
 
     def rows() -> Iterator[list[str]]:
         yield ["`importance`", "", *pruned_at_once("importance")]
@@ -110,42 +112,40 @@ def rankings() -> str:
 
 
 def tuned() -> str:
-    """The tasks of prompts as they are prompted and tuned: accuracy, agreement of importance, D."""
-    found = table(TUNED, "reliability")
-    means = found.groupby(["kind", "method", "task"])["spearman"].mean()
-    between = table(TUNED, "fractions").set_index(["method", "task", "fraction"])
-    methods = ("prompted", "lora")
-    base = {method: pruned(TUNED, method).loc["none"].iloc[0] for method in methods}
+    """The tasks of prompts as they are prompted and tuned: accuracy, and agreement of importance."""
+    columns = ["spearman", "top_overlap"]
+    means = table(TUNED, "reliability").groupby(["kind", "method", "task"])[columns].mean()
+    base = {method: pruned(TUNED, method).loc["none"].iloc[0] for method in TUNINGS}
 
     def row(task: str) -> Iterator[str]:
-        for method in methods:
-            yield "" if task == "mean" else f"{100 * base[method][task]:.0f}"
-        for kind, of in (("seeds", methods), ("tasks", methods), ("methods", methods[:1])):
+        for method in TUNINGS:
+            yield f"{100 * base[method][task]:.0f}"
+        for kind, of in (("seeds", TUNINGS), ("tasks", TUNINGS), ("methods", TUNINGS[:1])):
             for method in of:
-                of_tasks = means[kind, method]
-                yield f"{of_tasks.mean() if task == 'mean' else of_tasks[task]:.2f}"
-        for method in methods:
-            yield _interval(between.loc[(method, task, FRACTION)])
+                yield ", ".join(f"{value:.2f}" for value in means.loc[(kind, method, task), columns])
+
+    names = [f"{what}, `{method}`" for what in ("unpruned", "two seeds", "two tasks") for method in TUNINGS]
+    return markdown(["task", *names, "two methods"], ([task, *row(task)] for task in list(METRICS)[:4]))
+
+
+def tuned_dissociation() -> str:
+    """Mean D of both, and the difference at the main number of heads."""
+    found = table(TUNED, "fractions").query("task == 'mean'").set_index(["method", "fraction"])
+    fractions = sorted(found.index.unique("fraction"))
+    contrast = table(TUNED, "contrasts").iloc[0]
 
     def rows() -> Iterator[list[str]]:
-        for task in (*list(METRICS)[:4], "mean"):
-            yield [task, *row(task)]
-        contrast = table(TUNED, "contrasts").iloc[0]
+        for method in TUNINGS:
+            yield [f"`{method}`", *(kept.dissociation(found.loc[(method, part)]) for part in fractions)]
         difference = points(contrast["difference"], contrast["ci_low"], contrast["ci_high"])
-        yield ["`prompted` less `lora`", *[""] * 8, difference]
+        yield ["difference", *[""] * (len(fractions) - 1), difference]
 
-    names = [f"{what}, {method}" for what in ("unpruned", "seeds", "tasks") for method in methods]
-    return markdown(["task", *names, "methods", *(f"D, {method}" for method in methods)], rows())
+    return markdown(["method", *(f"mean D, {n}" for n in _counts())], rows())
 
 
 def _counts() -> list[int]:
     """Numbers of heads that are pruned for tasks."""
     return sorted({n for name, n in pruned().index if name in METRICS})
-
-
-def _interval(row: pd.Series) -> str:
-    """D with its interval, and a mark where a pruned model is at chance."""
-    return points(row["dissociation"], row["ci_low"], row["ci_high"]) + (" †" if row["at_chance"] else "")
 
 
 def figure() -> Figure:
@@ -160,5 +160,6 @@ BLOCKS = {
     "decoders: specific": specific,
     "decoders: rankings": rankings,
     "decoders: tuned": tuned,
+    "decoders: tuned-dissociation": tuned_dissociation,
 }
 FIGURES = {"decoders.png": figure}

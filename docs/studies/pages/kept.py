@@ -36,6 +36,11 @@ def markdown(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
     return "\n".join(f"|{'|'.join(line)}|" for line in lines) + "\n"
 
 
+def dissociation(row: pd.Series) -> str:
+    """D with its interval, and a mark where a pruned model is at chance."""
+    return points(row["dissociation"], row["ci_low"], row["ci_high"]) + (" †" if row["at_chance"] else "")
+
+
 def points(value: float, low: float, high: float) -> str:
     """A difference in points, with its interval."""
     return f"{100 * value:+.1f} [{100 * low:.1f}, {100 * high:.1f}]"

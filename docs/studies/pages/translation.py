@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from headspec.attention import KINDS, first_rows
 from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.plots import importance
-from pages.kept import markdown, of_runs, points, table
+from pages import kept
+from pages.kept import markdown, of_runs, table
 
 STUDY = "translation"
 TASKS = ("german", "french")
@@ -58,11 +59,10 @@ def dissociation() -> str:
     found = table(STUDY, "fractions").set_index(["task", "fraction"])
     fractions = sorted(found.index.unique("fraction"))
 
-    def cell(task: str, fraction: float) -> str:
-        row = found.loc[(task, fraction)]
-        return points(row["dissociation"], row["ci_low"], row["ci_high"])
-
-    rows = ([task, *(cell(task, fraction) for fraction in fractions)] for task in (*TASKS, "mean"))
+    rows = (
+        [task, *(kept.dissociation(found.loc[(task, fraction)]) for fraction in fractions)]
+        for task in (*TASKS, "mean")
+    )
     return markdown(["task", *(f"D, {fraction:.0%}" for fraction in fractions)], rows)
 
 
@@ -87,11 +87,11 @@ def kinds() -> str:
 
 
 def agreement() -> str:
-    """How far importance agrees between the languages of a seed, and between seeds; means over pairs."""
+    """How far importance agrees between the languages of a seed, halves of its samples, and seeds; means."""
     between = table(STUDY, "reliability").groupby(["kind", "task"])[["spearman", "top_overlap"]].mean()
-    seeds, languages = between.loc["seeds"], between.loc["tasks"]
-    rows = {"the languages, same seed": languages.iloc[0]}  # the same of both
-    rows |= {f"two seeds, {task}": seeds.loc[task] for task in TASKS}
+    rows = {"the languages, same seed": between.loc["tasks"].iloc[0]}  # the same of both
+    for kind, what in {"split_half": "halves of the samples", "seeds": "two seeds"}.items():
+        rows |= {f"{what}, {task}": between.loc[(kind, task)] for task in TASKS}
     lines = ([name, *(f"{value:.2f}" for value in values)] for name, values in rows.items())
     return markdown(["", "rank correlation", f"overlap of the top {FRACTION:.0%}"], lines)
 

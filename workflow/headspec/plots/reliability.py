@@ -35,7 +35,7 @@ def draw(reliability: pd.DataFrame) -> Figure:
         _, marker = KINDS[kind]
         panels[model].plot(group["spearman"], lane, marker=marker, markerfacecolor=FILLS[method], **black)
     first, *_ = panels.values()
-    for label, marker in KINDS.values():
+    for label, marker in (KINDS[kind] for kind in KINDS if kind in set(reliability["kind"])):
         first.plot([], [], marker=marker, markerfacecolor="none", label=label, **black)
     for method in methods:
         first.plot([], [], marker="s", markerfacecolor=FILLS[method], label=method, **black)
