@@ -17,7 +17,7 @@ BIN := $(abspath $(VENV))/bin
 PATH := $(BIN):$(PATH)
 PYTHONPATH := workflow
 export PATH PYTHONPATH
-TESTS := OMP_NUM_THREADS=1 pytest -n 2 --dist worksteal -rs
+TESTS := OMP_NUM_THREADS=1 pytest -n 3 --dist worksteal -rs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test test-fast fuzz mutants coverage check plan bench docs report lock clean
