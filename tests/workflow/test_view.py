@@ -94,7 +94,7 @@ def test_a_run_on_a_terminal_is_stopped_and_goes_on(folder):
     status, written = on_terminal(folder, TRAINED, at="  Training bert on tone", do=interrupt)
     assert status == 1
     assert "━" in written and "4 jobs, 1 of 2 cores" in written
-    (said,) = re.findall(r"^Complete log\(s\): .+\n(tiny: .+)$", left(written), re.MULTILINE)
+    (said,) = re.findall(r"Complete log\(s\): .+\n(tiny: .+)$", left(written), re.MULTILINE)
     # under load the job may end by Ctrl-C before Snakemake sees it
     assert re.fullmatch(r"tiny: 3 of 4 jobs done in .+, 1 (left: start again to go on|failed)", said)
     assert "Traceback" not in written and "RuleException" not in written
