@@ -27,11 +27,15 @@ def belief() -> str:
         star = " *" if row["difference_p_holm"] < 0.05 else ""
         return points(row["difference"], row["difference_low"], row["difference_high"]) + star
 
+    def apart(row: Any) -> str:
+        mark = " †" if row["at_chance"] else ""
+        return points(row["dissociation"], row["dissociation_low"], row["dissociation_high"]) + mark
+
     def lines() -> Iterator[list[str]]:
         for ranking in areas.index:
             rows = [found.loc[(ranking, mixture)] for mixture in mixtures]
             shared = rows[0]["dissociation"] != rows[0]["dissociation"]
-            dissociation = ["" if shared else f"{100 * row['dissociation']:+.1f}" for row in rows]
+            dissociation = ["" if shared else apart(row) for row in rows]
             like = found.loc[ranking][["ablation_spearman", "ablation_size_spearman"]].mean()
             agreement = ["" if value != value else f"{value:.2f}" for value in like]
             yield [f"`{ranking}`", *map(area, rows), *dissociation, *agreement]

@@ -90,7 +90,9 @@ def specific() -> str:
 def rankings() -> str:
     """What pruning by each ranking costs; with 13 heads pruned, mean D, tasks at chance, and D above 0."""
     found = table(STUDY, "ranking_dissociation")
-    areas = table(STUDY, "pruning_areas").query("task == 'mean' and against == 'importance'")
+    areas = table(STUDY, "pruning_areas").query(
+        "task == 'mean' and order == 'top' and against == 'importance'"
+    )
 
     def pruned_at_once(ranking: str) -> list[str]:
         of_tasks = found[found["ranking"] == ranking]
@@ -138,7 +140,8 @@ def tuned_dissociation() -> str:
         for method in TUNINGS:
             yield [f"`{method}`", *(kept.dissociation(found.loc[(method, part)]) for part in fractions)]
         difference = points(contrast["difference"], contrast["ci_low"], contrast["ci_high"])
-        yield ["difference", *[""] * (len(fractions) - 1), difference]
+        mark = " †" if contrast["n_at_chance"] else ""
+        yield ["difference", *[""] * (len(fractions) - 1), difference + mark]
 
     return markdown(["method", *(f"mean D, {n}" for n in _counts())], rows())
 

@@ -85,8 +85,9 @@ def answer(study: str) -> dict[str, str]:
 
 
 def contrast(row: Any) -> str:
-    """A difference between mean dissociations, with its interval and p."""
-    return f"{points(row['difference'], row['ci_low'], row['ci_high'])}, p {row['p_value']:.4f}"
+    """A difference between mean dissociations, with its interval, corrected p, and † if any is at chance."""
+    mark = " †" if row["n_at_chance"] else ""
+    return f"{points(row['difference'], row['ci_low'], row['ci_high'])}, p {row['p_holm']:.4f}{mark}"
 
 
 def answers() -> str:
@@ -116,11 +117,13 @@ def random_weights() -> str:
         rows_of(table(study, "combined"), task="mean", method="frozen").set_index("mixture")
         for study in ("five-tasks", RANDOM)
     )
-    bases = table(RANDOM, "dissociation").groupby("task")["base"].mean()
+    bases = table(RANDOM, "dissociation").groupby(["mixture", "task"])["base"].mean()
 
     def lines() -> Iterator[list[str]]:
         for mixture, row in fresh.iterrows():
-            metrics = ", ".join(f"{task} {100 * bases[task]:.0f}" for task in str(mixture).split("+"))
+            metrics = ", ".join(
+                f"{task} {100 * bases[mixture, task]:.0f}" for task in str(mixture).split("+")
+            )
             yield [str(mixture), metrics, difference(row), difference(pretrained.loc[mixture])]
 
     return markdown(["mixture", "metrics, random", "D, random", "D, pretrained"], lines())

@@ -42,7 +42,7 @@ what: `seeds` or `tasks`, whose kept heads are compared
 within: task whose sets seeds are compared in (`all` for a shared set), or seed that tasks are compared in
 a: first seed or task, or `mean`
 b: second seed or task, or `mean`
-jaccard: heads that both keep, as a share of those that either keeps
+jaccard: heads that both keep, as a share of those that either keeps; 1 where neither keeps any
 jaccard_by_layer: its mean with the heads of each set permuted within their layers
 correlation: of the gates, or of what is kept where none learn
 correlation_by_layer: its mean likewise
