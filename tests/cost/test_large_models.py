@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoModelForCausalLM
 
 from headspec.config import loading
 from headspec.cost import memory
@@ -23,21 +25,12 @@ from headspec.models.devices import SIZES, Device
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.half import keep_half
 from support import tiny
+from support.paths import ROOT
 from support.running.studies import CONFIG
 
-NAMES = "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "intermediate_size"
-#: sizes, words, whether the head is the embedding of words
-LLAMAS = {
-    "1B": ((2048, 16, 32, 8, 8192), 128256, True),
-    "7B": ((4096, 32, 32, 32, 11008), 32000, False),
-    "70B": ((8192, 80, 64, 8, 28672), 32000, False),
-}
-
-
-def config(name: str):
-    sizes, words, tied = LLAMAS[name]
-    settings = dict(zip(NAMES, sizes, strict=True))
-    return AutoConfig.for_model("llama", **settings, vocab_size=words, tie_word_embeddings=tied)
+sys.path.append(str(ROOT / "docs" / "studies"))
+large_models = importlib.import_module("large_models")
+LLAMAS, config = large_models.LLAMAS, large_models.config
 
 
 @pytest.fixture(params=LLAMAS)
@@ -113,3 +106,21 @@ def test_operations_of_pruning_are_those_that_run():
     assert once == pytest.approx(counter.get_total_flops(), rel=0.05)
     assert whole > 3 * once
     assert of_job(extent, "importance", job) > 1.5 * once / len(planned), "importance reads prompts whole"
+
+
+def test_the_measured_masks_read_what_they_say(monkeypatch):
+    """Of a tiny model: with the beginning read once, fewer operations than with each prompt whole."""
+    monkeypatch.setitem(LLAMAS, "tiny", ((64, 2, 4, 2, 128), 300, True))
+    counted = []
+
+    def counting(run):
+        with FlopCounterMode(display=False) as counter:
+            run()
+        counted.append(counter.get_total_flops())
+        return 0.0, 0.0
+
+    monkeypatch.setattr(large_models, "measured", counting)
+    found = large_models.measure(config("tiny"), n=24, tokens=40, shared=30)
+    importance, once, whole = counted
+    assert list(found) == ["importance", "a mask, beginning read once", "a mask, prompts read whole"]
+    assert 2 * once < whole < importance

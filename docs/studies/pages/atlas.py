@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from headspec.config.measures import heads
 from headspec.plots.atlas import believe
+from pages import kept
 from pages.kept import markdown, points, table
 
 STUDY = "ag-pair"
@@ -17,9 +18,9 @@ STUDY = "ag-pair"
 def belief() -> str:
     """Every ranking of heads: area and dissociation by mixture, and agreement with ablation."""
     found = table(STUDY, "belief")
-    found = found[(found["task"] == "mean") & (found["ranking"] != "random")].set_index(
-        ["ranking", "mixture"]
-    )
+    found = found[(found["task"] == "mean") & (found["ranking"] != "random")]
+    found = found.rename(columns={"dissociation_low": "ci_low", "dissociation_high": "ci_high"})
+    found = found.set_index(["ranking", "mixture"])
     mixtures = sorted(found.index.unique("mixture"))
     areas = found["difference"].unstack()[mixtures].mean(axis=1).sort_values()
 
@@ -27,15 +28,11 @@ def belief() -> str:
         star = " *" if row["difference_p_holm"] < 0.05 else ""
         return points(row["difference"], row["difference_low"], row["difference_high"]) + star
 
-    def apart(row: Any) -> str:
-        mark = " †" if row["at_chance"] else ""
-        return points(row["dissociation"], row["dissociation_low"], row["dissociation_high"]) + mark
-
     def lines() -> Iterator[list[str]]:
         for ranking in areas.index:
             rows = [found.loc[(ranking, mixture)] for mixture in mixtures]
             shared = rows[0]["dissociation"] != rows[0]["dissociation"]
-            dissociation = ["" if shared else apart(row) for row in rows]
+            dissociation = ["" if shared else kept.dissociation(row) for row in rows]
             like = found.loc[ranking][["ablation_spearman", "ablation_size_spearman"]].mean()
             agreement = ["" if value != value else f"{value:.2f}" for value in like]
             yield [f"`{ranking}`", *map(area, rows), *dissociation, *agreement]

@@ -83,7 +83,7 @@ def specific() -> str:
             yield kept.dissociation(found.loc[(task, ranking)])
 
     base = {task: f"{100 * left.loc[(task, 'importance', 0.0)]:.0f}" for task in METRICS} | {"mean": ""}
-    names = [name for ranking in rankings for name in (f"13 by `{ranking}`", "D")]
+    names = [name for ranking in rankings for name in (f"{_counts()[-1]} by `{ranking}`", "D")]
     return markdown(["task", "unpruned", *names], ([task, base[task], *cells(task)] for task in base))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from headspec.statistics.resampling import holm
+from pages import kept
 from pages.kept import markdown, points, table
 
 TASKS = ("ag", "qnli", "sst2", "mnli", "qqp")
@@ -29,18 +30,13 @@ def rows_of(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
     return frame
 
 
-def difference(row: Any) -> str:
-    """A difference with its interval; marked if a pruned model is at chance."""
-    return points(row["dissociation"], row["ci_low"], row["ci_high"]) + (" †" if row["at_chance"] else "")
-
-
 def dissociation(study: str) -> str:
     """Mean D of every mixture, tuned and frozen, at the main fraction and over all of them."""
     found, areas = (rows_of(table(study, name), task="mean") for name in ("combined", "areas"))
 
     def cells(mixture: str, method: str) -> Iterator[str]:
         row = rows_of(found, mixture=mixture, method=method).iloc[0]
-        yield difference(row)
+        yield kept.dissociation(row)
         yield "distinct" if row["distinct"] else row["case"]
 
     def lines() -> Iterator[list[str]]:
@@ -78,7 +74,7 @@ def answer(study: str) -> dict[str, str]:
         "does the paradigm matter": contrast(
             rows_of(contrasts, mixture="across paradigms", method="tuned").iloc[0]
         ),
-        "five tasks at once": ", ".join(f"{task} {difference(row)}" for task, row in five.iterrows()),
+        "five tasks at once": ", ".join(f"{task} {kept.dissociation(row)}" for task, row in five.iterrows()),
         "do similar tasks dissociate less": f"r < 0 with p < 0.05 by {below} of {len(correlation)} measures, "
         f"{survive} after Holm; alone {alone}",
     }
@@ -106,7 +102,7 @@ def ag_pair() -> str:
     def lines() -> Iterator[list[str]]:
         for _, row in found.iterrows():
             pair, alone = combined.loc[row["mixture"]], combined.loc[row["against"]]
-            yield [row["mixture"], difference(pair), difference(alone), contrast(row)]
+            yield [row["mixture"], kept.dissociation(pair), kept.dissociation(alone), contrast(row)]
 
     return markdown(["mixture", "D", "D with AG", "difference"], lines())
 
@@ -124,7 +120,7 @@ def random_weights() -> str:
             metrics = ", ".join(
                 f"{task} {100 * bases[mixture, task]:.0f}" for task in str(mixture).split("+")
             )
-            yield [str(mixture), metrics, difference(row), difference(pretrained.loc[mixture])]
+            yield [str(mixture), metrics, kept.dissociation(row), kept.dissociation(pretrained.loc[mixture])]
 
     return markdown(["mixture", "metrics, random", "D, random", "D, pretrained"], lines())
 

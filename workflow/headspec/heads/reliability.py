@@ -86,17 +86,17 @@ def _of_mixture(importances: list[tuple[Run, pd.DataFrame | str]], fraction: flo
         for task in run.tasks:
             halves = importance_map(frame[even], task), importance_map(frame[~even], task)
             rows.append(_row(run, task, "split_half") | agreement(*halves, fraction))
-        for task, other in itertools.permutations(run.tasks, 2):
-            both = of_run[task], of_run[other]
-            rows.append(_row(run, task, "tasks", other) | agreement(*both, fraction))
-    for run, second in itertools.permutations(maps, 2):
-        same = run.method == second.method
-        if same and run.seed > second.seed:
-            continue
-        kind, against = ("seeds", None) if same else ("methods", second.method)
+        for task, other in itertools.combinations(run.tasks, 2):
+            found = agreement(of_run[task], of_run[other], fraction)
+            rows += [_row(run, a, "tasks", b) | found for a, b in ((task, other), (other, task))]
+    for run, second in itertools.combinations(sorted(maps, key=lambda run: run.path), 2):
         for task in run.tasks:
-            both = maps[run][task], maps[second][task]
-            rows.append(_row(run, task, kind, against, second.seed) | agreement(*both, fraction))
+            found = agreement(maps[run][task], maps[second][task], fraction)
+            if run.method == second.method:
+                rows.append(_row(run, task, "seeds", seed_b=second.seed) | found)
+            else:
+                both = (run, second), (second, run)
+                rows += [_row(a, task, "methods", b.method, b.seed) | found for a, b in both]
     return rows
 
 
