@@ -304,7 +304,7 @@ def gguf(path: Path, architecture: str, **sizes: int) -> Path:
     pairs.append(text("general.languages") + texts("en", "de"))
     pairs.append(text("general.quality") + struct.pack("<If", 6, 0.5))
     pairs += [text(f"{architecture}.{key}") + struct.pack("<II", 4, size) for key, size in sizes.items()]
-    pairs.append(text("tokenizer.ggml.tokens") + texts("a", "b")[:-1])  # which nobody reads
+    pairs.append(text("tokenizer.ggml.tokens") + texts("a", "b")[:-5])  # cut off: nobody reads it
     path.write_bytes(struct.pack("<4sIQQ", b"GGUF", 3, 0, len(pairs)) + b"".join(pairs))
     return path
 
