@@ -102,6 +102,18 @@ def test_the_number_of_a_subset_falls_and_then_stays():
     assert numbers == pytest.approx([12, 8, 4, 4], rel=1e-3)
 
 
+@pytest.mark.parametrize("kind", ["subset", "subset-hard"])
+def test_a_subset_starts_with_gates_of_one_and_parts_slowly(kind):
+    gates = learnt_gates(kind, (6, 12), 7, 0.0)
+    for seed in range(20):
+        uniform = torch.rand((6, 12), generator=torch.Generator().manual_seed(seed)).clamp(1e-6, 1 - 1e-6)
+        assert torch.equal(gates.draw(0.0, uniform), torch.ones(6, 12))
+        if kind == "subset":
+            soon = gates.draw(0.02, uniform)  # 69 of 72
+            assert soon.sum().item() == pytest.approx(69, rel=1e-3)
+            assert (soon - 69 / 72).abs().max().item() < 0.05
+
+
 def test_state_is_restored_to_the_byte():
     for kind in KINDS:
         gates, other = (learnt_gates(kind, SHAPE, 3, 0.1) for _ in range(2))

@@ -51,6 +51,15 @@ def test_at_a_low_temperature_the_largest_are_open():
     assert relaxed(scores, 2, 0.1).tolist() == pytest.approx([0, 1, 0, 1, 0], abs=1e-3)
 
 
+@pytest.mark.parametrize("gates", [relaxed, straight_through])
+def test_the_subset_of_all_has_gates_of_one(gates):
+    scores = (9 * torch.randn(12, generator=torch.Generator().manual_seed(0))).requires_grad_()
+    drawn = gates(scores, 12, 0.1)
+    assert drawn.eq(1).all()
+    drawn.sum().backward()
+    assert scores.grad.eq(0).all()
+
+
 def test_no_gradient_overflows_at_the_lowest_temperature():
     """Elements that softmax has taken entirely have 1 - p = 0 in float32."""
     for spread in (1.0, 30.0, 300.0):

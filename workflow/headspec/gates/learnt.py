@@ -13,8 +13,9 @@ from headspec.heads.ranking import top_heads
 
 #: part of learning over which the number of heads falls to the one asked for; then it stays
 FALLING = 0.5
-#: temperatures of subsets at the beginning and the end; below .1 gradients overflow
-WARM, COLD = 1.0, 0.1
+#: temperatures of subsets at the beginning, where gates are alike (as in Li et al. 2021), and the end; below
+#: .1 gradients overflow
+WARM, COLD = 1000.0, 0.1
 #: cost of heads above a target, and the share of it by which the multiplier climbs
 RHO, CLIMB = 0.3, 0.03
 
@@ -125,7 +126,7 @@ class Subset(nn.Module):
     """Subsets of exactly `count` heads (Li, Cotterell and Sachan 2021).
 
     The number falls linearly from all heads over the first half of learning, the temperature
-    geometrically over all of it.
+    geometrically over all of it: gates are alike as long as their number falls, and part in the second half.
 
     Parameters
     ----------

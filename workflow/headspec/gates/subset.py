@@ -10,14 +10,17 @@ import torch
 
 
 def relaxed(scores: torch.Tensor, k: int, temperature: float) -> torch.Tensor:
-    """Gates whose sum is `k`: at a low temperature `k` are near 1, the others near 0.
+    """Gates whose sum is `k`: at a low temperature `k` are near 1, the others near 0; all are 1 if `k` is n.
 
     Each softmax adds the next element of the subset; what has been taken has less weight in those after it.
+    The relaxation of the subset of all n would take some elements several times and others hardly at all.
 
     Parameters
     ----------
     scores : (n,), with the noise
     """
+    if k == len(scores):
+        return torch.ones_like(scores) + 0 * scores
     tiny = torch.finfo(scores.dtype).tiny
     logits, gates = scores / temperature, torch.zeros_like(scores)
     for _ in range(k):
