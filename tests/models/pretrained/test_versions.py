@@ -5,18 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable
+from fnmatch import fnmatch
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 
 import pytest
 from huggingface_hub import constants
+from safetensors.torch import load_file, save_file
 
 from headspec import digests
 from headspec.config.sections.model import Model
 from headspec.errors import ChangedError, EncoderError
-from headspec.models import versions
+from headspec.models import encoders, versions
+from headspec.models.architectures import TYPES
+from headspec.models.pretrained.folders import TEXTS
+from headspec.models.tokens import tokenization
 from support.data.hub import REVISION, lay_out
 from support.running.studies import local_model
 
@@ -45,31 +51,87 @@ def edit(path: Path) -> None:
     os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns + 1_000_000))
 
 
-@pytest.mark.parametrize(
-    ("name", "changes"),
-    [("model.safetensors", (True, False)), ("config.json", (True, True)), ("tokenizer.json", (False, True)),
-     ("tokenizer_config.json", (False, True)), ("README.md", (False, False))],
-)  # fmt: skip
-def test_weights_and_tokenizer_have_separate_versions(model_folder, name, changes):
-    (model_folder / "README.md").write_text("# A model\n")
-    before = both(model_folder)
-    edit(model_folder / name)
-    after = both(model_folder)
+WEIGHTS, TOKENS, BOTH, NONE = (True, False), (False, True), (True, True), (False, False)
+#: the files of a model as people have it, and the versions that an edit changes
+FILES = {
+    "config.json": BOTH, "generation_config.json": BOTH, "modules.json": BOTH, "1_Pooling/config.json": BOTH,
+    "model.safetensors.index.json": BOTH, "first.safetensors": WEIGHTS, "parts/second.safetensors": WEIGHTS,
+    "tokenizer.json": TOKENS, "tokenizer_config.json": TOKENS, "special_tokens_map.json": TOKENS,
+    "vocab.txt": TOKENS, "vocab.json": TOKENS, "merges.txt": TOKENS, "source.spm": TOKENS,
+    "spiece.model": TOKENS, "chat_template.jinja": TOKENS, "chat_template.json": TOKENS,
+    "additional_chat_templates/tools.jinja": TOKENS,
+    "README.md": NONE, "pytorch_model.bin": NONE, "onnx/model.onnx": NONE, "stale.safetensors": NONE,
+}  # fmt: skip
+
+
+@pytest.fixture
+def everything(model_folder) -> Path:
+    """A model with all `FILES`, its weights in two files that an index names."""
+    weights = load_file(model_folder / "model.safetensors")
+    (model_folder / "model.safetensors").unlink()
+    names, shards = sorted(weights), ("first.safetensors", "parts/second.safetensors")
+    where = {name: shards[i % 2] for i, name in enumerate(names)}
+    index = json.dumps({"metadata": {}, "weight_map": where})
+    (model_folder / "model.safetensors.index.json").write_text(index)
+    for name in FILES:
+        path = model_folder / name
+        path.parent.mkdir(exist_ok=True)
+        if name in shards:
+            save_file({each: weights[each] for each in names if where[each] == name}, path)
+        elif not path.exists():
+            path.write_text("{}")
+    return model_folder
+
+
+@pytest.mark.parametrize(("name", "changes"), FILES.items())
+def test_weights_and_tokenizer_have_separate_versions(everything, name, changes):
+    before = both(everything)
+    (everything / name).touch()
+    assert both(everything) == before
+    edit(everything / name)
+    after = both(everything)
     assert tuple(a != b for a, b in zip(after, before, strict=True)) == changes
+
+
+@pytest.mark.parametrize(("name", "changes"), FILES.items())
+def test_what_is_put_beside_or_taken_away_makes_another_version(everything, name, changes):
+    before = both(everything)
+    (everything / name).rename("elsewhere")
+    after = both(everything)
+    if name not in ("model.safetensors.index.json", "first.safetensors", "parts/second.safetensors"):
+        assert tuple(a != b for a, b in zip(after, before, strict=True)) == changes
+    Path("elsewhere").rename(everything / name)
+    assert both(everything) == before
+
+
+def test_all_that_is_opened_has_a_version(everything):
+    """What Python opens, that is; the names of tokenizers' files have the next test."""
+    opened: list[str] = []
+    audited = [True]  # a hook cannot be taken off again
+    sys.addaudithook(
+        lambda event, given: audited and event == "open" and opened.append(str(given[0])) or None
+    )
+    encoders.load(Model(source=str(everything)), "models.m")
+    tokenization.tokenizer(Model(source=str(everything)), "models.m")
+    audited.clear()
+    inside = {os.path.relpath(path, everything) for path in opened if str(everything) in path}
+    assert {"config.json", "chat_template.jinja", "model.safetensors.index.json"} <= inside
+    assert inside <= {name for name, changes in FILES.items() if changes != NONE}
+
+
+def test_tokenizers_of_all_types_of_models_read_files_that_have_versions():
+    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
+
+    classes = {tokenizer_class_from_name(TOKENIZER_MAPPING_NAMES.get(kind) or "") for kind in TYPES} - {None}
+    names = {name for each in classes for name in each.vocab_files_names.values()}
+    assert {"tokenizer.json", "vocab.txt", "source.spm"} <= names
+    assert {name for name in names if not any(fnmatch(name, kind) for kind in TEXTS)} == set()
 
 
 def test_another_file_makes_another_version(model_folder):
     weights, tokenizer = both(model_folder)
     (model_folder / "added_tokens.json").write_text(json.dumps({"new": 30}))
     assert both(model_folder) == (weights, both(model_folder)[1]) and both(model_folder)[1] != tokenizer
-
-
-def test_all_weight_files_count(model_folder):
-    for number in (1, 2):
-        (model_folder / f"model-0000{number}-of-00002.safetensors").write_bytes(bytes([number]))
-    weights, tokenizer = both(model_folder)
-    edit(model_folder / "model-00002-of-00002.safetensors")
-    assert both(model_folder)[0] != weights and both(model_folder)[1] == tokenizer
 
 
 def test_the_same_files_elsewhere_are_the_same_version(model_folder):
@@ -80,12 +142,40 @@ def test_the_same_files_elsewhere_are_the_same_version(model_folder):
     assert both("moved") == before
 
 
-def test_a_gguf_file_is_a_whole_model():
+def test_a_gguf_file_is_a_whole_model_with_the_texts_beside_it():
+    """Of which transformers prefers those of a tokenizer to the file's own."""
     Path("m.gguf").write_bytes(b"GGUF 1")
     before = both("m.gguf")
     assert before[0] == before[1]
     edit(Path("m.gguf"))
-    assert both("m.gguf")[0] == both("m.gguf")[1] != before[0]
+    after = both("m.gguf")
+    assert after[0] == after[1] != before[0]
+    Path("other.gguf").write_bytes(b"GGUF 2")
+    assert both("m.gguf") == after
+    Path("tokenizer.json").write_text("{}")
+    assert both("m.gguf")[0] == after[0] and both("m.gguf")[1] != after[1]
+
+
+@pytest.mark.parametrize("source", ["own", "own/m.gguf"])
+def test_an_adapter_beside_a_model_is_refused(model_folder, source):
+    """Transformers would load it, or with a GGUF file, what it is an adapter of."""
+    (model_folder / "m.gguf").write_bytes(b"GGUF 1")
+    (model_folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "someone/else"}))
+    with pytest.raises(
+        EncoderError, match=r"^models\.m\.source: .* has an adapter beside it .*merge_and_unload"
+    ):
+        encoders.load(Model(source=source), "models.m")
+
+
+def test_weights_that_the_config_names_are_refused(model_folder):
+    config = json.loads((model_folder / "config.json").read_text()) | {
+        "transformers_weights": "b.safetensors"
+    }
+    (model_folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(
+        EncoderError, match=r"^models\.m\.source: .*transformers_weights 'b.safetensors'; expe"
+    ):
+        encoders.load(Model(source="own"), "models.m")
 
 
 def test_a_file_is_hashed_once(model_folder, monkeypatch):

@@ -17,7 +17,7 @@ from headspec.models.pretrained import described
 from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.described import is_described
-from headspec.models.pretrained.folders import folder, hub_name
+from headspec.models.pretrained.folders import folder, hub_name, weight_files
 from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.models.pretrained.half import DTYPES, keep_half
 from headspec.seeds import derive
@@ -89,9 +89,7 @@ def origin(model: Model, key: str) -> dict[str, str]:
     path = folder(model, key)
     hub = model.source.startswith("hub:")  # where a model's folder is named by its commit
     source = f"hub:{hub_name(model)[0]}@{path.name}" if hub else model.source
-    parts = (
-        [path] if path.is_file() else sorted({*path.glob("config.json"), *path.glob("model*.safetensors*")})
-    )
+    parts = [path] if path.is_file() else sorted([path / "config.json", *weight_files(path)])
     names = [f"{part.name if path.is_dir() else ''} {files.digest(part)}\n" for part in parts]
     kept = {"dtype": dtype} if (dtype := getattr(model, "dtype", "fp32")) != "fp32" else {}
     return {"source": source, "sha256": hashlib.sha256("".join(names).encode()).hexdigest()} | kept

@@ -1,8 +1,8 @@
 """Versions of pretrained models, on which reruns depend.
 
 The version of a hub model is its commit; a model that the config describes has none. The version of a model
-in a package or at a local path is a hash of its files: config and weights for stages that run the model,
-config and tokenizer for tokenization.
+in a package or at a local path is a hash of the files that are loaded: weights and all JSON but tokenizers'
+for stages that run the model, all but weights for tokenization.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,13 +21,13 @@ from headspec import digests, files
 from headspec.config.sources import distribution
 from headspec.config.stage_settings import section
 from headspec.errors import ChangedError, DataError, EncoderError, StorageError
-from headspec.models.pretrained.folders import cached, folder, hub_name
+from headspec.models.pretrained.folders import cached, folder, hub_name, text_files, weight_files
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
-WEIGHTS = ("config.json", "model*.safetensors", "model.safetensors.index.json")
-TOKENIZER = ("config.json", "*token*.json", "vocab*", "merges*", "*.model", "*.spm")
+#: JSON that only tokenizers read
+TOKENIZER = re.compile(r".*token.*|(.*_)?vocab.*|merges.*|chat_template.*")
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -42,15 +43,15 @@ def weights(model: Model, key: str, results: Path | None = None) -> str:
     EncoderError
         The commit of a hub model is unknown, and there are results.
     """
-    return _version(model, key, results, WEIGHTS)
+    return _version(model, key, results, _weight_files)
 
 
 def tokenizer(model: Model, key: str, results: Path | None = None) -> str:
     """Version of the model's config and tokenizer; parameters and errors as in `weights`."""
-    return _version(model, key, results, TOKENIZER)
+    return _version(model, key, results, _tokenizer_files)
 
 
-def _version(model: Model, key: str, results: Path | None, patterns: Sequence[str]) -> str:
+def _version(model: Model, key: str, results: Path | None, files_of: Callable[[Path], list[Path]]) -> str:
     if not model.source:
         return ""
     if model.source.startswith("hub:"):
@@ -64,8 +65,8 @@ def _version(model: Model, key: str, results: Path | None, patterns: Sequence[st
         return revision
     path = folder(model, key)
     digest = hashlib.sha256()
-    for file in _files(path, patterns):
-        name = file.name if path.is_dir() else ""
+    for file in files_of(path):
+        name = os.path.relpath(file, path) if path.is_dir() or file != path else ""
         digest.update(f"{name} {digests.content(file)}\n".encode())
     package = distribution(model.source) if model.source.startswith("package:") else ""
     return f"{package}, {digest.hexdigest()[:16]}" if package else digest.hexdigest()[:16]
@@ -101,14 +102,21 @@ def held(version: Callable[[Model, str], str], planned: str, model: Model, key: 
 
 
 def _signatures(model: Model, key: str) -> list[digests.Signature]:
-    return [digests.signature(file) for file in _files(folder(model, key), (*WEIGHTS, *TOKENIZER))]
+    path = folder(model, key)
+    return [digests.signature(file) for file in (*_weight_files(path), *_tokenizer_files(path))]
 
 
-def _files(path: Path, patterns: Sequence[str]) -> list[Path]:
-    """The files of a model at `path`, a folder or a GGUF file, that match a pattern."""
-    if path.is_file():
-        return [path]
-    return sorted({file for pattern in patterns for file in path.glob(pattern) if file.is_file()})
+def _weight_files(path: Path) -> list[Path]:
+    """What is opened to run a model at `path`, a folder or a GGUF file."""
+    read = [
+        file for file in text_files(path) if file.suffix == ".json" and not TOKENIZER.fullmatch(file.name)
+    ]
+    return sorted({*read, *(weight_files(path) if path.is_dir() else [path])})
+
+
+def _tokenizer_files(path: Path) -> list[Path]:
+    """What is opened to load its tokenizer."""
+    return sorted({*text_files(path), *([path] if path.is_file() else [])})
 
 
 @functools.cache

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headspec.config.task_types import translation
-from headspec.errors import EncoderError, HeadspecError, listing
+from headspec.errors import EncoderError, HeadspecError, listing, shown
 from headspec.models.architectures import ENCODER_DECODERS, TYPES, Architecture, attentions
 from headspec.models.pretrained.config_json import positions, settings, stacks
 from headspec.models.pretrained.described import content, is_described
-from headspec.models.pretrained.folders import has_weights, present
+from headspec.models.pretrained.folders import present, weight_files
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
@@ -27,9 +27,22 @@ def architecture(path: Path, model: Model, key: str) -> Architecture:
     Raises
     ------
     EncoderError
-        Its heads cannot be gated, or it has neither safetensors nor GGUF weights.
+        Its heads cannot be gated, it has neither safetensors nor GGUF weights, or something beside them
+        would be loaded, too.
     """
+    beside = path if path.is_dir() else path.parent
+    if (beside / "adapter_config.json").is_file():
+        raise EncoderError(
+            f"{key}.source: '{model.source}' has an adapter beside it (adapter_config.json in {beside}), "
+            "which would be loaded with it or replace it; expected none. Merge it with peft "
+            "(merge_and_unload, then save_pretrained), or move it to another folder"
+        )
     config = settings(path, key, model.source)
+    if named := config.get("transformers_weights"):
+        raise EncoderError(
+            f"{key}.source: config.json of '{model.source}' has transformers_weights {shown(named)}; "
+            "expected weights in model.safetensors"
+        )
     kind = config.get("model_type")
     if kind not in TYPES:
         raise EncoderError(
@@ -40,7 +53,7 @@ def architecture(path: Path, model: Model, key: str) -> Architecture:
         stacks(config)
     except EncoderError as error:
         raise EncoderError(f"{key}.source: the heads of '{model.source}' cannot be gated: {error}") from None
-    if path.is_dir() and not has_weights(path):
+    if path.is_dir() and not weight_files(path):
         others = sorted(p.name for p in path.iterdir() if p.suffix in (".bin", ".pt", ".h5", ".gguf"))
         has = f"; it has {listing(others)}" if others else ""
         raise EncoderError(

@@ -12,7 +12,10 @@ from headspec.errors import EncoderError
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
-FETCHED = ["*.json", "*.txt", "*.model", "*.spm", "model*.safetensors"]
+#: what transformers opens in a model's folder beside weights; all else is documents, code, and other formats
+TEXTS = ("*.json", "*.jinja", "*.txt", "*.model", "*.spm", "*.codes")
+FETCHED = [*TEXTS, "model*.safetensors"]
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
 def folder(model: Model, key: str) -> Path:
@@ -67,7 +70,7 @@ def cached(model: Model) -> Path | None:
         path = Path(snapshot_download(name, revision=revision, local_files_only=True))
     except (errors.LocalEntryNotFoundError, errors.HFValidationError):
         return None
-    return path if (path / "config.json").exists() and has_weights(path) else None
+    return path if (path / "config.json").exists() and weight_files(path) else None
 
 
 def hub_name(model: Model) -> tuple[str, str | None]:
@@ -76,13 +79,27 @@ def hub_name(model: Model) -> tuple[str, str | None]:
     return name, revision or None
 
 
-def has_weights(path: Path) -> bool:
-    """Whether all safetensors files are there, one or several."""
-    if (path / "model.safetensors").exists():
-        return True
+def weight_files(path: Path) -> list[Path]:
+    """The files that weights in a folder are loaded from: one, or an index and its shards.
+
+    None unless all of them are there.
+    """
+    if (path / WEIGHTS).is_file():
+        return [path / WEIGHTS]
     try:
-        index = json.loads((path / "model.safetensors.index.json").read_text())
-        names = set(index["weight_map"].values())
-        return all(name.endswith(".safetensors") and (path / name).exists() for name in names)
+        names = {*json.loads((path / INDEX).read_text())["weight_map"].values()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # none, or no index
-        return False
+        return []
+    shards = [path / str(name) for name in sorted(names, key=str)]
+    complete = all(shard.suffix == ".safetensors" and shard.is_file() for shard in shards)
+    return [path / INDEX, *shards] if complete else []
+
+
+def text_files(path: Path) -> list[Path]:
+    """What transformers may open beside weights: the texts in a model's folder and in the folders in it.
+
+    Of a GGUF file, those in its folder.
+    """
+    places = [path, *sorted(path.glob("*/"))] if path.is_dir() else [path.parent]
+    found = {file for place in places for kind in TEXTS for file in place.glob(kind) if file.is_file()}
+    return sorted(found)
