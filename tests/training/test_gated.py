@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from headspec.config.runs import Budget, Run
 from headspec.config.sections.gates import Gates
 from headspec.config.sections.training import Training
 from headspec.config.ways import WAYS
@@ -16,6 +17,9 @@ from headspec.heads.importance import gate_gradients
 from headspec.heads.ranking import top_heads
 from headspec.models.architectures import ARCHITECTURES
 from headspec.models.head_parameters import head_slices
+from headspec.statistics.gates import targets
+from headspec.statistics.gates.targets import counts
+from headspec.training import gated
 from headspec.training.budgets import (
     Plan,
     beginning,
@@ -359,6 +363,18 @@ def test_a_target_that_is_missed_is_said(caplog):
     for kind in ("subset", "l0"):
         learning(kind).warn()
     assert caplog.text == ""
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_target_that_few_steps_miss_is_said_and_counted(own, tmp_path, caplog):
+    """In the log of training, and by the numbers of the table `budgets`."""
+    planned, training = plan("l0-target", 2, own)
+    _, frame = finish(model(), data(), training, planned.gating(None, None), 0, CPU, None, never(tmp_path))
+    assert caplog.text.count("heads are expected to be open") == len(planned.sets.names)
+    run = Run("m", "a+b", tuple(CLASSES), "tuned", 0)
+    found = counts(Budget(run, "l0-target", "own" if own else "shared", 0.2), frame)
+    assert found.heads == 2 and found.open_heads > 8 and found.missed == 1
+    assert gated.MISSED == targets.MISSED
 
 
 def test_weights_begin_as_the_way_says():

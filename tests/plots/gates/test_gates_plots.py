@@ -29,7 +29,7 @@ def budgets_table() -> pd.DataFrame:
         for task, metric in (("a", "accuracy"), ("b", "f1"), ("b", "accuracy"), ("mean", "mean"))
     ]  # fmt: skip
     frame = pd.DataFrame(rows)
-    return frame.assign(value_low=frame["value"] - 0.02, value_high=frame["value"] + 0.02)
+    return frame.assign(value_low=frame["value"] - 0.02, value_high=frame["value"] + 0.02, missed=np.nan)
 
 
 def gates() -> pd.DataFrame:
@@ -66,6 +66,20 @@ def test_lines_have_the_values_of_the_main_metrics():
         [65]
     )
     assert not {"subset"} & lines.keys()
+
+
+def test_gates_that_missed_their_target_are_crossed():
+    table = budgets_table()
+    at = (table["way"] == "l0") & (table["fraction"] == 0.25) & (table["sets"] == "own")
+    table.loc[table["way"] == "l0", "missed"] = 0.0
+    table.loc[at, "missed"] = 1 / 3
+    figure = budgets.draw(table, {"a": "accuracy", "b": "f1"}, LABELS, PLACES)
+    crosses = [[line for line in axes.get_lines() if line.get_marker() == "x"] for axes in figure.axes]
+    assert [len(of_panel) for of_panel in crosses] == [0, 0, 0, 1, 1, 1]
+    (cross,) = crosses[3]
+    assert cross.get_xdata() == pytest.approx([2], abs=0.1) and cross.get_ydata() == pytest.approx([50])
+    (legend,) = figure.legends
+    assert "crossed: gates missed their target" in [text.get_text() for text in legend.get_texts()]
 
 
 def test_three_seeds_are_the_three_colours_of_a_picture():

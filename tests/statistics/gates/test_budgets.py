@@ -10,6 +10,7 @@ import pytest
 
 from headspec.config.runs import Budget, Run
 from headspec.statistics.gates.budgets import budgets
+from headspec.statistics.gates.targets import Counts
 from headspec.statistics.resampling import holm
 
 METRICS = {"a": ["accuracy"], "b": ["accuracy", "f1"]}
@@ -34,7 +35,7 @@ def evaluation(right: dict[str, np.ndarray], label: dict[str, np.ndarray]) -> pd
 
 
 def table(frames: dict[Budget, pd.DataFrame], resamples: int = 400, metrics=METRICS) -> pd.DataFrame:
-    heads = {of: 5.0 + of.run.seed for of in frames}
+    heads = {of: Counts(5.0 + of.run.seed, 9.0, of.run.seed == 2) for of in frames}
     return budgets(list(frames), frames.__getitem__, heads, metrics, resamples, 0.95, 0)
 
 
@@ -68,7 +69,8 @@ def test_values_and_differences(frames):
         )
         row = result.loc[("l0", 0.3, task, "accuracy", "importance")].squeeze()
         assert row["value"] == pytest.approx(here) and row["difference"] == pytest.approx(here - there)
-        assert row["heads"] == 6 and row["n_seeds"] == 3 and row["ci_over"] == "seeds and examples"
+        assert row["heads"] == 6 and row["open_heads"] == 9 and row["missed"] == pytest.approx(1 / 3)
+        assert row["n_seeds"] == 3 and row["ci_over"] == "seeds and examples"
         assert row["value_low"] < row["value"] < row["value_high"]
     mean = result.loc[("l0", 0.3, "mean", "mean", "importance")].squeeze()
     parts = result.loc[("l0", 0.3)].xs("importance", level="against")["difference"]

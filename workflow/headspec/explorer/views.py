@@ -107,6 +107,7 @@ VIEWS: Mapping[str, Callable[[Sources], Any]] = {
             "metric",
             "against",
             "heads",
+            "missed",
             "n_seeds",
             "value",
             "value_low",

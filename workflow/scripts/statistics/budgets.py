@@ -11,14 +11,15 @@ from headspec.progress import stage
 from headspec.statistics.gates.budgets import BUDGETS, WHOLE, budgets
 from headspec.statistics.gates.kinds import KEPT_KINDS, kept_kinds
 from headspec.statistics.gates.layers import KEPT_LAYERS, kept_layers
-from headspec.statistics.gates.overlap import GATES, OVERLAP, gates_table, number_kept, overlap
+from headspec.statistics.gates.overlap import GATES, OVERLAP, gates_table, overlap
+from headspec.statistics.gates.targets import counts
 
 params = snakemake.params
 with stage(snakemake, "budgets"):
     cells = [Budget(**cell) for cell in params.cells]
     gates = {cell: tables.read(path) for cell, path in zip(cells, snakemake.input.gates, strict=True)}
     paths = dict(zip(cells, snakemake.input.evaluations, strict=True))
-    heads = {cell: number_kept(frame) for cell, frame in gates.items()}
+    heads = {cell: counts(cell, frame) for cell, frame in gates.items()}
     footer = tables.provenance(snakemake)
     whole = gates_table(gates)
     tables.write(snakemake.output.gates, GATES, whole, footer)

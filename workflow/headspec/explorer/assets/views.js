@@ -158,7 +158,7 @@ function iatView() {
 }
 /** Heads that a way keeps: those asked for, or what a penalty left open. */
 const keeps = (row) => (missing(row.fraction) ? `${missing(row.penalty) ? "left open" : `penalty ${row.penalty}`}${missing(row.heads) ? "" : `, ${number(row.heads, 0)} heads`}`
-  : `${percent(row.fraction, 0)} of heads`);
+  : `${percent(row.fraction, 0)} of heads${row.missed > 0 ? ", target missed" : ""}`);
 function gatesView() {
   const found = budgets.filter((row) => !missing(row.difference)), controls = groupChoices(found), ours = found.filter(given);
   const count = (name) => ours.filter((row) => row.against === name).length;

@@ -17,6 +17,9 @@ from headspec.plots.drawing.style import COLOURS, MARKERS, MEAN, METRICS, PAGE, 
 WHOLE = "whole"
 #: panels per row, at most
 COLUMNS = 3
+#: gates that missed their target
+CROSS: dict[str, Any] = {"color": "black", "marker": "x", "linestyle": "none", "markersize": 7, "zorder": 3}
+CROSSED = "crossed: gates missed their target"
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
 
 
@@ -91,7 +94,10 @@ def _draw_whole(axes: Axes, rows: pd.DataFrame, label: str) -> None:
 
 
 def _draw_way(axes: Axes, rows: pd.DataFrame, label: str, look: dict[str, Any], side: float) -> None:
-    """Draw the metric of a way with its intervals; hollow where a penalty gave the number of heads."""
+    """Draw the metric of a way with its intervals; hollow where a penalty gave the number of heads.
+
+    A cross marks gates that missed their target, in any of the runs.
+    """
     own = rows["fraction"].isna()
     asked = rows[~own].sort_values("heads")
     axes.plot(asked["heads"] + side, 100 * asked["value"], label=label, **look)
@@ -109,3 +115,6 @@ def _draw_way(axes: Axes, rows: pd.DataFrame, label: str, look: dict[str, Any], 
         axes.plot(
             [], label="hollow: as many as the penalty leaves", **hollow | {"color": "0.3", "marker": "o"}
         )
+    missed = rows[rows["missed"] > 0]
+    if len(missed):
+        axes.plot(missed["heads"] + side, 100 * missed["value"], label=CROSSED, **CROSS)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from headspec.config.runs import Budget
 from headspec.seeds import derive
+from headspec.statistics.gates.targets import Counts
 from headspec.statistics.intervals import over_seeds_and_examples
 from headspec.statistics.resampling import bootstrap_counts, holm, resampled_scores
 from headspec.statistics.training.comparison import (
@@ -26,9 +27,10 @@ from headspec.tables import FLOAT, INT, TEXT, Schema
 
 BUDGETS = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "sets": TEXT, "way": TEXT, "fraction": FLOAT,
-     "penalty": FLOAT, "task": TEXT, "metric": TEXT, "against": TEXT, "heads": FLOAT, "n_seeds": INT,
-     "value": FLOAT, "value_low": FLOAT, "value_high": FLOAT, "difference": FLOAT, "ci_low": FLOAT,
-     "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT},
+     "penalty": FLOAT, "task": TEXT, "metric": TEXT, "against": TEXT, "heads": FLOAT,
+     "open_heads": FLOAT, "missed": FLOAT, "n_seeds": INT, "value": FLOAT, "value_low": FLOAT,
+     "value_high": FLOAT, "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT,
+     "p_value": FLOAT, "p_holm": FLOAT},
     keys=10,
 )  # fmt: skip
 """Table `budgets`: a row for each way, number of heads, task, metric, and way that it is compared with.
@@ -38,6 +40,9 @@ task: name of the task, or `mean`, over tasks of the mean over metrics
 against: `importance` with the same number of heads, or `whole`; for `dynamic` also `static`, each with its
     own number where fraction is null; null for `whole`
 heads: number of heads kept, mean over seeds and tasks
+open_heads: number of heads that the learnt gates are expected to leave open; null for ways without a target
+missed: share of the sets of gates whose number is off its target by more than 5 % of the heads: their kept
+    heads are those with the largest scores, not the ones that stayed open
 value: value of the metric, mean over seeds
 p_value: from three seeds on over seeds and examples, else by permutation of predictions
 """
@@ -53,7 +58,7 @@ PAIRED = {"dynamic": "static"}
 def budgets(
     cells: Sequence[Budget],
     read: Callable[[Budget], pd.DataFrame],
-    heads: Mapping[Budget, float],
+    heads: Mapping[Budget, Counts],
     metrics: Mapping[str, Sequence[str]],
     resamples: int,
     confidence: float,
@@ -69,7 +74,7 @@ def budgets(
     ----------
     cells : all runs that were pruned to a number of heads
     read : returns the table `evaluation` of one
-    heads : how many each keeps
+    heads : how many each keeps, and its gates leave open
     metrics : task: names of its metrics
     seed : random draws depend on it and on the names of model, mixture, method and sets
     """
@@ -90,7 +95,7 @@ def budgets(
 def _rows(
     group: list[Budget],
     read: Callable[[Budget], pd.DataFrame],
-    heads: Mapping[Budget, float],
+    heads: Mapping[Budget, Counts],
     metrics: Mapping[str, Sequence[str]],
     resamples: int,
     confidence: float,
@@ -103,11 +108,12 @@ def _rows(
     for more in keys[1:]:
         common = common.merge(more)
     by_way: dict[tuple[str, float | None, float | None], dict[str, Predicted]] = {}
-    numbers: dict[tuple[str, float | None, float | None], float] = {}
+    numbers: dict[tuple[str, float | None, float | None], dict[str, float]] = {}
     for key in dict.fromkeys((cell.way, cell.fraction, cell.penalty) for cell in group):
         of_way = [cell for cell in group if (cell.way, cell.fraction, cell.penalty) == key]
         by_way[key] = predicted((cell.run, frames[cell].merge(common)) for cell in of_way)
-        numbers[key] = float(np.mean([heads[cell] for cell in of_way]))
+        means = np.mean([heads[cell] for cell in of_way], axis=0).tolist()
+        numbers[key] = Counts(*means)._asdict()
     for (way, fraction, penalty), of_tasks in by_way.items():
         values = values_of(of_tasks, metrics)
         intervals = _value_intervals(of_tasks, metrics, values, resamples, confidence, seed)
@@ -126,9 +132,9 @@ def _rows(
                 low, high, _ = intervals[task, metric]
                 yield {
                     "way": way, "fraction": fraction, "penalty": penalty, "task": task, "metric": metric,
-                    "against": against, "heads": numbers[way, fraction, penalty],
-                    "n_seeds": len(of_seeds), "value": of_seeds.mean(), "value_low": float(low),
-                    "value_high": float(high), **of_metrics.get((task, metric), {}),
+                    "against": against, **numbers[way, fraction, penalty], "n_seeds": len(of_seeds),
+                    "value": of_seeds.mean(), "value_low": float(low), "value_high": float(high),
+                    **of_metrics.get((task, metric), {}),
                 }  # fmt: skip
 
 

@@ -85,12 +85,6 @@ def numbers(cell: Budget) -> dict[str, float | None]:
     return {name: getattr(cell, name) for name in NUMBERS}
 
 
-def number_kept(frame: pd.DataFrame) -> float:
-    """Heads that are kept in the end, mean over sets."""
-    last = frame[frame["step"] == frame["step"].max()]
-    return float(last.groupby("task", dropna=False)["kept"].sum().mean())
-
-
 def overlap(tables: Mapping[Budget, pd.DataFrame], draws: int, seed: int) -> pd.DataFrame:
     """The table `overlap`.
 

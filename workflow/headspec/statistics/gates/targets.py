@@ -1,0 +1,44 @@
+"""How many heads a run keeps, and whether its gates learnt to leave as many open."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from headspec.config.runs import Budget
+from headspec.config.ways import WAYS
+
+#: fraction of the heads by which gates may miss their target; training warns beyond it
+MISSED = 0.05
+
+
+class Counts(NamedTuple):
+    """Heads of a run, mean over its sets.
+
+    Attributes
+    ----------
+    heads : number kept
+    open_heads : number expected to be open by the gates as they were learnt; nan without a target
+    missed : share of the sets whose `open_heads` is more than `MISSED` of the learning heads off its target
+    """
+
+    heads: float
+    open_heads: float = np.nan
+    missed: float = np.nan
+
+
+def counts(budget: Budget, gates: pd.DataFrame) -> Counts:
+    """The heads that a run keeps in the end, from its table 'gates_of_run'.
+
+    Gates have a target if they learn for one number of heads and have a probability of being open.
+    """
+    last = gates[gates["step"] == gates["step"].max()]
+    sets = last.groupby("task", dropna=False)
+    kept = sets["kept"].sum()
+    if WAYS[budget.way].open_ended or last["open_probability"].isna().any():
+        return Counts(float(kept.mean()))
+    open_heads, learning = sets["open_probability"].sum(), sets["score"].count()
+    missed = (open_heads - kept).abs() > MISSED * learning
+    return Counts(float(kept.mean()), float(open_heads.mean()), float(missed.mean()))
