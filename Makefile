@@ -1,6 +1,7 @@
 # make demo   sets up .venv and runs the demo study to its figures and report
 # make test   sets up .venv and runs every check and test; make test-fast the quick ones,
 #             make check no tests, make coverage counts the lines that tests run, which takes longer;
+#             make storm kills studies at random moments, on a SLURM cluster, too, for half an hour;
 #             make fuzz runs the property tests on new examples; make mutants, for an hour or two, counts the
 #             changes of the code of heads and statistics that their quick tests notice
 # make plan   says what a study will cost: make plan STUDY=my-study.yaml CORES=8, also GPUS=2 RATE=2e14
@@ -20,7 +21,7 @@ export PATH PYTHONPATH
 TESTS := OMP_NUM_THREADS=1 pytest -n 3 --dist worksteal -rs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-fast fuzz mutants coverage check plan bench docs report lock clean
+.PHONY: demo test test-fast storm fuzz mutants coverage check plan bench docs report lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.ready
@@ -43,6 +44,11 @@ test: $(VENV)/.ready-test
 
 test-fast: $(VENV)/.ready-test
 	$(TESTS) -m "not slow" --first-case
+
+# Needs root, and Debian's slurm-wlm and munge; SEED=1 has other moments.
+storm: $(VENV)/.ready-test
+	KILLS=20 OMP_NUM_THREADS=1 pytest -rs --storm --installed tests/workflow/reruns/test_faults.py \
+	tests/workflow/cluster
 
 # New examples in every run, twenty times as many; a failure prints how to draw its example again.
 fuzz: $(VENV)/.ready-test

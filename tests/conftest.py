@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from headspec.pipeline import warm
+from support import needs
 
 # jobs of studies share what one of them has compiled
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -37,16 +38,29 @@ providers._get_local_constants = lambda: providers._local_constants
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--first-case", action="store_true", help="of a test with many cases, run the first")
+    parser.addoption("--storm", action="store_true", help="run tests marked storm, too")
+    parser.addoption("--installed", action="store_true", help="fail where a package of Debian is lacking")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Slow tests first, those of one case before those of many: what is left at the end is short."""
     if config.getoption("first_case"):
         items[:] = {item.nodeid.partition("[")[0]: item for item in reversed(items)}.values()
+    if not config.getoption("storm"):
+        items[:] = [item for item in items if "storm" not in item.keywords]
     for item in items:
-        if "slow" in item.keywords and config.pluginmanager.hasplugin("timeout"):
+        if {"slow", "storm"} & set(item.keywords) and config.pluginmanager.hasplugin("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_LIMIT))
     items.sort(key=lambda item: ("slow" not in item.keywords, hasattr(item, "callspec")))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that needs what this machine lacks."""
+    for need in {need for mark in item.iter_markers("needs") for need in mark.args}:
+        if reason := needs.lacking(need):
+            must = item.config.getoption("installed") and need in needs.PACKAGES
+            (pytest.fail if must else pytest.skip)(reason)
 
 
 @pytest.hookimpl(wrapper=True)

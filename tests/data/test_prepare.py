@@ -208,7 +208,7 @@ def test_bbc_news():
     assert not both["text_a"].duplicated().any() and len(both) == 2125
 
 
-@pytest.mark.skipif(not TASKS.exists(), reason="no shared data")
+@pytest.mark.needs("shared data")
 @pytest.mark.parametrize(
     ("name", "settings", "rows", "classes"),
     [

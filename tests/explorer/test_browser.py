@@ -9,15 +9,15 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from playwright import sync_api as playwright
 
 from headspec import tables
 from headspec.explorer.finished import of_results
 from support.data.explored import HOSTILE, study
 from support.paths import ROOT
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
+pytestmark = pytest.mark.needs("chromium")
 QUIET = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
 QUIET += "--disable-component-update --disable-sync"
 VIEWS = (

@@ -24,7 +24,7 @@ from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train, trainer
 from support.tiny import CPU, encoder, examples
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+pytestmark = pytest.mark.needs("GPU")
 
 GPU = Device("cuda", None, 32_768, 4096)
 MEASURES = (ABLATION, MEAN_ABLATION)

@@ -92,8 +92,6 @@ def test_gates_have_the_gradients_of_float32_weights_under_autocast(made):
 
 def test_a_head_left_out_is_a_closed_gate(made):
     joints, examples = made
-    if joints["bf16"].pooling == "mask":
-        pytest.skip("the same code")
     ablated = ablate(joints["bf16"], "t", examples, ROWS, CPU, (ABLATION,))
     closed = np.zeros((LAYERS, HEADS), dtype=bool)
     gates = torch.ones(LAYERS, HEADS)

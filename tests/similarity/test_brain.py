@@ -248,7 +248,7 @@ def test_more_regressors_than_stimuli_allow(tmp_path):
 # --- real data
 
 
-@pytest.mark.skipif(not RESPONSES.exists(), reason="no shared data")
+@pytest.mark.needs("shared data")
 @pytest.mark.slow
 def test_real_responses_have_a_ceiling_and_random_vectors_stay_below():
     section = Brain(

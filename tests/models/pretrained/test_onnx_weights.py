@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 
 from headspec.errors import EncoderError
 from headspec.models.pretrained.onnx_weights import Export, read
-
-onnx = pytest.importorskip("onnx")
-onnxruntime = pytest.importorskip("onnxruntime")
 
 INPUTS, OUTPUTS = 6, 4
 OPSETS = {"": 21, "com.microsoft": 1}

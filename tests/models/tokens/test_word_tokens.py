@@ -22,6 +22,10 @@ SEPARATORS = {
 }  # fmt: skip
 
 
+#: models whose positions are relative: they take any length
+RELATIVE = ("deberta", "deberta-v3")
+
+
 @pytest.fixture(scope="module", params=MODELS)
 def loaded(request, tmp_path_factory):
     folder = make(request.param, tmp_path_factory.mktemp("models") / request.param)
@@ -55,7 +59,7 @@ def test_sentences_that_are_left_out(loaded):
     word = TEXTS[0].split()[0]
     sentences = [[word, word], [word] * 600, [word, "\u200b", word], [word]]
     tokens, left_out = encode_words(found, sentences, config)
-    relative = name in ("deberta", "deberta-v3")  # any length
+    relative = name in RELATIVE
     assert left_out["too_long"] == (0 if relative else 1)
     kept = list(tokens.examples.example)
     assert {0, 3} <= set(kept) and (1 in kept) == relative
@@ -67,11 +71,10 @@ def test_sentences_that_are_left_out(loaded):
             encode_words(found, [[word] * 600], config)
 
 
+@pytest.mark.parametrize("loaded", [name for name in MODELS if name not in RELATIVE], indirect=True)
 def test_as_long_as_the_model(loaded):
     """A sentence that fills all positions is kept, one more word is too long."""
     name, found, config = loaded
-    if name in ("deberta", "deberta-v3"):
-        pytest.skip("its positions are relative")
     word = TEXTS[0].split()[0]
     longest = {"distilbert": 512, "roberta": 62, "xlm-roberta": 62, "camembert": 62, "mpnet": 62}.get(
         name, 64

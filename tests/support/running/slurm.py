@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-DAEMONS = "munged", "slurmctld", "slurmd"
 CONFIG = """
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -66,13 +65,6 @@ OPTIONS = [
 GPUS = "AutoDetect=off\nName=gpu File=/dev/null\nName=gpu File=/dev/zero\n"
 #: jobs start `srun` with no variable of SLURM but a few, so it would look for the cluster in /etc
 SRUN = '#!/bin/sh\nSLURM_CONF={folder}/slurm.conf exec {srun} "$@"\n'
-
-
-def lacking() -> str:
-    """What this machine lacks for a cluster; empty if nothing."""
-    if missing := [name for name in (*DAEMONS, "sbatch") if not shutil.which(name)]:
-        return f"no {', '.join(missing)} on this machine (Debian: apt-get install slurm-wlm munge)"
-    return "" if os.geteuid() == 0 else "only root can start the daemons of SLURM"
 
 
 def until(condition: Callable[[], object], process: subprocess.Popen[Any]) -> None:

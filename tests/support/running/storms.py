@@ -127,12 +127,6 @@ def storm(
     return counts
 
 
-def mounts() -> bool:
-    """Whether this machine lets tests mount file systems."""
-    tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True)
-    return os.geteuid() == 0 and tried.returncode == 0
-
-
 @contextlib.contextmanager
 def own_disk(folder: Path, megabytes: int) -> Iterator[None]:
     """A small disk of its own at `folder`, with what was there."""

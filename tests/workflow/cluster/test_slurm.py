@@ -16,7 +16,7 @@ from support.running.faults import contents
 from support.running.requests import requests, show_resources
 from support.running.studies import CONFIG, Folder
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(slurm.lacking()), reason=slurm.lacking())]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("SLURM")]
 
 TASKS: dict[str, Any] = CONFIG["tasks"]
 STUDY: dict[str, Any] = CONFIG | {
@@ -73,7 +73,7 @@ def runs(cluster, tmp_path_factory) -> Runs:
     local.write(STUDY)
     remote = local.copy(local.path.parent / "cluster")
     # as many threads as on the cluster, so that sums have the same order
-    local.snakemake(*TARGETS, "--resources", "gpu=2", CUDA_VISIBLE_DEVICES="0,1")
+    local.snakemake(*TARGETS, "--cores", "2", "--resources", "gpu=2", CUDA_VISIBLE_DEVICES="0,1")
     remote.snakemake(*TARGETS, *slurm.OPTIONS)
     return Runs(local, remote, cluster.jobs())
 
@@ -86,7 +86,7 @@ def test_results_are_those_of_a_local_run(runs):
 def test_every_job_gets_what_its_rule_requests(runs):
     """Groups get the most of their jobs, and the time of all jobs that follow each other."""
     show_resources(runs.cluster)
-    expected = requests(runs.cluster, *TARGETS, "--profile", "profiles/slurm", "--forceall")
+    expected = requests(runs.cluster, *TARGETS, *slurm.OPTIONS, "--forceall")
     submitted: set[str] = set()
     for job in runs.jobs.values():
         name = re.sub(r"^rule_|_wildcards_.*", "", job["Comment"])

@@ -1,11 +1,10 @@
 """Trainings on a real SLURM cluster of one node: past their time, too large, cancelled, without a node.
 
-It takes some ten minutes, most of them SLURM's own, so it runs on demand: SLURM_FAULTS=1 pytest <this file>.
+It takes some ten minutes, most of them SLURM's own, so `make storm` runs it.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 
@@ -14,11 +13,7 @@ import pytest
 from support.running import slurm
 from support.running.studies import CONFIG, Folder
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(slurm.lacking()), reason=slurm.lacking()),
-    pytest.mark.skipif("SLURM_FAULTS" not in os.environ, reason="takes ten minutes; SLURM_FAULTS=1 runs it"),
-]
+pytestmark = [pytest.mark.storm, pytest.mark.needs("SLURM")]
 
 MEGABYTES = 2000
 #: for the path of jobs: having saved eight states, seed 0 never ends, twice, and seed 1 takes memory, once

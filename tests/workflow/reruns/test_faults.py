@@ -11,7 +11,7 @@ import pytest
 
 from support.running import every_stage
 from support.running.faults import contents
-from support.running.storms import DISKS, Run, mounts, own_disk, storm
+from support.running.storms import DISKS, Run, own_disk, storm
 from support.running.studies import Folder
 
 pytestmark = pytest.mark.slow
@@ -85,7 +85,7 @@ def test_damaged_results_are_named_and_made_again(finished, tmp_path):
     assert contents(study.results) == contents(finished.results)
 
 
-@pytest.mark.skipif(not mounts(), reason="file systems cannot be mounted here")
+@pytest.mark.needs("mounts")
 @pytest.mark.parametrize("disk", DISKS)
 def test_a_disk_that_fails_at_a_random_moment_loses_nothing(finished, tmp_path, disk):
     rng = np.random.default_rng([SEED, len(disk)])

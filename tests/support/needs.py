@@ -1,0 +1,44 @@
+"""What tests need and a machine may lack: `pytest.mark.needs("chromium")`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import torch
+
+from support.paths import SHARED
+
+DAEMONS = "munged", "slurmctld", "slurmd", "sbatch"
+#: need: the packages of Debian that bring it
+PACKAGES = {"chromium": "chromium", "SLURM": "slurm-wlm munge"}
+
+
+def lacking(need: str) -> str:
+    """Why a test with this need cannot run here; empty if it can.
+
+    Parameters
+    ----------
+    need : {"chromium", "SLURM", "mounts", "GPU", "shared data"}
+    """
+    root = os.geteuid() == 0
+    match need:
+        case "chromium":
+            met, reason = bool(shutil.which("chromium")), "there is no chromium"
+        case "SLURM":
+            missing = [name for name in DAEMONS if not shutil.which(name)]
+            met, reason = not missing, f"there is no {', '.join(missing)}"
+            if met and not root:
+                met, reason = False, "only root can start the daemons of SLURM"
+        case "mounts":
+            tried = subprocess.run(["unshare", "--mount", "true"], capture_output=True)
+            met, reason = root and tried.returncode == 0, "file systems cannot be mounted here"
+        case "GPU":
+            met, reason = torch.cuda.is_available(), "there is no GPU"
+        case "shared data":
+            met, reason = SHARED.exists(), f"there is no {SHARED}"
+        case _:
+            raise ValueError(f"unknown need {need!r}")
+    how = f" (Debian: apt-get install {PACKAGES[need]})" if need in PACKAGES else ""
+    return "" if met else reason + how
