@@ -62,6 +62,7 @@ FILES = {
     "additional_chat_templates/tools.jinja": TOKENS,
     "README.md": NONE, "pytorch_model.bin": NONE, "onnx/model.onnx": NONE, "stale.safetensors": NONE,
 }  # fmt: skip
+MODULES = '[{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]'
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def everything(model_folder) -> Path:
         if name in shards:
             save_file({each: weights[each] for each in names if where[each] == name}, path)
         elif not path.exists():
-            path.write_text("{}")
+            path.write_text(MODULES if name == "modules.json" else "{}")
     return model_folder
 
 
@@ -115,7 +116,8 @@ def test_all_that_is_opened_has_a_version(everything):
     tokenization.tokenizer(Model(source=str(everything)), "models.m")
     audited.clear()
     inside = {os.path.relpath(path, everything) for path in opened if str(everything) in path}
-    assert {"config.json", "chat_template.jinja", "model.safetensors.index.json"} <= inside
+    read = {"config.json", "chat_template.jinja", "model.safetensors.index.json", "1_Pooling/config.json"}
+    assert read <= inside
     assert inside <= {name for name, changes in FILES.items() if changes != NONE}
 
 

@@ -208,6 +208,8 @@ def assumptions(extent: Extent, measured: Speed, source: str) -> Iterator[str]:
                 lengths.setdefault(f"{n} tokens per prompt, {origin}", []).append(model)
         for length, names in lengths.items():
             yield f"{task}: {length}" + (f" ({listing(names)})" if len(lengths) > 1 else "")
+    for name, (pooling, reason) in extent.pooled.items() if trained else ():
+        yield f"{name}: pooling {pooling} ({reason})"
     speeds: dict[str, list[str]] = {}
     for name, rates in zip(extent.configs, measured.rates, strict=True):
         numbers = ", ".join(f"{stage} {rate / 1e9:,.1f}" for stage, rate in rates.items())

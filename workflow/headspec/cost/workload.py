@@ -34,6 +34,7 @@ from headspec.models.devices import SIZES
 from headspec.models.pretrained import described
 from headspec.models.pretrained.folders import folder, hub_name
 from headspec.models.pretrained.from_pretrained import location, silence
+from headspec.models.pretrained.pooling import Pooled, pooled
 from headspec.models.tokens import text_encoding, tokenization
 from headspec.pipeline.layout import Layout
 from headspec.prompts.wording import Wording, conversation
@@ -75,6 +76,7 @@ class Extent:
     shared: dict[tuple[str, str], int] = field(default_factory=dict)
     #: tokens of answers or texts in them that are scored by the head of the language model
     scored: dict[tuple[str, str], int] = field(default_factory=dict)
+    pooled: dict[str, Pooled] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -144,6 +146,8 @@ def read(study: Study, plan: Planned | None = None) -> Extent:
     for name, model in study.models.items():
         try:
             path, extent.configs[name] = config(model, f"models.{name}")
+            if path:
+                extent.pooled[name] = pooled(path, model, f"models.{name}")
         except HeadspecError as error:
             extent.problems.append(str(error))
             continue

@@ -20,6 +20,7 @@ from headspec.models.pretrained.described import is_described
 from headspec.models.pretrained.folders import folder, hub_name, weight_files
 from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.models.pretrained.half import DTYPES, keep_half
+from headspec.models.pretrained.pooling import pooled
 from headspec.seeds import derive
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ RANDOM = "random"
 
 
 def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
-    """Load the pretrained encoder; returns it and its pooling (`first`, `mean` or `last`).
+    """Load the pretrained encoder; returns it and its pooling (`first`, `cls`, `mean` or `last`).
 
     Of a model that the config describes, draw it. Remote code is never run.
 
@@ -43,12 +44,14 @@ def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
     Raises
     ------
     EncoderError
-        The weights do not have the SHA-256 of the config, or do not fit the architecture.
+        The weights do not have the SHA-256 of the config, or do not fit the architecture, or its files name
+        a pooling that is not known.
     """
     if is_described(model):
         return fresh(model, seed), next(iter(attentions(described.MODEL_TYPE).values())).pooling
     path = folder(model, key)
-    convention = architecture(path, model, key).pooling
+    architecture(path, model, key)
+    pooling, _ = pooled(path, model, key)
     verify(path, model, key)
     try:
         encoder = pretrained(path, getattr(model, "dtype", "fp32"))
@@ -56,7 +59,7 @@ def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
             draw(encoder, seed)
     except (OSError, ValueError, RuntimeError, KeyError, NotImplementedError, SafetensorError) as error:
         raise EncoderError(f"{key}.source: '{model.source}' cannot be loaded: {error}") from None
-    return encoder, convention if model.pooling == "auto" else model.pooling
+    return encoder, pooling
 
 
 def fresh(model: Model, seed: int) -> PreTrainedModel:

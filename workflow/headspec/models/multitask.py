@@ -55,9 +55,9 @@ class MultiTask(nn.Module):
     Parameters
     ----------
     encoder : the pretrained encoder
-    pooling : {"first", "mean", "last", "mask"}
-        The vector of a text: its first token (through the pretrained pooler, if there is one), the mean
-        over its tokens, its last token, or that of its mask, which the batch has as its only word.
+    pooling : {"first", "cls", "mean", "last", "mask"}
+        The vector of a text: its first token (through the pretrained pooler, if there is one, or as it is),
+        the mean over its tokens, its last token, or that of its mask, which the batch has as its only word.
     classes : dict of task: `Classes`
     head : of the causal language model that is prompted with tasks; classifiers are rows of it
     tokenizer : of a model that writes texts
@@ -174,6 +174,8 @@ class MultiTask(nn.Module):
         if self.pooling == "mean":
             weight = batch.attention_mask[..., None].to(states.dtype)
             return (states * weight).sum(1) / weight.sum(1)
+        if self.pooling == "cls":
+            return states[:, 0]
         if self.pooling == "last":
             rows = torch.arange(states.shape[0], device=states.device)
             return states[rows, batch.attention_mask.sum(1) - 1]

@@ -166,7 +166,7 @@ def _origin(folder: Path) -> tuple[Any, str] | None:
     origin = json.loads(path.read_text()).get("pretrained")
     if origin is None:
         return None
-    key, model = f"{path}: pretrained", section(origin, sha256=None, pooling="auto")
+    key, model = f"{path}: pretrained", section(origin, sha256=None, pooling="first")
     if (found := encoders.origin(model, key)["sha256"]) != origin["sha256"]:
         raise DamageError(
             f"{key}.source: '{model.source}' is not the encoder that the classifiers were trained on; its "

@@ -14,6 +14,8 @@ from headspec.models import devices, encoders, versions
 from headspec.models.batching import Examples
 from headspec.models.language import spread
 from headspec.models.multitask import MultiTask
+from headspec.models.pretrained.folders import folder
+from headspec.models.pretrained.pooling import pooled
 from headspec.models.tokens import text_counting, tokenization
 from headspec.progress import log
 
@@ -75,6 +77,8 @@ class ModelStage:
         """
         model, key = section(self.job.params.model, **settings), f"models.{self.job.wildcards.model}"
         with versions.held(versions.weights, self.job.params.version, model, key):
+            if "pooling" in self.job.params.model and model.source:
+                log.info("%s: pooling %s (%s)", key, *pooled(folder(model, key), model, key))
             return encoders.load(model, key, int(self.job.wildcards.get("seed") or 0))
 
     def tokenizer(self, classes: Mapping[str, Classes]) -> PreTrainedTokenizerBase | None:

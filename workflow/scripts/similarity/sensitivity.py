@@ -29,7 +29,7 @@ with stage(snakemake, "{measure} {model}/seed{seed}".format(**wildcards)):
     progress = Progress(sum(map(len, samples.values())), "examples")
     shared = None  # the pretrained encoder that training started from
     if wildcards.measure == "gradient":
-        shared = job.pretrained(pooling="auto")[0].state_dict()
+        shared = job.pretrained(pooling="first")[0].state_dict()
 
     def vectors() -> Iterator[np.ndarray]:
         measured = fisher if shared is None else gradient

@@ -17,12 +17,12 @@ from headspec.seeds import derive
 params = snakemake.params
 with stage(snakemake, f"text embedding {snakemake.wildcards.model}"):
     job = ModelStage(snakemake)
-    encoder, _ = job.pretrained(pooling="auto")
+    encoder, pooling = job.pretrained(pooling="mean")
     examples = job.examples(params.tasks, snakemake.input)
     rows = {
         task: np.random.default_rng(derive(params.seed, "text embedding", task)).permutation(len(each))
         for task, each in examples.items()
     }
     rows = {task: order[: params.samples] for task, order in rows.items()}
-    frame = mean_of_tasks(MultiTask(encoder, "mean", {}), examples, rows, job.device)
+    frame = mean_of_tasks(MultiTask(encoder, pooling, {}), examples, rows, job.device)
     tables.write(snakemake.output[0], REPRESENTATIONS, frame, job.footer())

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from headspec.config.sections.base import NUMBER, Checksum, Count, FractionBelowOne, Name, Section
 
-Pooling = Literal["auto", "first", "mean", "last"]
+Pooling = Literal["auto", "first", "cls", "mean", "last"]
 
 
 class Transformer(Section):
@@ -47,7 +47,9 @@ class Model(Section):
     )
     pooling: Pooling = Field(
         "auto",
-        description="vector of a text: the first token, the mean over tokens, or the last token; `auto`: the "
+        description="vector of a text: the first token through the pretrained pooler, if there is one "
+        "(`first`), or as it is (`cls`), the mean over tokens, or the last token; `auto`: what the model's "
+        "files of sentence-transformers say (`modules.json`), else the "
         "[convention of the type](architectures.md#types-in-the-table)",
     )
     max_length: Annotated[int, Field(ge=8), NUMBER] = Field(

@@ -14,6 +14,7 @@ from headspec.models.architectures import ENCODER_DECODERS, TYPES, Architecture,
 from headspec.models.pretrained.config_json import positions, settings, stacks
 from headspec.models.pretrained.described import content, is_described
 from headspec.models.pretrained.folders import present, weight_files
+from headspec.models.pretrained.pooling import pooled
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
@@ -128,6 +129,7 @@ def check_attention(model: Model, key: str, kinds: Sequence[str]) -> None:
 def check_model(path: Path, model: Model, key: str) -> None:
     """EncoderError if the model at `path` cannot be gated, or disagrees with the config."""
     architecture(path, model, key)
+    pooled(path, model, key)
     check_length(model, key)
     verify(path, model, key)
 

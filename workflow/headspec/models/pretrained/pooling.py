@@ -1,0 +1,95 @@
+"""Which vector stands for a text, by the config or by the model's own files; without torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from headspec.errors import EncoderError, listing, shown
+from headspec.models.architectures import attentions
+from headspec.models.pretrained.config_json import settings
+
+if TYPE_CHECKING:
+    from headspec.config.sections.model import Model
+
+#: modules of sentence-transformers in the folder of an encoder, and the settings of one
+MODULES, CONFIG = "modules.json", "config.json"
+#: these settings name a mode, or have a switch for each; where none is said it is the mean
+NAMED, SWITCHES = "pooling_mode", {"pooling_mode_mean_tokens": True}
+#: modes, and which pooling each is
+MODES = {"cls": "cls", "mean": "mean", "lasttoken": "last"}
+
+
+class Pooled(NamedTuple):
+    """A pooling, and where it is said."""
+
+    pooling: str
+    reason: str
+
+
+def sources(path: Path) -> list[Path]:
+    """The files of a model at `path` that say its pooling: its modules, and the settings of that which pools.
+
+    Raises
+    ------
+    EncoderError
+        The modules cannot be read.
+    """
+    modules = path / MODULES
+    if not path.is_dir() or not modules.exists():
+        return []
+    for module in _read(modules, list):
+        kind, name = (module.get(key) for key in ("type", "path")) if isinstance(module, dict) else ("", "")
+        if str(kind).rpartition(".")[2] == "Pooling" and isinstance(name, str):
+            return [modules, path / name / CONFIG]
+    return [modules]
+
+
+def pooled(path: Path, model: Model, key: str) -> Pooled:
+    """The pooling of a model at `path`, and where it is said.
+
+    ``auto`` is what sentence-transformers does with the model, else the convention of its type.
+
+    Raises
+    ------
+    EncoderError
+        The files of sentence-transformers cannot be read, or name a mode of which there is no pooling here.
+    """
+    if model.pooling != "auto":
+        return Pooled(model.pooling, f"{key}.pooling")
+    try:
+        said = sources(path)
+        if len(said) > 1:
+            return Pooled(_mode(said[1]), "/".join(said[1].parts[-2:]))
+    except EncoderError as error:
+        raise EncoderError(
+            f"{key}.pooling: got auto, but {error}; write what to use instead: first, cls, mean or last"
+        ) from None
+    kind = settings(path, key, model.source)["model_type"]
+    place = "the cache" if model.source.startswith("hub:") else "its folder"
+    lacks = "" if said or path.is_file() else f"; no {MODULES} in {place}"
+    return Pooled(next(iter(attentions(kind).values())).pooling, f"convention of {kind}{lacks}")
+
+
+def _mode(file: Path) -> str:
+    """The pooling in the settings of a module."""
+    found = _read(file, dict)
+    switches = (name for name, on in (SWITCHES | found).items() if on and name.startswith(f"{NAMED}_"))
+    named = found.get(NAMED) or [name.removeprefix(f"{NAMED}_") for name in switches]
+    modes = named.split("+") if isinstance(named, str) else list(named)
+    modes = [str(mode).removesuffix("_tokens").removesuffix("_token") for mode in modes]
+    if len(modes) != 1 or modes[0] not in MODES:
+        raise EncoderError(f"{file} says {listing(modes)}, expected one of {listing(MODES)}")
+    return MODES[modes[0]]
+
+
+def _read(file: Path, kind: type) -> Any:
+    """The content of a JSON file, which is of this kind."""
+    try:
+        content = json.loads(file.read_text())
+    except (OSError, ValueError, RecursionError) as error:
+        raise EncoderError(f"{file} cannot be read ({error})") from None
+    if not isinstance(content, kind):
+        raise EncoderError(f"{file} has {shown(content)}, expected what sentence-transformers writes")
+    return content
