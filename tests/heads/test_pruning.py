@@ -96,6 +96,17 @@ def test_layer_matched_draws_cycle_through_the_tasks(planned):
             assert (mask.closed.sum(1) == tops[mask.draw % 3].sum(1)).all()
 
 
+@pytest.mark.parametrize("draws", [2, 3, 7])
+def test_every_task_has_a_draw_with_its_layers(draws):
+    """Each task's heads are in a layer of their own; draws beyond the number of tasks stay as they are."""
+    importances = {f"t{i}": np.eye(8)[i][:, None] * np.ones(4) for i in range(5)}
+    planned = masks(importances, 1 / 8, [], draws, seed=1)
+    by_layer = [mask for mask in planned if mask.pruned_for == "random_by_layer"]
+    assert [mask.draw for mask in by_layer] == list(range(max(draws, 5)))
+    assert {int(mask.closed.sum(axis=1).argmax()) for mask in by_layer} == set(range(5))
+    assert [mask.pruned_for for mask in planned].count("random") == draws
+
+
 @given(st.integers(1, 12), st.integers(0, 10**6))
 def test_random_masks(n, seed):
     rng = np.random.default_rng(seed)

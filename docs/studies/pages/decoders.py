@@ -43,7 +43,7 @@ def harm() -> str:
             yield [task, *(f"{100 * value:.0f}" for value in values)]
 
     head = ["task", "unpruned", *(f"{whose} {n}" for whose in ("own", "others'") for n in counts)]
-    return markdown([*head, f"random {counts[-1]}", "same layers"], rows())
+    return markdown([*head, f"random {counts[-1]}", "prompts' layers"], rows())
 
 
 def draws() -> str:

@@ -47,8 +47,8 @@ def masks(
 
     These are: no pruning; the top and, with `bottom`, the bottom heads of each task, at `fractions`, at the
     main `fraction`, and in the numbers `heads`; `draws` random masks at the main fraction; and as many
-    layer-matched random masks. Layer-matched draw d has the layer counts of the top heads of task d modulo
-    the number of tasks.
+    layer-matched random masks, or one for each task if these are more. Layer-matched draw d has the layer
+    counts of the top heads of task d modulo the number of tasks.
 
     Parameters
     ----------
@@ -68,6 +68,7 @@ def masks(
     for draw in range(draws):
         rng = np.random.default_rng(derive(seed, "random", draw))
         planned.append(Mask("random", None, fraction, draw, random_heads(shape, n, rng)))
+    for draw in range(max(draws, len(tops))):
         rng = np.random.default_rng(derive(seed, "random_by_layer", draw))
         closed = random_by_layer(tops[draw % len(tops)], rng)
         planned.append(Mask("random_by_layer", None, fraction, draw, closed))

@@ -25,7 +25,9 @@ class Pruning(Section):
         True, description="also prune each task's least important heads at every fraction, a control"
     )
     draws: Annotated[int, Field(ge=2), NUMBER] = Field(
-        20, description="random masks of each kind at the main fraction"
+        20,
+        description="random masks of each kind at the main fraction; of those with a task's numbers by "
+        "layer, at least one for each task of a mixture",
     )
     draw_examples: Annotated[int | None, Field(ge=1), NUMBER] = Field(
         None,
