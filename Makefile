@@ -8,6 +8,7 @@
 # make bench  measures the speed of this machine
 # make docs   brings the generated pages and the editors' schema up to date and builds the site into site/
 # make lock   locks the versions of packages again: take the lines to renew out of requirements*.txt first
+# make clean  removes .venv, site and what Snakemake remembers; results stay
 # A virtual environment of your own: make VENV=path demo. Another Python: make PYTHON=python3.12 demo.
 
 PYTHON ?= python3
@@ -119,4 +120,4 @@ lock: $(VENV)/.ready-test
 	$(call lock,requirements-models.txt,requirements.txt,--constraints requirements.txt --extra models --no-deps)
 
 clean:
-	rm -rf $(VENV) results site .snakemake
+	rm -rf $(VENV) site .snakemake

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -84,3 +85,18 @@ def test_a_clone_runs_its_own_code(tmp_path):
     (other / "__init__.py").write_text("raise SystemExit('another headspec')")
     folder = Folder.new(tmp_path / "study")
     assert folder.plan(PYTHONPATH=str(tmp_path / "site")).rules["train"]
+
+
+def test_results_have_a_place_that_git_and_make_leave_alone(tmp_path):
+    ignored = subprocess.run(
+        ["git", "check-ignore", "results/README.md", "results/mine/tables/combined.parquet"],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    assert ignored.stdout == "results/mine/tables/combined.parquet\n"
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for path in ("results/README.md", "results/mine/table", "site/index.html", ".snakemake/log"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    subprocess.run(["make", "clean"], cwd=tmp_path, check=True, capture_output=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["Makefile", "results"]
+    assert (tmp_path / "results" / "mine" / "table").exists()
