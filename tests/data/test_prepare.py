@@ -24,6 +24,7 @@ from headspec.data.sources import readers
 from headspec.errors import ConfigError, DataError
 from headspec.pipeline import preflight
 from headspec.seeds import derive
+from support.data.hub import REVISION, cache_dataset, offline
 from support.paths import SHARED
 from support.schemas import SCHEMAS
 
@@ -129,38 +130,44 @@ def test_folder_with_a_folder_per_class(tmp_path):
 
 @pytest.fixture
 def offline_hub(tmp_path, monkeypatch):
-    """The hub data set someone/reviews, which the `datasets` library can load without a network."""
+    """The hub data set someone/reviews in the cache of `datasets`, and no network."""
     import datasets
-    import huggingface_hub
 
-    for module in (datasets.config, huggingface_hub.constants):
-        monkeypatch.setattr(module, "HF_HUB_OFFLINE", True)
-    cache = tmp_path / "cache"
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache)
+    offline(monkeypatch, tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
-    readers.hub_dataset.cache_clear()
     kinds = {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg", "pos"])}
+    (tmp_path / "made").mkdir()
     for split, n in (("train", 10), ("validation", 4)):
         columns = reviews(n)[["text", "label"]].to_dict("list")
         dataset = datasets.Dataset.from_dict(columns, features=datasets.Features(kinds))
-        path = tmp_path / "someone/reviews" / f"{split}.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        dataset.to_parquet(path)
-    return cache
+        dataset.to_parquet(tmp_path / "made" / f"{split}.parquet")
+    cache_dataset(tmp_path / "made", tmp_path / "cache", "someone/reviews")
+    return tmp_path
 
 
-@pytest.mark.parametrize("cached", [False, True])
-def test_hub_data_from_a_folder_and_from_the_cache(offline_hub, cached):
-    task = Task(source="hub:someone/reviews@0123abc")
-    if cached:  # as the library leaves it after a download
-        assert readers.splits(task, "tasks.t") == ["train", "validation"]
-        shutil.move(offline_hub / "reviews", offline_hub / "someone___reviews")
-        shutil.rmtree("someone")
-        readers.hub_dataset.cache_clear()
+@pytest.mark.parametrize("revision", ["", "@0123abc", f"@{REVISION}"])
+def test_hub_data_from_the_cache(offline_hub, revision):
+    task = Task(source=f"hub:someone/reviews{revision}")
+    assert readers.splits(task, "tasks.t") == ["train", "validation"]
     read = splits.rows("t", task)
     assert read["train"]["label"].tolist() == ["neg", "pos"] * 5
     assert read["validation"]["text_a"].tolist() == reviews(4)["text"].tolist()
-    assert readers.files(task) == [] and readers.version(task.source or "") == "0123abc"
+    assert readers.files(task) == [] and readers.version(task.source or "") == revision[1:]
+
+
+def test_the_cache_has_another_commit(offline_hub):
+    with pytest.raises(DataError, match=rf"^tasks.t.source: .* which has commit '?{REVISION}.* a connection"):
+        splits.rows("t", Task(source=f"hub:someone/reviews@{REVISION[::-1]}"))
+
+
+@pytest.mark.parametrize("name", ["me/reviews", "reviews"])
+def test_a_source_on_the_hub_is_no_folder(offline_hub, name):
+    """Not even one of its name, whose edits no start would notice."""
+    shutil.copytree("made", name)
+    with pytest.raises(DataError, match=f"^tasks.t.source: 'hub:{name}@v1' cannot be loaded"):
+        splits.rows("t", Task(source=f"hub:{name}@v1"))
+    with pytest.raises(DataError, match=f"^tasks.t.source: 'hub:{offline_hub}/made' cannot be loaded"):
+        splits.rows("t", Task(source=f"hub:{offline_hub}/made"))
 
 
 def test_hub_errors_name_the_key(offline_hub):

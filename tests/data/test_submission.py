@@ -14,6 +14,7 @@ from headspec.config.sections.task import Task
 from headspec.data import planned, prepare, splits
 from headspec.data.submission import ARCHIVE, FILES, answers, warnings, write, written
 from headspec.errors import ConfigError, DataError
+from support.data.hub import cache_dataset, offline
 from support.paths import SHARED
 from support.running.studies import CONFIG, Folder
 
@@ -223,25 +224,19 @@ def test_wrong_splits_are_reported_while_planning(source, settings, words):
 def test_test_sets_of_the_hub(tmp_path, monkeypatch):
     """Class indices of -1 are not read, and a split can come from another subset."""
     import datasets
-    import huggingface_hub
 
-    from headspec.data.sources import readers
-
-    for module in (datasets.config, huggingface_hub.constants):
-        monkeypatch.setattr(module, "HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    offline(monkeypatch, tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
-    readers.hub_dataset.cache_clear()
     kinds = {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])}
     features = datasets.Features(kinds | {"idx": datasets.Value("int32")})
     sets = {"main/train": 6, "main/validation": 4, "main/test": 3, "other/test": 2}
     for name, n in sets.items():
         label = [-1] * n if name.endswith("test") else [j % 2 for j in range(n)]
         columns = {"text": [f"{name} {j}" for j in range(n)], "label": label, "idx": list(range(n))}
-        path = tmp_path / "someone" / "sets" / f"{name}.parquet"
+        path = tmp_path / "made" / f"{name}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         datasets.Dataset.from_dict(columns, features=features).to_parquet(path)
-    (tmp_path / "someone" / "sets" / "README.md").write_text(
+    (tmp_path / "made" / "README.md").write_text(
         "---\nconfigs:\n"
         + "".join(
             f"- config_name: {subset}\n  data_files:\n"
@@ -250,6 +245,7 @@ def test_test_sets_of_the_hub(tmp_path, monkeypatch):
         )
         + "---\n"
     )
+    cache_dataset(tmp_path / "made", tmp_path / "cache", "someone/sets")
     task = Task(source="hub:someone/sets", subset="main", test={"CoLA": "test", "WNLI": "other/test"})
     train = prepare.prepare("t", task, 0).train
     for file, n in {"CoLA": 3, "WNLI": 2}.items():

@@ -11,6 +11,7 @@ import pytest
 
 from headspec.data.sources import treebank
 from headspec.errors import DataError, MissingError
+from support.data.hub import cache_dataset, offline
 
 # with a multi-word token ("don't") and an empty node
 DOGS = """# sent_id = dogs
@@ -154,9 +155,13 @@ def test_the_number_of_sentences(tmp_path):
         treebank.from_texts({"a": pd.DataFrame({"text_a": ["Is it? Yes!"], "text_b": [None]})})
 
 
-def test_a_treebank_of_the_hub(tmp_path):
-    table(sent_id=["dogs"]).rename(columns={"words": "tokens"}).to_parquet(tmp_path / "validation.parquet")
-    source = settings(f"hub:{tmp_path}", words="tokens")
+def test_a_treebank_of_the_hub(tmp_path, monkeypatch):
+    offline(monkeypatch, tmp_path / "cache")
+    (tmp_path / "made").mkdir()
+    made = table(sent_id=["dogs"]).rename(columns={"words": "tokens"})
+    made.to_parquet(tmp_path / "made" / "validation.parquet")
+    cache_dataset(tmp_path / "made", tmp_path / "cache", "someone/trees")
+    source = settings("hub:someone/trees", words="tokens")
     frame, _ = treebank.read(source)
     row = frame.iloc[0]
     assert (row["name"], row["words"], row["head"], row["relation"]) == ("dogs", WORDS, HEADS, RELATIONS)

@@ -10,6 +10,7 @@ import pytest
 
 from headspec import tables
 from headspec.data.overlap import keyed, occurs
+from support.data.hub import cache_dataset
 from support.running.studies import CONFIG, Folder
 
 pytestmark = pytest.mark.slow
@@ -48,8 +49,9 @@ def prepared(path: Path) -> None:
         "validation": held["sentence"].tolist(),
         "train": [t for t in train["sentence"].unique() if t not in held_out],
     }
-    far(study.path / "someone" / "far", tone, 5)
-    far(study.path / "someone" / "near", tone, 30)
+    for name, learnt in {"far": 5, "near": 30}.items():
+        far(path.parent / name, tone, learnt)
+        cache_dataset(path.parent / name, study.path / "cache", f"someone/{name}")
     tasks = {name: CONFIG["tasks"][name] for name in ("tone", "topic")}
     tasks["far"] = {"source": "hub:someone/far@1", "further": {"far-odd": "test"}}
     mixtures = {"groups": {"here": ["tone", "topic"], "there": ["tone", "far"]}}

@@ -1,9 +1,14 @@
-"""A hub model in an artificial cache."""
+"""Models and data sets of the hub in artificial caches."""
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from pathlib import Path
 
+import pytest
+
+from headspec.data.sources import readers
 from support.running.studies import local_model
 
 REVISION = "0123456789abcdef0123456789abcdef01234567"
@@ -18,3 +23,27 @@ def lay_out(home: Path, name: str = "someone/tiny-bert") -> Path:
     (repository / "refs").mkdir(parents=True)
     (repository / "refs" / "main").write_text(REVISION)
     return local_model(repository / "snapshots" / REVISION)
+
+
+def cache_dataset(folder: Path, cache: Path, name: str, revision: str = REVISION) -> None:
+    """Put the data set in a folder into the cache of `datasets` at `cache`, as a download leaves it."""
+    import datasets
+
+    with tempfile.TemporaryDirectory() as made:
+        named = shutil.copytree(folder, Path(made, name.rpartition("/")[2]))  # the name is in those of files
+        for subset in datasets.get_dataset_config_names(str(named)):
+            builder = datasets.load_dataset_builder(str(named), subset, cache_dir=Path(made, "cache"))
+            builder.download_and_prepare()
+            place = cache / name.replace("/", "___") / subset / "0.0.0" / revision
+            shutil.copytree(builder.cache_dir, place)
+
+
+def offline(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    """No network, and the cache of `datasets` at `cache`."""
+    import datasets
+    import huggingface_hub
+
+    for module in (datasets.config, huggingface_hub.constants):
+        monkeypatch.setattr(module, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache)
+    readers.hub_dataset.cache_clear()

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from headspec.errors import DataError, MissingError, nearest, shown
 
+#: a revision on the hub that never changes
+COMMIT = re.compile(r"[0-9a-f]{40}")
+
 
 def locate(source: str, key: str) -> Path:
     """The file or folder of a ``package:`` source or a local path.

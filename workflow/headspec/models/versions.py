@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headspec import digests, files
-from headspec.config.sources import distribution
+from headspec.config.sources import COMMIT, distribution
 from headspec.config.stage_settings import section
 from headspec.errors import ChangedError, DataError, EncoderError, StorageError
 from headspec.models.pretrained.folders import cached, folder, hub_name, text_files, weight_files
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 #: JSON that only tokenizers read
 TOKENIZER = re.compile(r".*token.*|(.*_)?vocab.*|merges.*|chat_template.*")
-COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def weights(model: Model, key: str, results: Path | None = None) -> str:

@@ -25,7 +25,7 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from headspec import digests
-from headspec.config.sources import distribution, locate
+from headspec.config.sources import COMMIT, distribution, locate
 from headspec.config.stage_settings import section
 from headspec.config.task_types import pair_types
 from headspec.errors import DataError, listing, nearest
@@ -287,15 +287,29 @@ def _read_class_folders(path: Path, task: Task, key: str, labelled: bool) -> pd.
 
 @functools.cache
 def hub_dataset(source: str, subset: str | None, key: str) -> Any:
-    """All splits of a hub data set (or of a local folder with its name), as a ``DatasetDict``."""
+    """All splits of a data set of the hub or its cache, as a ``DatasetDict``.
+
+    Raises
+    ------
+    DataError
+        It cannot be loaded, or the source names a commit, and the cache has another.
+    """
     import datasets
 
     name, _, revision = source.removeprefix("hub:").partition("@")
-    try:
-        return datasets.load_dataset(name, subset, revision=revision or None)
+    try:  # by a bare name, `datasets` would prefer a folder of this name
+        loaded = datasets.load_dataset(f"hf://datasets/{name}", subset, revision=revision or None)
     except Exception as error:  # the errors of datasets have no common base class
         reason = str(error).split("\n")[0][:300]
         raise DataError(f"{key}: '{source}' cannot be loaded ({reason})") from None
+    # without a connection, `datasets` takes the last commit that it has, whatever the revision
+    commits = {Path(file["filename"]).parent.name for split in loaded.values() for file in split.cache_files}
+    if COMMIT.fullmatch(revision) and (others := {*filter(COMMIT.fullmatch, commits)} - {revision}):
+        raise DataError(
+            f"{key}: '{source}' is not in the cache {datasets.config.HF_DATASETS_CACHE}, which has commit "
+            f"{listing(sorted(others))}, and the hub does not answer; expected a connection"
+        )
+    return loaded
 
 
 def _read_hub(task: Task, key: str, split: str, labelled: bool) -> pd.DataFrame:
