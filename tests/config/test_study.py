@@ -323,7 +323,18 @@ WRONG: list[tuple[str, Any, list[str]]] = [
     (
         "iat",
         {"mixtures": ["all"], "alphas": [0.5, 0.5000001]},
-        ["iat.alphas.1: got 0.5000001, whose runs have the name of 0.5; expected another."],
+        ["iat.alphas: 0.5 and 0.5000001 are 0.5 in names of files, expected one."],
+    ),
+    (
+        "iat",
+        {"mixtures": ["all"], "deltas": [0.05, 0.1000001]},
+        ["iat.deltas.1: got 0.1000001, whose runs have the name of 0.1; expected another."],
+    ),
+    ("gates/kept", [0.3, 0.5, 0.3000000001], ["gates.kept: 0.3 and 0.3000000001 are 0.3 in names of files"]),
+    (
+        "gates/penalties",
+        [1e-9, 1.0000001e-9],
+        ["gates.penalties: 1e-09 and 1.0000001e-09 are 1e-09 in names"],
     ),
     ("transfer", {"draws": 3}, ["transfer.tasks: no task; expected one, because other keys of transfer"]),
     (
@@ -372,6 +383,7 @@ def test_gates_that_keep_what_is_left_need_some_heads() -> None:
             "gates.penalties: not used; expected one of l0, static, dynamic in gates.ways.",
         ),
         ({"penalties": [0.1, 0.02]}, "gates.penalties.1: got 0.02, the penalty; expected others."),
+        ({"penalties": [0.02000000001]}, "gates.penalties.0: got 0.02, the penalty; expected others."),
         (
             {"attention": ["encoder", "crosss"]},
             "gates.attention.1: got 'crosss', expected encoder, decoder or cross. Did you mean 'cross'?",

@@ -18,6 +18,11 @@ POOLED = "pooled"
 REWARMED = "rewarmed"
 
 
+def named(value: float) -> str:
+    """A number of the config in the name of a path, by six digits."""
+    return f"{value:g}"
+
+
 @dataclass(frozen=True)
 class Run:
     """One training run: a model, a mixture of tasks, a method and a seed.
@@ -69,8 +74,8 @@ class Budget:
     @property
     def path(self) -> str:
         """Its folder in that of the runs."""
-        more = "" if self.penalty is None else f"-{self.penalty:g}"
-        kept = f"open{more}" if self.fraction is None else f"{self.fraction:g}"
+        more = "" if self.penalty is None else f"-{named(self.penalty)}"
+        kept = f"open{more}" if self.fraction is None else named(self.fraction)
         return f"{self.run.path}/gates/{self.way}/{self.sets}/{kept}"
 
 

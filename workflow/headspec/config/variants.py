@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headspec.config.runs import REWARMED, Variant
+from headspec.config.runs import REWARMED, Variant, named
 
 if TYPE_CHECKING:
     from headspec.config.sections.iat import IAT
@@ -87,9 +87,9 @@ def planned(iat: IAT, sampling: str) -> list[Variant]:
     for kind in (IAT_ITSELF, *(iat.controls if iat.sweep_controls else []), *plain):
         for alpha, delta in swept:
             if KINDS[kind].of_iat:
-                suffix = f"-alpha{alpha:g}-delta{delta:g}"
+                suffix = f"-alpha{named(alpha)}-delta{named(delta)}"
             elif alpha == iat.alpha:
-                suffix = f"-delta{delta:g}"
+                suffix = f"-delta{named(delta)}"
             else:
                 continue
             variants.append(_variant(kind, "tuned", sampling, alpha, delta, suffix))

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from headspec.config.runs import Run
+from headspec.config.runs import Run, named
 from headspec.cost import memory
 from headspec.pipeline.inputs import Inputs
 
@@ -84,7 +84,7 @@ class Requests:
 
     def training_gpus(self, wildcards: Any) -> int:
         """GPUs of a job that trains: those of its model, but one if it trains no encoder."""
-        branch_at_trunk = wildcards.get("delta") == f"{self.study.iat.reserve:g}"
+        branch_at_trunk = wildcards.get("delta") == named(self.study.iat.reserve)
         if self.layout.trains(wildcards.method) == "classifiers" or branch_at_trunk:
             return self.gpu
         return self.gpu * self.study.models[wildcards.model].gpus

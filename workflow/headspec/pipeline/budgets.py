@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headspec.config.measures import heads as head_measures
-from headspec.config.runs import Budget, Run
+from headspec.config.runs import Budget, Run, named
 from headspec.config.study import plain
 from headspec.config.ways import IMPORTANCE, WAYS, WHOLE, Way
 from headspec.pipeline.inputs import Inputs
@@ -95,7 +95,7 @@ class Budgets:
             "rescorings": way.chosen == "stepwise",
             "attention": values["attention"] and way.chosen not in ("all", "copied"),
         }
-        others = {f"{OPEN}-{penalty:g}": penalty for penalty in values["penalties"]}
+        others = {f"{OPEN}-{named(penalty)}": penalty for penalty in values["penalties"]}
         values["penalty"] = others.get(wildcards.kept, values["penalty"])
         return {key: values[key] for key, is_used in used.items() if is_used}
 

@@ -15,7 +15,7 @@ from typing import Any
 from headspec.config import variants
 from headspec.config.measures import heads as head_measures
 from headspec.config.methods import METHODS
-from headspec.config.runs import PRETRAINED, REWARMED, Run
+from headspec.config.runs import PRETRAINED, REWARMED, Run, named
 from headspec.config.sections.task import EVALUATED, PROMPTED
 from headspec.config.sources import locate
 from headspec.config.study import Study, plain
@@ -403,7 +403,7 @@ class Inputs:
         def function(wildcards: Any) -> str:
             variant = self.layout.variants[wildcards.method]
             run = {**wildcards, "method": variant.base}
-            return self.of_run(f"branch/{variant.delta:g}/{name}", **run)
+            return self.of_run(f"branch/{named(variant.delta)}/{name}", **run)
 
         return function
 

@@ -17,7 +17,7 @@ from headspec.config.checks import (
 from headspec.config.measures.heads import MEASURES, own
 from headspec.config.methods import METHODS, NAMED
 from headspec.config.methods import alone as method_alone
-from headspec.config.runs import POOLED, RESERVED
+from headspec.config.runs import POOLED, RESERVED, named
 from headspec.config.sections.atlas import Atlas
 from headspec.config.sections.base import Section
 from headspec.config.sections.gates import Gates
@@ -245,9 +245,9 @@ def _gates(gates: Gates, atlas: Atlas, methods: Any, mixtures: list[str]) -> Ite
     if gates.penalties and not any(WAYS[way].open_ended for way in gates.ways):
         expected = listing(name for name, way in WAYS.items() if way.open_ended)
         yield f"gates.penalties: not used; expected one of {expected} in gates.ways."
-    if gates.penalty in gates.penalties:
-        i = gates.penalties.index(gates.penalty)
-        yield f"gates.penalties.{i}: got {gates.penalty:g}, the penalty; expected others."
+    for i, penalty in enumerate(gates.penalties):
+        if named(penalty) == named(gates.penalty):
+            yield f"gates.penalties.{i}: got {named(penalty)}, the penalty; expected others."
     for i, name in enumerate(atlas.rankings if gates.attention else []):
         if MEASURES[name].learnt:
             yield (

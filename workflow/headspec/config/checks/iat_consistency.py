@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headspec.config.as_text import kept_by
 from headspec.config.methods import NAMED
-from headspec.config.runs import REWARMED
+from headspec.config.runs import REWARMED, named
 from headspec.config.sections.iat import IAT
 from headspec.config.sections.transfer import Transfer
 from headspec.config.sources import identity
@@ -45,12 +45,10 @@ def iat_problems(section: IAT, methods: Any, mixtures: Iterable[str], transferre
     elif "iat" in methods and not section.mixtures and not transferred:
         yield "iat.mixtures: nothing to train; expected a mixture, because methods has 'iat'."
     yield from _unused(section)
-    alphas, deltas = [section.alpha, *section.alphas], [section.delta, *section.deltas]
-    for key, values in {"alphas": alphas, "deltas": deltas}.items():
-        for i, value in enumerate(values[1:]):
-            alike = [other for other in values[: i + 1] if f"{other:g}" == f"{value:g}" and other != value]
-            if alike:
-                yield f"iat.{key}.{i}: got {value}, whose runs have the name of {alike[0]}; expected another."
+    for key, main in {"alphas": section.alpha, "deltas": section.delta}.items():
+        for i, value in enumerate(getattr(section, key)):
+            if value != main and named(value) == named(main):
+                yield f"iat.{key}.{i}: got {value}, whose runs have the name of {main}; expected another."
     keys = {"iat.delta": section.delta} | {f"iat.deltas.{i}": delta for i, delta in enumerate(section.deltas)}
     for key, delta in keys.items():
         if section.mixtures and delta > section.reserve:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
+
+from headspec.config.runs import named
 
 
 class Section(BaseModel):
@@ -26,6 +29,13 @@ def _distinct(values: list[Any]) -> list[Any]:
     for i, value in enumerate(values):
         if value in values[:i]:
             raise ValueError(f"{value!r} is listed twice, expected each entry once")
+    return values
+
+
+def _named_apart(values: list[Any]) -> list[Any]:
+    for value, other in itertools.combinations([value for value in values if isinstance(value, float)], 2):
+        if named(value) == named(other):
+            raise ValueError(f"{value!r} and {other!r} are {named(other)} in names of files, expected one")
     return values
 
 
@@ -56,7 +66,12 @@ Positive = Annotated[float, Field(gt=0), NUMBER]
 NotNegative = Annotated[float, Field(ge=0), NUMBER]
 Fraction = Annotated[float, Field(gt=0, le=1), NUMBER]
 FractionBelowOne = Annotated[float, Field(ge=0, lt=1), NUMBER]
-Distinct = Annotated[list[T], AfterValidator(_distinct), Field(json_schema_extra={"uniqueItems": True})]
+Distinct = Annotated[
+    list[T],
+    AfterValidator(_distinct),
+    AfterValidator(_named_apart),
+    Field(json_schema_extra={"uniqueItems": True}),
+]
 Name = Annotated[
     str,
     Field(
