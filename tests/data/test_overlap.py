@@ -53,7 +53,7 @@ def test_the_same_letters_and_digits_are_the_same_text():
         "Amrozi accused , \t" + '" the 2 . "', "amrozi accused, “THE 2”", "amrozi accused the 3", "...", ""
     )
     assert keys["key_a"][0] == keys["key_a"][1] != keys["key_a"][2]
-    assert keys["key_a"][3] == keys["key_a"][4] == 0 and (keys["key_b"] == 0).all()
+    assert keys["key_a"][3] != 0 == keys["key_a"][4] and (keys["key_b"] == 0).all()
 
 
 def test_scripts_without_case_have_letters():
@@ -67,7 +67,7 @@ def test_occurs_agrees_with_sets_of_texts(singles, other_singles, pairs, other_p
     """Rows of one task in another, for every combination of singles and pairs."""
 
     def plain(text: str) -> str:
-        return text.lower().strip(".")
+        return text.lower().strip(".") or text
 
     pairs, other_pairs = ([*rows, ("one", "two")] for rows in (pairs, other_pairs))  # at least one real pair
     sides = {0: (singles, other_singles), 1: (pairs, other_pairs)}
@@ -111,6 +111,27 @@ def test_a_held_out_part_is_a_subset_of_a_larger_one(here):
     save(labelled(500), here / "x.csv")
     few, many = (prepare.prepare("t", Task(source="x.csv", validation_examples=n), 0) for n in (50, 100))
     assert set(few.validation["text_a"]) < set(many.validation["text_a"])
+
+
+@pytest.mark.parametrize("symbols", ["\U0001f600", "?", "\u266a", "-_", "\u200b"])
+def test_texts_without_letters_are_held_out_as_often_as_others(here, symbols):
+    texts = [symbols * (i + 1) if i % 25 in (3, 10) else f"word {i}" for i in range(1000)]
+    save(pd.DataFrame({"text": texts, "label": ["a", "b"] * 500}), here / "x.csv")
+    prepared = prepare.prepare("t", Task(source="x.csv"), 0)
+    held = int(prepared.validation["text_a"].str.startswith(symbols).sum())
+    assert 2 <= held <= 16  # 8 % of 100 rows, 2.7 of standard deviation
+    assert n_shared(prepared.validation, prepared) == 0
+
+
+def test_texts_without_letters_leak_and_make_pairs_as_others_do(here):
+    symbols = [f"\U0001f600{'!' * i}" for i in range(40)]
+    for name, texts in {"train": symbols[:30], "validation": symbols[20:]}.items():
+        kind = pd.DataFrame({"text": texts, "label": ["a", "b"] * (len(texts) // 2)})
+        save(kind, here / "a" / f"{name}.csv")
+        save(pd.concat([labelled(100, 100 * len(texts)), kind.iloc[-5:]]), here / "b" / f"{name}.csv")
+    prepared = planned.read(study_of([["a", "b", "p"]], a="a", b="b", p={"pairs_of": "a"})).prepared
+    assert prepared["b"].leaks["a"] == 5 and prepared["a"].counts["train"]["in_validation"] == 10
+    assert len(prepared["p"].validation) == 20
 
 
 # --- removal from training

@@ -145,6 +145,13 @@ def test_sentences_of_tasks_have_no_trees():
     assert frame["name"].tolist() == ["a"] * 4 + ["b"] and frame["head"].isna().all()
 
 
+def test_sentences_of_tasks_in_other_scripts():
+    texts = {"text_a": ["लड़का आता है। वह छोटा है।", "这是狗。好！"], "text_b": [None, None]}
+    assert treebank.from_texts({"a": pd.DataFrame(texts)})["words"].tolist() == [
+        ["लड़का", "आता", "है", "।"], ["वह", "छोटा", "है", "।"], ["这", "是", "狗", "。"], ["好", "！"],
+    ]  # fmt: skip
+
+
 def test_the_number_of_sentences(tmp_path):
     table().loc[[0] * 50].to_parquet(tmp_path / "bank.parquet")
     assert treebank.read(settings(tmp_path / "bank.parquet"))[1]["sentences"] == 50

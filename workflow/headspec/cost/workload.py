@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
+from headspec import characters
 from headspec.config.runs import Run
 from headspec.config.sections.model import Model
 from headspec.config.sections.task import Task
@@ -368,7 +369,7 @@ def translations(
     if texts is None:
         return None
     if tokenizer is None:
-        counts = [texts[side].str.count(r"\w+|[^\w\s]") for side in ("text_a", "label")]
+        counts = [texts[side].map(characters.words).str.len() for side in ("text_a", "label")]
         source, target = (n.clip(upper=most - 1).mean() for n in counts)
         return round(source + 2), round(target + 1)
     classes = text_encoding.completed(tokenizer, {"type": task.type} | vars(task), most, "tasks")

@@ -1,24 +1,22 @@
 """Texts that several tasks share: keys of texts, and training examples that other tasks are evaluated on.
 
 Two texts are the same if they have the same letters and digits in the same order, because the tasks of GLUE
-differ in the spaces around punctuation.
+differ in the spaces around punctuation. Texts without any are the same if only their spaces differ.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
+from headspec.characters import letters
 from headspec.errors import DataError, listing
 from headspec.seeds import derive
 
 KEYS = ["key_a", "key_b"]
-#: what is neither letter nor digit in ASCII
-OTHERS = bytes(i for i in range(128) if not chr(i).isalnum())
 #: largest fraction of training examples that may be removed because other tasks are evaluated on them
 MOST = 0.2
 
@@ -34,8 +32,8 @@ def keyed(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        With columns key_a and key_b, uint64: a hash of the text's letters and digits, ignoring case; 0
-        for texts without any.
+        With columns key_a and key_b, uint64: a hash of `headspec.characters.letters` of the text; 0
+        for empty texts.
     """
     if set(KEYS) <= set(frame):
         return frame
@@ -48,17 +46,10 @@ def keyed(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
 def _keys(texts: pd.Series, salt: bytes) -> np.ndarray:
     keys = np.zeros(len(texts), dtype=np.uint64)
     for i, text in enumerate(texts):
-        if isinstance(text, str) and (letters := _letters(text.casefold())):
-            digest = hashlib.blake2b(letters, digest_size=8, key=salt)
+        if isinstance(text, str) and (found := letters(text)):
+            digest = hashlib.blake2b(found.encode("utf-8", "replace"), digest_size=8, key=salt)
             keys[i] = int.from_bytes(digest.digest(), "big")
     return keys
-
-
-def _letters(text: str) -> bytes:
-    """Letters and digits of a text; of the texts with none beyond ASCII, ten times as fast."""
-    if text.isascii():
-        return text.encode().translate(None, OTHERS)
-    return re.sub(r"[\W_]+", "", text).encode("utf-8", "replace")
 
 
 def rows(frame: pd.DataFrame) -> np.ndarray:
@@ -72,7 +63,7 @@ def order(frame: pd.DataFrame) -> np.ndarray:
 
 
 def distinct(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows of single texts, without those that have no letters or digits or repeat an earlier text."""
+    """Rows of single texts, without those that are empty or repeat an earlier text."""
     return frame[(frame["key_a"] != 0) & ~frame["key_a"].duplicated()]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from headspec import characters
 from headspec.config.as_text import as_text
 from headspec.config.sources import locate
 from headspec.data.sources import readers
@@ -40,8 +40,6 @@ relation: relation of each word to its head; null without trees
 KEY = "atlas.treebank"
 FEWEST = 50  # sentences, to find roles
 SHOWN = 3  # problems in a message
-WORD = re.compile(r"\w+|[^\w\s]")
-SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 def read(settings: Any, key: str = KEY) -> tuple[pd.DataFrame, dict[str, int]]:
@@ -97,8 +95,7 @@ def files(settings: Any, where: str = "") -> list[Path]:
 def from_texts(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """The distinct sentences of the tasks' texts, as a table 'treebank' without trees.
 
-    Sentences end after a full stop, exclamation or question mark and a space; words are runs of letters and
-    digits, and every other character is a word of its own. Sentences of one word are left out.
+    Sentences and words are those of `headspec.characters`. Sentences of one word are left out.
 
     Parameters
     ----------
@@ -112,8 +109,8 @@ def from_texts(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     rows: dict[tuple[str, ...], str] = {}
     for task, table in tables.items():
         for text in pd.concat([table["text_a"], table["text_b"].dropna()]):
-            for sentence in SENTENCE_END.split(text):
-                if len(words := tuple(WORD.findall(sentence))) > 1:
+            for sentence in characters.sentences(text):
+                if len(words := tuple(characters.words(sentence))) > 1:
                     rows.setdefault(words, task)
     columns: dict[str, Any] = {"name": list(rows.values()), "words": list(map(list, rows))}
     frame = pd.DataFrame({"sentence": np.arange(len(rows)), **columns, "head": None, "relation": None})

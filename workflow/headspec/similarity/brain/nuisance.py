@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
@@ -11,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headspec.characters import words_alone
 from headspec.tables import FLOAT, INT, Schema
 
 NUISANCE = Schema({"example": INT, "nuisance": pa.list_(FLOAT)}, keys=1)
@@ -24,14 +24,9 @@ nuisance: a value for each regressor of `brain.nuisance`, in its order
 Floats = NDArray[np.float64]
 
 
-def words(text: str) -> list[str]:
-    """The words of a text, in lower case."""
-    return re.findall(r"\w+(?:['’]\w+)*", text.lower())
-
-
 def word_counts(texts: Iterable[str]) -> Counter[str]:
     """How often each word occurs in `texts`."""
-    return Counter(word for text in texts for word in words(text))
+    return Counter(word for text in texts for word in words_alone(text))
 
 
 def length(stimuli: pd.DataFrame, counts: Mapping[str, int]) -> Floats:
@@ -49,7 +44,7 @@ def position(stimuli: pd.DataFrame, counts: Mapping[str, int]) -> Floats:
 def frequency(stimuli: pd.DataFrame, counts: Mapping[str, int]) -> Floats:
     """Mean log frequency of each text's words; one is added to each count, so that none is 0."""
     total = sum(counts.values()) + 1
-    logs = [[np.log((counts.get(word, 0) + 1) / total) for word in words(t)] for t in stimuli["text"]]
+    logs = [[np.log((counts.get(word, 0) + 1) / total) for word in words_alone(t)] for t in stimuli["text"]]
     return np.array([np.mean(each) if each else -np.log(total) for each in logs])
 
 
