@@ -27,6 +27,8 @@ def test_units_of_sentences_have_the_index_of_their_label():
     frame, truncated = word_encoding.encode(tokenizer(), sentences("the boat", "the deer"), 16, classes)
     assert truncated == 0 and [list(map(int, w)) for w in frame["words"]] == [[-1, 0, 1, -1]] * 2
     assert frame["units"].tolist() == [[[0, 1], [1, 0]], [[0, 1], [1, -1]]]
+    gold = Examples(frame).batch(np.array([1])).labels.gold
+    assert gold == [[(0, "the"), (1, "deer")]]  # also the label that training lacks
     counts = [[unit_counts.counts(frame["label"], place)[row] for place in (0, 1)] for row in (0, 1)]
     assert counts == [[2, 1], [2, 1]]  # the most frequent word of both is `the`
 
@@ -72,7 +74,8 @@ def test_words_that_the_tokenizer_drops_are_named_and_refused_if_they_are_many(c
 def test_the_state_of_a_word_is_the_mean_of_its_tokens():
     frame = pd.DataFrame(
         {"example": [0, 1], "label": 1.0, "input_ids": [[1, 3, 4, 3, 2], [1, 3, 2]], "token_type_ids": None,
-         "words": [np.array([-1, 0, 0, 1, -1]), np.array([-1, 0, -1])], "units": [[[0, 0], [1, 0]], [[0, 1]]]}
+         "words": [np.array([-1, 0, 0, 1, -1]), np.array([-1, 0, -1])], "units": [[[0, 0], [1, 0]], [[0, 1]]],
+         "target": "[]"}
     )  # fmt: skip
     batch = Examples(frame).batch(np.array([0, 1]))
     assert batch.words.tolist() == [

@@ -8,7 +8,7 @@ import torch
 from headspec.models.decoders.base import Annotations
 from headspec.models.multitask import MultiTask
 from headspec.statistics.unit_counts import counts
-from headspec.words.base import NONE
+from headspec.words.base import NONE, written
 from headspec.words.constituents import PUNCTUATION
 from headspec.words.roles import PREDICATE
 from support import tiny
@@ -32,22 +32,57 @@ LEARNT = {
 }
 
 
-@pytest.mark.parametrize("task", CLASSES)
-def test_a_model_that_has_learnt_predicts_what_it_sees(task):
+#: what a model has learnt of a sentence of four words, and its units, some with labels that training lacks
+NEW = {
+    "roles": ([(1, 1, 1, 2), (1, 0, 0, 0)], [(1, 1, 1, PREDICATE), (1, 0, 0, "ARG0"), (1, 3, 3, "C-ARG0")]),
+    "trees": ([(0, 3, 2), (0, 1, 1), (3, 3, 1)], [(0, 3, "S"), (0, 1, "ADJP+NP"), (3, 3, "NP+X+NP")]),
+    "arcs": ([(0, 1, 0), (1, 1, 1), (2, 1, 0), (3, 2, 0)], GOLD["arcs"][0][:3] + [(3, 2, "obj")]),
+}
+#: an argument that goes on is wrong; of joint constituents, a part is right; a new relation has a head
+FOUND = {"roles": (0, 1), "trees": (3, 3), "arcs": (3, 4)}
+
+
+def names(task: str, units: list[tuple]) -> str:
+    """Units with the names of their labels."""
+    of_task = [*CLASSES[task]["labels"], "new"]
+    return written([(*u[:-1], u[-1] if isinstance(u[-1], str) else of_task[u[-1]]) for u in units])
+
+
+def learnt(task: str, labels: Annotations) -> tuple[MultiTask, torch.Tensor]:
+    """A model whose decoder is fitted to states of sentences, and these."""
     torch.manual_seed(0)
     model = MultiTask(tiny.encoder("bert", 0), "mean", CLASSES).eval()
-    states = torch.randn(2, 4, model.encoder.config.hidden_size)
-    labels = Annotations.of([4, 3], GOLD[task])
+    states = torch.randn(len(labels.lengths), 4, model.encoder.config.hidden_size)
     optimizer = torch.optim.Adam(model.classifier(task).parameters(), lr=0.01)
     for _ in range(120):
         optimizer.zero_grad()
         model.losses(task, states, labels).sum().backward()
         optimizer.step()
+    return model, states
+
+
+def found_by(model: MultiTask, task: str, states: torch.Tensor, labels: Annotations) -> list[tuple[int, int]]:
+    with torch.no_grad():
+        predicted = model.predictions(task, states, labels)
+    return [(int(counts(each, 0)), int(counts(each, 1))) for each in predicted]
+
+
+@pytest.mark.parametrize("task", CLASSES)
+def test_units_with_a_label_that_training_lacks_are_judged_as_what_they_are(task):
+    taught, gold = NEW[task]
+    model, states = learnt(task, Annotations.of([4], [taught], [names(task, taught)]))
+    asked = Annotations.of([4], [[(0,) * (len(gold[0]) - 1) + (NONE,)]], [names(task, gold)])
+    assert found_by(model, task, states, asked) == [FOUND[task]]
+
+
+@pytest.mark.parametrize("task", CLASSES)
+def test_a_model_that_has_learnt_predicts_what_it_sees(task):
+    labels = Annotations.of([4, 3], GOLD[task], [names(task, units) for units in GOLD[task]])
+    model, states = learnt(task, labels)
     with torch.no_grad():
         predicted = model.predictions(task, states, labels)
         assert model.evidence(task, states, labels).shape == (2,)
-    found = [tuple(int(counts(each, place)) for place in (0, 1)) for each in predicted]
-    (whole, cut), (found_whole, found_cut) = LEARNT[task], found
+    (whole, cut), (found_whole, found_cut) = LEARNT[task], found_by(model, task, states, labels)
     assert found_whole == whole and found_cut[0] == cut[0] and predicted.dtype == torch.float32
     unknown = model.predictions(task, states.index_fill(0, torch.tensor([1]), torch.nan), labels)
     assert unknown[0] == predicted[0] and unknown[1].isnan()

@@ -40,6 +40,7 @@ def sentences() -> Examples:
     frame["input_ids"] = [list(range(5 + row, 10 + row)) for row in range(8)]
     frame["words"] = [np.arange(5)] * 8
     frame["units"] = [[[word, (word + row) % 2] for word in range(5)] for row in range(8)]
+    frame["target"] = "[]"
     return Examples(frame)
 
 

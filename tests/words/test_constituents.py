@@ -42,6 +42,12 @@ def test_the_sample_of_evalb(tree, counts):
     assert (right, TASK.count(gold, gold)[0], number) == counts
 
 
+@pytest.mark.parametrize("above", ["TOP", "ROOT", "", "S1", "VROOT", "Root", "top", "TOP-1"])
+def test_the_node_above_a_sentence_is_no_constituent_whatever_a_treebank_calls_it(above):
+    assert units(f"({above} {GOLD})") == units(f"(ROOT (TOP {GOLD}))") == units(GOLD)
+    assert units(f"({above} (P a) (Q b))") == []
+
+
 @st.composite
 def trees(draw, words):
     """A tree in brackets of these (tag, word), and its brackets as EVALB counts them."""

@@ -7,7 +7,7 @@ import torch
 from headspec.config.task_types.word_types import TYPES
 from headspec.models.decoders.base import Annotations
 from headspec.models.decoders.registry import decoder
-from headspec.words.base import NONE
+from headspec.words.base import NONE, written
 from headspec.words.constituents import PUNCTUATION
 from headspec.words.roles import PREDICATE
 
@@ -55,6 +55,12 @@ def annotation(name, rng, length):
     return units + [(at, *span) for at in predicates for span in disjoint(rng, length, label)]
 
 
+def annotations_of(lengths, units):
+    """Annotations that have the indices of labels in place of their names."""
+    plain = [[tuple(map(int, unit)) for unit in of_sentence] for of_sentence in units]
+    return Annotations.of(lengths, plain, list(map(written, plain)))
+
+
 def predicted(name, units):
     """Units that are not given."""
     return sorted(unit for unit in units if LABELS[name][unit[-1]] not in (PUNCTUATION, PREDICATE))
@@ -65,7 +71,7 @@ def example(request):
     """Type, decoder, states, annotations, and what is given to `decode`."""
     torch.manual_seed(0)
     name, rng = request.param, np.random.default_rng(1)
-    annotations = Annotations.of(LENGTHS, [annotation(name, rng, length) for length in LENGTHS])
+    annotations = annotations_of(LENGTHS, [annotation(name, rng, length) for length in LENGTHS])
     made = decoder(name, HIDDEN, LABELS[name])
     states = torch.randn(len(LENGTHS), max(LENGTHS), HIDDEN)
     return name, made, states, annotations, given(name, annotations)
@@ -122,7 +128,7 @@ def test_sentences_without_targets(example):
     """Labels that training does not have, and words that the model does not see, leave nothing to learn."""
     name, made, states, _, _ = example
     gold = [[(0,) * (3 if name == "roles" else 1 if name == "tags" else 2) + (NONE,)]] * 4
-    annotations = Annotations.of(LENGTHS, gold)
+    annotations = annotations_of(LENGTHS, gold)
     losses = made.losses(states, annotations.lengths, annotations.targets)
     assert losses.isfinite().all() and ((losses == 0).all() or name in ("spans", "constituents"))
     units = made.decode(states, annotations.lengths, [[]] * 4)
@@ -132,7 +138,7 @@ def test_sentences_without_targets(example):
 def test_a_batch_without_any_unit(example):
     """Such as sentences without names, or without predicates."""
     name, made, states, _, _ = example
-    annotations = Annotations.of(LENGTHS, [[] for _ in LENGTHS])
+    annotations = annotations_of(LENGTHS, [[] for _ in LENGTHS])
     losses = made.losses(states, annotations.lengths, annotations.targets)
     assert losses.isfinite().all() and (losses > 0).all() == (name in ("spans", "constituents"))
     assert made.evidence(states, annotations.lengths, annotations.labelled({0})).isfinite().all()
@@ -141,7 +147,7 @@ def test_a_batch_without_any_unit(example):
 def test_sentences_that_are_cut(example):
     """Units of words beyond the first two are not there, and the rest of the sentence is learnt."""
     name, made, states, annotations, _ = example
-    cut = Annotations.of(
+    cut = annotations_of(
         [2] * 4, [u if n > 1 else [] for u, n in zip(annotations.gold, LENGTHS, strict=True)]
     )
     losses = made.losses(states[:, :2], cut.lengths, cut.targets)
@@ -169,7 +175,7 @@ def test_states_that_are_not_finite_are_decoded(example):
 
 def test_annotations_of_words_that_the_model_sees():
     gold = [[(0, 1, 0), (1, 1, 1), (2, 1, NONE), (3, 0, 1)], []]
-    annotations = Annotations.of([3, 1], gold)
+    annotations = annotations_of([3, 1], gold)
     assert annotations.targets.tolist() == [[[0, 1, 0], [1, 1, 1]], [[NONE] * 3] * 2]
     assert annotations.gold == gold and annotations.labelled({1}) == [[(1, 1, 1)], []]
 

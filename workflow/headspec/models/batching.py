@@ -56,7 +56,7 @@ class Examples:
     label : (n,), class index, score, or counts of units (`headspec.statistics.unit_counts`)
     words : of sentences, the word of every token, from 0, or -1; of prompts with a mask, 0 at the mask;
         None for texts
-    units : of sentences, the annotated units
+    units : of sentences, the annotated units; `written` with the names of their labels
     continuations : of texts whose continuations are scored, the tokens of each; then `ids` are those of
         `headspec.models.tokens.continuations.in_a_row`, with their `branches`
     targets : of translation, tokens of the target texts, and the texts
@@ -80,6 +80,7 @@ class Examples:
             self.words = [np.asarray(words, dtype=np.int64) for words in frame["words"]]
         if self.words and frame["units"].notna().all():
             self.units = [[tuple(unit) for unit in units] for units in frame["units"]]
+            self.written = frame["target"].tolist()
         self.targets: tuple[list, list[str]] | None = None
         if "target_ids" in frame and frame["target_ids"].notna().all():
             self.targets = frame["target_ids"].tolist(), frame["target"].tolist()
@@ -133,7 +134,8 @@ class Examples:
             shares[i, : seen[i], : self.lengths[row]] = of_word / of_word.sum(1, keepdims=True).clip(1)
         if self.units is None:
             return Batch(*tokens, put(self.label[rows], device), rows, put(shares, device))
-        annotations = Annotations.of(seen, [self.units[row] for row in rows]).to(device)
+        units, written = [self.units[row] for row in rows], [self.written[row] for row in rows]
+        annotations = Annotations.of(seen, units, written).to(device)
         return Batch(*tokens, annotations, rows, put(shares, device))
 
     def vectors(self, frame: pd.DataFrame) -> np.ndarray:

@@ -20,7 +20,7 @@ from headspec.config.task_types.word_types import TYPES, Classes
 from headspec.models import saved, translation
 from headspec.models.architectures import remembers
 from headspec.models.batching import Batch, Labels
-from headspec.models.decoders.base import Annotations, Decoder, Units, named
+from headspec.models.decoders.base import Annotations, Decoder, named
 from headspec.models.decoders.registry import decoder
 from headspec.models.devices import Device
 from headspec.models.gates import HeadGates
@@ -30,7 +30,7 @@ from headspec.models.tokens import text_counting
 from headspec.models.tokens.continuations import Continuations, Likelihoods, attention
 from headspec.models.translation import Targets
 from headspec.statistics.unit_counts import packed
-from headspec.words.base import WordTask
+from headspec.words.base import Units, WordTask
 from headspec.words.registry import implementation
 
 if TYPE_CHECKING:
@@ -270,22 +270,21 @@ class MultiTask(nn.Module):
         return found
 
     def _words(self, task: str) -> tuple[WordTask, list[str]]:
-        """The type of a task on words, and the names of its labels; the last, "", is that of `NONE`."""
+        """The type of a task on words, and the names of its labels."""
         classes = self.classes[task]
         assert isinstance(classes, dict)
-        return implementation(classes["type"]), [*classes["labels"], ""]
+        return implementation(classes["type"]), classes["labels"]
 
     def _given(self, task: str, labels: Annotations) -> list[Units]:
         """The units of every sentence that its type gives."""
-        of_words, names = self._words(task)
-        return labels.labelled({index for index, name in enumerate(names) if name in of_words.given})
+        return labels.labelled(self._words(task)[0].given)
 
     def _counts(self, task: str, states: torch.Tensor, labels: Annotations) -> list[float]:
         """What is right in the predicted units of every sentence."""
         of_words, names = self._words(task)
         given = self._given(task, labels)
         decoded = self._decoder(task).decode(self.dropout(states), labels.lengths, given)
-        pairs = zip(named(labels.gold, names), named(decoded, names), strict=True)
+        pairs = zip(labels.gold, named(decoded, names), strict=True)
         return [packed(*of_words.count(gold, units)) for gold, units in pairs]
 
     def save(self, folder: str | Path, origin: dict[str, str] | None = None) -> None:

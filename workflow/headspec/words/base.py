@@ -48,8 +48,8 @@ class WordTask(Protocol):
     def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
         """What the metrics of a sentence are computed from (`headspec.statistics.unit_counts`).
 
-        Labels are names, "" of those that training does not have. What `gold` has in common with itself is
-        what there is to find.
+        Labels are names, of `gold` also those that training does not have. What `gold` has in common with
+        itself is what there is to find.
         """
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:

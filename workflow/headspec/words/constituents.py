@@ -1,4 +1,7 @@
-"""Constituents, compared as EVALB does with the parameters COLLINS.prm (nlp.cs.nyu.edu/evalb)."""
+"""Constituents, compared as EVALB does with the parameters COLLINS.prm (nlp.cs.nyu.edu/evalb).
+
+These leave out TOP; its other names are left out as well.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from headspec.words.brackets import check_words, read
 PUNCTUATION = "."
 #: their tags
 DELETED = {",", ":", "``", "''", "."}
-#: labels of the node above a sentence, which is no constituent
+#: labels, in capitals, of the node above a sentence, which treebanks name in these ways; it is no constituent
 TOPS = {"", "ROOT", "TOP", "S1", "VROOT"}
 #: labels of constituents of the same words, from above to below
 JOINT = "+"
@@ -40,9 +43,9 @@ class Constituents:
         check_words(leaves, words)
         labels: dict[tuple[int, int], str] = {}
         for first, last, label in nodes:
-            if label not in TOPS:
+            if (bare := _bare(label)).upper() not in TOPS:
                 above = labels.get((first, last))
-                labels[first, last] = f"{above}{JOINT}{_bare(label)}" if above else _bare(label)
+                labels[first, last] = f"{above}{JOINT}{bare}" if above else bare
         marks = [(at, at, PUNCTUATION) for at, (tag, _) in enumerate(leaves) if tag in DELETED]
         return [(*span, label) for span, label in labels.items()] + marks
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from headspec.words.base import NONE
+from headspec.words.base import NONE, parsed
+from headspec.words.base import Units as Named
 
 #: places of words, and the index of a label
 Units = list[tuple[int, ...]]
@@ -28,33 +30,43 @@ class Annotations:
     lengths : (batch,), on the CPU: words that the model sees
     targets : (batch, units, places + 1), int64, on the device: units of these words with a label that
         training has; the rest is `NONE`
-    gold : all units of every sentence, with label `NONE` if training does not have it
+    written : all units of every sentence, with the names of their labels (`words.base.written`)
     """
 
     lengths: torch.Tensor
     targets: torch.Tensor
-    gold: list[Units]
+    written: list[str]
 
     def __getitem__(self, rows: slice) -> Annotations:
-        return Annotations(self.lengths[rows], self.targets[rows], self.gold[rows])
+        return Annotations(self.lengths[rows], self.targets[rows], self.written[rows])
 
     @classmethod
-    def of(cls, lengths: Sequence[int], gold: list[Units]) -> Annotations:
-        """Those of sentences of which the model sees the first `lengths` words."""
+    def of(cls, lengths: Sequence[int], annotated: list[Units], written: list[str]) -> Annotations:
+        """Those of sentences of which the model sees the first `lengths` words.
+
+        Parameters
+        ----------
+        annotated : all units, with label `NONE` if training does not have it
+        """
         seen = [
             [unit for unit in units if unit[-1] != NONE and max(unit[:-1]) < length]
-            for units, length in zip(gold, lengths, strict=True)
+            for units, length in zip(annotated, lengths, strict=True)
         ]
-        width = max((len(unit) for units in gold for unit in units), default=WIDEST)
-        targets = np.full((len(gold), max(map(len, seen), default=0), width), NONE, dtype=np.int64)
+        width = max((len(unit) for units in annotated for unit in units), default=WIDEST)
+        targets = np.full((len(seen), max(map(len, seen), default=0), width), NONE, dtype=np.int64)
         for row, units in zip(targets, seen, strict=True):
             row[: len(units)] = units if units else row[:0]
-        return cls(torch.tensor(lengths), torch.from_numpy(targets), gold)
+        return cls(torch.tensor(lengths), torch.from_numpy(targets), written)
 
     def to(self, device: str) -> Annotations:
-        return Annotations(self.lengths, self.targets.to(device, non_blocking=True), self.gold)
+        return Annotations(self.lengths, self.targets.to(device, non_blocking=True), self.written)
 
-    def labelled(self, labels: set[int]) -> list[Units]:
+    @cached_property
+    def gold(self) -> list[Named]:
+        """All units of every sentence, with the names of their labels; read once for all masks of a batch."""
+        return [parsed(annotation) for annotation in self.written]
+
+    def labelled(self, labels: Container[Any]) -> list[Named]:
         """The units of every sentence with one of these labels, of words that the model sees."""
         return [
             [unit for unit in units if unit[-1] in labels and max(unit[:-1]) < length]
@@ -75,7 +87,7 @@ class Decoder(nn.Module):
         """
         raise NotImplementedError
 
-    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> torch.Tensor:
+    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
         """The sum of the logits from which each sentence's prediction follows, (batch,), in float32.
 
         Parameters
@@ -84,12 +96,12 @@ class Decoder(nn.Module):
         """
         raise NotImplementedError
 
-    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> list[Units]:
+    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> list[Units]:
         """The predicted units of each sentence; parameters as of `evidence`."""
         raise NotImplementedError
 
 
-def named(sentences: Sequence[Units], names: Sequence[str]) -> list[list[tuple[Any, ...]]]:
+def named(sentences: Sequence[Units], names: Sequence[str]) -> list[Named]:
     """Units with the names of their labels."""
     return [[(*unit[:-1], names[unit[-1]]) for unit in units] for units in sentences]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch.nn import functional as F
 
-from headspec.models.decoders.base import Decoder, Units, of_sentences, within
+from headspec.models.decoders.base import Decoder, Named, Units, of_sentences, within
 from headspec.models.decoders.biaffine import Projection, weights
 from headspec.models.decoders.cky import best_spans
 from headspec.words.base import NONE
@@ -42,7 +42,7 @@ class Constituents(Decoder):
         words = within(lengths, states)
         return of_sentences(losses, (words[:, :, None] & words[:, None]).triu())
 
-    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> torch.Tensor:
+    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
         gain, _ = self._gains(states)
         found = torch.zeros(gain.shape)
         for row, spans in enumerate(self._spans(gain, lengths)):
@@ -50,7 +50,7 @@ class Constituents(Decoder):
                 found[row][span] = 1
         return (gain * found.to(gain.device)).sum((1, 2))
 
-    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> list[Units]:
+    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> list[Units]:
         gain, label = self._gains(states)
         labels = label.cpu().numpy()
         return [

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from headspec.models.decoders.arborescence import best_tree
-from headspec.models.decoders.base import Decoder, Units, of_sentences, within
+from headspec.models.decoders.base import Decoder, Named, Units, of_sentences, within
 from headspec.models.decoders.biaffine import Projection, weights
 from headspec.words.base import NONE
 
@@ -44,13 +44,13 @@ class Dependencies(Decoder):
         of_labels = F.cross_entropy(labels, label, ignore_index=NONE, reduction="none")
         return of_sentences(of_arcs + of_labels, head != NONE)
 
-    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> torch.Tensor:
+    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
         arcs = self._arcs(states, lengths)
         heads = self._trees(arcs, lengths)
         logits = arcs.gather(2, heads[..., None])[..., 0] + self._labels(states, heads).amax(-1)
         return logits.masked_fill(~within(lengths, states), 0).sum(1)
 
-    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> list[Units]:
+    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> list[Units]:
         heads = self._trees(self._arcs(states, lengths), lengths)
         labels = self._labels(states, heads).argmax(-1).tolist()
         above = torch.where(heads == 0, torch.arange(heads.shape[1], device=heads.device), heads - 1).tolist()

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from headspec.models.decoders import bio
-from headspec.models.decoders.base import Decoder, Units, linear, normalised, of_sentences, within
+from headspec.models.decoders.base import Decoder, Named, Units, linear, normalised, of_sentences, within
 from headspec.words.base import NONE
 from headspec.words.roles import PREDICATE
 
@@ -45,13 +45,13 @@ class Roles(Decoder):
         losses = of_sentences(losses, within(lengths, states)[sentence])
         return of_sentences(losses.expand(rows, -1), self._of_rows(sentence, rows))
 
-    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> torch.Tensor:
+    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
         sentence, predicate = _places(given).to(states.device)
         best = self._scores(states, sentence, predicate).amax(-1)
         of_predicates = (best * within(lengths, states)[sentence]).sum(1)
         return (of_predicates * self._of_rows(sentence, len(states))).sum(1)
 
-    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> list[Units]:
+    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> list[Units]:
         places = _places(given)
         best = self._scores(states, *places.to(states.device)).argmax(-1).cpu().tolist()
         found: list[Units] = [[] for _ in given]
@@ -74,7 +74,7 @@ class Roles(Decoder):
         return self.scores(F.gelu(layer)).float()
 
 
-def _places(given: Sequence[Units]) -> torch.Tensor:
+def _places(given: Sequence[Named]) -> torch.Tensor:
     """Sentence and word of every predicate, (2, predicates)."""
     places = [(row, unit[0]) for row, units in enumerate(given) for unit in units]
     return torch.tensor(places, dtype=torch.long).reshape(-1, 2).T

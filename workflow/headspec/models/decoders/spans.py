@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from headspec.models.decoders import bio
-from headspec.models.decoders.base import Decoder, Units, linear, of_sentences, within
+from headspec.models.decoders.base import Decoder, Named, Units, linear, of_sentences, within
 from headspec.words.base import NONE
 
 
@@ -27,11 +27,11 @@ class Spans(Decoder):
         losses = F.cross_entropy(scores.transpose(1, 2), best, reduction="none")
         return of_sentences(losses, within(lengths, states))
 
-    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> torch.Tensor:
+    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
         best = self.scores(states).float().amax(-1)
         return (best * within(lengths, best)).sum(1)
 
-    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> list[Units]:
+    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> list[Units]:
         best = self.scores(states).float().argmax(-1).cpu().tolist()
         return [list(bio.spans(row[:length])) for row, length in zip(best, lengths.tolist(), strict=True)]
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from headspec.models.decoders.base import Decoder, Units, linear, of_sentences, within
+from headspec.models.decoders.base import Decoder, Named, Units, linear, of_sentences, within
 from headspec.words.base import NONE
 
 
@@ -27,11 +27,11 @@ class Tags(Decoder):
         losses = F.cross_entropy(scores.transpose(1, 2), label, ignore_index=NONE, reduction="none")
         return of_sentences(losses, label != NONE)
 
-    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> torch.Tensor:
+    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
         best = self.scores(states).float().amax(-1)
         return (best * within(lengths, best)).sum(1)
 
-    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Units]) -> list[Units]:
+    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> list[Units]:
         best = self.scores(states).float().argmax(-1).cpu().tolist()
         return [list(enumerate(row[:length])) for row, length in zip(best, lengths.tolist(), strict=True)]
 

@@ -57,7 +57,7 @@ units: of tasks on words, places of words and the index of a label, -1 if traini
 continuations: of prompts, tokens of the answers scored after them, the right one of pairs first; of minimal
     pairs, what follows their common beginning; null where an answer is the next token
 target_ids: of translation, tokens of the target, with its end and language; else null
-target: of translation, the target; else null
+target: of translation, the target; of tasks on words, places of words and the name of a label; else null
 """
 
 

@@ -65,7 +65,7 @@ def encode(
         "units": [[[*unit[:-1], index.get(unit[-1], NONE)] for unit in of_sentence] for of_sentence in units],
         "continuations": None,
         "target_ids": None,
-        "target": None,
+        "target": table["label"],
     }
     return pd.DataFrame(columns), len(long)
 
