@@ -38,15 +38,20 @@ def test_coverage_over_seeds_and_examples(seeds, share):
     assert 0.92 < covered.mean() < 0.98  # 0.93 to 0.97, and two standard errors of the simulation
 
 
-@pytest.mark.parametrize("spread", [0, 0.3, 1, 3])
+#: how many times as often as promised p is at most 0.05, 0.01 and 0.001, at most, by the number of seeds
+WORST = {3: (1.4, 2.8, 8), 5: (1.2, 1.7, 3.5), 10: (1.1, 1.3, 1.7)}
+
+
+@pytest.mark.parametrize("spread", [0, 0.5, 2, 5, 12])
 @pytest.mark.parametrize("seeds", [3, 5, 10])
-def test_p_over_seeds_and_examples_keeps_small_levels(seeds, spread):
+def test_p_over_seeds_and_examples_errs_as_often_as_it_says(seeds, spread):
     """`spread`: standard deviation of seeds, as a multiple of that over examples.
 
     Few seeds are alike by chance: the p of the interval is below 0.001 nine times too often with three.
     """
     rng = np.random.default_rng([seeds, int(10 * spread)])
-    times = {0.05: 1.35, 0.01: 1.5, 0.001: 1.6}
+    worst = (1, 1, 1) if seeds == 3 and spread <= 2 else WORST[seeds]
+    times = dict(zip((0.05, 0.01, 0.001), worst, strict=True))
     found, studies = dict.fromkeys(times, 0), 40_000
     for _ in range(10):
         part = studies // 10
@@ -56,7 +61,9 @@ def test_p_over_seeds_and_examples_keeps_small_levels(seeds, spread):
         p = p_over_seeds_and_examples(values, bootstrap)
         found = {level: n + int((p <= level).sum()) for level, n in found.items()}
     for level, n in found.items():
-        assert n / studies <= times[level] * level + 3 * np.sqrt(level / studies)
+        assert n / studies <= times[level] * level + 2 * np.sqrt(times[level] * level / studies)
+    if seeds == 3 and spread == 5:
+        assert found[0.01] / studies > 1.8 * 0.01  # what is said is not far above what is
 
 
 @pytest.mark.parametrize("of_draws", [0.1, 0.5, 0.9])
