@@ -84,7 +84,7 @@ def improvement_table(config: Study, scores: pd.DataFrame) -> pd.DataFrame:
             d, half = part["difference"].mean(), 0.003 + 0.01 * rng.random()
             row |= {"against": against(config.variants)[row["method"]], "difference": d}
             row |= {"ci_low": d - half, "ci_high": d + half, "p_value": 0.02, "p_holm": 0.1 * rng.random()}
-            row["p_seeds_holm"] = 0.1 * rng.random() if row["task"] == "mean" and len(part) > 2 else None
+            row["p_seeds_holm"] = 0.1 * rng.random() if len(part) > 2 else None
             row |= {"ci_over": "seeds and examples" if len(part) > 2 else "examples"}
         rows.append(row)
     return frame("improvement", rows)
@@ -147,11 +147,11 @@ def test_improvement_shows_every_difference_of_every_method(case):
     assert set(methods) == {m for m in against(config.variants) if "delta" not in m}
     for axes, method in zip(figure.axes, methods, strict=True):
         rows = table[table["method"] == method].set_index("task").loc[["mean", *tasks]]
-        points = labelled(axes, "mean over seeds; filled: corrected p < 0.05, interval without 0")
+        points = labelled(axes, improvement.POINT["label"])
         np.testing.assert_allclose([p.get_xdata()[0] for p in points], 100 * rows["difference"])
         assert [p.get_ydata()[0] for p in points] == list(range(len(rows)))
         filled = [p.get_markerfacecolor() == "black" for p in points]
-        decides = np.where(rows["p_seeds_holm"].notna(), rows["p_seeds_holm"], rows["p_holm"])
+        decides = rows["p_seeds_holm"] if len(config.seeds) > 2 else rows["p_holm"]
         assert filled == list((decides < 0.05) & (rows["ci_low"] * rows["ci_high"] > 0))
         lines = np.array([s[:, 0] for s in labelled(axes, interval_label(rows))[0].get_segments()])
         np.testing.assert_allclose(lines, 100 * rows[["ci_low", "ci_high"]])
@@ -241,7 +241,8 @@ def test_the_verdict_has_every_variant_in_the_panels_of_its_alpha_and_delta(case
             mean, point = means.loc[v.method], points[names[v.heads]]
             p = mean["p_seeds_holm"] if len(config.seeds) > 2 else mean["p_holm"]
             assert point.get_xdata()[0] == pytest.approx(100 * mean["difference"])
-            assert (point.get_markerfacecolor() == "black") == (p < 0.05)
+            filled = p < 0.05 and mean["ci_low"] * mean["ci_high"] > 0
+            assert (point.get_markerfacecolor() == "black") == filled
         ends = np.sort([s[:, 0] for s in labelled(axes, interval_label(means))[0].get_segments()], axis=0)
         rows = means.loc[[v.method for v in here], ["ci_low", "ci_high"]]
         np.testing.assert_allclose(ends, np.sort(100 * rows, axis=0))

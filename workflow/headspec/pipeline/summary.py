@@ -12,6 +12,7 @@ from headspec import tables
 from headspec.config.methods import NAMED
 from headspec.errors import HeadspecError
 from headspec.pipeline import records
+from headspec.statistics.training.improvement import decisive
 
 LINES, COLUMNS = 30, 100  # at most
 LABEL, NAME, METHOD = 11, 25, 7  # columns of a label, of a mixture's name and of a method
@@ -104,7 +105,7 @@ def text(
         left_out["correlation"] = len(correlation), "correlations with similarity"
     if improvement is not None:
         iat = improvement[(improvement["task"] == MEAN) & (improvement["method"] == "iat")].head(MOST)
-        found += [_improved(row) for row in _rows(iat)]
+        found += [_improved(row) for row in _rows(iat.assign(p=decisive(iat)))]
         left_out["improvement"] = len(improvement) - len(iat), "rows by method and task"
     if specialization is not None:
         after = specialization[specialization["task"] == MEAN].head(MOST)
@@ -199,7 +200,7 @@ def _similarity(correlation: pd.DataFrame) -> list[str]:
 def _improved(row: dict[str, Any]) -> str:
     """``minilm, all-three: mean metric after IAT 72.3 %, change 0.8 [-0.1, 1.7], p 0.021``"""
     value = f"{100 * row['value']:.1f} %"
-    return f"{_name(row)}: mean metric after IAT {value}, change {_change(row)}, p {_p(row['p_holm'])}"
+    return f"{_name(row)}: mean metric after IAT {value}, change {_change(row)}, p {_p(row['p'])}"
 
 
 def _specialized(row: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ from headspec.statistics.training.improvement import clear
 #: panels per row, at most
 COLUMNS = 4
 POINT: dict[str, Any] = {
-    "label": "mean over seeds; filled: corrected p < 0.05, interval without 0",
+    "label": "mean over seeds; filled: interval without 0, corrected p < 0.05 over the same",
     "linestyle": "none",
     "color": "black",
     "marker": "D",

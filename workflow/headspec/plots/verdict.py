@@ -13,15 +13,13 @@ from matplotlib.ticker import MaxNLocator
 
 from headspec.plots.drawing.style import MEAN, PAGE, interval_label, legend, styled
 from headspec.plots.improvement import NARROWEST, POINT, plain_sampling
-from headspec.statistics.resampling import SIGNIFICANCE
-from headspec.statistics.training.improvement import decisive
+from headspec.statistics.training.improvement import clear
 
 
 def variants(improvement: pd.DataFrame) -> pd.DataFrame:
-    """Means of all variants that continue the study's plain multi-task training, with the decisive `p`."""
+    """Means of all variants that continue the study's plain multi-task training."""
     branched = (improvement["task"] == MEAN) & improvement["heads"].notna()
-    rows = improvement[branched & (improvement["sampling"] == plain_sampling(improvement))]
-    return rows.assign(p=decisive(rows))
+    return improvement[branched & (improvement["sampling"] == plain_sampling(improvement))]
 
 
 @styled
@@ -66,8 +64,8 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame, heads: list[str], over: str) -> 
     ys = [heads.index(name) for name in rows["heads"]]
     line: dict[str, Any] = {"color": "black", "linewidth": 1.1, "label": over}
     axes.hlines(ys, 100 * rows["ci_low"], 100 * rows["ci_high"], **line)
-    for y, difference, p in zip(ys, 100 * rows["difference"], rows["p"], strict=True):
-        axes.plot(difference, y, markerfacecolor="black" if p < SIGNIFICANCE else "white", **POINT)
+    for y, difference, filled in zip(ys, 100 * rows["difference"], clear(rows), strict=True):
+        axes.plot(difference, y, markerfacecolor="black" if filled else "white", **POINT)
     axes.grid(axis="x")
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))

@@ -46,7 +46,7 @@ tables/improvement.parquet
 task: name of the task or further split, or `mean`, over tasks of the mean over metrics
 against: method compared with; null for plain training
 p_seeds: of the difference, for other seeds and examples; null with one or two seeds
-p_seeds_holm: p_seeds corrected by Holm's method for all variants in the study; of task `mean` only
+p_seeds_holm: p_seeds corrected by Holm's method over the study: means of all variants of IAT; all other rows
 sd_seeds: standard deviation of the difference between seeds, with endless examples
 sd_examples: the same over sets of as many examples, alike for all seeds
 sd_both: the same of what is particular to a seed on these examples
@@ -156,8 +156,8 @@ def improvement(
     (see `intervals`). p_value: by permutation of these models' predictions (see `compare`). p_holm:
     for tasks, corrected over the tasks and metrics of the same model, mixture and method; for the
     mean, corrected over the methods of the same model and mixture, so that the best of a sweep is
-    judged as the best of many. p_seeds: covers other seeds, too.
-    p_seeds_holm: for means, corrected over all variants of IAT in the study.
+    judged as the best of many. p_seeds: covers other seeds, too. p_seeds_holm: corrected over the
+    study, for means of variants of IAT, and for all other rows: single tasks, other samplings, `single`.
 
     Parameters
     ----------
@@ -195,12 +195,13 @@ def improvement(
     result = pd.DataFrame(rows, columns=list(IMPROVEMENT.columns))
     family = result["method"].where(result["task"] != MEAN, MEAN)
     groups = result.groupby(["model", "mixture", family])
-    of_study = result["p_seeds"].where((result["task"] == MEAN) & result["heads"].notna())
-    return result.assign(p_holm=groups["p_value"].transform(holm), p_seeds_holm=holm(of_study))
+    of_study = result.groupby((result["task"] == MEAN) & result["heads"].notna())
+    p = {"p_holm": groups["p_value"], "p_seeds_holm": of_study["p_seeds"]}
+    return result.assign(**{name: of_family.transform(holm) for name, of_family in p.items()})
 
 
 def decisive(improvement: pd.DataFrame) -> pd.Series:
-    """Corrected p of each difference for other seeds, or where there is none, for other examples alone."""
+    """Corrected p of each difference for other seeds, or with one or two for other examples alone."""
     return improvement["p_seeds_holm"].fillna(improvement["p_holm"])
 
 
