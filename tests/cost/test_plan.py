@@ -8,15 +8,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import datasets
 import huggingface_hub
 import numpy as np
 import pytest
 from transformers import AutoConfig
 
-from headspec.config import loading
+from headspec.config import hub, loading
 from headspec.config.measures import heads as measures
 from headspec.config.measures.heads import HeadMeasure
 from headspec.config.sections.atlas import Atlas
+from headspec.config.sections.model import Model
 from headspec.config.study import Study
 from headspec.cost import graph, operations, plan, throughput, workload
 from headspec.cost.operations import OF_MODELS, expected_examples, of_job
@@ -26,9 +28,11 @@ from headspec.cost.throughput import PASSES, Speed
 from headspec.cost.workload import Extent
 from headspec.data import prepare
 from headspec.data.planned import Planned
-from headspec.errors import ConfigError, HeadspecError
+from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.live.jobs import seconds as forecast_seconds
 from headspec.models.architectures import ARCHITECTURES
+from headspec.models.pretrained import folders
+from headspec.pipeline import preflight
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import Layout
 from support import language
@@ -374,7 +378,8 @@ def test_numbers_in_the_config_replace_missing_texts(here, capsys):
     sized = {"source": "texts/gone.csv", "train_examples": 1000, "validation_examples": 70}
     here.set("tasks.topic", sized)
     here.set("tasks.pair", {"pairs_of": "topic", "train_examples": 300})
-    report("config.yaml", rate=1e9)
+    with pytest.raises(HeadspecError, match="^not here, so not checked:\ntasks.topic.source: "):
+        report("config.yaml", rate=1e9)
     text = capsys.readouterr().out
     assert "topic: 1,000 training and 70 validation examples, from the config" in text
     assert "pair: 300 training and 70 validation examples, from the config" in text
@@ -391,24 +396,54 @@ def test_a_task_without_texts_and_sizes_is_named(here, capsys):
     assert "match: " in capsys.readouterr().out
 
 
-def test_a_missing_model_is_named_and_left_out(here, capsys, monkeypatch):
-    def nothing(*args, **kwargs):
-        raise huggingface_hub.errors.LocalEntryNotFoundError("no connection")
+@pytest.fixture
+def no_hub(tmp_path, monkeypatch) -> None:
+    """A hub that refuses connections, and empty caches."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets")
+    for module in (huggingface_hub.constants, datasets.config):
+        monkeypatch.setattr(module, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr(datasets.config, "HF_ENDPOINT", "http://127.0.0.1:9")
 
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", nothing)
-    here.set("models.far", {"source": "hub:someone/far@main"})
-    with pytest.raises(HeadspecError, match="models.far.source: the config.json of 'hub:someone/far@main'"):
+
+def test_without_the_hub_a_plan_says_at_once_what_jobs_and_dry_runs_say(
+    here, capsys, monkeypatch, no_hub, caplog
+):
+    """The libraries of the hub would ask it six times, and log that."""
+    revision = "0" * 40
+    here.set("models.far", {"source": f"hub:someone/far@{revision}"})
+    here.set(
+        "tasks.match", {"source": "hub:someone/texts@1", "train_examples": 90, "validation_examples": 30}
+    )
+    said = list(map(str, preflight.unavailable(loading.load(here.config))))
+    assert [each.split(": '")[0] for each in said] == ["models.far.source", "tasks.match.source"]
+    assert all("' is not in the cache " in each and "no connection to the hub" in each for each in said)
+    with pytest.raises(HeadspecError, match="6 of 12 runs are left out(.|\n)*models.far.source: ") as error:
         report("config.yaml", rate=1e9)
-    text = capsys.readouterr().out
-    assert "bert: " in text and "far" not in text
+    assert set(said) <= set(str(error.value).splitlines())
+    assert "match: 90 training" in capsys.readouterr().out
+    assert not [record for record in caplog.records if not record.name.startswith("snakemake")]
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)  # as jobs, without waiting
+    with pytest.raises(EncoderError, match=re.escape(said[0].split(" (")[0])):
+        folders.folder(Model(source=f"hub:someone/far@{revision}"), "models.far")
 
 
 def test_a_hub_model_needs_only_its_config(here, tmp_path, monkeypatch):
     encoder("bert").config.save_pretrained(tmp_path)
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", lambda name, file, revision: str(tmp_path / file))
+    monkeypatch.setattr(hub, "unreachable", lambda: "")
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(tmp_path))
     extent = workload.read(study(models={"far": {"source": "hub:someone/far@main", "max_length": 40}}))
     assert extent.problems == [] and not any(extent.counted.values())
     assert extent.tokens == {("far", "tone"): 25, ("far", "topic"): 25, ("far", "match"): 40}
+
+
+@pytest.mark.parametrize("source", ["models/nowhere", "package:nothing/model"], ids=["local", "package"])
+def test_a_missing_local_model_is_named_by_its_key(here, capsys, source):
+    here.set("models.far", {"source": source})
+    with pytest.raises(HeadspecError, match=r"6 of 12 runs are left out(.|\n)*\nmodels\.far\.source: no "):
+        report("config.yaml", rate=1e9)
+    assert "bert: " in capsys.readouterr().out
 
 
 def test_a_wrong_study_ends_with_the_workflow_s_message(here):
@@ -447,20 +482,24 @@ def test_a_study_that_snakemake_refuses_is_refused_with_the_same_message(here, c
     assert told.split("\n  File ")[0].strip() == str(error.value) != ""
 
 
-def test_missing_files_are_named_in_the_plan(here, capsys):
-    """Files that only the machine with the jobs has are named; other errors are refused."""
+def test_missing_files_are_named_after_the_plan(here, capsys):
+    """Those which only the machine with the jobs has; with other errors there is no plan."""
     here.set("mixtures", THREE["mixtures"])
     here.set("similarity", {"measures": ["cka"], "sentences": "texts/gone.txt"})
-    report("config.yaml", rate=1e9)
-    assert (
-        "not here, so not checked: similarity.sentences: no file or folder 'gone.txt'"
-        in capsys.readouterr().out
-    )
+    here.set("tasks.topic", {"source": "texts/topics.tsv", "train_examples": 100, "validation_examples": 50})
+    with pytest.raises(HeadspecError) as error:
+        report("config.yaml", rate=1e9)
+    heading, topic, sentences = str(error.value).splitlines()
+    assert heading == "not here, so not checked:"
+    assert topic.startswith("tasks.topic.source: no file") and topic.endswith("Did you mean 'topic.tsv'?")
+    assert sentences.startswith("similarity.sentences: no file or folder 'gone.txt'")
+    assert "topic: 100 training" in capsys.readouterr().out
     here.set("tasks.tone.label", "lable")
     with pytest.raises(
         HeadspecError, match="tasks.tone.label: no column(.|\n)*similarity.sentences: no file"
     ):
         report("config.yaml", rate=1e9)
+    assert not capsys.readouterr().out
 
 
 def test_every_stage_that_runs_a_model_is_counted(here):

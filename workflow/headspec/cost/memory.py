@@ -19,6 +19,7 @@ from headspec.config.methods import METHODS, alone
 from headspec.config.sections.model import Model, Transformer
 from headspec.config.study import Study
 from headspec.config.task_types import translation
+from headspec.errors import HeadspecError
 from headspec.heads.head_count import HEADS, LAYERS
 from headspec.models.devices import SIZES
 from headspec.models.pretrained.config_json import stacks
@@ -130,8 +131,15 @@ BERT_LARGE = Sizes(24, 16, 1024, 4096, 335_000_000)
 @functools.cache
 def sizes(source: str, transformer: Transformer | None = None) -> Sizes:
     """The sizes of a model, by its config.json, or as the config describes it; uses no network."""
-    model = Model(source=source, transformer=transformer)
-    return Sizes.of(content(model, "model") or {})
+    return Sizes.of(_content(Model(source=source, transformer=transformer)))
+
+
+def _content(model: Model) -> dict[str, Any]:
+    """The config.json of a model; empty where it is missing or wrong, which checks before a run name."""
+    try:
+        return content(model, "model") or {}
+    except HeadspecError:
+        return {}
 
 
 def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "all") -> int:
@@ -170,8 +178,8 @@ def writing(study: Study, model: str, examples: int) -> float:
     keys and values. A batch has the fewer of `examples` the more beams, but one at least.
     """
     most = max((task.beams for task in study.tasks.values() if task.type == translation.NAME), default=0)
-    config = content(study.models[model], f"models.{model}")
-    if not (most and config and (grid := stacks(config))):
+    config = _content(study.models[model]) if most else {}
+    if not (grid := stacks(config)):
         return 0
     of_model, length = Sizes.of(config), study.models[model].max_length
     cache = 2 * length * of_model.hidden * (grid[0][DECODER] + grid[0][CROSS])

@@ -44,7 +44,7 @@ def report(
     ------
     HeadspecError
         The study cannot be run, more GPUs than are here are to be measured, or, after the plan is
-        printed, some of its runs could not be counted.
+        printed, something is missing here.
     """
     study = preflight.load(loading.strict_yaml(file))
     code_hash.make_importable()
@@ -61,7 +61,7 @@ def report(
     # without torch, which the process that measures loads meanwhile
     from headspec.cost import graph
 
-    said = [str(error) for error in missing]
+    said = [str(error) for error in [*missing, *preflight.unavailable(study)]]
     rest = study, planned, graph.jobs(study, planned), said, cores, gpus, rate, python
     text, problem = counted(*rest) if python == sys.executable else _by(python, rest)
     if text:
@@ -83,11 +83,11 @@ def counted(
     study: Study, planned: Planned, jobs: list[Job], missing: list[str], cores: int, gpus: int,
     rate: float | None, python: str,
 ) -> tuple[str, str]:  # fmt: skip
-    """The plan of a study, and what of it could not be counted.
+    """The plan of a study, and what of it could not be counted or checked.
 
     Parameters
     ----------
-    missing : problems with files that are not here
+    missing : problems with what is not here
     python : command by which jobs start
     """
     from headspec.cost import memory, plan, workload
@@ -105,14 +105,14 @@ def counted(
         source = f"measured here with {plan.several(at_once, 'job')} at once (load before that: {load:.1f})"
     lines = [plan.text(extent, jobs, measured, source, cores, gpus)]
     lines += [f"  {line}" for line in [*planned.warnings(study), *memory.warnings(study)]]
-    for problem in missing:
-        if not any(problem in said for said in extent.problems):
-            lines.append(f"  not here, so not checked: {problem}")
-    if not extent.problems:
-        return "\n".join(lines), ""
-    left = [run for run in extent.study.runs if run not in extent.runs]
-    heading = f"{len(left)} of {len(extent.study.runs)} runs are left out of hours and disk:"
-    return "\n".join(lines), "\n".join([heading, *extent.problems])
+    problems = []
+    if extent.problems:
+        left = [run for run in extent.study.runs if run not in extent.runs]
+        problems.append(f"{len(left)} of {len(extent.study.runs)} runs are left out of hours and disk:")
+    problems += extent.problems
+    if unchecked := [each for each in missing if not any(each in told for told in extent.problems)]:
+        problems += ["not here, so not checked:", *unchecked]
+    return "\n".join(lines), "\n".join(problems)
 
 
 if __name__ == "__main__":

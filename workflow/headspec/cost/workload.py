@@ -16,6 +16,7 @@ import pandas as pd
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
 from headspec import characters
+from headspec.config import hub
 from headspec.config.runs import Run
 from headspec.config.sections.model import Model
 from headspec.config.sections.task import Task
@@ -33,7 +34,7 @@ from headspec.models.architectures import remembers
 from headspec.models.batching import ATTENDED, LEAST_SHARED
 from headspec.models.devices import SIZES
 from headspec.models.pretrained import described
-from headspec.models.pretrained.folders import folder, hub_name
+from headspec.models.pretrained.folders import planned as planned_folder
 from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.models.pretrained.pooling import Pooled, pooled
 from headspec.models.tokens import text_encoding, tokenization
@@ -185,7 +186,8 @@ def size(study: Study, name: str, plan: Planned, known: dict[str, Size]) -> Size
         if (prepared := plan.prepared.get(name)) is not None:
             texts = sample(name, task) if texts is None else paired(texts)
         else:
-            prepared = prepare.prepare(name, task, study.data_seed, parent.prepared if parent else None)
+            with hub.asked_once(task.source):
+                prepared = prepare.prepare(name, task, study.data_seed, parent.prepared if parent else None)
             texts = prepared.train.head(SAMPLE)
             texts = texts if task.type == translation.NAME else texts.drop(columns="label")
         return Size(len(prepared.train), len(prepared.validation), prepared, texts, "as read here")
@@ -303,7 +305,7 @@ def config(model: Model, key: str) -> tuple[Path | None, PretrainedConfig]:
     if described.is_described(model):
         return None, AutoConfig.for_model(**described.config(model))
     try:
-        path = _hub_folder(model) if model.source.startswith("hub:") else folder(model, key)
+        path = planned_folder(model, key)
         if path.suffix == ".gguf":
             loaded = AutoConfig.from_pretrained(path.parent, gguf_file=path.name)
         else:
@@ -318,17 +320,6 @@ def config(model: Model, key: str) -> tuple[Path | None, PretrainedConfig]:
             f"{loaded.model_type!r}; expected one of {listing(TYPES_OF_MODELS)}"
         )
     return path, loaded
-
-
-def _hub_folder(model: Model) -> Path:
-    """The cache folder of a hub model; only config.json is downloaded to it."""
-    from huggingface_hub import errors, hf_hub_download
-
-    name, revision = hub_name(model)
-    try:
-        return Path(hf_hub_download(name, "config.json", revision=revision)).parent
-    except errors.HfHubHTTPError as error:
-        raise OSError(str(error)) from None
 
 
 def _tokenizer(path: Path | None, config: PretrainedConfig) -> PreTrainedTokenizerBase | None:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from headspec.config import loading
+from headspec.config import hub, loading
 from headspec.config.study import Study
 from headspec.config.task_types import translation
 from headspec.config.ways import IMPORTANCE, WAYS
 from headspec.data import few_shot, planned, prepare, splits
 from headspec.data.planned import Planned
-from headspec.data.sources import sentences, treebank
-from headspec.errors import ConfigError, HeadspecError, MissingError, listing
+from headspec.data.sources import readers, sentences, treebank
+from headspec.errors import ConfigError, DataError, EncoderError, HeadspecError, MissingError, listing
 from headspec.heads import head_count, head_lists
 from headspec.models.pretrained import checks as models
+from headspec.models.pretrained.folders import planned as planned_folder
 from headspec.prompts import checks as prompts
 from headspec.similarity.brain import experiment
 from headspec.training import store
@@ -45,6 +46,28 @@ def check(study: Study) -> Planned:
     if errors:
         raise HeadspecError.of(errors)
     return plan
+
+
+def unavailable(study: Study) -> list[HeadspecError]:
+    """Models and texts of the hub that are not in its caches and cannot be had now.
+
+    The study may still be planned, and jobs that need none of these run.
+    """
+    problems: list[HeadspecError] = []
+    for name, model in study.models.items():
+        try:
+            if model.source.startswith("hub:"):
+                planned_folder(model, f"models.{name}")
+        except EncoderError as error:
+            problems.append(error)
+    for name, task in study.tasks.items():
+        try:
+            if str(task.source).startswith("hub:") and hub.unreachable():
+                with hub.asked_once(task.source):
+                    readers.splits(task, f"tasks.{name}")
+        except DataError as error:
+            problems.append(error)
+    return problems
 
 
 def check_gpus(study: Study, usable: int) -> None:

@@ -28,7 +28,7 @@ from headspec import digests
 from headspec.config.sources import COMMIT, distribution, locate
 from headspec.config.stage_settings import section
 from headspec.config.task_types import pair_types
-from headspec.errors import DataError, listing, nearest
+from headspec.errors import DataError, MissingError, listing, nearest
 from headspec.words import conll
 
 if TYPE_CHECKING:
@@ -291,6 +291,8 @@ def hub_dataset(source: str, subset: str | None, key: str) -> Any:
 
     Raises
     ------
+    MissingError
+        It is not in the cache, and the hub cannot be reached.
     DataError
         It cannot be loaded, or the source names a commit, and the cache has another.
     """
@@ -299,6 +301,11 @@ def hub_dataset(source: str, subset: str | None, key: str) -> Any:
     name, _, revision = source.removeprefix("hub:").partition("@")
     try:  # by a bare name, `datasets` would prefer a folder of this name
         loaded = datasets.load_dataset(f"hf://datasets/{name}", subset, revision=revision or None)
+    except ConnectionError:
+        raise MissingError(
+            f"{key}: '{source}' is not in the cache {datasets.config.HF_DATASETS_CACHE} (set by HF_HOME) and "
+            "cannot be downloaded: no connection to the hub"
+        ) from None
     except Exception as error:  # the errors of datasets have no common base class
         reason = str(error).split("\n")[0][:300]
         raise DataError(f"{key}: '{source}' cannot be loaded ({reason})") from None

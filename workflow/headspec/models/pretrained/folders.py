@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headspec.config import hub
 from headspec.config.sources import locate
 from headspec.errors import EncoderError
 
@@ -14,14 +16,19 @@ if TYPE_CHECKING:
 
 #: what transformers opens in a model's folder beside weights; all else is documents, code, and other formats
 TEXTS = ("*.json", "*.jinja", "*.txt", "*.model", "*.spm", "*.codes")
-FETCHED = [*TEXTS, "model*.safetensors"]
+FETCHED = (*TEXTS, "model*.safetensors")
+DESCRIBING = ("*config.json", "modules.json")
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
-def folder(model: Model, key: str) -> Path:
+def folder(model: Model, key: str, files: Sequence[str] = FETCHED) -> Path:
     """The local path of a model: a folder, a GGUF file, or a folder in the hub's cache.
 
     A hub model whose weights are not in the cache is downloaded.
+
+    Parameters
+    ----------
+    files : patterns of the files to download
 
     Raises
     ------
@@ -34,11 +41,11 @@ def folder(model: Model, key: str) -> Path:
         return locate(model.source, f"{key}.source")
     if path := cached(model):
         return path
-    from huggingface_hub import constants, errors, snapshot_download
+    from huggingface_hub import errors, snapshot_download
 
     name, revision = hub_name(model)
     try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=FETCHED))
+        return Path(snapshot_download(name, revision=revision, allow_patterns=[*files]))
     except errors.RepositoryNotFoundError:
         reason = "the hub has no such model, or requires a login"
     except errors.HFValidationError:
@@ -46,8 +53,23 @@ def folder(model: Model, key: str) -> Path:
     except errors.RevisionNotFoundError:
         reason = "the model has no such revision"
     except (errors.HfHubHTTPError, errors.LocalEntryNotFoundError, OSError) as error:
-        reason = f"no connection to the hub ({type(error).__name__})"
-    raise EncoderError(
+        reason = f"no connection to the hub ({str(error.__cause__ or error).splitlines()[0]})"
+    raise _unavailable(model, key, reason)
+
+
+def planned(model: Model, key: str) -> Path:
+    """The same for planning: files that describe the model may be all there is, and the hub is asked once."""
+    if model.source.startswith("hub:") and not cached(model) and (reason := hub.unreachable()):
+        raise _unavailable(model, key, f"no connection to the hub ({reason})")
+    return folder(model, key, DESCRIBING)
+
+
+def _unavailable(model: Model, key: str, reason: str) -> EncoderError:
+    """The error for a hub model that is neither in the cache nor can be downloaded, for this `reason`."""
+    from huggingface_hub import constants
+
+    name, revision = hub_name(model)
+    return EncoderError(
         f"{key}.source: '{model.source}' is not in the cache {constants.HF_HUB_CACHE} (set by HF_HOME) "
         f"and cannot be downloaded: {reason}. With a connection, `hf download {name}"
         f"{f' --revision {revision}' if revision else ''}` downloads it"

@@ -1,0 +1,50 @@
+"""The Hugging Face hub: whether it answers, and its libraries without it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+SECONDS = 5  # to wait for an answer
+
+
+def unreachable() -> str:
+    """Why the hub cannot be reached from here, asked once; empty if it can."""
+    from huggingface_hub import constants
+
+    return "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else _asked(constants.ENDPOINT)
+
+
+@functools.cache
+def _asked(endpoint: str) -> str:
+    from huggingface_hub.utils import get_session
+
+    try:
+        get_session().head(endpoint, timeout=SECONDS)
+    except Exception as error:  # the library of requests, and with it its errors, differs between versions
+        return str(error).split("\n")[0]
+    return ""
+
+
+@contextmanager
+def asked_once(source: str | None) -> Iterator[None]:
+    """While a source of the hub is read, let its libraries look into caches alone if it cannot be reached.
+
+    They would ask it again for a minute, which is right for a job and too long for planning.
+    """
+    if not str(source).startswith("hub:") or not unreachable():
+        yield
+        return
+    import datasets
+    from huggingface_hub import constants
+
+    modules = constants, datasets.config
+    before = [module.HF_HUB_OFFLINE for module in modules]
+    try:
+        for module in modules:
+            module.HF_HUB_OFFLINE = True
+        yield
+    finally:
+        for module, value in zip(modules, before, strict=True):
+            module.HF_HUB_OFFLINE = value
