@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -71,7 +72,9 @@ def summary(
     from headspec import usage as jobs
     from headspec.pipeline import summary as findings
 
-    typer.echo((jobs if usage else findings).of_results(results))
+    # a pager or a file has room for long lines
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    typer.echo(jobs.of_results(results) if usage else findings.of_results(results, width))
 
 
 @app.command()

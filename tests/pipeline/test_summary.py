@@ -1,0 +1,80 @@
+"""Lines of the summary on gates, sharing, probes, single heads and contrasts, also without dissociation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from headspec import tables
+from headspec.pipeline import summary
+from headspec.pipeline.outputs import schemas
+
+RUN = {"model": "m", "mixture": "a+b", "method": "tuned"}
+
+
+def write(results: Path, name: str, rows: list[dict]) -> None:
+    schema = schemas()[name]
+    frame = pd.DataFrame(rows).reindex(columns=list(schema.columns))
+    tables.write(results / "tables" / f"{name}.parquet", schema, frame, {})
+
+
+def found(results: Path) -> list[str]:
+    """The lines of what was found."""
+    return [line[11:] for line in summary.of_results(results).split("\n\n")[0].splitlines()]
+
+
+def test_gates_count_by_what_they_are_compared_with(tmp_path):
+    """Means over tasks where a mixture has several, else the task's own rows."""
+    way = RUN | {"sets": "own", "fraction": 0.1, "metric": "mean"}
+    alone = way | {"mixture": "a", "method": "single", "task": "a", "metric": "f1"}
+    down, up = {"difference": -0.1, "p_holm": 0.01}, {"difference": 0.1, "p_holm": 0.02}
+    unclear = {"difference": -0.2, "p_holm": 0.2}
+    rows = [
+        way | {"way": "l0", "task": "mean", "against": "whole"} | down,
+        way | {"way": "l0", "task": "a", "against": "whole", "metric": "f1"} | up,
+        way | {"way": "l0", "task": "mean", "against": "importance"} | up,
+        way | {"way": "random", "task": "mean", "against": "importance"} | unclear,
+        way | {"way": "whole", "task": "mean", "fraction": 1.0},
+        alone | {"way": "l0", "against": "whole"} | unclear,
+    ]
+    write(tmp_path, "budgets", rows)
+    assert found(tmp_path) == [
+        "fewer heads, against importance: the metric is lower in 0 of 2 rows (p < 0.05), higher in 1",
+        "fewer heads, against whole: the metric is lower in 1 of 2 rows (p < 0.05), higher in 0",
+    ]
+    assert "6 rows by way and number of heads: tables/budgets.parquet" in summary.of_results(tmp_path)
+
+
+def test_sharing_probes_and_single_heads(tmp_path):
+    shared = RUN | {"task": "mean", "metric": "mean", "difference": 0.1, "p_holm": 0.01}
+    alone = RUN | {"mixture": "a", "method": "single", "task": "a", "metric": "f1"}
+    write(tmp_path, "sharing", [shared, shared | {"task": "a", "metric": "f1", "difference": -1.0}, alone])
+    probe = RUN | {"task": "a", "heads": "best", "label": None, "selectivity_low": 0.1}
+    others = [{"task": "b", "selectivity_low": -0.1}, {"heads": "mean"}, {"label": "NOUN"}]
+    write(tmp_path, "probes", [probe | each for each in ({}, *others)])
+    change = RUN | {"task": "a", "heads": "best", "label": None, "change": 0.1}
+    rows = [change | {"before": "pretrained", "p_holm": 0.01}, change | {"before": "random"}]
+    write(tmp_path, "probe_changes", rows)
+    head = RUN | {"task": "a", "measure": "ablation", "layer": 0, "change": -0.1}
+    write(tmp_path, "single_heads", [head | {"head": i, "p_holm": 0.03 * i} for i in range(4)])
+    roles = enumerate(["positional", "none", "none"])
+    write(tmp_path, "head_roles", [RUN | {"seed": 0, "layer": 0, "head": i, "role": r} for i, r in roles])
+    assert found(tmp_path) == [
+        "single heads, ablation: the metric is lower in 2 of 4 rows (p < 0.05), higher in 0",
+        "roles of heads: 2 none, 1 positional",
+        "tasks together, against each alone: the mean metric is lower in 0 of 1 mixtures (p < 0.05), higher "
+        "in 1",
+        "selectivity of the best heads: interval above 0 in 1 of 2 probes",
+        "what the best heads know, against pretrained: lower in 0 of 1 probes (p < 0.05), higher in 1",
+        "what the best heads know, against random: not tested in 1 probes, with fewer than three seeds",
+    ]
+
+
+def test_pairs_across_paradigms(tmp_path):
+    row = {"model": "m", "contrast": "paradigms", "method": "tuned", "mixture": "across paradigms"}
+    row |= {"against": "within paradigms", "dissociation": 0.1, "difference": 0.02, "n_mixtures": 4}
+    write(tmp_path, "contrasts", [row])
+    assert found(tmp_path) == [
+        "m, tuned: mean D of pairs across paradigms 10.0 %, less that of pairs within paradigms 2.0"
+    ]

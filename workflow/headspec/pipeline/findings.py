@@ -1,0 +1,269 @@
+"""What a study found, a line for each question that its tables answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from headspec.config.methods import NAMED
+from headspec.statistics.training.improvement import decisive
+
+CASES = ("double", "single", "inverted", "none")
+AT_CHANCE = "†"
+#: the value of `task` in rows with the mean over a mixture's tasks
+MEAN = "mean"
+#: level of p, corrected, at which a difference counts
+LEVEL = 0.05
+#: tables that a study may have beside 'combined': what its rows are
+OPTIONAL = {
+    "fractions": "rows by fraction of heads",
+    "areas": "",  # shown beside the rows of 'combined'
+    "contrasts": "differences between methods and mixtures",
+    "correlation": "correlations with similarity",
+    "improvement": "rows by method and task",
+    "specialization": "rows of D before and after IAT",
+    "belief": "rows by ranking of heads",
+    "single_heads": "rows by ablated head",
+    "head_roles": "rows by head",
+    "budgets": "rows by way and number of heads",
+    "sharing": "rows by mixture and task",
+    "probes": "rows by label and choice of heads",
+    "probe_changes": "changes of what heads know",
+}
+#: contrasts of means over pairs of tasks, each with its own words
+PAIRS, ACROSS = "pairs", "across paradigms"
+#: what measures of heads are held against: the column of 'belief'
+LIKENESS = {"ablation:": "ablation_spearman", "its size:": "ablation_size_spearman"}
+
+
+def lines(
+    combined: pd.DataFrame, frames: dict[str, pd.DataFrame], means: pd.DataFrame, areas: pd.DataFrame | None
+) -> tuple[list[str], list[str]]:
+    """What was found, and what rows the summary has not shown, with their tables.
+
+    Parameters
+    ----------
+    combined : table 'combined'
+    frames : other tables, by name
+    means, areas : rows of 'combined' and 'areas' that are shown
+    """
+    found = [_cases(means)] if len(means) else []
+    shown = {"combined": means}
+    if areas is not None:
+        found.append(_above_zero(areas))
+    if (contrasts := frames.get("contrasts")) is not None:
+        shown["contrasts"] = contrasts[contrasts["mixture"].isin((PAIRS, ACROSS))]
+        found += [_contrasted(row) for row in records_of(shown["contrasts"])]
+    if (correlation := frames.get("correlation")) is not None:
+        found += _similarity(correlation)
+    if (improvement := frames.get("improvement")) is not None:
+        shown["improvement"] = improvement[means_over_tasks(improvement) & (improvement["method"] == "iat")]
+        iat = shown["improvement"]
+        found += [_improved(row) for row in records_of(iat.assign(p=decisive(iat)))]
+    if (specialization := frames.get("specialization")) is not None:
+        shown["specialization"] = specialization[means_over_tasks(specialization)]
+        found += [_specialized(row) for row in records_of(shown["specialization"])]
+    for name, told in {
+        "belief": _believed, "single_heads": _ablated, "head_roles": _roles, "budgets": _kept,
+        "sharing": _shared, "probes": _known, "probe_changes": _learnt,
+    }.items():  # fmt: skip
+        if name in frames:
+            found += told(frames[name])
+    rows = {"combined": combined} | frames
+    if areas is None:  # of one fraction alone, 'fractions' repeats 'combined'
+        rows.pop("fractions", None)
+    left = {name: len(table) - len(shown.get(name, ())) for name, table in rows.items()}
+    what = {"combined": "rows by task"} | OPTIONAL
+    return found, [f"{n} {what[name]}: tables/{name}.parquet" for name, n in left.items() if n and what[name]]
+
+
+def means_of(table: pd.DataFrame) -> pd.DataFrame:
+    """The means over tasks, of the methods that are shown."""
+    return table[means_over_tasks(table) & table["method"].isin(NAMED)]
+
+
+def means_over_tasks(table: pd.DataFrame) -> pd.Series:
+    return table["task"] == MEAN
+
+
+def records_of(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a table."""
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+
+
+def by_method(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Each method that `table` has, and its rows."""
+    groups = ((method, table[table["method"] == method]) for method in NAMED)
+    return [(method, rows) for method, rows in groups if len(rows)]
+
+
+# --- dissociation, similarity and IAT
+
+
+def _cases(means: pd.DataFrame) -> str:
+    """``10 % of heads, 4 mixtures: tuned 1 single, 3 none; frozen 4 none``"""
+    parts = []
+    for method, rows in by_method(means):
+        counts = {case: int((rows["case"] == case).sum()) for case in CASES}
+        parts.append(f"{method} " + ", ".join(f"{n} {case}" for case, n in counts.items() if n))
+    n = len(means[["model", "mixture"]].drop_duplicates())
+    return f"{share(means)}, {n} mixture{'s' * (n != 1)}: {'; '.join(parts)}"
+
+
+def _above_zero(areas: pd.DataFrame) -> str:
+    """``all fractions of heads together, interval of D above 0: tuned 3 of 4; frozen 0 of 4``"""
+    parts = [f"{name} {int((rows['ci_low'] > 0).sum())} of {len(rows)}" for name, rows in by_method(areas)]
+    return f"all fractions of heads together, interval of D above 0: {'; '.join(parts)}"
+
+
+def _contrasted(row: dict[str, Any]) -> str:
+    """``minilm, tuned: mean D of 10 pairs 8.4 %, less that of frozen 3.1 [1.2, 5.0]``"""
+    pairs, other = f"{row['n_mixtures']} pairs", f"of {row['against']}"
+    if row["mixture"] == ACROSS:
+        pairs, other = f"pairs {ACROSS}", f"of pairs {row['against']}"
+    value = f"{100 * row['dissociation']:.1f} %, less that {other} {_change(row)}"
+    return f"{row['model']}, {row['method']}: mean D of {pairs} {value}"
+
+
+def _similarity(correlation: pd.DataFrame) -> list[str]:
+    """``r of D and similarity -1.00 (cka) to 0.54 (paradigm), lowest p of 10 0.167 (importance)``"""
+    rows = records_of(correlation.dropna(subset=["pearson_r"]).sort_values("pearson_r"))
+    if not rows:
+        return []
+
+    def named(number: str, row: dict[str, Any]) -> str:
+        model = f"{row['model']}, " if correlation["model"].nunique() > 1 else ""
+        return f"{number} ({model}{row['measure']})"
+
+    if len(rows) == 1:
+        r, p = rows[0]["pearson_r"], p_text(rows[0]["p_mantel"])
+        return [f"r of D and similarity {named(f'{r:.2f}', rows[0])}" + f", p {p}" * bool(p)]
+    low, high = (named(f"{row['pearson_r']:.2f}", row) for row in (rows[0], rows[-1]))
+    tested = [row for row in rows if pd.notna(row["p_mantel"])]
+    line, more = f"r of D and similarity {low} to {high}", ""
+    if tested:
+        least = min(tested, key=lambda row: row["p_mantel"])
+        more = f"lowest p of {len(tested)} {named(p_text(least['p_mantel']), least)}"
+    return [", ".join(filter(None, [line, more]))]
+
+
+def _improved(row: dict[str, Any]) -> str:
+    """``minilm, all-three: mean metric after IAT 72.3 %, change 0.8 [-0.1, 1.7], p 0.021``"""
+    value = f"{100 * row['value']:.1f} %"
+    return f"{_name(row)}: mean metric after IAT {value}, change {_change(row)}, p {p_text(row['p'])}"
+
+
+def _specialized(row: dict[str, Any]) -> str:
+    """``minilm, all-three: D after IAT 14.2 %, change 4.2 [1.0, 7.0]``"""
+    mark = AT_CHANCE if row["at_chance"] else ""
+    return f"{_name(row)}: D after IAT {100 * row['after']:.1f} %{mark}, change {_change(row)}"
+
+
+def _believed(belief: pd.DataFrame) -> list[str]:
+    """Which ranking finds the heads that matter, and which measures are most like ablation (Spearman).
+
+    ``smallest area (tuned): rescored 61.2 %, random 67.9 %, p < 0.05 in 2 of 2``
+    ``most like ablation: gradient_x_activation 0.91, like its size: importance 0.99``
+    """
+    method, rows = next(iter(by_method(means_of(belief))), ("", pd.DataFrame()))
+    if rows.empty:
+        return []
+    rankings = rows.groupby("ranking")[["area", *LIKENESS.values()]].mean()
+    measures = rankings.drop(index="random")
+    best, random = str(measures["area"].idxmin()), float(rankings["area"].to_dict()["random"])
+    own = rows[rows["ranking"] == best]
+    clear = int(((own["difference"] < 0) & (own["difference_p_holm"] < 0.05)).sum())
+    area = f"{best} {100 * measures['area'].min():.1f} %, random {100 * random:.1f} %"
+    nearest = {of: measures[column].dropna() for of, column in LIKENESS.items()}
+    like = [f"{of} {values.idxmax()} {values.max():.2f}" for of, values in nearest.items() if len(values)]
+    return [
+        f"smallest area ({method}): {area}, p < 0.05 in {clear} of {len(own)}",
+        *([f"most like {', like '.join(like)}"] if like else []),
+    ]
+
+
+# --- heads
+
+
+def _ablated(single_heads: pd.DataFrame) -> list[str]:
+    """``single heads, ablation: the metric is lower in 12 of 288 rows (p < 0.05), higher in 1``"""
+    return [
+        f"single heads, {measure}: the metric is {_tested(rows['change'], rows['p_holm'], 'rows')}"
+        for measure, rows in single_heads.groupby("measure")
+    ]
+
+
+def _roles(head_roles: pd.DataFrame) -> list[str]:
+    """``roles of heads: 12 positional, 3 syntactic, 57 none``"""
+    counts = head_roles["role"].value_counts()
+    return ["roles of heads: " + ", ".join(f"{n} {role}" for role, n in counts.items())]
+
+
+def _kept(budgets: pd.DataFrame) -> list[str]:
+    """``fewer heads, against whole: the metric is lower in 12 of 49 rows (p < 0.05), higher in 0``"""
+    group = [budgets[name] for name in ("model", "mixture", "method", "sets")]
+    has_mean = means_over_tasks(budgets).groupby(group).transform("any")
+    rows = budgets[means_over_tasks(budgets) | ~has_mean]
+    return [
+        f"fewer heads, against {against}: the metric is {_tested(own['difference'], own['p_holm'], 'rows')}"
+        for against, own in rows.groupby("against")
+    ]
+
+
+def _shared(sharing: pd.DataFrame) -> list[str]:
+    """``tasks together, against each alone: the mean metric is lower in 0 of 16 mixtures (p < 0.05), ...``"""
+    rows = sharing[means_over_tasks(sharing)]
+    if rows.empty:
+        return []
+    return [
+        "tasks together, against each alone: the mean metric is "
+        + _tested(rows["difference"], rows["p_holm"], "mixtures")
+    ]
+
+
+def _known(probes: pd.DataFrame) -> list[str]:
+    """``selectivity of the best heads: interval above 0 in 12 of 15 probes``"""
+    rows = probes[probes["label"].isna() & (probes["heads"] == "best")]
+    above = int((rows["selectivity_low"] > 0).sum())
+    return [f"selectivity of the best heads: interval above 0 in {above} of {len(rows)} probes"]
+
+
+def _learnt(changes: pd.DataFrame) -> list[str]:
+    """``what the best heads know, against pretrained: lower in 0 of 5 probes (p < 0.05), higher in 3``"""
+    rows = changes[changes["label"].isna() & (changes["heads"] == "best")]
+    return [
+        f"what the best heads know, against {before}: {_tested(own['change'], own['p_holm'], 'probes')}"
+        for before, own in rows.groupby("before")
+    ]
+
+
+def _tested(difference: pd.Series, p: pd.Series, what: str) -> str:
+    """``lower in 12 of 49 rows (p < 0.05), higher in 0``"""
+    if not (n := int(p.notna().sum())):
+        return f"not tested in {len(p)} {what}, with fewer than three seeds"
+    lower, higher = (int((side & (p < LEVEL)).sum()) for side in (difference < 0, difference > 0))
+    return f"lower in {lower} of {n} {what} (p < {LEVEL}), higher in {higher}"
+
+
+# --- words and numbers
+
+
+def _name(row: dict[str, Any]) -> str:
+    return f"{row['model']}, {row['mixture']}"
+
+
+def share(means: pd.DataFrame) -> str:
+    """``10 % of heads``"""
+    fractions = [f"{100 * each:.3g} %" for each in means["fraction"].dropna().unique()]
+    return " or ".join(fractions) + " of heads"
+
+
+def _change(row: dict[str, Any]) -> str:
+    """``0.8 [-0.1, 1.7]``"""
+    ends = f" [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]" if pd.notna(row["ci_low"]) else ""
+    return f"{100 * row['difference']:.1f}{ends}"
+
+
+def p_text(value: Any) -> str:
+    return "" if pd.isna(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
