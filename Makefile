@@ -20,7 +20,7 @@ PATH := $(BIN):$(PATH)
 PYTHONPATH := workflow
 export PATH PYTHONPATH
 TESTS := OMP_NUM_THREADS=1 pytest -n 3 --dist worksteal -rs
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test test-fast storm fuzz mutants coverage check plan bench docs report lock clean
 .DEFAULT_GOAL := demo

@@ -87,6 +87,38 @@ def test_a_clone_runs_its_own_code(tmp_path):
     assert folder.plan(PYTHONPATH=str(tmp_path / "site")).rules["train"]
 
 
+def test_a_clone_may_lie_in_a_folder_with_a_space(tmp_path):
+    """Its virtual environment does, too; here, one whose Python notes what it is asked for."""
+    folder, note = tmp_path / "my clone", tmp_path / "note"
+    folder.mkdir()
+    for name in ("Makefile", "requirements.txt", "requirements-demo.txt", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\necho "$@" >>{note}\n'
+        '[ "$2" = venv ] && mkdir -p "$3/bin" && cp "$0" "$3/bin/python"\nexit 0\n'
+    )
+    python.chmod(0o700)
+    made = subprocess.run(
+        ["make", f"PYTHON={python}", ".venv/.ready"], cwd=folder, capture_output=True, text=True
+    )
+    assert made.returncode == 0 and (folder / ".venv" / ".ready").exists(), made.stderr
+    assert note.read_text().count("pip install") == 3
+
+
+@pytest.mark.slow
+def test_a_single_job_runs_by_a_python_in_a_folder_with_a_space(tmp_path):
+    folder = Folder.new(tmp_path / "my study")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "a venv"], check=True)
+    (site,) = (tmp_path / "a venv").glob("lib/python3*/site-packages")
+    (site / "all.pth").write_text("\n".join(path for path in sys.path if path.endswith("-packages")))
+    command = [tmp_path / "a venv" / "bin" / "python", "-m", "snakemake", "--cores", "1"]
+    run = subprocess.run(
+        [*command, "results/tiny/data/tone/train.parquet"], cwd=folder.path, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+
+
 def test_results_have_a_place_that_git_and_make_leave_alone(tmp_path):
     ignored = subprocess.run(
         ["git", "check-ignore", "results/README.md", "results/mine/tables/combined.parquet"],

@@ -8,6 +8,9 @@ from typing import Self
 
 from headspec.redaction import redacted
 
+#: most names in a sentence, which the keys of a section do not exceed
+LISTED = 30
+
 
 class HeadspecError(Exception):
     """Base of every error that headspec raises on purpose; its message shows no secrets.
@@ -85,11 +88,14 @@ def _form(name: str) -> str:
 
 
 def listing(names: Iterable[object]) -> str:
-    """Names for a sentence, ``a, b, c``; ``nothing`` for none. Names that cannot be seen are quoted."""
-    texts = map(str, names)
-    return (
-        ", ".join(text if text.isprintable() and text.strip() else repr(text) for text in texts) or "nothing"
-    )
+    """Names for a sentence, ``a, b, c``; ``nothing`` for none. Names that cannot be seen are quoted.
+
+    Beyond `LISTED`, the others are counted.
+    """
+    texts = list(map(str, names))
+    more = [f"... ({len(texts)} in all)"] if len(texts) > LISTED else []
+    visible = (text if text.isprintable() and text.strip() else repr(text) for text in texts[:LISTED])
+    return ", ".join([*visible, *more]) or "nothing"
 
 
 def lines(problems: Iterable[str]) -> str:

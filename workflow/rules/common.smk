@@ -5,6 +5,7 @@ import fcntl
 import functools
 import operator
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -248,7 +249,8 @@ def lock_folder() -> None:
 def warm_up() -> None:
     """Let the jobs of this machine start as forks of a process that has imported what they need."""
     jobs = [job for job in workflow.dag.needrun_jobs() if job.output]
-    if workflow.non_local_exec or len(jobs) < 2:
+    quoted = sys.executable == shlex.quote(sys.executable)  # Snakemake writes it unquoted into a shell
+    if workflow.non_local_exec or (len(jobs) < 2 and quoted):
         return
     models = any("microbatches" in job.rule.resources for job in jobs)
     sys.executable = warm.start([*warm.TABLES, *(warm.MODELS if models else ()), *warm.ANALYSIS])
