@@ -249,7 +249,9 @@ def lock_folder() -> None:
 def warm_up() -> None:
     """Let the jobs of this machine start as forks of a process that has imported what they need."""
     jobs = [job for job in workflow.dag.needrun_jobs() if job.output]
-    quoted = sys.executable == shlex.quote(sys.executable)  # Snakemake writes it unquoted into a shell
+    quoted = sys.executable == shlex.quote(
+        sys.executable
+    )  # Snakemake writes it unquoted into a shell
     if workflow.non_local_exec or (len(jobs) < 2 and quoted):
         return
     models = any("microbatches" in job.rule.resources for job in jobs)
