@@ -479,6 +479,43 @@ def test_a_name_that_yaml_reads_as_a_truth_value() -> None:
     assert message(config).startswith("tasks.True: got True as a name, expected name (at most 64")
 
 
+@pytest.mark.parametrize(
+    ("key", "written"),
+    [
+        ("study", "on"),
+        ("tasks/sst2/text_a", "yes"),
+        ("tasks/sst2/source_language", "no"),
+        ("tasks/sst2/further", "{a: off}"),
+        ("tasks/sst2/further", "{off: a}"),
+        ("tasks/sst2/prompt", "No"),
+        ("tasks/sst2/answers", "{good: Yes, bad: No}"),
+        ("mixtures/single", "[sst2, on]"),
+        ("mixtures/groups", "{no: [sst2, sst2]}"),
+        ("models", "{off: {source: x}}"),
+    ],
+)
+def test_a_truth_value_in_place_of_text_is_to_be_quoted(key: str, written: str) -> None:
+    assert "YAML reads yes, no, on and off as true and false; quote them" in message(
+        changed((key, yaml.safe_load(written)))
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "wrong"), [("[yes, no]", ""), ("[good, bad]", "true"), ("['yes', 'no']", "yes")]
+)
+def test_answers_take_truth_values_as_labels_do(labels: str, wrong: str) -> None:
+    prompt = (
+        ("tasks/sst2/prompt", "{text_a}?"),
+        ("tasks/sst2/answers", yaml.safe_load("{yes: ' y', no: ' n'}")),
+    )
+    config = changed(("tasks/sst2/labels", yaml.safe_load(labels)), *prompt)
+    if not wrong:
+        assert load(config).tasks["sst2"].answers == {"true": " y", "false": " n"}
+        return
+    assert "tasks.sst2.answers.true: no class 'true'" in message(config)
+    assert ("quote them" in message(config)) == (wrong == "yes")
+
+
 def test_a_long_value_is_shortened() -> None:
     text = message(changed(("training/epochs", "x " * 1000)))
     assert "training.epochs: got 'x x" in text
@@ -503,8 +540,8 @@ def test_yaml_reads_an_exponent_as_text_and_the_study_as_a_number() -> None:
     ("written", "labels"),
     [
         ("{0: neg, 1: pos}", {"0": "neg", "1": "pos"}),
-        ("{true: pos, false: neg}", {"True": "pos", "False": "neg"}),
-        ("{0: no, 1: yes}", {"0": "False", "1": "True"}),
+        ("{true: pos, false: neg}", {"true": "pos", "false": "neg"}),
+        ("{0: no, 1: yes}", {"0": "false", "1": "true"}),
         ("[neg, pos]", {"neg": "neg", "pos": "pos"}),
         ("[1, 0]", {"1": "1", "0": "0"}),
         ("null", None),

@@ -11,6 +11,10 @@ from headspec.redaction import redacted
 #: most names in a sentence, which the keys of a section do not exceed
 LISTED = 30
 
+#: what YAML 1.1 reads as a boolean, beside true and false
+BOOLEANS = {"true": {"yes", "on"}, "false": {"no", "off"}}
+QUOTE = " YAML reads yes, no, on and off as true and false; quote them, as in 'yes'."
+
 
 class HeadspecError(Exception):
     """Base of every error that headspec raises on purpose; its message shows no secrets.
@@ -73,14 +77,26 @@ class NumericalError(HeadspecError):
 def nearest(name: object, valid: Iterable[object]) -> str:
     """`` Did you mean 'x'?`` with the valid name closest to `name`; empty where none is close.
 
-    Case and the order of tasks in the name of a mixture do not count. The first of equally close ones.
+    Case and the order of tasks in the name of a mixture do not count. The first of equally close ones. If
+    one of both is a boolean that may have been written otherwise, what to do.
     """
+    valid = list(map(str, valid))
+    if str(name) not in valid and _meant(str(name).lower(), {other.lower() for other in valid}):
+        return QUOTE
 
     def likeness(other: str) -> float:
         return difflib.SequenceMatcher(None, _form(other), _form(str(name))).ratio()
 
-    best = max(map(str, valid), key=likeness, default="")
+    best = max(valid, key=likeness, default="")
     return f" Did you mean '{best}'?" if best and likeness(best) >= 0.6 else ""
+
+
+def _meant(name: str, valid: set[str]) -> bool:
+    """Whether `name` is a boolean for which there is a word in `valid`, or the reverse."""
+    return any(
+        (name == boolean and valid & words) or (name in words and boolean in valid)
+        for boolean, words in BOOLEANS.items()
+    )
 
 
 def _form(name: str) -> str:

@@ -15,7 +15,7 @@ from headspec.config import forbidden_values
 from headspec.config.checks import consistency
 from headspec.config.reference import allowed, child, schema, sections
 from headspec.config.study import Study
-from headspec.errors import ConfigError, lines, listing, nearest, shown
+from headspec.errors import QUOTE, ConfigError, lines, listing, nearest, shown
 
 #: former dotted key: the key in its place
 RENAMED = {
@@ -104,7 +104,8 @@ def _worded(error: ErrorDetails) -> str:
     if last == "[key]":
         # pydantic puts 1 into the location where YAML read true, so take the name from the input
         rule = _schema_at(path[:-1]).get("propertyNames", {}).get("format", "text")
-        return f"{_dotted(*path[:-1], got)}: got {shown(got)} as a name, expected {rule}."
+        hint = QUOTE if isinstance(got, bool) else ""
+        return f"{_dotted(*path[:-1], got)}: got {shown(got)} as a name, expected {rule}.{hint}"
     key, node = _dotted(*location), _schema_at(location)
     if error["type"] in ("extra_forbidden", "invalid_key"):
         fields = _schema_at(path)["properties"]
@@ -119,6 +120,8 @@ def _worded(error: ErrorDetails) -> str:
         key, node = _dotted(*location), _schema_at(location)
     hint = nearest(got, node.get("enum", ()))
     options = node.get("anyOf", [node])  # of a key that may be missing, also null
+    if isinstance(got, bool) and any(option.get("type") == "string" for option in options):
+        hint = QUOTE
     if any("items" in option for option in options) and isinstance(got, (str, int, float)):
         hint = f" Did you mean [{_bare(got)}]?"
     elif any("source" in option.get("properties", ()) for option in options) and isinstance(got, str):

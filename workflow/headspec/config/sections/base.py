@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+from headspec.config.as_text import as_text
 from headspec.config.runs import named
 
 
@@ -45,8 +46,18 @@ def _labels(value: Any) -> Any:
         value = {label: label for label in _distinct(value) if isinstance(label, (str, int, float))}
     if not isinstance(value, dict):
         return value
-    _distinct([str(label) for label in value])
-    return {str(label): str(name) if isinstance(name, bool) else name for label, name in value.items()}
+    _distinct([str(_bool_as_text(label)) for label in value])
+    return {str(_bool_as_text(label)): _bool_as_text(name) for label, name in value.items()}
+
+
+def _bool_as_text(value: Any) -> Any:
+    """A boolean as those of tables are read: true or false."""
+    return as_text(value) if isinstance(value, bool) else value
+
+
+def _of_classes(value: Any) -> Any:
+    """A mapping from class names, which may be booleans."""
+    return {_bool_as_text(k): v for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def _seed(value: int) -> int:
@@ -60,6 +71,8 @@ LARGEST_SEED = 2**31 - 1  # tables store seeds in 32 bits
 LONGEST_NAME = 64  # characters; names of files join up to three names, and have at most 255
 #: accepts a number that YAML reads as text
 NUMBER = BeforeValidator(_number)
+#: accepts booleans as names of classes
+OF_CLASSES = BeforeValidator(_of_classes)
 Seed = Annotated[int, Field(ge=0), NUMBER, AfterValidator(_seed)]
 Count = Annotated[int, Field(ge=1), NUMBER]
 Positive = Annotated[float, Field(gt=0), NUMBER]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from headspec.config.sections.base import NUMBER, Count, Distinct, Labels, Name, Section
+from headspec.config.sections.base import NUMBER, OF_CLASSES, Count, Distinct, Labels, Name, Section
 from headspec.config.task_types import pair_types, translation
 from headspec.config.task_types.word_types import TYPES, WORDS
 
@@ -116,7 +116,7 @@ class Task(Section):
         description="[prompt](tasks-and-models.md#prompts) of the method `prompted`, with the fields "
         "`{text_a}`, of pairs `{text_b}`, and for masked models `{mask}`, the place of the answer",
     )
-    answers: Annotated[dict[str, str], Field(min_length=2)] | None = Field(
+    answers: Annotated[dict[str, str], Field(min_length=2), OF_CLASSES] | None = Field(
         None, description="class name: answer to `prompt`; for masked models one token"
     )
     shots: Annotated[int, Field(ge=0), NUMBER] = Field(
