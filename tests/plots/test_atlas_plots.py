@@ -163,7 +163,7 @@ def every_figure(names: tuple[str, ...] = tuple(SMALL), layers=6, in_layer=12, s
         "confidence": (confidence, (table, tasks)),
         "change": (change, (other, table, tasks, LABELS)),
         "differences": (differences, (differences_table(compared, layers, in_layer), LABELS)),
-        "believe": (believe, (belief_table(blocks), LABELS)),
+        "believe": (believe, (belief_table(blocks), LABELS, list(mixtures))),
     }
 
 
@@ -427,13 +427,13 @@ def test_figures_are_of_one_run():
 
 def test_belief_shows_agreement_areas_and_dissociation_sorted_by_area():
     table = belief_table([("minilm", "a+b"), ("minilm", "c")])
-    figure = believe.draw(table, LABELS)
+    figure = believe.draw(table, LABELS, ["c", "a+b"])
     means, expected = table[table["task"] == "mean"], []
-    for mixture in ("a+b", "c"):
+    for mixture in ("c", "a+b"):
         block = means[(means["mixture"] == mixture) & (means["method"] == "tuned")].sort_values("area")
         expected += [LABELS[ranking] for ranking in block["ranking"]]
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == expected
-    assert [text.get_text() for text in figure.texts] == ["minilm, a+b", "minilm, c"]
+    assert [text.get_text() for text in figure.texts] == ["minilm, c", "minilm, a+b"]
     for axes, (column, (_, factor)) in zip(figure.axes, believe.PANELS.items(), strict=True):
         shown = means.dropna(subset=column)
         if "spearman" in column:
@@ -451,6 +451,8 @@ def test_belief_shows_agreement_areas_and_dissociation_sorted_by_area():
         lines = np.concatenate([one.get_segments() for one in labelled(axes, "interval over examples")])
         np.testing.assert_allclose(np.sort(lines[:, 0, 0]), np.sort(factor * shown[f"{column}_low"]))
         np.testing.assert_allclose(np.sort(lines[:, 1, 0]), np.sort(factor * shown[f"{column}_high"]))
+    keys = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert [key for key in keys if "interval" in key] == ["interval over examples"]
     *_, area, d = figure.axes
     daggers = [x for line in labelled(d, "at chance: D means little") for x in line.get_xdata()]
     assert len(daggers) == means["at_chance"].eq(True).sum() > 0
@@ -462,7 +464,7 @@ def test_belief_shows_agreement_areas_and_dissociation_sorted_by_area():
 def test_belief_without_any_dissociation():
     table = belief_table([("minilm", "sst2")], ("single",))
     table[[column for column in table if column.startswith("dissociation")]] = np.nan
-    *_, d = (axes := believe.draw(table.assign(at_chance=None), LABELS).axes)
+    *_, d = (axes := believe.draw(table.assign(at_chance=None), LABELS, []).axes)
     assert len(axes[0].get_yticklabels()) == len(RANKINGS)
     assert not labelled(d, "interval over examples")
 

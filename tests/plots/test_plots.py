@@ -182,13 +182,13 @@ def every_figure(tasks: list[str] = SMALL) -> dict[str, tuple]:
     return {
         "importance": (importance, (importances, tasks, FRACTION)),
         "matrix": (matrix, (pruning, tasks, FRACTION, metrics)),
-        "dissociation": (dissociation, (*dissociation_tables(pairs(tasks)), 0.1)),
+        "dissociation": (dissociation, (*dissociation_tables(pairs(tasks)), pairs(tasks), 0.1)),
         "fractions": (
             fractions,
             (*fractions_tables(every := pairs(tasks) | {"all": tasks}), every, FRACTION, "tuned"),
         ),
         "curves": (curves, (pruning, tasks, FRACTION, metrics, dict.fromkeys(tasks) | {tasks[0]: 0.5})),
-        "reliability": (reliability, (reliability_table(pairs(tasks)),)),
+        "reliability": (reliability, (reliability_table(pairs(tasks)), pairs(tasks))),
         "brain_encoding": (
             brain_encoding,
             (
@@ -276,6 +276,10 @@ def test_matrix_cells_are_means_and_deviations():
 
 def test_matrix_of_one_seed_has_no_deviation_over_seeds():
     figure = matrix.draw({0: small_matrix([0.6, 0.8])}, SMALL, FRACTION, dict.fromkeys(SMALL, "accuracy"))
+    assert figure.axes[0].get_xlabel().endswith("± SD over draws in random rows)")
+    figure.draw_without_rendering()
+    ticks = [float(label.get_text()) for label in figure.axes[1].get_yticklabels()]
+    assert np.diff(ticks) == pytest.approx(np.diff(ticks)[0]), "no rounded ticks"
     assert cells(figure)[0, 1] == "40.0"
     assert cells(figure)[0, 3].startswith("70.0\n±")
 
@@ -283,11 +287,14 @@ def test_matrix_of_one_seed_has_no_deviation_over_seeds():
 @pytest.mark.parametrize("mixtures", [pairs(SMALL), pairs(LARGE) | {"all": LARGE}], ids=["pair", "many"])
 def test_dissociation_bars_equal_the_table(mixtures):
     combined, seeds = dissociation_tables(mixtures, models=("minilm", "bert"))
-    figure = dissociation.draw(combined, seeds, 0.1)
+    order = dict(reversed(mixtures.items()))
+    figure = dissociation.draw(combined, seeds, order, 0.1)
     assert {axes.get_title() for axes in figure.axes} == {"bert", "minilm"}
     for axes in figure.axes:
         part = combined[combined["model"] == axes.get_title()]
         rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+        assert rows == [name for mixture, tasks in order.items() for name in (mixture, *tasks, "mean")]
+        assert all(line.get_xdata()[0] > 1 for line in labelled(axes, "at chance: D means little"))  # outside
         for bars, method in zip(axes.containers, BOTH, strict=True):
             of_method = part[part["method"] == method]
             widths = [bar.get_width() for bar in bars]
@@ -300,7 +307,7 @@ def test_dissociation_bars_equal_the_table(mixtures):
 
 def test_dissociation_intervals_dots_and_line():
     combined, seeds = dissociation_tables(pairs(SMALL), methods=["tuned"])
-    axes = dissociation.draw(combined, seeds, 0.1).axes[0]
+    axes = dissociation.draw(combined, seeds, pairs(SMALL), 0.1).axes[0]
     intervals = np.array(
         [segment[:, 0] for segment in labelled(axes, "interval over examples")[0].get_segments()]
     )
@@ -362,9 +369,22 @@ def test_curves_run_from_the_base_through_the_fractions():
         assert labelled(axes, "chance")[0].get_ydata()[0] == pytest.approx(50)
 
 
+def test_curves_of_numbers_of_heads_have_numbers():
+    pruning = {0: pruning_table(SMALL, 0)}
+    metrics = dict.fromkeys(SMALL, "accuracy")
+    figure = curves.draw(pruning, SMALL, FRACTION, metrics, dict.fromkeys(SMALL), counted=True)
+    numbers = [0, *(prune_count(fraction, 72) for fraction in (0.1, 0.2, 0.3, 0.4, 0.5))]
+    for axes in figure.axes:
+        assert axes.get_xlabel() == "heads pruned"
+        drawn = [line for line in axes.lines if len(line.get_xdata()) == 6]
+        assert len(drawn) == 3 and all(list(line.get_xdata()) == numbers for line in drawn)
+        box = labelled(axes, "random by layer")[0][0]
+        assert box.get_x() == pytest.approx(prune_count(FRACTION, 72))
+
+
 def test_reliability_shows_every_correlation():
     table = reliability_table(pairs(SMALL), seeds=3)
-    axes = reliability.draw(table).axes[0]
+    axes = reliability.draw(table, {}).axes[0]
     points = np.concatenate([line.get_xdata() for line in axes.lines])
     shown = table[table["kind"] != "methods"]
     np.testing.assert_allclose(np.sort(points), np.sort(shown["spearman"]))
@@ -375,7 +395,7 @@ def test_reliability_shows_every_correlation():
     assert [text.get_text() for text in axes.figure.legends[0].get_texts()] == [
         "split half", "two seeds", "two tasks", *BOTH,
     ]  # fmt: skip
-    alone = reliability.draw(table[table["kind"] == "split_half"]).legends[0].get_texts()
+    alone = reliability.draw(table[table["kind"] == "split_half"], {}).legends[0].get_texts()
     assert [text.get_text() for text in alone] == ["split half", *BOTH]
 
 

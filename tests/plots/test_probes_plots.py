@@ -80,7 +80,7 @@ def test_points_are_those_of_untrained_single_and_joint_models():
 def test_changes_are_those_of_the_joint_mixture():
     figure = changes.draw(changes_table(), "all")
     titles = [axes.get_title().split(",")[0] for axes in figure.axes]
-    assert titles == ["alone", "all", "all by IAT"]
+    assert titles == ["single-task", "all", "all by IAT"]
     for axes, change in zip(figure.axes, (20, -10, 0), strict=True):
         clear, unclear = (labelled(axes, label)[0].get_xdata() for label in ("interval without 0", "with 0"))
         assert (len(clear), len(unclear)) == ((4, 0) if change else (0, 4))
@@ -109,9 +109,12 @@ def test_cells_are_scores_and_differences_by_partner():
     figure = sharing.draw(sharing_table(), dict.fromkeys(["pos", "dep", "ner"], "las"))
     axes = figure.axes[0]
     columns = [text.get_text() for text in axes.get_xticklabels()]
-    assert columns == ["alone", "+ pos", "+ dep", "all", "all\neven"]
+    assert columns == ["single-task", "+ pos", "+ dep", "all", "all\neven"]
     cells = {(columns[int(t.get_position()[0])], int(t.get_position()[1])): t.get_text() for t in axes.texts}
-    assert cells["alone", 0] == "90.0" and cells["+ dep", 0] == "88.0\n\N{MINUS SIGN}2.0*"
+    assert cells["single-task", 0] == "90.0" and cells["+ dep", 0] == "88.0\n\N{MINUS SIGN}2.0*"
     assert cells["+ pos", 1] == "81.0\n+1.0" and cells["all", 2] == "50.0"
     assert ("+ pos", 0) not in cells
+    shade = axes.images[0].get_array()
+    assert shade[0, 2] == pytest.approx(2) and shade[1, 1] == pytest.approx(-1)  # lost, gained
+    assert axes.images[0].get_clim() == pytest.approx((-2, 2))
     assert_readable(figure)

@@ -199,6 +199,7 @@ use rule figure_reliability as figure_atlas_believe with:
         log("figures/atlas/believe"),
     params:
         figure="atlas/believe",
+        mixtures=list(STUDY.mixture_tasks),
         labels=head_measures.labels(head_measures.pruned(STUDY.atlas.rankings)),
         code=code("plots/figure.py", "plots/atlas/believe.py"),
     message:

@@ -26,6 +26,7 @@ rule figure_reliability:
     params:
         script="figure",
         figure="reliability",
+        mixtures={mixture: list(tasks) for mixture, tasks in STUDY.mixture_tasks.items()},
         dpi=STUDY.figures.dpi,
         code=code("plots/figure.py", "plots/reliability.py"),
     message:
@@ -50,6 +51,7 @@ use rule figure_reliability as figure_dissociation with:
     params:
         script="dissociation",
         figure="dissociation",
+        mixtures={mixture: list(tasks) for mixture, tasks in STUDY.mixture_tasks.items()},
         fraction=STUDY.pruning.fraction,
         distinct=STUDY.dissociation.distinct,
         code=code("plots/dissociation.py"),
@@ -153,6 +155,7 @@ use rule figure_reliability as figure_curves with:
     params:
         script="curves",
         figure="curves",
+        counted=bool(STUDY.pruning.heads),
         seeds=STUDY.seeds,
         tasks=INPUTS.tasks,
         fraction=STUDY.pruning.fraction,

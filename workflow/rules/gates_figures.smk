@@ -47,6 +47,7 @@ use rule figure_reliability as figure_gates_kept with:
         log("figures/gates/kept.{model}.{mixture}.{method}"),
     params:
         figure="gates/kept",
+        tasks=INPUTS.tasks,
         labels=ways.labels(BUDGETS.names),
         code=code("plots/figure.py", "plots/gates/kept.py"),
     message:
@@ -118,6 +119,7 @@ use rule figure_reliability as figure_gates_kept_roles with:
         log("figures/gates/kept_roles.{model}.{mixture}.{method}"),
     params:
         figure="gates/kept_roles",
+        tasks=INPUTS.tasks,
         labels=ways.labels(BUDGETS.names),
         code=code("plots/figure.py", "plots/gates/kept_roles.py"),
     message:
@@ -143,6 +145,7 @@ use rule figure_reliability as figure_gates_kept_kinds with:
         log("figures/gates/kept_kinds.{model}.{mixture}.{method}"),
     params:
         figure="gates/kept_kinds",
+        tasks=INPUTS.tasks,
         labels=ways.labels(BUDGETS.names),
         code=code("plots/figure.py", "plots/gates/kept_kinds.py"),
     message:

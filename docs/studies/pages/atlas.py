@@ -44,7 +44,7 @@ def belief() -> str:
 def figure() -> Figure:
     """Every ranking in the form of the atlas."""
     found = table(STUDY, "belief")
-    return believe.draw(found, heads.labels(found["ranking"].unique()))
+    return believe.draw(found, heads.labels(found["ranking"].unique()), sorted(found["mixture"].unique()))
 
 
 BLOCKS = {f"{STUDY}: belief": belief}

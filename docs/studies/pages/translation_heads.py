@@ -87,7 +87,7 @@ def figure() -> Figure:
     """Kinds of attention that are kept."""
     found = table("translation-heads", "kept_kinds")
     found = found[found["way"] != "fresh"]  # the heads of `l0`
-    return plot.draw(found, ways.labels(list(dict.fromkeys(found["way"]))))
+    return plot.draw(found, ways.labels(list(dict.fromkeys(found["way"]))), tasks=[])
 
 
 BLOCKS = {"translation-heads: budgets": budgets, "translation-heads: kinds": kinds}

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_rgb
 
 from headspec.config import ways
 from headspec.config.runs import Budget, Run
@@ -58,14 +59,22 @@ def test_lines_have_the_values_of_the_main_metrics():
     lines = {line.get_label(): line for line in axes.get_lines()}
     assert lines["whole model"].get_ydata()[0] == pytest.approx(80)
     line = lines["importance, at once"]
-    assert line.get_xdata() == pytest.approx([2, 4], abs=0.1) and line.get_ydata() == pytest.approx([50, 60])
+    assert line.get_xdata() == pytest.approx([2, 4], abs=0.2) and line.get_ydata() == pytest.approx([50, 60])
     hollow = [
         one for one in axes.get_lines() if one.get_markerfacecolor() == "white" and len(one.get_xdata())
     ]
-    assert hollow[0].get_xdata() == pytest.approx([5], abs=0.1) and hollow[0].get_ydata() == pytest.approx(
-        [65]
-    )
+    assert hollow[0].get_xdata() == [5] and hollow[0].get_ydata() == pytest.approx([65])
     assert not {"subset"} & lines.keys()
+
+
+def test_ways_that_keep_one_number_stand_side_by_side_with_whole_intervals():
+    table = budgets_table()
+    table = table[table["fraction"].isin([0.25, 1.0])].assign(value_low=-0.2, value_high=0.99)
+    for axes in budgets.draw(table, {"a": "accuracy", "b": "f1"}, LABELS, PLACES).axes:
+        at_once, l0 = (line for line in axes.get_lines() if line.get_label() in ("importance, at once", "L0"))
+        apart = axes.transData.transform([(line.get_xdata()[0], 0) for line in (at_once, l0)])
+        assert abs(np.diff(apart[:, 0])[0]) > at_once.get_markersize()
+        assert axes.get_ylim()[0] <= 0 and axes.get_ylim()[1] > 99, "a share is not below 0"
 
 
 def test_gates_that_missed_their_target_are_crossed():
@@ -77,25 +86,33 @@ def test_gates_that_missed_their_target_are_crossed():
     crosses = [[line for line in axes.get_lines() if line.get_marker() == "x"] for axes in figure.axes]
     assert [len(of_panel) for of_panel in crosses] == [0, 0, 0, 1, 1, 1]
     (cross,) = crosses[3]
-    assert cross.get_xdata() == pytest.approx([2], abs=0.1) and cross.get_ydata() == pytest.approx([50])
+    assert cross.get_xdata() == pytest.approx([2], abs=0.2) and cross.get_ydata() == pytest.approx([50])
     (legend,) = figure.legends
     assert "crossed: gates missed their target" in [text.get_text() for text in legend.get_texts()]
 
 
 def test_three_seeds_are_the_three_colours_of_a_picture():
-    figure = kept.draw(gates(), LABELS)
+    figure = kept.draw(gates(), LABELS, [])
     at_once, mean = (axes.get_images()[0].get_array() for axes in figure.axes[:2])
     assert at_once.shape == (LAYERS, HEADS, 3)
     assert at_once[0, 0].tolist() == [0, 0, 1] and at_once[0, 1].tolist() == [1, 1, 0]  # 255 (1 - kept)
     assert at_once[0, 2].tolist() == [1, 1, 1]
     assert mean[0].tolist() == pytest.approx([1 / 3, 2 / 3, 1, 1])
+    keys = {h.get_markerfacecolor(): t.get_text() for h, t in zip(
+        figure.legends[0].legend_handles, figure.legends[0].get_texts(), strict=True)}  # fmt: skip
+    for shade, name in {
+        (0, 0, 1): "first and second",
+        (1, 1, 0): "the third",
+        (1, 1, 1): "no seed keeps it",
+    }.items():
+        assert [key for colour, key in keys.items() if to_rgb(colour) == shade] == [name]
     labels = [axes.get_ylabel() for axes in figure.axes if axes.get_ylabel()]
     assert labels == ["importance, at once", "L0"]  # without the whole model
 
 
 def test_two_seeds_are_grey():
     table = gates()
-    figure = kept.draw(table[table["seed"] < 2], LABELS)
+    figure = kept.draw(table[table["seed"] < 2], LABELS, [])
     picture = figure.axes[0].get_images()[0].get_array()
     assert picture.shape == (LAYERS, HEADS) and picture[0].tolist() == [0, 1, 1, 1]
 
@@ -137,7 +154,7 @@ def test_kinds_that_are_kept_have_their_shares_and_layers():
     for value, end, sign in itertools.product(("share", "depth"), ("low", "high"), (-1, 1)):
         if (end == "low") == (sign < 0):
             frame[f"{value}_{end}"] = frame[value] + 0.05 * sign
-    figure = kept_kinds.draw(frame, LABELS)
+    figure = kept_kinds.draw(frame, LABELS, [])
     share, depth = figure.axes[1], figure.axes[3]
     assert [axes.get_title() for axes in figure.axes] == ["importance, at once", "L0", "", ""]
     lines = {line.get_label(): line for line in share.get_lines()}
@@ -148,6 +165,8 @@ def test_kinds_that_are_kept_have_their_shares_and_layers():
     assert depth.get_lines()[0].get_ydata() == pytest.approx([-9, -6, 0])
     ends = [line.get_segments() for line in share.collections]
     assert ends[1][0][:, 1] == pytest.approx([20, 30])
+    (alone, _) = kept_kinds.draw(frame[frame["kind"] == "encoder"], LABELS, []).axes
+    assert alone.get_lines()[0].get_ydata() == pytest.approx([-9, 0])
 
 
 def role_counts(after: float = np.nan) -> pd.DataFrame:
@@ -164,10 +183,10 @@ def role_counts(after: float = np.nan) -> pd.DataFrame:
 
 
 def test_roles_of_kept_heads_end_at_the_whole_model():
-    figure = kept_roles.draw(role_counts(), LABELS)
+    figure = kept_roles.draw(role_counts(), LABELS, ["b", "a"])
     ways = ["importance, at once", "L0"]
     assert [axes.get_title() for axes in figure.axes] == [
-        *ways, *(f"{way}\n{task}" for task in "ab" for way in ways),
+        *ways, *(f"{way}\n{task}" for task in "ba" for way in ways),
     ]  # fmt: skip
     lines = [line for line in figure.axes[1].get_lines() if len(line.get_xdata()) == 3]
     solid, by_layer = (
@@ -185,7 +204,7 @@ def test_roles_of_kept_heads_end_at_the_whole_model():
 
 
 def test_roles_after_training_are_drawn_for_ways_that_keep_their_models():
-    figure = kept_roles.draw(role_counts(after=3.0), LABELS)
+    figure = kept_roles.draw(role_counts(after=3.0), LABELS, ["a", "b"])
     importance, l0 = (
         [line.get_ydata().tolist() for line in axes.get_lines() if line.get_marker() == "x"]
         for axes in figure.axes[2:4]

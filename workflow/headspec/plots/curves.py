@@ -1,4 +1,4 @@
-"""Metric against the fraction of heads pruned: top, bottom and random heads."""
+"""Metric against the heads pruned: top, bottom and random heads."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def draw(
     fraction: float,
     metrics: Mapping[str, str],
     chance: Mapping[str, float | None],
+    counted: bool = False,
 ) -> Figure:
     """A panel per evaluated task: its main metric (mean over seeds) as more heads are pruned.
 
@@ -40,9 +41,11 @@ def draw(
     fraction : main fraction of heads to prune, beside which the random draws are shown
     metrics : task: its main metric
     chance : task: metric of the best constant prediction (fraction), None if unknown
+    counted : whether heads are shown as numbers, and not in per cent
     """
     frame = stacked(pruning)
     frame = frame[frame["metric"] == frame["task"].map(metrics)]
+    frame = frame.assign(pruned=frame["n_pruned"] if counted else 100 * frame["fraction"])
     columns = min(3, len(tasks))
     rows = math.ceil(len(tasks) / columns)
     size = (min(PAGE, 0.3 + 2.5 * columns), 0.75 + 1.75 * rows)
@@ -57,7 +60,7 @@ def draw(
         if level is not None:
             axes.axhline(100 * level, color="black", linestyle=":", label="chance")
         axes.set_title(evaluated)
-        axes.set_xlabel("heads pruned (%)")
+        axes.set_xlabel("heads pruned" if counted else "heads pruned (%)")
         axes.set_ylabel(f"{METRICS[metrics[evaluated]]} (%)")
         axes.grid(axis="y")
     for axes in grid[len(tasks) :]:
@@ -90,19 +93,18 @@ def _keys(axes: Axes, tasks: Sequence[str], bottom: bool) -> None:
 
 
 def _curve(base: pd.DataFrame, pruned: pd.DataFrame) -> pd.Series:
-    """Mean over seeds by percentage of heads pruned."""
-    mean = pd.concat([base, pruned]).groupby("fraction")["value"].mean()
-    return mean.set_axis(100 * mean.index)
+    """Mean over seeds by heads pruned."""
+    return pd.concat([base, pruned]).groupby("pruned")["value"].mean()
 
 
 def _boxes(axes: Axes, panel: pd.DataFrame, fraction: float) -> None:
     """Draw the range and mean of the random draws of all seeds beside the main fraction."""
-    width = 2.2 * panel["fraction"].max() / 0.5
+    width = 0.044 * panel["pruned"].max()
     for kind, (label, side, look) in BOXES.items():
-        draws = at_fraction(panel[panel["pruned_for"] == kind], fraction)["value"]
-        if draws.empty:
+        rows = at_fraction(panel[panel["pruned_for"] == kind], fraction)
+        if rows.empty:
             continue
-        left = 100 * fraction + (0 if side > 0 else -width)
+        draws, left = rows["value"], rows["pruned"].iloc[0] + (0 if side > 0 else -width)
         low, high = draws.min(), draws.max()
         box = look | {"edgecolor": "0.35", "align": "edge", "zorder": 1.5}
         axes.bar(left, high - low, width, low, label=label, **box)

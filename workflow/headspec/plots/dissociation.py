@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
-from matplotlib.transforms import offset_copy
 from numpy.typing import NDArray
 
 from headspec.config.methods import METHODS
@@ -39,7 +39,12 @@ DAGGER: dict[str, Any] = {
 
 
 @styled
-def draw(combined: pd.DataFrame, dissociation: pd.DataFrame, distinct: float) -> Figure:
+def draw(
+    combined: pd.DataFrame,
+    dissociation: pd.DataFrame,
+    mixtures: Mapping[str, Sequence[str]],
+    distinct: float,
+) -> Figure:
     """Bars of dissociation with intervals, a block per mixture and a panel per model.
 
     Parameters
@@ -48,9 +53,10 @@ def draw(combined: pd.DataFrame, dissociation: pd.DataFrame, distinct: float) ->
         Bars, intervals and marks of values at chance.
     dissociation : table 'dissociation'
         Single seeds at the main fraction, shown as dots.
+    mixtures : mixture: its tasks, in the order of the rows
     distinct : mean dissociation (fraction) that counts as distinct, shown as a line
     """
-    figure, panels, rows = mixture_panels(combined, "dissociation D (%)")
+    figure, panels, rows = mixture_panels(combined, mixtures, "dissociation D (%)")
     methods = [method for method in BARS if method in set(combined["method"])]
     seeds = _with_mean(dissociation)
     for model, axes in panels.items():
@@ -65,7 +71,7 @@ def draw(combined: pd.DataFrame, dissociation: pd.DataFrame, distinct: float) ->
                 ys, 100 * bars["ci_low"], 100 * bars["ci_high"], color="black", label=interval_label(combined)
             )
             axes.plot(100 * dots["dissociation"], heights(rows, dots, lane, len(methods)), **DOT)
-            _mark_chance(figure, axes, bars, dots, ys)
+            mark_chance(axes, ys[bars["at_chance"].to_numpy(dtype=bool)])
     legend(figure)
     return figure
 
@@ -77,15 +83,7 @@ def _with_mean(dissociation: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([dissociation[[*run, "task", "dissociation"]], means])
 
 
-def _mark_chance(
-    figure: Figure, axes: Axes, bars: pd.DataFrame, dots: pd.DataFrame, ys: NDArray[np.float64]
-) -> None:
-    """Draw a dagger for each of `bars` (at `ys`) at chance, to the right of its bar, interval and dots."""
-    at_chance = bars["at_chance"].to_numpy(dtype=bool)
-    if not at_chance.any():
-        return
-    furthest = dots.groupby(["mixture", "task"])["dissociation"].max().rename("furthest")
-    drawn = bars.join(furthest, on=["mixture", "task"])[["dissociation", "ci_high", "furthest"]]
-    ends = drawn.max(axis=1).clip(lower=0).fillna(0).to_numpy(dtype=float)
-    beside = offset_copy(axes.transData, figure, x=5, units="points")
-    axes.plot(100 * ends[at_chance], ys[at_chance], transform=beside, **DAGGER)
+def mark_chance(axes: Axes, ys: NDArray[np.float64]) -> None:
+    """Draw a dagger at each of `ys`, whose values are at chance, to the right of everything in `axes`."""
+    if len(ys):
+        axes.plot(np.full(len(ys), 1.03), ys, transform=axes.get_yaxis_transform(), clip_on=False, **DAGGER)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
 
 from headspec.plots.drawing.style import METRICS, SHADES, at_fraction, stacked, styled
 from headspec.statistics.dissociation.scores import relative
@@ -58,10 +59,12 @@ def draw(
     axes.set_yticks(range(len(rows)), names)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    axes.set_xlabel("evaluated task (metric in %)")
+    over = ["seeds"] * (len(pruning) > 1) + ["draws in random rows"] * (not np.isnan(spread[-2:]).all())
+    axes.set_xlabel("evaluated task (metric in %" + (f",\n± SD over {', '.join(over)})" if over else ")"))
     axes.set_ylabel(f"heads pruned ({100 * fraction:.3g} %)")
     bar = figure.colorbar(image, ax=axes, aspect=14, pad=0.02)
-    bar.ax.yaxis.set_major_formatter(lambda lost, _: f"{1 - lost:.2g}")
+    bar.ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+    bar.ax.yaxis.set_major_formatter(lambda lost, _: f"{1 - lost:.2f}")
     bar.ax.invert_yaxis()
     bar.set_label("relative performance P")
     return figure

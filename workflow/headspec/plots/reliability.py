@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -17,16 +18,17 @@ FILLS = {name: method.fill for name, method in METHODS.items() if method.fill}
 
 
 @styled
-def draw(reliability: pd.DataFrame) -> Figure:
+def draw(reliability: pd.DataFrame, mixtures: Mapping[str, Sequence[str]]) -> Figure:
     """Rank correlation of importance maps: a row per task of every mixture, a panel per model.
 
     Parameters
     ----------
     reliability : table 'reliability'
         A point is a run (split halves), a pair of seeds, or a run and another of its tasks.
+    mixtures : mixture: its tasks, in the order of the rows
     """
     reliability = reliability[reliability["kind"].isin(KINDS)]
-    figure, panels, rows = mixture_panels(reliability, "rank correlation of importance (Spearman)")
+    figure, panels, rows = mixture_panels(reliability, mixtures, "rank correlation of importance (Spearman)")
     methods = [method for method in FILLS if method in set(reliability["method"])]
     black: dict[str, Any] = {"color": "black", "linestyle": "none", "markeredgewidth": 0.5}
     for key, group in reliability.groupby(["model", "kind", "method"]):

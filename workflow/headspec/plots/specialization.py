@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from headspec.plots.dissociation import DAGGER, DOT
+from headspec.plots.dissociation import DOT, mark_chance
 from headspec.plots.drawing.style import MEAN, interval_label, legend, styled
 
 #: method: (legend entry, look of its bars), in their order
@@ -58,12 +58,7 @@ def draw(
             left.plot(100 * values[rows], ys, **DOT)
     differences = specialization.set_index("task").loc[rows]
     _draw_differences(right, differences, seeds, rows)
-    at_chance = differences["at_chance"].to_numpy(dtype=bool)
-    if at_chance.any():
-        x = np.full(at_chance.sum(), 1.04)
-        right.plot(
-            x, np.flatnonzero(at_chance), transform=right.get_yaxis_transform(), clip_on=False, **DAGGER
-        )
+    mark_chance(right, np.flatnonzero(differences["at_chance"].to_numpy(dtype=bool)))
     left.set_yticks(list(place.values()), rows)
     left.set_ylim(len(rows) - 0.4, -0.6)
     left.get_yticklabels()[0].set_fontweight("bold")

@@ -21,5 +21,5 @@ with stage(snakemake, "figure curves"):
         str(task): metrics.chance(params.metrics[task], rows["label"])
         for task, rows in unpruned.groupby("task")
     }
-    figure = curves.draw(seeds, params.tasks, params.fraction, params.metrics, chance)
+    figure = curves.draw(seeds, params.tasks, params.fraction, params.metrics, chance, params.counted)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -14,5 +14,5 @@ params = snakemake.params
 with stage(snakemake, "figure dissociation"):
     inputs = {name: tables.read(path) for name, path in snakemake.input.items()}
     seeds = at_fraction(inputs["dissociation"], params.fraction)
-    figure = dissociation.draw(inputs["combined"], seeds, params.distinct)
+    figure = dissociation.draw(inputs["combined"], seeds, params.mixtures, params.distinct)
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

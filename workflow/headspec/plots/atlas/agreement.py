@@ -9,8 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from headspec.plots.atlas.measures import SIGNED
-from headspec.plots.drawing.style import PAGE, number, styled
+from headspec.plots.drawing.style import PAGE, SIGNED, number, styled
 
 #: side of a cell in inches, at most, and the least one with room for small print
 CELL, ROOM = 0.55, 0.36

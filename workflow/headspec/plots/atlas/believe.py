@@ -10,12 +10,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
-from matplotlib.transforms import blended_transform_factory, offset_copy
+from matplotlib.transforms import blended_transform_factory
 from numpy.typing import NDArray
 
 from headspec.config.methods import METHODS
-from headspec.plots.dissociation import DAGGER
-from headspec.plots.drawing.style import MEAN, PAGE, interval_label, legend, styled
+from headspec.plots.dissociation import mark_chance
+from headspec.plots.drawing.style import MEAN, PAGE, in_order, interval_label, legend, styled
 from headspec.statistics.atlas.rankings import RANDOM
 from headspec.statistics.resampling import SIGNIFICANCE
 
@@ -34,7 +34,7 @@ KEYS = ["model", "mixture", "ranking"]
 
 
 @styled
-def draw(belief: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
+def draw(belief: pd.DataFrame, labels: Mapping[str, str], mixtures: Sequence[str]) -> Figure:
     """A row per ranking in a block per model and mixture, sorted by area, the smallest on top.
 
     Panels: Spearman correlation with ablation and with its size, area under the pruning curve, dissociation.
@@ -44,10 +44,15 @@ def draw(belief: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
     ----------
     belief : table 'belief', of which means over tasks are shown
     labels : ranking: its name in the figure
+    mixtures : in the order of the blocks of a model
     """
     means = belief[belief["task"] == MEAN]
     methods = [method for method in METHODS if method in set(means["method"])]
-    blocks = {block: _sorted(rows, methods) for block, rows in means.groupby(["model", "mixture"])}
+    blocks = {
+        (model, mixture): _sorted(rows[rows["mixture"] == mixture], methods)
+        for model, rows in means.groupby("model")
+        for mixture in in_order(rows["mixture"], mixtures)
+    }
     headings = [f"{model}, {mixture}" for model, mixture in blocks]
     lines = sum(1 + len(rankings) for rankings in blocks.values())
     row_height = max(0.12, min(max(0.17, 0.1 * len(methods)), ROWS_HEIGHT / lines))
@@ -63,7 +68,7 @@ def draw(belief: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
             shift = 0.8 * ((lane + 0.5) / len(methods) - 0.5)
             results = _results(means[means["method"] == method], column, factor)
             ys = np.array([rows[key] for key in results[KEYS].itertuples(index=False, name=None)]) + shift
-            _draw_results(figure, axes, results, ys, method)
+            _draw_results(axes, results, ys, method, interval_label(means))
         axes.grid(axis="x")
         axes.tick_params(axis="y", length=0)
         axes.margins(x=0.08)
@@ -122,22 +127,18 @@ def _name_rows(
 
 
 def _draw_results(
-    figure: Figure, axes: Axes, results: pd.DataFrame, ys: NDArray[np.float64], method: str
+    axes: Axes, results: pd.DataFrame, ys: NDArray[np.float64], method: str, interval: str
 ) -> None:
-    """Draw values and intervals of one method, and daggers beside values at chance."""
+    """Draw values and intervals of one method, and daggers where values are at chance."""
     if results.empty:
         return
     look = METHODS[method].marker
-    axes.hlines(ys, results["low"], results["high"], color="black", label=interval_label(results))
+    axes.hlines(ys, results["low"], results["high"], color="black", label=interval)
     clear = results["clear"].to_numpy(dtype=bool)
     for chosen, fill in ((clear, look["color"]), (~clear, "white")):
         axes.plot(results["value"][chosen], ys[chosen], markerfacecolor=fill, zorder=3, **LINELESS, **look)
     axes.plot([], [], label=method, **LINELESS, **look)
-    if results["at_chance"].any():
-        beside = offset_copy(axes.transData, figure, x=5, units="points")
-        at_chance = results["at_chance"].to_numpy(dtype=bool)
-        ends = results["high"].fillna(results["value"])
-        axes.plot(ends[at_chance], ys[at_chance], transform=beside, **DAGGER)
+    mark_chance(axes, ys[results["at_chance"].to_numpy(dtype=bool)])
 
 
 def _mark_random(

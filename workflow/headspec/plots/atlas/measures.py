@@ -8,23 +8,18 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from headspec.attention import Layers
 from headspec.plots.drawing.kinds import divide, number_layers
-from headspec.plots.drawing.style import PAGE
+from headspec.plots.drawing.style import PAGE, SIGNED
 
 Floats = NDArray[np.float64]
 Panels = tuple[Figure, list[Axes]]
 Grid = tuple[Figure, NDArray[np.object_]]
 
-#: below zero orange, above it blue; lightness alone does not tell the two apart, so that signs are marked too
-SIGNED = LinearSegmentedColormap.from_list(
-    "headspec signed", ["#e08214", "#fdd0a2", "#ffffff", "#9ecae1", "#4292c6"]
-)
 #: height of all heat maps of a figure together, in inches
 TALLEST = 7.8
 #: height of a colour bar, its ticks and its label, and of a legend under it, in inches

@@ -36,6 +36,10 @@ DESCRIPTION = {"svg": "Description", "pdf": "Subject", "png": "Description"}
 
 #: white to mid blue, on which black text and outlines stand out
 SHADES = LinearSegmentedColormap.from_list("headspec", ["#ffffff", "#9ecae1", "#4292c6"])
+#: below zero orange, above it blue; lightness alone does not tell the two apart, so that signs are marked too
+SIGNED = LinearSegmentedColormap.from_list(
+    "headspec signed", ["#e08214", "#fdd0a2", "#ffffff", "#9ecae1", "#4292c6"]
+)
 #: Tol's muted scheme, colour-blind safe, ordered so that neighbours differ in lightness
 COLOURS = ("#332288", "#cc6677", "#117733", "#ddaa33", "#882255", "#88ccee", "#44aa99", "#999933", "#aa4499")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "*")
@@ -83,17 +87,26 @@ def stacked(seeds: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat([frame.assign(seed=seed) for seed, frame in seeds.items()], ignore_index=True)
 
 
+def in_order(found: Iterable[str], order: Iterable[str]) -> list[str]:
+    """The names that are `found`, in `order`; those that it lacks follow."""
+    found = dict.fromkeys(found)
+    return [*(name for name in order if name in found), *(name for name in found if name not in set(order))]
+
+
 def number(value: float, digits: int = 2) -> str:
     """`value` as text, with a true minus sign and no negative zero."""
     return f"{round(value, digits) + 0.0:.{digits}f}".replace("-", "\N{MINUS SIGN}")
 
 
-def mixture_panels(frame: pd.DataFrame, label: str) -> tuple[Figure, dict[str, Axes], Rows]:
+def mixture_panels(
+    frame: pd.DataFrame, mixtures: Mapping[str, Sequence[str]], label: str
+) -> tuple[Figure, dict[str, Axes], Rows]:
     """A figure with a panel per model of `frame` and, under the name of each mixture, a row per task.
 
     Parameters
     ----------
     frame : any table with columns model, mixture and task
+    mixtures : mixture: its tasks, in the order of the rows; other mixtures of `frame` follow
     label : of the x axis, with its unit
 
     Returns
@@ -103,12 +116,12 @@ def mixture_panels(frame: pd.DataFrame, label: str) -> tuple[Figure, dict[str, A
     rows: Rows = {}
     labels: list[str] = []
     headings: list[int] = []
-    for mixture, of_mixture in frame.groupby("mixture"):
+    found = {str(mixture): list(tasks.unique()) for mixture, tasks in frame.groupby("mixture")["task"]}
+    for mixture in in_order(found, mixtures):
+        tasks = in_order(found[mixture], (*mixtures.get(mixture, ()), MEAN))
         headings.append(len(labels))
-        labels.append(str(mixture))
-        for task in sorted(of_mixture["task"].unique(), key=lambda task: (task == MEAN, task)):
-            rows[str(mixture), task] = len(labels)
-            labels.append(task)
+        rows |= {(mixture, task): len(labels) + 1 + i for i, task in enumerate(tasks)}
+        labels += [mixture, *tasks]
     models = list(frame["model"].unique())
     label_width = max(1.15, 0.062 * max(map(len, labels)))
     size = (label_width + 2.2 * len(models), 0.85 + 0.17 * len(labels))

@@ -6,12 +6,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headspec.plots.drawing.style import COLOURS, MARKERS, MEAN, METRICS, PAGE, legend, styled
+from headspec.plots.gates.panels import scale
 
 #: the way that closes no head
 WHOLE = "whole"
@@ -73,15 +75,15 @@ def draw(
 def _draw_panel(
     axes: Axes, panel: pd.DataFrame, labels: Mapping[str, str], places: Mapping[str, int]
 ) -> None:
-    """Draw the whole model and all ways, on the scale of the points: intervals may reach beyond it."""
+    """Draw the whole model and all ways, those that keep as many heads side by side."""
     _draw_whole(axes, panel[panel["way"] == WHOLE], labels[WHOLE])
     ways = [way for way in labels if way != WHOLE and way in set(panel["way"])]
+    asked = panel.loc[panel["fraction"].notna() & (panel["way"] != WHOLE), "heads"]
+    gap = np.diff(sorted({0.0, *asked})).min(initial=panel["heads"].max())
     for i, way in enumerate(ways):
-        side = (i - (len(ways) - 1) / 2) * 0.006 * panel["heads"].max()  # intervals stand side by side
+        side = 0.25 * gap * (i - (len(ways) - 1) / 2) / len(ways)
         _draw_way(axes, panel[panel["way"] == way], labels[way], way_style(places, way), side)
-    low, high = 100 * panel["value"].min(), 100 * panel["value"].max()
-    margin = max(1.0, 0.15 * (high - low))
-    axes.set_ylim(low - margin, high + margin)
+    axes.set_ylim(*scale(panel, "value", 100))
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.grid(axis="y")
 
@@ -99,10 +101,11 @@ def _draw_way(axes: Axes, rows: pd.DataFrame, label: str, look: dict[str, Any], 
     A cross marks gates that missed their target, in any of the runs.
     """
     own = rows["fraction"].isna()
+    rows = rows.assign(heads=rows["heads"] + np.where(own, 0, side))
     asked = rows[~own].sort_values("heads")
-    axes.plot(asked["heads"] + side, 100 * asked["value"], label=label, **look)
+    axes.plot(asked["heads"], 100 * asked["value"], label=label, **look)
     axes.vlines(
-        rows["heads"] + side,
+        rows["heads"],
         100 * rows["value_low"],
         100 * rows["value_high"],
         color=look["color"],
@@ -110,11 +113,11 @@ def _draw_way(axes: Axes, rows: pd.DataFrame, label: str, look: dict[str, Any], 
         alpha=0.6,
     )
     hollow = look | {"linestyle": "none", "markerfacecolor": "white", "markersize": 5}
-    axes.plot(rows[own]["heads"] + side, 100 * rows[own]["value"], **hollow)
+    axes.plot(rows[own]["heads"], 100 * rows[own]["value"], **hollow)
     if own.any():
         axes.plot(
             [], label="hollow: as many as the penalty leaves", **hollow | {"color": "0.3", "marker": "o"}
         )
     missed = rows[rows["missed"] > 0]
     if len(missed):
-        axes.plot(missed["heads"] + side, 100 * missed["value"], label=CROSSED, **CROSS)
+        axes.plot(missed["heads"], 100 * missed["value"], label=CROSSED, **CROSS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from headspec.attention import Layers
 from headspec.plots.drawing.kinds import divide
-from headspec.plots.drawing.style import PAGE, styled
+from headspec.plots.drawing.style import PAGE, legend, styled
+from headspec.plots.gates.panels import panels
 
 WHOLE = "whole"
 #: inches: of all rows together, as long as each has room for its name
@@ -20,7 +21,9 @@ TALLEST, LOWEST = 8.0, 0.3
 
 
 @styled
-def draw(gates: pd.DataFrame, labels: Mapping[str, str], attention: Layers | None = None) -> Figure:
+def draw(
+    gates: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str], attention: Layers | None = None
+) -> Figure:
     """A row for each way (and task with heads of its own), a column for each number, and one for the mean.
 
     With three seeds, a head is drawn in R/G/B = 255 (1 - kept) of each (He and Choi 2021): white if none
@@ -30,17 +33,15 @@ def draw(gates: pd.DataFrame, labels: Mapping[str, str], attention: Layers | Non
     ----------
     gates : rows of the table 'gates' of one model, mixture and method
     labels : way: its name
+    tasks : in the order of the rows
     attention : layers by kind of attention, of a model with several
     """
     keys = ["way", "sets", "fraction", "penalty", "seed", "task"]
     last = gates.groupby(keys, dropna=False)["step"].transform("max")
     kept = gates[(gates["step"] == last) & (gates["way"] != WHOLE)]
-    kept = kept.assign(task=kept["task"].fillna("all tasks"))
-    order = {way: i for i, way in enumerate(labels)}
-    rows = sorted(
-        {*zip(kept["way"], kept["sets"], kept["task"], strict=True)},
-        key=lambda r: (r[1] == "own", order[r[0]], r[2]),
-    )
+    kept = kept.assign(task=kept["task"].fillna(""))
+    rows = sorted(panels(kept, labels, tasks), key=lambda row: (row[1] == "own", [*labels].index(row[0])))
+    few = kept["seed"].nunique() < 3
     fractions = sorted(kept["fraction"].dropna().unique())
     layers, heads = kept["layer"].max() + 1, kept["head"].max() + 1
     width = (PAGE - 1.6) / (len(fractions) + 1)
@@ -48,21 +49,30 @@ def draw(gates: pd.DataFrame, labels: Mapping[str, str], attention: Layers | Non
     size = (PAGE, 0.5 + len(rows) * (0.1 + height))
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(len(rows), len(fractions) + 1, squeeze=False, sharex=True, sharey=True)
-    for panels, (way, sets, task) in zip(grid, rows, strict=True):
+    for maps, (way, sets, task) in zip(grid, rows, strict=True):
         of_row = kept[(kept["way"] == way) & (kept["sets"] == sets) & (kept["task"] == task)]
-        for axes, fraction in zip(panels, fractions, strict=False):
+        for axes, fraction in zip(maps, fractions, strict=False):
             of_seeds = _maps(of_row[of_row["fraction"] == fraction], (layers, heads))
             _draw_map(
                 axes, 1 - of_seeds[:3].transpose(1, 2, 0) if len(of_seeds) >= 3 else 1 - of_seeds.mean(axis=0)
             )
-        _draw_map(panels[-1], 1 - _maps(of_row, (layers, heads)).mean(axis=0))
-        name = labels[way] + ("" if task == "all tasks" else f"\n{task}")
-        for axes in panels:
-            divide(axes, attention, named=axes is panels[-1])
-        panels[0].set_ylabel(name, rotation=0, ha="right", va="center")
+        _draw_map(maps[-1], 1 - _maps(of_row, (layers, heads)).mean(axis=0))
+        name = labels[way] + (f"\n{task}" if task else "")
+        for axes in maps:
+            divide(axes, attention, named=axes is maps[-1])
+        maps[0].set_ylabel(name, rotation=0, ha="right", va="center")
     for axes, title in zip(grid[0], [*(f"{100 * f:g} % kept" for f in fractions), "mean"], strict=True):
         axes.set_title(title)
     figure.supxlabel("head (columns) by layer (rows, the first at the bottom)")
+    greys = {"white": "no seed keeps it", "0.5": "some do", "black": "all do"}
+    colours = {
+        "white": "no seed keeps it", "cyan": "the first", "magenta": "the second", "yellow": "the third",
+        "blue": "first and second", "lime": "first and third", "red": "second and third", "black": "all",
+    }  # fmt: skip
+    for colour, name in (greys if few else colours).items():
+        look = {"markerfacecolor": colour, "markeredgecolor": "black", "markeredgewidth": 0.5}
+        grid[0, 0].plot([], [], "s", label=name, **look)
+    legend(figure)
     return figure
 
 

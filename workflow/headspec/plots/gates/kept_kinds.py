@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -13,70 +13,76 @@ from matplotlib.ticker import MaxNLocator
 
 from headspec.attention import KINDS, SELF
 from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, legend, styled
-from headspec.plots.gates.panels import panels
+from headspec.plots.gates.panels import panels, scale
 
 WHOLE = "whole"
 #: panels per row, at most
 COLUMNS = 4
+#: column of the table: name of its axis, and factor to the unit there
+VALUES = {
+    "share": ("heads of the kind\nthat are kept (%)", 100.0),
+    "depth": ("mean layer kept\nless that of all", 1.0),
+}
 
 
 @styled
-def draw(kinds: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
+def draw(kinds: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str]) -> Figure:
     """A column for each way (and task with heads of its own): shares kept above, layers below.
+
+    If all heads are of one kind, whose share is the number of heads kept, there are layers alone.
 
     Parameters
     ----------
     kinds : rows of the table 'kept_kinds' of one model, mixture and method
     labels : way: its name
+    tasks : in the order of the columns
     """
     rows = kinds[kinds["against"].isna()].assign(task=kinds["task"].fillna(""))
     whole, rest = rows[rows["way"] == WHOLE], rows[rows["way"] != WHOLE]
-    shown = panels(rest, labels)
+    shown = panels(rest, labels, tasks)
     bands = math.ceil(len(shown) / COLUMNS)
     columns = math.ceil(len(shown) / bands)
-    size = (max(PAGE * columns / COLUMNS, PAGE / 2), 0.6 + 2.7 * bands)
+    values = VALUES if rows["kind"].nunique() > 1 else {"depth": VALUES["depth"]}
+    lines = len(values)
+    size = (max(PAGE * columns / COLUMNS, PAGE / 2), 0.6 + (0.2 + 1.25 * lines) * bands)
     figure = Figure(figsize=size, layout="constrained")
-    grid = figure.subplots(2 * bands, columns, squeeze=False, sharex=True, sharey="row")
+    grid = figure.subplots(lines * bands, columns, squeeze=False, sharex=True, sharey="row")
     for i, (way, sets, task) in enumerate(shown):
         band, column = divmod(i, columns)
-        share, depth = grid[2 * band : 2 * band + 2, column]
+        cells = grid[lines * band : lines * (band + 1), column]
         of_set, of_whole = (
             frame[(frame["sets"] == sets) & (frame["task"] == task)] for frame in (rest, whole)
         )
         of_way = pd.concat([of_set[of_set["way"] == way], of_whole])
-        _draw_panel(share, of_way, "share", 100)
-        _draw_panel(depth, of_way, "depth", 1)
+        for axes, (value, (_, factor)) in zip(cells, values.items(), strict=True):
+            _draw_panel(axes, of_way, value, factor)
+        depth = cells[-1]
         depth.axhline(0, color="0.6", linewidth=0.6, zorder=0)
-        share.set_title(textwrap.fill(labels[way], 24) + (f"\n{task}" if task else ""))
+        cells[0].set_title(textwrap.fill(labels[way], 24) + (f"\n{task}" if task else ""))
         depth.set_xlabel("heads kept")
         depth.tick_params(labelbottom=True)  # also above another band
-    for first, value, scale, name in (
-        (0, "share", 100, "heads of the kind\nthat are kept (%)"),
-        (1, "depth", 1, "mean layer kept\nless that of all"),
-    ):
-        low, high = scale * rows[value].min(), scale * rows[value].max()
-        margin = 0.05 * scale + 0.15 * (high - low)
-        for axes in grid[first::2, 0]:
+    for first, (value, (name, factor)) in enumerate(values.items()):
+        for axes in grid[first::lines, 0]:
             axes.set_ylabel(name)
-            axes.set_ylim(low - margin, high + margin)  # intervals may reach beyond
+            axes.set_ylim(*scale(rows, value, factor))
     for i in range(len(shown), bands * columns):
-        for axes in grid[2 * (i // columns) : 2 * (i // columns) + 2, i % columns]:
+        for axes in grid[lines * (i // columns) : lines * (i // columns + 1), i % columns]:
             axes.remove()
     legend(figure)
     return figure
 
 
-def _draw_panel(axes: Axes, rows: pd.DataFrame, value: str, scale: float) -> None:
+def _draw_panel(axes: Axes, rows: pd.DataFrame, value: str, factor: float) -> None:
     """Draw a line for each kind; its intervals stand beside those of the others."""
     found = [kind for kind in (SELF, *KINDS) if kind in set(rows["kind"])]
     for i, kind in enumerate(found):
         of_kind = rows[rows["kind"] == kind].sort_values("heads")
         heads = of_kind["heads"] + (i - (len(found) - 1) / 2) * 0.008 * rows["heads"].max()
         axes.plot(
-            heads, scale * of_kind[value], color=COLOURS[i], marker=MARKERS[i], markersize=3.5, linewidth=1.0,
-            label=kind,
+            heads, factor * of_kind[value], color=COLOURS[i], marker=MARKERS[i], markersize=3.5,
+            linewidth=1.0, label=kind,
         )  # fmt: skip
-        low, high = scale * of_kind[f"{value}_low"], scale * of_kind[f"{value}_high"]
+        low, high = factor * of_kind[f"{value}_low"], factor * of_kind[f"{value}_high"]
         axes.vlines(heads, low, high, color=COLOURS[i], linewidth=0.6, alpha=0.6)
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.grid(axis="y")

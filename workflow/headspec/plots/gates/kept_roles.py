@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -23,18 +23,19 @@ BY_LAYER = (0, (4, 2))
 
 
 @styled
-def draw(counts: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
+def draw(counts: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str]) -> Figure:
     """A panel for each way (and task with heads of its own): a line per role, the whole model at its end.
 
     Parameters
     ----------
     counts : rows of the table 'role_counts' of one model, mixture and method
     labels : way: its name
+    tasks : in the order of the panels
     """
     counts = counts.assign(task=counts["task"].fillna(""))
     whole = counts[counts["way"] == WHOLE]
     rest = counts[counts["way"] != WHOLE]
-    shown = panels(rest, labels)
+    shown = panels(rest, labels, tasks)
     columns = min(COLUMNS, rest["way"].nunique())
     lines = math.ceil(len(shown) / columns)
     size = (max(PAGE * columns / COLUMNS, PAGE / 2), 1.0 + 1.6 * lines)

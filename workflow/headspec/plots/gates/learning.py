@@ -38,7 +38,7 @@ def draw(gates: pd.DataFrame, labels: Mapping[str, str], places: Mapping[str, in
     right.set_ylabel("final heads among the first (%)")
     for axes in (left, right):
         axes.set_xlabel("step")
-        axes.set_ylim(0)
+        axes.set_ylim(-0.03 * axes.get_ylim()[1])  # lines at 0 are whole
         axes.grid(axis="y")
     legend(figure)
     return figure

@@ -1,19 +1,34 @@
-"""Panels of figures of kept heads: one for each way, and for each task with heads of its own."""
+"""What figures of kept heads share: panels, and scales that no interval leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
+from headspec.plots.drawing.style import in_order
 
-def panels(rows: pd.DataFrame, labels: Iterable[str]) -> list[tuple[str, str, str]]:
+
+def panels(rows: pd.DataFrame, labels: Iterable[str], tasks: Sequence[str]) -> list[tuple[str, str, str]]:
     """(way, sets, task) of every panel: ways in the order of `labels`, heads that tasks share first.
 
     Parameters
     ----------
     rows : columns way, sets and task, which is empty for heads that all tasks share
+    tasks : in the order of the panels
     """
-    kinds = sorted({*zip(rows["sets"], rows["task"], strict=True)}, key=lambda kind: (kind[0] == "own", kind))
-    ways = set(rows["way"])
-    return [(way, sets, task) for sets, task in kinds for way in labels if way in ways]
+    found = {*zip(rows["way"], rows["sets"], rows["task"], strict=True)}
+    names, order = list(labels), in_order(rows["task"], ("", *tasks))
+    return sorted(found, key=lambda row: (row[1] == "own", order.index(row[2]), names.index(row[0])))
+
+
+def scale(rows: pd.DataFrame, value: str, factor: float) -> tuple[float, float]:
+    """Ends of an axis that has all of the column `value` times `factor`, with the intervals.
+
+    Of these, only what the values can be: a fraction is no more than 1, and below 0 only if one is.
+    """
+    low, high = rows[[value, f"{value}_low"]].min().min(), rows[[value, f"{value}_high"]].max().max()
+    if rows[value].between(0, 1).all():
+        low, high = max(low, 0.0), min(high, 1.0)
+    margin = max(0.04 * (high - low), 0.005)
+    return factor * (low - margin), factor * (high + margin)

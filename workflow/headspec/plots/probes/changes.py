@@ -11,12 +11,17 @@ from headspec.plots.drawing.style import COLOURS, PAGE, legend, styled
 
 #: method of runs: their name, with the mixture, and what they are compared with, the first that there is
 COMPARED = {
-    "single": ("alone", ("pretrained", "random")),
+    "single": ("single-task", ("pretrained", "random")),
     "tuned": ("{}", ("single", "pretrained", "random")),
     "iat": ("{} by IAT", ("tuned",)),
     "even": ("{} in equal shares", ("tuned",)),
 }
-BEFORE = {"pretrained": "before training", "random": "before training", "single": "alone", "tuned": "plain"}
+BEFORE = {
+    "pretrained": "before training",
+    "random": "before training",
+    "single": "single-task",
+    "tuned": "plain",
+}
 #: most labels that are drawn
 SHOWN = 20
 

@@ -9,8 +9,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from headspec.plots.drawing.style import METRICS, SHADES, number, styled
+from headspec.plots.drawing.style import METRICS, SIGNED, number, styled
 from headspec.statistics.resampling import SIGNIFICANCE
+
+#: name of training on the task alone
+SINGLE = "single-task"
 
 
 @styled
@@ -26,24 +29,24 @@ def draw(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
     -------
     Figure
         Cells: metric in per cent, mean over seeds, and the difference from the task alone in points; a star
-        where its p_holm is below `SIGNIFICANCE`. The darker, the more is lost.
+        where its p_holm is below `SIGNIFICANCE`. Blue: lost; orange: gained.
     """
     main = sharing[sharing["metric"] == sharing["task"].map(metrics)]
     main = main[main["method"].isin(["single", "tuned", "iat", "even"])]
     members = main.groupby(["mixture", "method"])["task"].agg(list)
     tasks = [task for task in metrics if task in {*main["task"]}]
     main = main.assign(column=[_column(row, members) for row in main.itertuples()])
-    pairs = ["alone", *(f"+ {task}" for task in tasks)]
+    pairs = [SINGLE, *(f"+ {task}" for task in tasks)]
     others = [name for name in main["column"].unique() if name not in pairs]
     others.sort(key=lambda name: "\n" in name)  # plain training first
     columns = [name for name in [*pairs, *others] if name in {*main["column"]}]
     cells = main.set_index(["task", "column"])
     lost = cells["difference"].unstack("column").reindex(index=tasks, columns=columns)
-    largest = max(0.01, float(np.nanmax(-lost.to_numpy(dtype=float), initial=0.0)))
+    largest = 100 * max(0.01, float(np.nanmax(np.abs(lost.to_numpy(dtype=float)), initial=0.0)))
     width = 1.6 + 0.75 * len(columns)
     figure = Figure(figsize=(width, 0.9 + 0.42 * len(tasks)), layout="constrained")
     axes = figure.subplots()
-    image = axes.imshow(-100 * lost.fillna(0), cmap=SHADES, vmin=0, vmax=100 * largest, aspect="auto")
+    image = axes.imshow(-100 * lost.fillna(0), cmap=SIGNED, vmin=-largest, vmax=largest, aspect="auto")
     for _, row in main.iterrows():
         text = f"{100 * row['value']:.1f}"
         if pd.notna(row["difference"]):
@@ -57,15 +60,15 @@ def draw(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
     axes.set_yticks(range(len(tasks)), [f"{task}\n{METRICS[metrics[task]]}" for task in tasks])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    axes.set_xlabel("trained (metric in %, difference from alone in points)")
-    figure.colorbar(image, ax=axes, aspect=14, pad=0.02).set_label("lost (points)")
+    axes.set_xlabel("trained (metric in %, difference from single-task in points)")
+    figure.colorbar(image, ax=axes, aspect=14, pad=0.02).set_label("lost (points), below 0 gained")
     return figure
 
 
 def _column(row: Any, members: pd.Series) -> str:
     """What a task was trained with: nothing, another task, or a group, and how if not plainly."""
     if row.method == "single":
-        return "alone"
+        return SINGLE
     others = [task for task in members[row.mixture, row.method] if task != row.task]
     name = f"+ {others[0]}" if len(others) == 1 else row.mixture
     return name if row.method == "tuned" else f"{name}\n{row.method}"
