@@ -180,6 +180,16 @@ def test_what_is_read_without_a_digest_is_the_same_table(tmp_path):
     assert "headspec" not in json.loads((tmp_path / "config.json").read_text())
 
 
+@pytest.mark.parametrize("number", ["backup", "1.2", "", "²", "9" * 30])
+def test_what_only_looks_like_a_temporary_file_stays(tmp_path, number):
+    other = tmp_path / f".x.parquet.{number}.tmp"
+    other.touch()
+    with files.atomic(tmp_path / "x.parquet") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "x.parquet").read_text() == "new"
+    assert other.exists() == (number != "9" * 30)  # no process has such a number
+
+
 def test_errors_of_the_disk_are_told_apart_from_others(tmp_path):
     full = pytest.raises(StorageError, match="x: the disk is full .* Free some space and start")
     with full, files.atomic(tmp_path / "x"):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from headspec.config.forbidden_values import MOST
 from headspec.config.loading import load, strict_yaml
 from headspec.config.study import Study
 from headspec.errors import ConfigError
@@ -187,6 +188,35 @@ def test_yaml_that_is_no_study(tmp_path, text):
     path.write_text(text)
     with pytest.raises(ConfigError):
         load(strict_yaml(path))
+
+
+def doubled(inner: str) -> str:
+    """Lines of YAML each of which holds the line above ten times; `inner` has places for their numbers."""
+    return "\n".join(inner.format(i, f"*a{i - 1}" if i else "x") for i in range(40))
+
+
+BOMBS = {
+    "lists": doubled("l{0}: &a{0} [" + ", ".join(["{1}"] * 10) + "]"),
+    "mappings": doubled("l{0}: &a{0} {{" + ", ".join(f"k{j}: {{1}}" for j in range(10)) + "}}"),
+    "no mapping at the top": doubled("- &a{0} [" + ", ".join(["{1}"] * 10) + "]"),
+    "keys": doubled("? &a{0} [" + ", ".join(["{1}"] * 10) + "]\n: 1"),
+    "merged": doubled("l{0}: &a{0} {{k{0}: {1}, j{0}: {1}}}") + "\n<<: *a39\n",
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_yaml_that_repeats_itself_is_refused_before_it_is_gone_through(tmp_path, name):
+    """Which would take longer than the universe has been there."""
+    path = tmp_path / "study.yaml"
+    path.write_text(BOMBS[name] + "\n")
+    with pytest.raises(ConfigError, match="study.yaml: holds too much; expected at most 10000 values"):
+        strict_yaml(path)
+
+
+def test_as_many_values_as_a_config_may_have(tmp_path):
+    path = tmp_path / "study.yaml"
+    path.write_text("".join(f"k{i}: {i}\n" for i in range(MOST - 1)))
+    assert len(strict_yaml(path)) == MOST - 1
 
 
 def test_yaml_runs_no_code(tmp_path):

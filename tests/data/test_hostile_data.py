@@ -187,6 +187,17 @@ def test_sources_that_are_no_paths(source):
     assert prepared(source).startswith("tasks.t.source: ")
 
 
+@pytest.mark.parametrize("name", ["loop", "loop/inside", "dangling"])
+def test_a_link_to_nothing_is_named(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    Path("dangling").symlink_to("gone")
+    link = name.partition("/")[0]
+    assert prepared(name) == (
+        f"tasks.t.source: '{link}' in ./ is a link to itself or to what is not there (in '{name}')"
+    )
+
+
 CELLS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats() | st.text(max_size=8)
 CELLS |= st.sampled_from(["a", "b", "nan", "-1", "1.0", "2020-01-01", " ", "\0", "=1+1", "[PAD]"])
 NESTED = CELLS | st.lists(CELLS, max_size=2) | st.binary(max_size=3)

@@ -210,7 +210,7 @@ def test_a_file_left_by_a_killed_writer_of_the_same_number_is_not_written_to(her
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "classifiers.json", "training.parquet",
                                   "trunk.pt"])  # fmt: skip
-@pytest.mark.parametrize("kind", ["flipped", "missing"])
+@pytest.mark.parametrize("kind", ["flipped", "missing", "folder"])
 def test_a_damaged_entry_is_dropped_and_filled_again(here, caplog, name, kind):
     entry().put(map(str, run("mine")))
     path = entry().path / name
@@ -219,6 +219,8 @@ def test_a_damaged_entry_is_dropped_and_filled_again(here, caplog, name, kind):
     path.unlink()
     if kind == "flipped":
         path.write_bytes(data)
+    elif kind == "folder":
+        path.mkdir()
     with caplog.at_level(logging.WARNING):
         assert take(entry(), "other") is None
     assert "training anew, because the store has lost the run: " in caplog.text and str(path) in caplog.text

@@ -337,6 +337,13 @@ def test_errors_are_reported_before_any_job(study, change, message):
 # --- other configs
 
 
+def test_a_project_whose_path_has_braces_is_refused(tmp_path):
+    folder = Folder.new(tmp_path / "{mine}")
+    output = folder.snakemake("--dry-run", fails=True)
+    assert f"the project is in {folder.path}, where Snakemake takes braces for wildcards" in output
+    assert "Traceback" not in output
+
+
 def test_a_config_file_replaces_the_default_one(study):
     """`mixtures.single` and `seeds` of config.yaml must not show through."""
     tasks = {name: CONFIG["tasks"][name] for name in ("tone", "topic")}

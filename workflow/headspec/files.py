@@ -52,8 +52,9 @@ def atomic(path: str | Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+            process = leftover.suffixes[-2][1:]
             # its writer was killed; one with the number of this process could be a link to another file
-            if leftover == temporary or not _alive(int(leftover.suffixes[-2][1:])):
+            if leftover == temporary or (process.isdecimal() and not _alive(int(process))):
                 leftover.unlink(missing_ok=True)
         yield temporary
         with open(temporary, "rb") as file:
@@ -73,7 +74,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
 def _alive(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         pass

@@ -41,6 +41,10 @@ def on_this_disk(folder: Any) -> Path:
 
 
 LIBRARY = on_this_disk(workflow.current_basedir).parent
+if {"{", "}"} & {*str(LIBRARY)}:
+    raise WorkflowError(
+        f"the project is in {LIBRARY.parent}, where Snakemake takes braces for wildcards; move it"
+    )
 sys.path.insert(0, str(LIBRARY))
 
 from headspec import code_hash, digests

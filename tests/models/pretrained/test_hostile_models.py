@@ -57,10 +57,21 @@ def test_any_config_is_a_model_or_an_error(tmp_path_factory, config):
         assert str(error).startswith("models.m.")
 
 
-@pytest.mark.parametrize("text", ["[" * 5000, "{", "", "\0", '{"model_type": ["bert"]}', '{"n_head": "12"}'])
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 5000, "{", "", "\0", '{"model_type": ["bert"]}', '{"n_head": "12"}', '{"n_layer": -2}',
+     '{"model_type": "bert", "num_attention_heads": 0}'],
+)  # fmt: skip
 def test_a_broken_config(model, text):
     (model / "config.json").write_text(text)
     with pytest.raises(EncoderError, match="models.m.source: 'm' has no readable config.json"):
+        planned()
+
+
+def test_a_pipe_in_place_of_a_config(model):
+    (model / "config.json").unlink()
+    os.mkfifo(model / "config.json")
+    with pytest.raises(EncoderError, match="models.m.source: 'm' has no readable config.json .it is no file"):
         planned()
 
 

@@ -65,7 +65,10 @@ def strict_yaml(path: str | Path) -> dict[str, Any]:
     """
     try:
         content = Path(path).read_bytes()
-        repeated = list(_repeated_keys(yaml.compose(content, yaml.SafeLoader)))
+        node = yaml.compose(content, yaml.SafeLoader)
+        if _size(node, {}) > 2 * forbidden_values.MOST:  # keys and values, before all are gone through
+            raise ConfigError(f"{path}: holds too much; expected at most {forbidden_values.MOST} values")
+        repeated = list(_repeated_keys(node))
         config = yaml.safe_load(content)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
@@ -80,6 +83,20 @@ def strict_yaml(path: str | Path) -> dict[str, Any]:
     if forbidden_values.PROGRAM in config:  # Snakemake has removed it from the config that it passes on
         raise ConfigError(lines([f"{path}: {'; '.join(forbidden_values.problems(config))}"]))
     return config
+
+
+def _size(node: Any, known: dict[int, int]) -> int:
+    """The number of keys and values in a YAML node, as often as aliases repeat them.
+
+    Parameters
+    ----------
+    known : sizes by the identities of nodes, to which new ones are added
+    """
+    if isinstance(node, (list, tuple)):  # of nodes, or of keys and values
+        return sum(_size(part, known) for part in node)
+    if id(node) not in known:
+        known[id(node)] = 1 + _size(node.value, known) if isinstance(node, yaml.CollectionNode) else 1
+    return known[id(node)]
 
 
 def _repeated_keys(node: yaml.Node | None, path: str = "") -> Iterator[tuple[int, str]]:

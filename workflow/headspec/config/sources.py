@@ -61,6 +61,10 @@ def _located(source: str, key: str) -> Path:
         folder, missing = path.parent, path.name
         while not folder.exists():
             folder, missing = folder.parent, folder.name
+        if (folder / missing).is_symlink():
+            raise MissingError(
+                f"{key}: '{missing}' in {folder}/ is a link to itself or to what is not there (in '{source}')"
+            )
         names = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
         hint = nearest(missing, names) or _hub_hint(source)
         raise MissingError(f"{key}: no file or folder '{missing}' in {folder}/ (in '{source}').{hint}")

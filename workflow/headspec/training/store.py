@@ -125,7 +125,7 @@ class Entry:
             if trunk:
                 trunk.save(checkpoint.read(self.path / "trunk.pt"))
             adopt(self.path, run / "model")
-        except (DataError, FileNotFoundError) as error:
+        except (DataError, OSError) as error:
             log.warning("training anew, because the store has lost the run: %s", error)
             shutil.rmtree(self.path, ignore_errors=True)
             return None

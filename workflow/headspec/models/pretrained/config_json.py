@@ -47,8 +47,8 @@ def settings(path: Path, key: str, source: str) -> dict[str, Any]:
         raise EncoderError(f"{key}.source: '{source}' is a file; expected the model's folder, or a GGUF file")
     try:
         if path.is_file():
-            return _gguf(path)
-        return _checked(json.loads((path / "config.json").read_text()))
+            return _checked(_gguf(path))
+        return _checked(json.loads(_config(path).read_text()))
     except (OSError, ValueError, RecursionError, struct.error) as error:
         problem = "is not a GGUF file" if path.is_file() else "has no readable config.json"
         found = [] if path.is_file() else [*path.glob("*.gguf"), *path.glob("*/config.json")]
@@ -57,13 +57,21 @@ def settings(path: Path, key: str, source: str) -> dict[str, Any]:
         raise EncoderError(f"{key}.source: '{source}' {problem} ({error}){hint}") from None
 
 
+def _config(path: Path) -> Path:
+    """The config.json in a folder; ValueError if it is a pipe, which may never end."""
+    if (file := path / "config.json").exists() and not file.is_file():
+        raise ValueError("it is no file")
+    return file
+
+
 def _checked(config: Any) -> dict[str, Any]:
-    """A config.json; ValueError where it is no mapping, or a size in it no number."""
+    """A config.json; ValueError where it is no mapping, or a size in it no number above 0."""
     if not isinstance(config, dict) or not isinstance(config.get("model_type"), (str, NoneType)):
         raise ValueError("it names no model type")
     for name in SIZES:
-        if not isinstance(config.get(name), (int, NoneType)):
-            raise ValueError(f"{name} is {shown(config[name])}, expected a whole number")
+        value = config.get(name)
+        if value is not None and not (isinstance(value, int) and value > 0):
+            raise ValueError(f"{name} is {shown(value)}, expected a whole number above 0")
     return config
 
 
