@@ -103,8 +103,7 @@ def answers() -> str:
         yield ["each task alone less multi-task training", less]
         yield [
             f"power to show {EFFECT:g} points by IAT: one test; Holm over {branched} variants",
-            f"{float(power(EFFECT, parts, seeds)):.2f}; "
-            f"{float(power(EFFECT, parts, seeds, level=0.05 / branched)):.2f}",
+            f"{power(EFFECT, parts, seeds):.2f}; {power(EFFECT, parts, seeds, level=0.05 / branched):.2f}",
         ]
         yield [
             f"seeds needed for a power of 0.8, likewise (here: {seeds})",

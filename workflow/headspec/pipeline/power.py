@@ -39,7 +39,7 @@ def of_results(folder: Path, effect: float, wanted: float, level: float, variant
         raise HeadspecError(f"{path}: no variance between seeds; expected a study of three seeds or more")
     holm = f", Holm over {variants} variants" if variants > 1 else ""
     lines = [
-        f"To show {effect:g} points with power {wanted:g} (two-sided t over seeds and examples, level "
+        f"To show {effect:g} points with power {wanted:g} (two-sided p over seeds and examples, level "
         f"{level:g}{holm})",
         "",
         f"{'':<{NAME}}{'standard deviation (points)':>{3 * COLUMN}}{'power':>{COLUMN}}{'seeds':>{COLUMN}}"
@@ -53,7 +53,7 @@ def of_results(folder: Path, effect: float, wanted: float, level: float, variant
         seeds = seeds_needed(effect, parts, wanted, level=of_test)
         examples = examples_needed(effect, parts, wanted, n, of_test)
         name = f"{row['model']}, {row['mixture']}, {row['method']}"
-        numbers = [f"{each:.2f}" for each in (*parts, float(power(effect, parts, n, level=of_test)))]
+        numbers = [f"{each:.2f}" for each in (*parts, power(effect, parts, n, level=of_test))]
         numbers += [str(seeds or "never"), f"x {examples:.2g}" if examples else "never"]
         lines.append(f"{name:<{NAME}}" + "".join(f"{each:>{COLUMN}}" for each in numbers))
     return "\n".join(

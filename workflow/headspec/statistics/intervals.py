@@ -131,21 +131,30 @@ def p_over_seeds_and_examples(values: Floats, bootstrap: Floats) -> Floats:
     ----------
     values, bootstrap : as there
     """
-    n, mean = len(values), np.abs(values.mean(axis=0))
-    shared, interaction = _components(bootstrap)
-    variance, freedom = _variance(values, shared, interaction, np.inf)
-    error = np.sqrt(variance)
-    p = 2 * stdtr(freedom, -np.divide(mean, error, out=np.zeros_like(error), where=error > 0))
+    return p_of_moments(len(values), values.mean(axis=0), values.var(axis=0, ddof=1), *_components(bootstrap))
 
-    ratio = np.geomspace(0.01, 1000, 60).reshape(-1, *[1] * mean.ndim)  # of both standard deviations
+
+def p_of_moments(n: int, mean: Floats, variance: Floats, shared: ArrayLike, interaction: ArrayLike) -> Floats:
+    """The p of `p_over_seeds_and_examples`, from mean and variance (...) of the estimates of n seeds.
+
+    Parameters
+    ----------
+    shared : variance of the mean over examples
+    interaction : variance of one seed's estimate over examples, of what is particular to the seed
+    """
+    of_mean, freedom = _variance(n, variance, shared, interaction, np.inf)
+    distance, error = np.abs(mean), np.sqrt(of_mean)
+    p = 2 * stdtr(freedom, -np.divide(distance, error, out=np.zeros_like(error), where=error > 0))
+
+    ratio = np.geomspace(0.01, 1000, 60).reshape(-1, *[1] * distance.ndim)  # of both standard deviations
     of_seeds = np.square(ratio) * shared
     of_values = of_seeds + interaction
-    squares = (n - 1) * values.var(axis=0, ddof=1)
+    squares = (n - 1) * variance
     with np.errstate(divide="ignore", invalid="ignore"):
         likelihood = -(n - 1) / 2 * np.log(of_values) - squares / (2 * of_values)
         weights = np.exp(likelihood - likelihood.max(axis=0)) * ratio / (1 + np.square(ratio))
-        averaged = np.average(2 * ndtr(-mean / np.sqrt(shared + of_seeds / n)), axis=0, weights=weights)
-    return np.where(shared > 0, np.maximum(p, averaged), p)
+        averaged = np.average(2 * ndtr(-distance / np.sqrt(shared + of_seeds / n)), axis=0, weights=weights)
+    return np.where(np.asarray(shared) > 0, np.maximum(p, averaged), p)
 
 
 class Components(NamedTuple):
@@ -225,15 +234,16 @@ def _satterthwaite(
         Variance of one seed's estimate over examples or draws that other seeds do not share; `shared`
         includes 1 / S of it.
     """
-    variance, freedom = _variance(values, shared, interaction, df)
+    variance, freedom = _variance(len(values), values.var(axis=0, ddof=1), shared, interaction, df)
     reach = stdtrit(freedom, (1 + confidence) / 2) * np.sqrt(variance)
     return values.mean(axis=0) - reach, values.mean(axis=0) + reach
 
 
-def _variance(values: Floats, shared: ArrayLike, interaction: ArrayLike, df: float) -> tuple[Floats, Floats]:
-    """The variance of the mean in `_satterthwaite`, and its degrees of freedom."""
-    n = len(values)
-    of_seeds = values.var(axis=0, ddof=1) / n
+def _variance(
+    n: int, of_values: Floats, shared: ArrayLike, interaction: ArrayLike, df: float
+) -> tuple[Floats, Floats]:
+    """The variance of the mean in `_satterthwaite`, from that between n seeds, and its degrees of freedom."""
+    of_seeds = of_values / n
     remainder = np.maximum(of_seeds - np.asarray(interaction) / n, 0)
     variance = shared + remainder
     denominator = of_seeds * (of_seeds if np.isinf(df) else remainder) / (n - 1) + np.square(shared) / df

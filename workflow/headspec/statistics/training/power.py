@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import nctdtr, stdtrit
+from bisect import bisect_left
 
-from headspec.statistics.intervals import FEWEST, Components
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaincinv, ndtri
+
+from headspec.statistics.intervals import FEWEST, Components, p_of_moments
 
 Floats = NDArray[np.float64]
 
 #: most seeds, and times as many examples, that are considered
 MOST = 1000
+#: simulated studies
+STUDIES = 2048
 
 
-def power(
-    effect: float, parts: Components, seeds: ArrayLike, examples: ArrayLike = 1.0, level: float = 0.05
-) -> Floats:
+def power(effect: float, parts: Components, seeds: int, examples: float = 1.0, level: float = 0.05) -> float:
     """Chance that `headspec.statistics.intervals.p_over_seeds_and_examples` is at most `level`.
 
-    The noncentral t distribution of the paired difference over its standard error, both over seeds and
-    examples, with the degrees of freedom that Satterthwaite's formula gives the expected mean squares. Where
-    examples have no part in the variance, this is the paired t-test over seeds. Simulated studies of 5 to 20
-    seeds come within 0.03 of it; those of three may have 0.09 less.
+    The test itself, in `STUDIES` simulated studies of normal differences. Studies with more seeds, examples
+    or a larger effect take the same random numbers: points of a golden-ratio lattice, which lie more evenly
+    than random ones, so that the error of simulation is below 0.005.
 
     Parameters
     ----------
@@ -32,15 +33,14 @@ def power(
     examples : as a multiple of those of the earlier study
     level : of the two-sided test
     """
-    n, examples = np.asarray(seeds, dtype=float), np.asarray(examples, dtype=float)
-    of_seeds = (parts.seeds**2 + parts.both**2 / examples) / n
-    variance = parts.seeds**2 / n + (parts.examples**2 + parts.both**2 / n) / examples
-    freedom = np.maximum(variance**2 * (n - 1) / of_seeds**2, n - 1)
-    reach = stdtrit(freedom, 1 - level / 2)
-    shift = effect / np.sqrt(variance)
-    # nctdtr is nan at some places of the far tail, where it is below 1e-20
-    wrong_side = np.nan_to_num(nctdtr(freedom, shift, -reach))
-    return 1 - nctdtr(freedom, shift, reach) + wrong_side
+    number = np.arange(STUDIES)
+    of_mean, of_variance = (number + 0.5) / STUDIES, (number * (np.sqrt(5) - 1) / 2 + 0.5) % 1
+    interaction = parts.both**2 / examples
+    shared = parts.examples**2 / examples + interaction / seeds
+    between = parts.seeds**2 + interaction  # variance of the estimates of seeds
+    mean = effect + np.sqrt(parts.seeds**2 / seeds + shared) * ndtri(of_mean)
+    variance = between * gammaincinv((seeds - 1) / 2, of_variance) * 2 / (seeds - 1)
+    return float(np.mean(p_of_moments(seeds, mean, variance, shared, interaction) <= level))
 
 
 def seeds_needed(
@@ -50,15 +50,15 @@ def seeds_needed(
 
     With the same examples for all seeds, their share of the variance stays, however many seeds there are.
     """
-    seeds = np.arange(FEWEST, MOST + 1)
-    enough = seeds[power(effect, parts, seeds, examples, level) >= wanted]
-    return int(enough[0]) if len(enough) else None
+    seeds = range(FEWEST, MOST + 1)
+    place = bisect_left(seeds, wanted, key=lambda number: power(effect, parts, number, examples, level))
+    return seeds[place] if place < len(seeds) else None
 
 
 def examples_needed(
     effect: float, parts: Components, wanted: float, seeds: int, level: float = 0.05
 ) -> float | None:
     """Least multiple of the examples, in steps of 5 %, with which `power` is `wanted` for `seeds` seeds."""
-    multiples = 1.05 ** np.arange(-60, np.log(MOST) / np.log(1.05))
-    enough = multiples[power(effect, parts, seeds, multiples, level) >= wanted]
-    return float(enough[0]) if len(enough) else None
+    multiples = [float(multiple) for multiple in 1.05 ** np.arange(-60, np.log(MOST) / np.log(1.05))]
+    place = bisect_left(multiples, wanted, key=lambda multiple: power(effect, parts, seeds, multiple, level))
+    return multiples[place] if place < len(multiples) else None
