@@ -134,7 +134,7 @@ def p_over_seeds_and_examples(values: Floats, bootstrap: Floats) -> Floats:
     return p_of_moments(len(values), values.mean(axis=0), values.var(axis=0, ddof=1), *_components(bootstrap))
 
 
-def p_of_moments(n: int, mean: Floats, variance: Floats, shared: ArrayLike, interaction: ArrayLike) -> Floats:
+def p_of_moments(n: int, mean: Floats, variance: Floats, shared: Floats, interaction: Floats) -> Floats:
     """The p of `p_over_seeds_and_examples`, from mean and variance (...) of the estimates of n seeds.
 
     Parameters
@@ -154,7 +154,7 @@ def p_of_moments(n: int, mean: Floats, variance: Floats, shared: ArrayLike, inte
         likelihood = -(n - 1) / 2 * np.log(of_values) - squares / (2 * of_values)
         weights = np.exp(likelihood - likelihood.max(axis=0)) * ratio / (1 + np.square(ratio))
         averaged = np.average(2 * ndtr(-distance / np.sqrt(shared + of_seeds / n)), axis=0, weights=weights)
-    return np.where(np.asarray(shared) > 0, np.maximum(p, averaged), p)
+    return np.where(shared > 0, np.maximum(p, averaged), p)
 
 
 class Components(NamedTuple):
@@ -243,8 +243,8 @@ def _variance(
     n: int, of_values: Floats, shared: ArrayLike, interaction: ArrayLike, df: float
 ) -> tuple[Floats, Floats]:
     """The variance of the mean in `_satterthwaite`, from that between n seeds, and its degrees of freedom."""
-    of_seeds = of_values / n
-    remainder = np.maximum(of_seeds - np.asarray(interaction) / n, 0)
+    of_seeds, shared = of_values / n, np.asarray(shared, dtype=float)
+    remainder: Floats = np.maximum(of_seeds - np.asarray(interaction, dtype=float) / n, 0)
     variance = shared + remainder
     denominator = of_seeds * (of_seeds if np.isinf(df) else remainder) / (n - 1) + np.square(shared) / df
     freedom = np.full_like(variance, np.inf)

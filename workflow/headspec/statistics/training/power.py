@@ -35,8 +35,8 @@ def power(effect: float, parts: Components, seeds: int, examples: float = 1.0, l
     """
     number = np.arange(STUDIES)
     of_mean, of_variance = (number + 0.5) / STUDIES, (number * (np.sqrt(5) - 1) / 2 + 0.5) % 1
-    interaction = parts.both**2 / examples
-    shared = parts.examples**2 / examples + interaction / seeds
+    interaction = np.square(parts.both) / examples
+    shared = np.square(parts.examples) / examples + interaction / seeds
     between = parts.seeds**2 + interaction  # variance of the estimates of seeds
     mean = effect + np.sqrt(parts.seeds**2 / seeds + shared) * ndtri(of_mean)
     variance = between * gammaincinv((seeds - 1) / 2, of_variance) * 2 / (seeds - 1)
