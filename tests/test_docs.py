@@ -66,7 +66,7 @@ def test_the_plan_on_the_page_is_the_demos():
     plan = text.partition("What demo will cost")[2].partition("```")[0]
     counts = {stage: int(n) for stage, n in re.findall(r"^(\w+) +(\d+) ", plan, re.M)}
     made = jobs(ROOT / "config.yaml")
-    assert counts.pop("all") == len(made)
+    assert counts.pop("total") == len(made)
     assert counts and counts == {stage: len(graph.by_stage(made)[stage]) for stage in counts}
     assert f"of {len(made) + 1} jobs" in text  # Snakemake counts the target, too
 

@@ -71,6 +71,8 @@ WRONG: list[tuple[str, Any, list[str]]] = [
         1,
         ["training.learnig_rate: no key", "epochs,", "Did you mean 'learning_rate'?"],
     ),
+    ("training/lr", 1, ["training.lr: no key 'lr'", "Did you mean 'learning_rate'?"]),
+    ("training/bs", 8, ["training.bs: no key 'bs'", "Did you mean 'batch_size'?"]),
     ("training/frozen/epoch", 1, ["training.frozen.epoch: no key", "Did you mean 'epochs'?"]),
     ("tasks/sst2/lable", "x", ["tasks.sst2.lable: no key", "Did you mean 'label'?"]),
     (
@@ -169,6 +171,26 @@ WRONG: list[tuple[str, Any, list[str]]] = [
     ("mixtures/single", ["stbs"], ["mixtures.single.0: no task 'stbs'", "Did you mean 'stsb'?"]),
     ("mixtures/pairs", ["sst2", "qnli", "sst2"], ["mixtures.pairs: 'sst2' is listed twice"]),
     ("mixtures/pairs", ["sst2"], ["mixtures.pairs: got ['sst2'], expected at least two tasks."]),
+    (
+        "mixtures/groups/all",
+        ["sst2+qnli", "agnews"],
+        ["mixtures.groups.all.0: no task 'sst2+qnli';", "Did you mean sst2, qnli?"],
+    ),
+    (
+        "mixtures/pairs",
+        ["all", "stsb"],
+        ["mixtures.pairs.0: no task 'all'; expected", "Did you mean sst2, qnli, agnews?"],
+    ),
+    (
+        "mixtures/groups",
+        ["sst2", "qnli"],
+        ["mixtures.groups: got ['sst2', 'qnli'], expected mapping", "mean {<name>: ['sst2', 'qnli']}?"],
+    ),
+    (
+        "mixtures/three",
+        ["sst2", "qnli", "agnews"],
+        ["mixtures.three: no key 'three' in mixtures;", "Did you mean 'mixtures.groups.three'?"],
+    ),
     ("mixtures/groups/all", ["sst2"], ["mixtures.groups.all: got ['sst2'], expected at least two tasks."]),
     ("mixtures/groups/all", [], ["mixtures.groups.all: got [], expected at least two tasks."]),
     ("mixtures/groups/two", ["qnli", "sst2"], ["mixtures.groups.two: same tasks as 'sst2+qnli'"]),
@@ -202,6 +224,7 @@ WRONG: list[tuple[str, Any, list[str]]] = [
         ["acuracy"],
         ["tasks.sst2.metrics.0: got 'acuracy', expected accuracy, f1,", "mean 'accuracy'?"],
     ),
+    ("tasks/sst2/metrics", ["f1_macro"], ["tasks.sst2.metrics.0: got 'f1_macro'", "Did you mean 'f1'?"]),
     (
         "tasks/sst2/metrics",
         ["f1", "pearson"],

@@ -457,6 +457,27 @@ def test_a_wrong_study_ends_with_the_workflow_s_message(here):
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", f"{error.value}\n")
 
 
+def test_missing_files_are_named_beside_mistakes_in_the_config(here):
+    here.set("training.lr", 1)
+    here.set("tasks.tone.source", "texts/tones")
+    here.set("models.bert.source", "package:nowhere/model")
+    here.set("tasks.topic.source", "")
+    with pytest.raises(ConfigError) as error:
+        report("config.yaml", rate=1e9)
+    assert sorted(line.split(": ")[0] for line in str(error.value).splitlines()) == [
+        "models.bert.source", "tasks.tone.source", "tasks.topic.source", "training.lr",
+    ]  # fmt: skip
+    assert str(error.value).endswith("Did you mean 'tone'?")
+
+
+def test_a_plan_says_what_its_numbers_are_of(here, capsys):
+    report("config.yaml", cores=3, rate=1e9)
+    text = capsys.readouterr().out
+    total = re.search(r"^total +(\d+) ", text, re.MULTILINE)[1]
+    assert f"\n  {total} jobs; a dry run counts its target as well, so one more\n" in text
+    assert "hours, wall time and checkpoints for 3 cores\n" in text
+
+
 THREE = {"mixtures": {"pairs": ["tone", "topic", "match"]}}
 REFUSED = {
     "column": {"tasks.tone.text_a": "sentense"},

@@ -73,7 +73,7 @@ def test_the_card_runs_without_headspec(study, run, task, options):
     code = re.search(r"```python\n(.+?)```", card, re.DOTALL)[1]
     assert len(code.splitlines()) == 6
     texts = ["the old boat was near our house", "moss"]
-    code = code.replace('["One text.", "Another one."]', repr(texts)).replace("'tone'", repr(task))
+    code = code.replace('["One text.", "Another one."]', repr(texts))
     ran = subprocess.run(
         [sys.executable, "-c", f"import sys; sys.modules['headspec'] = sys.modules['torch'] = None\n{code}"],
         cwd="out/small", env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import Self
 
@@ -14,6 +15,10 @@ LISTED = 30
 #: what YAML 1.1 reads as a boolean, beside true and false
 BOOLEANS = {"true": {"yes", "on"}, "false": {"no", "off"}}
 QUOTE = " YAML reads yes, no, on and off as true and false; quote them, as in 'yes'."
+
+
+#: least likeness of a name that is suggested
+CLOSE = 0.6
 
 
 class HeadspecError(Exception):
@@ -77,18 +82,20 @@ class NumericalError(HeadspecError):
 def nearest(name: object, valid: Iterable[object]) -> str:
     """`` Did you mean 'x'?`` with the valid name closest to `name`; empty where none is close.
 
-    Case and the order of tasks in the name of a mixture do not count. The first of equally close ones. If
-    one of both is a boolean that may have been written otherwise, what to do.
+    Case and the order of tasks in the name of a mixture do not count. The first of equally close ones. Close
+    are the initials of a name, too, and a name of some of its words. If one of both is a boolean that may
+    have been written otherwise, what to do.
     """
-    valid = list(map(str, valid))
+    valid, wanted = list(map(str, valid)), _form(str(name))
     if str(name) not in valid and _meant(str(name).lower(), {other.lower() for other in valid}):
         return QUOTE
 
     def likeness(other: str) -> float:
-        return difflib.SequenceMatcher(None, _form(other), _form(str(name))).ratio()
+        ratio = difflib.SequenceMatcher(None, _form(other), wanted).ratio()
+        return max(ratio, _abbreviated(_form(other), wanted))
 
     best = max(valid, key=likeness, default="")
-    return f" Did you mean '{best}'?" if best and likeness(best) >= 0.6 else ""
+    return f" Did you mean '{best}'?" if best and likeness(best) >= CLOSE else ""
 
 
 def _meant(name: str, valid: set[str]) -> bool:
@@ -101,6 +108,16 @@ def _meant(name: str, valid: set[str]) -> bool:
 
 def _form(name: str) -> str:
     return "+".join(sorted(name.lower().split("+")))
+
+
+def _abbreviated(name: str, other: str) -> float:
+    """1 for ``learning_rate`` and ``lr``, `CLOSE` for ``f1`` and ``f1_macro``, else 0."""
+    words = [re.findall(r"[^\W_]+", each) for each in (name, other)]
+    initials = ["".join(word[0] for word in each) for each in words]
+    if initials[0] == other and len(words[0]) > 1:
+        return 1.0
+    shared = set(words[0]) & set(words[1])
+    return CLOSE if shared and shared in (set(words[0]), set(words[1])) else 0.0
 
 
 def listing(names: Iterable[object]) -> str:

@@ -126,7 +126,7 @@ def _worded(error: ErrorDetails) -> str:
     key, node = _dotted(*location), _schema_at(location)
     if error["type"] in ("extra_forbidden", "invalid_key"):
         fields = _schema_at(path)["properties"]
-        hint = _renamed(key) or nearest(last, fields) or _elsewhere(str(last))
+        hint = _renamed(key) or nearest(last, fields) or _elsewhere(str(last)) or _below(key, got, fields)
         return f"{key}: no key '{last}' in {_dotted(*path) or 'the config'}; it has {listing(fields)}.{hint}"
     if error["type"] == "value_error":
         return f"{key}: {error['ctx']['error']}."
@@ -143,6 +143,8 @@ def _worded(error: ErrorDetails) -> str:
         hint = f" Did you mean [{_bare(got)}]?"
     elif any("source" in option.get("properties", ()) for option in options) and isinstance(got, str):
         hint = f" Did you mean {{source: {_bare(got)}}}?"
+    elif isinstance(got, list) and any(map(_names_lists, options)):
+        hint = f" Did you mean {{<name>: {shown(got)}}}?"
     return f"{key}: got {shown(got)}, expected {allowed(node)}.{hint}"
 
 
@@ -159,6 +161,24 @@ def _elsewhere(key: str) -> str:
     """The section that does have `key`, as a hint."""
     places = [path for path, section in sections(schema()) if key in section["properties"]]
     return f" Did you mean '{_dotted(places[0], key)}'?" if places else ""
+
+
+def _below(key: str, value: Any, fields: dict[str, Any]) -> str:
+    """The mapping of names to lists in which a list with a name of its own belongs, as a hint."""
+    section, _, name = key.rpartition(".")
+    places = (
+        [field for field in fields if _names_lists(_schema_at([*section.split("."), field]))]
+        if section
+        else []
+    )
+    return (
+        f" Did you mean '{_dotted(section, places[0], name)}'?" if places and isinstance(value, list) else ""
+    )
+
+
+def _names_lists(node: dict[str, Any]) -> bool:
+    """Whether a value is a mapping of names to lists."""
+    return "patternProperties" in node and "items" in child(node, "any")
 
 
 def _schema_at(location: Iterable[str | int]) -> dict[str, Any]:

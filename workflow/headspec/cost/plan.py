@@ -49,6 +49,7 @@ def text(extent: Extent, jobs: list[graph.Job], measured: Speed, source: str, co
         "",
         "assumed",
     ]
+    lines += [f"  {line}" for line in counted(len(jobs), where)]
     lines += [f"  {line}" for line in assumptions(extent, measured, source)]
     return "\n".join(lines)
 
@@ -81,7 +82,7 @@ def stages(
         yield f"{stage:<17} {len(of_stage):6,} {numbers}   {duration(wall)}"
         total = [total[0] + flops, total[1] + busy * runs_model, total[2] + wall]
     numbers = f"{total[0] / 1e15:12,.3f} {total[1] / 3600:12,.2f}"
-    yield f"{'all':<17} {len(jobs):6,} {numbers}   {duration(total[2])}"
+    yield f"{'total':<17} {len(jobs):6,} {numbers}   {duration(total[2])}"
 
 
 def gpus_of_a_job(extent: Extent, stage: str, gpu: bool) -> float:
@@ -185,6 +186,12 @@ def largest_request(extent: Extent, jobs: list[graph.Job], gpu: bool) -> Iterato
         job = max(requested, key=lambda job: requested[job])
         (stage, name, _), most = job, _space(1e6 * requested[job])
         yield f"memory         {most} is the largest request of a job: {stage} of {name}"
+
+
+def counted(n: int, where: str) -> Iterator[str]:
+    """What of the plan holds elsewhere, and how its jobs are counted."""
+    yield f"{n:,} jobs; a dry run counts its target as well, so one more"
+    yield f"jobs, PFLOP and memory hold for any number of cores; hours, wall time and checkpoints for {where}"
 
 
 def assumptions(extent: Extent, measured: Speed, source: str) -> Iterator[str]:

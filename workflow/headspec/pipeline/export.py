@@ -88,9 +88,8 @@ def of_run(path: Path, n: int | None = None, task: str | None = None, out: Path 
     out = out or results / "export" / run.relative_to(results / "runs") / name
     if out.exists():
         raise HeadspecError(f"{out}: exists; delete it, or name another folder with --out")
-    tokens = {
-        each: results / "tokens" / place["model"] / each / "validation.parquet" for each in chosen.tasks
-    }
+    own_first = sorted(chosen.tasks, key=lambda each: each != chosen.task)
+    tokens = {each: results / "tokens" / place["model"] / each / "validation.parquet" for each in own_first}
     for each in tokens.values():
         if not each.exists():
             raise MissingError(f"{each}: missing; {AGAIN}")

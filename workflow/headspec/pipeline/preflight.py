@@ -6,9 +6,11 @@ with problems.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from headspec.config import hub, loading
+from headspec.config.sources import locate
 from headspec.config.study import Study
 from headspec.config.task_types import translation
 from headspec.config.ways import IMPORTANCE, WAYS
@@ -30,14 +32,34 @@ def load(config: dict[str, Any]) -> Study:
     Raises
     ------
     ConfigError
-        As `headspec.config.loading.load`.
+        As `headspec.config.loading.load`, and sources that are missing.
     """
-    study = loading.load(config)
+    try:
+        study = loading.load(config)
+    except ConfigError as error:
+        raise ConfigError.of([error, *_missing_sources(config, str(error))]) from None
     found = {name: splits.text_columns(task) for name, task in study.tasks.items()}
     if not any(found.values()):
         return study
     tasks = {name: {**task, **found[str(name)]} for name, task in config["tasks"].items()}
     return loading.load(config | {"tasks": tasks})
+
+
+def _missing_sources(config: dict[str, Any], told: str) -> Iterator[DataError]:
+    """Missing sources of models and tasks in a config with mistakes, but for those that are `told`."""
+    entries = [
+        (f"{section}.{name}.source", entry)
+        for section in ("models", "tasks")
+        if isinstance(config.get(section), dict)
+        for name, entry in config[section].items()
+    ]
+    for key, entry in entries:
+        source = entry.get("source") if isinstance(entry, dict) else None
+        if isinstance(source, str) and not source.startswith("hub:") and f"{key}:" not in told:
+            try:
+                locate(source, key)
+            except DataError as error:
+                yield error
 
 
 def check(study: Study) -> Planned:

@@ -69,7 +69,8 @@ def export(
     ----------
     model : loses its other heads
     kept : bool (layers, heads), chosen in whatever way
-    texts : task: examples on which the file is compared with the model whose other gates are closed
+    texts : task: examples on which the file is compared with the model whose other gates are closed; the
+        first task is that of the example in README.md
     tokenizer : cuts and pads texts
     about : what model.json says of the origin of the model and of its heads
     folder : does not exist yet
@@ -102,7 +103,9 @@ def export(
         described = {"tasks": model.classes, "kept_heads": layers, **about, "compared": compared}
         described["versions"] = _versions()
         (temporary / "model.json").write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
-        (temporary / "README.md").write_text(_card(model, kept, folder.name), encoding="utf-8")
+        (temporary / "README.md").write_text(
+            _card(model, kept, folder.name, next(iter(texts))), encoding="utf-8"
+        )
     return difference
 
 
@@ -112,8 +115,7 @@ def _versions() -> dict[str, str]:
     return {"headspec": VERSION, **tables.versions(), **packages}
 
 
-def _card(model: MultiTask, kept: np.ndarray, name: str) -> str:
-    tasks = list(model.classes)
+def _card(model: MultiTask, kept: np.ndarray, name: str, task: str) -> str:
     kind, counts = model.encoder.config.model_type, {"n_kept": int(kept.sum()), "n_heads": kept.size}
-    named = {"name": name, "model_type": kind, "tasks": " and ".join(tasks), "task": tasks[0]}
+    named = {"name": name, "model_type": kind, "tasks": " and ".join(model.classes), "task": task}
     return CARD.format(**counts, **named, version=VERSION)
