@@ -8,7 +8,8 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.config.stage_settings import section
 from headspec.errors import DataError
-from headspec.models.pretrained.checks import architecture, check_length
+from headspec.models.pretrained import sizes
+from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.described import is_described
 from headspec.models.pretrained.folders import folder
 from headspec.models.tokens.text_encoding import completed
@@ -21,7 +22,7 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
     key = f"models.{snakemake.wildcards.model}"
     if not is_described(model):
         architecture(folder(model, key), model, key)  # planning cannot check hub models
-    check_length(model, key)
+    sizes.check(model, key)
     tokenizer = of_job(snakemake)
     kinds = kinds_of_attention(model, key)
     attention = {"attention": {snakemake.wildcards.model: kinds}} if kinds else {}

@@ -7,7 +7,8 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.config.stage_settings import section
-from headspec.models.pretrained.checks import architecture, check_length
+from headspec.models.pretrained import sizes
+from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.folders import folder
 from headspec.models.tokens.tokenization import TOKENS, encode, of_job
 from headspec.progress import log, stage
@@ -18,7 +19,7 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
     key = f"models.{snakemake.wildcards.model}"
     path = folder(model, key)
     architecture(path, model, key)  # planning cannot check hub models
-    check_length(model, key)
+    sizes.check(model, key)
     texts = tables.read(snakemake.input[0])
     frame = texts[["example"]].assign(text_a=texts["text"], text_b=None, label="nan")
     encoded, truncated = encode(of_job(snakemake), frame, model.max_length, classes=None)

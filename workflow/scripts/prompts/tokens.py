@@ -10,7 +10,8 @@ import numpy as np
 from headspec import tables
 from headspec.config.stage_settings import section
 from headspec.config.task_types.pair_types import CLASSES, TEXTS
-from headspec.models.pretrained.checks import architecture, check_length
+from headspec.models.pretrained import sizes
+from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.folders import folder
 from headspec.models.tokens.tokenization import TOKENS, of_job
 from headspec.progress import log, stage
@@ -25,7 +26,7 @@ with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):
     model, key = section(params.model), f"models.{wildcards.model}"
     path = folder(model, key)
     architecture(path, model, key)  # planning cannot check hub models
-    check_length(model, key)
+    sizes.check(model, key)
     check_model(path, model, key)
     task, task_key = section(params.prompt), f"tasks.{wildcards.task}"
     check_type(path, model, key, task, task_key)

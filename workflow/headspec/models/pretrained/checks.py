@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 from headspec.config.task_types import translation
 from headspec.errors import EncoderError, HeadspecError, listing, shown
 from headspec.models.architectures import ENCODER_DECODERS, TYPES, Architecture, attentions
-from headspec.models.pretrained.config_json import positions, settings, stacks
+from headspec.models.pretrained import sizes
+from headspec.models.pretrained.config_json import settings, stacks
 from headspec.models.pretrained.described import content, is_described
 from headspec.models.pretrained.folders import present, weight_files
 from headspec.models.pretrained.pooling import pooled
@@ -62,18 +63,6 @@ def architecture(path: Path, model: Model, key: str) -> Architecture:
             f"{path}{has}. Pickled weights are not loaded; for a GGUF file, write the path of the file"
         )
     return next(iter(attentions(kind).values()))
-
-
-def check_length(model: Model, key: str) -> None:
-    """EncoderError if `max_length` exceeds the positions of a model that is here."""
-    config = content(model, key)
-    longest = positions(config) if config else None
-    if longest is not None and model.max_length > longest:
-        named = f"'{model.source}'" if model.source else "a transformer"
-        raise EncoderError(
-            f"{key}.max_length: got {model.max_length}, but {named} has positions for "
-            f"{longest} tokens; expected at most that"
-        )
 
 
 def verify(path: Path, model: Model, key: str) -> None:
@@ -130,7 +119,7 @@ def check_model(path: Path, model: Model, key: str) -> None:
     """EncoderError if the model at `path` cannot be gated, or disagrees with the config."""
     architecture(path, model, key)
     pooled(path, model, key)
-    check_length(model, key)
+    sizes.check(model, key)
     verify(path, model, key)
 
 
@@ -152,7 +141,7 @@ def check(study: Study) -> None:
             if path := present(model, key):
                 check_model(path, model, key)
             elif is_described(model):
-                check_length(model, key)
+                sizes.check(model, key)
             if path or is_described(model):
                 check_tasks(model, key, learnt(study))
                 check_attention(model, key, study.gates.attention)

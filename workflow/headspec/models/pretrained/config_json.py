@@ -15,7 +15,7 @@ from headspec.models.architectures import ENCODER_DECODERS, attentions
 
 #: sizes in configs, under the names of different architectures
 SIZES = (
-    "max_position_embeddings", "n_positions", "num_hidden_layers", "n_layer", "n_layers",
+    "vocab_size", "max_position_embeddings", "n_positions", "num_hidden_layers", "n_layer", "n_layers",
     "num_attention_heads", "n_head", "n_heads", "encoder_layers", "decoder_layers", "num_layers",
     "num_decoder_layers", "encoder_attention_heads", "decoder_attention_heads", "num_heads",
 )  # fmt: skip

@@ -19,7 +19,7 @@ from headspec.config.task_types.word_types import Classes
 from headspec.errors import EncoderError
 from headspec.models import versions
 from headspec.models.architectures import ENCODER_DECODERS
-from headspec.models.pretrained import described
+from headspec.models.pretrained import described, sizes
 from headspec.models.pretrained.checks import learnt
 from headspec.models.pretrained.config_json import stacks
 from headspec.models.pretrained.described import is_described
@@ -87,6 +87,9 @@ def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokeniz
         raise EncoderError(
             f"{key}.source: the tokenizer of '{model.source}' cannot be loaded: {reason}"
         ) from None
+    if config:
+        embeddings = getattr(config.get_text_config(), "vocab_size", None)
+        sizes.check_tokens(1 + max(loaded.get_vocab().values()), embeddings, model, key)
     if config and config.is_encoder_decoder:  # Marian's and M2M100's are slow; all end texts with a token
         return loaded
     if not loaded.is_fast:
