@@ -72,8 +72,8 @@ def _rows(path: Path) -> dict[str, int]:
         try:
             with safe_open(file, framework="np") as weights:
                 for name in list(weights.keys()):
-                    *_, last, kind = ["", *name.split(".")]
-                    if kind == "weight" and len(shape := weights.get_slice(name).get_shape()) == 2:
+                    last = name.removesuffix(".weight").rpartition(".")[-1]
+                    if name.endswith(".weight") and len(shape := weights.get_slice(name).get_shape()) == 2:
                         rows[last] = min(shape[0], rows.get(last, shape[0]))
         except (SafetensorError, OSError):
             return {}  # which loading it reports
