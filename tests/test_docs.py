@@ -90,6 +90,7 @@ def test_the_readme_has_the_summary_of_the_demo():
                 "case": case,
                 "distinct": case == "distinct",
                 "at_chance": bool(mark),
+                "unpruned_at_chance": case == "chance",
             }
             | {"dissociation": float(d) / 100, "ci_low": float(low) / 100, "ci_high": float(high) / 100}
             | {"p_holm": float(p), "ci_over": "examples", "area": float(area) / 100}

@@ -305,6 +305,24 @@ def test_dissociation_bars_equal_the_table(mixtures):
         assert len(daggers) == part["at_chance"].sum() > 0
 
 
+def test_marks_of_models_that_learnt_nothing():
+    """In the figures of D: they take the place of the daggers and hollow marks of pruned models."""
+    mixtures = pairs(SMALL)
+    combined, seeds = dissociation_tables(mixtures)
+    nothing = combined.assign(unpruned_at_chance=combined["at_chance"] & combined["task"].eq("mean"))
+    (axes,) = dissociation.draw(nothing, seeds, mixtures, 0.1).axes
+    marks = {look["label"]: sum(len(line.get_xdata()) for line in labelled(axes, look["label"]))
+             for look in (dissociation.DAGGER, dissociation.CROSS)}  # fmt: skip
+    assert list(marks.values()) == [nothing["at_chance"].sum() - 1, 1]
+    table, areas = fractions_tables(mixtures)
+    table["unpruned_at_chance"] = table["task"].eq("mean") & table["method"].eq("frozen")
+    (axes,) = fractions.draw(table, areas, mixtures, FRACTION, "tuned").axes
+    (crossed,) = [line for line in axes.lines if line.get_marker() == "x" and len(line.get_xdata())]
+    control = table[table["unpruned_at_chance"]]
+    np.testing.assert_allclose(crossed.get_ydata(), 100 * control["dissociation"])
+    assert labelled(axes, "crossed: unpruned model at chance")
+
+
 def test_dissociation_intervals_dots_and_line():
     combined, seeds = dissociation_tables(pairs(SMALL), methods=["tuned"])
     axes = dissociation.draw(combined, seeds, pairs(SMALL), 0.1).axes[0]
@@ -532,6 +550,52 @@ def test_summary_begins_with_what_was_found_and_ends_with_where_it_is(tmp_path, 
     ]
 
 
+def test_summary_counts_no_model_that_learnt_nothing():
+    """It says so first; here one of two frozen mixtures, and IAT of the other."""
+    mixtures = {"a+b": ["a", "b"], "a+c": ["a", "c"]}
+    combined, _ = dissociation_tables(mixtures)
+    fractions, areas = fractions_tables(mixtures)
+
+    def marked(table, **values):
+        at = pd.Series(True, table.index)
+        for name, value in values.items():
+            at &= table[name].isin(value)
+        return table.assign(unpruned_at_chance=at)
+
+    nothing = {"mixture": ["a+b"], "method": ["frozen"], "task": ["b", "mean"]}
+    combined, fractions, areas = (marked(table, **nothing) for table in (combined, fractions, areas))
+    of_mean = combined["task"].eq("mean") & combined["unpruned_at_chance"]
+    combined.loc[of_mean, ["case", "distinct"]] = "chance", False
+    areas["ci_low"] = 0.01
+    pair = {
+        "model": "minilm",
+        "contrast": "methods",
+        "method": "tuned",
+        "mixture": "pairs",
+        "against": "frozen",
+    }
+    contrasts = frame("contrasts", [pair | {"n_mixtures": 0, "n_left_out": 2}])
+    row = {"model": "minilm", "task": "mean", "at_chance": True, "unpruned_at_chance": True}
+    after = frame("specialization", [row | {"mixture": "all", "after": 0.1, "difference": 0.05}])
+    believed = dict(
+        model="minilm", mixture="a+b", method="frozen", task="mean", ranking="importance", area=0.1,
+        unpruned_at_chance=True,
+    )  # fmt: skip
+    lines = summary_lines(
+        combined, fractions=fractions, areas=areas, contrasts=contrasts, specialization=after,
+        belief=frame("belief", [believed]),
+    )  # fmt: skip
+    found = lines[: lines.index("")]
+    assert found[0] == "at chance  frozen: b (1 of 1 mixture)"
+    assert found[1].strip() == "no better unpruned than a constant prediction; counted in no line below"
+    counts = combined[of_mean | combined["task"].eq("mean")].groupby("method")["case"].value_counts()
+    assert counts["frozen", "chance"] == 1 and found[2].endswith(" 1 chance")
+    assert found[3].endswith("interval of D above 0: tuned 2 of 2; frozen 1 of 1")
+    assert found[4].strip() == "minilm, tuned: no pairs learnt, to compare with frozen" and len(found) == 5
+    (line,) = [line for line in lines[len(found) :] if " chance " in line and "[" in line]
+    assert line.split()[0] == "frozen" and "1.000" not in line
+
+
 def test_summary_of_one_measure_of_similarity():
     combined, _ = dissociation_tables({"a+b": ["a", "b"]}, seeds=1)
     row = {"model": "minilm", "measure": "text", "pearson_r": -0.98, "p_mantel": 1 / 3}
@@ -633,8 +697,10 @@ def test_summary_of_tables_of_an_older_headspec(tmp_path):
     (tmp_path / "tables").mkdir()
     path = tmp_path / "tables" / "combined.parquet"
     tables.write(path, SCHEMAS["combined"], combined, {})
-    tables.save(path, pq.read_table(path).drop_columns("at_chance"))
-    with pytest.raises(HeadspecError, match="combined.parquet: no column 'at_chance'.*; run snakemake again"):
+    tables.save(path, pq.read_table(path).drop_columns("unpruned_at_chance"))
+    with pytest.raises(
+        HeadspecError, match="combined.parquet: no column 'unpruned_at_chance'.*; run snakemake again"
+    ):
         summary.of_results(tmp_path)
 
 

@@ -11,7 +11,7 @@ import pytest
 from headspec.config.measures.similarity import MEASURES as REGISTERED
 from headspec.plots import correlation, scatter, similarity
 from headspec.plots.drawing import labels
-from headspec.plots.drawing.points import AT_CHANCE, PARADIGMS
+from headspec.plots.drawing.points import AT_CHANCE, LEFT_OUT, PARADIGMS
 from headspec.plots.drawing.style import number, save
 from headspec.statistics.similarity.correlation import correlation as correlate
 from headspec.statistics.similarity.paired import paired
@@ -53,7 +53,7 @@ def made_up_study(tasks: list[str], models: tuple[str, ...] = MODELS[:1], measur
             alike.append(row)
     tables = {"similarity": frame("similarity", alike), "combined": frame("combined", combined)}
     tables["pairs"] = paired(tables["similarity"], tables["combined"], paradigms, "tuned")
-    tables["correlation"] = correlate(tables["pairs"], len(tasks), 0)
+    tables["correlation"] = correlate(tables["pairs"], 0)
     return tables
 
 
@@ -94,6 +94,16 @@ def test_points_intervals_line_and_title_of_a_scatter():
         assert axes.get_xlabel() == "similarity: CNM"
 
 
+def test_pairs_that_are_left_out_are_crossed():
+    study = made_up_study(SIX)
+    pairs = study["pairs"].assign(left_out=study["pairs"]["mixture"].str.contains("cola"))
+    (axes,) = scatter.draw(pairs, correlate(pairs, 0), "rsa", MEASURES["rsa"]).axes
+    (crossed,) = labelled(axes, LEFT_OUT)
+    part = pairs.query("measure == 'rsa' and left_out")
+    np.testing.assert_allclose(crossed.get_ydata(), 100 * part["dissociation"])
+    assert len(part) == 5 and len(dots(axes)) == 10 and "10 pairs" in axes.get_title()
+
+
 def test_numbers_of_a_scatter_name_their_pairs():
     study = made_up_study(SIX)
     figure = scatter.draw(study["pairs"], study["correlation"], "rsa", MEASURES["rsa"])
@@ -114,7 +124,7 @@ def test_a_pair_without_value_is_left_out():
     study["similarity"].loc[study["similarity"]["measure"] == "rsa", "similarity"] = [np.nan, *np.ones(5)]
     paradigms = dict.fromkeys(["cola", "mnli", "qnli", "qqp"], "single")
     pairs = paired(study["similarity"], study["combined"], paradigms, "tuned")
-    results = correlate(pairs, 4, 0)
+    results = correlate(pairs, 0)
     axes = scatter.draw(pairs, results, "rsa", MEASURES["rsa"]).axes[0]
     assert axes.get_title() == "bert-base, 5 pairs\nr undefined"
     assert {text.get_text() for text in axes.texts} == {"2", "3", "4", "5", "6"}

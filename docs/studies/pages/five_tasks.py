@@ -55,7 +55,9 @@ def answer(study: str) -> dict[str, str]:
     pairs = means[means["mixture"].isin(PAIRS)]
     counts = pairs["case"].value_counts()
     cases = ", ".join(
-        f"{counts[case]} {case}" for case in ("double", "single", "inverted", "none") if case in counts
+        f"{counts[case]} {case}"
+        for case in ("double", "single", "inverted", "none", "chance")
+        if case in counts
     )
     five = rows_of(combined, mixture="five", method="tuned")
     five = five[five["task"] != "mean"].set_index("task").loc[list(TASKS)]

@@ -17,10 +17,11 @@ PARADIGMS = {"a": "single", "b": "single", "p": "pair"}
 MIXTURES = {"a+b": "ab", "a+p": "ap", "b+p": "bp"}
 
 
-def evaluation(mixture, tasks, method, seed, rng, n=60, loss=0.2, hard=None):
+def evaluation(mixture, tasks, method, seed, rng, n=60, loss=0.2, hard=None, unlearnt=()):
     """A run whose tasks lose `loss` of accuracy .9 with their own heads pruned, .1 with the other's.
 
-    `hard` (tasks: (n,)) shifts these probabilities by example, alike for all runs that get it.
+    `hard` (tasks: (n,)) shifts these probabilities by example, alike for all runs that get it. A task
+    (with a method) that is `unlearnt` has the most frequent class, and with its heads pruned the other.
     """
     truth = np.random.default_rng(0).integers(2, size=n)
     masks = ["none", *tasks]
@@ -30,6 +31,9 @@ def evaluation(mixture, tasks, method, seed, rng, n=60, loss=0.2, hard=None):
         for mask in masks:
             p = 0.9 - (loss if mask == task else 0.1 if mask != "none" else 0) + shift
             predictions.append(np.where(rng.random(n) < p, truth, 1 - truth))
+            if (method, task) in unlearnt:
+                most = np.bincount(truth).argmax()
+                predictions[-1] = np.full(n, 1 - most if mask == task else most)
     pruned_for = np.tile(np.repeat(masks, n), len(tasks))
     frame = pd.DataFrame(
         {"task": np.repeat([*tasks], len(masks) * n), "pruned_for": pruned_for,
@@ -122,6 +126,29 @@ def test_processes_and_one_method_give_the_same_table_or_none():
     pd.testing.assert_frame_equal(table(runs), table(runs, processes=2))
     alone = [run for run in runs if run.run.method == "tuned"]
     assert table(alone, pairs=["a+b"]).empty
+
+
+def test_what_a_model_has_not_learnt_counts_in_no_contrast():
+    """The other mixtures' numbers are what they are without it, and rows that have none left say so."""
+    losses, mixtures = {"tuned": 0.4, "frozen": 0.2}, MIXTURES | {"a-and-q": "aq"}
+    runs = study(np.random.default_rng(6), losses, mixtures=mixtures)
+    lost = study(np.random.default_rng(6), losses, mixtures=mixtures, unlearnt=[("frozen", "p")])
+    parents = {"q": "p"}
+    found = table(lost, parents=parents)
+    pairs = row(found, "methods", PAIRS)
+    assert (pairs["n_mixtures"], pairs["n_left_out"]) == (1, 2)
+    alone = table([run for run in runs if run.run.mixture == "a+b"], pairs=["a+b"])
+    same = ["dissociation", "difference", "ci_low", "ci_high"]
+    assert [pairs[name] for name in same] == [row(alone, "methods", PAIRS)[name] for name in same]
+    learnt = row(found, "paradigms", ACROSS)
+    whole = row(table(runs, parents=parents), "paradigms", ACROSS)
+    assert learnt["n_left_out"] == 0 and learnt | {"p_holm": 0} == whole | {"p_holm": 0}  # of fewer rows
+    for contrast, mixture, method in (
+        ("methods", "a+p", "tuned"), ("paradigms", ACROSS, "frozen"), ("pairs_of", "a-and-q", "frozen"),
+    ):  # fmt: skip
+        empty = row(found, contrast, mixture, method)
+        assert empty["n_left_out"] > 0 and pd.isna(empty["difference"]) and pd.isna(empty["p_holm"])
+    assert row(found, "pairs_of", "a-and-q", "tuned")["n_left_out"] == 0
 
 
 @pytest.mark.slow

@@ -164,7 +164,7 @@ def test_the_case_of_a_mixture_has_intervals_that_hold_at_once(shift, expected):
     """At 95 % an interval reaches 1.96 standard errors; two that hold at once, 2.24."""
     d = np.array([[shift, -shift]])
     bootstrap = d + stats.norm.ppf((np.arange(2000) + 0.5) / 2000)[:, None, None]
-    sampled = Sampled(pair(rng=np.random.default_rng(0)).run, "", d[0], d, bootstrap, d, d[0] > 9)
+    sampled = Sampled(pair(rng=np.random.default_rng(0)).run, "", d[0], d, bootstrap, d, *[d[0] > 9] * 2)
     assert _case_columns(sampled, 0.95, 0.1) == {"case": expected, "distinct": False}
 
 
@@ -377,6 +377,46 @@ def test_chance_is_the_majority_class_not_one_half():
     masks = {"none": 0.97, "a": 0.8, "b": 0.95}
     result = study(evaluation({"a": masks, "b": masks}, np.random.default_rng(6), n=300, label=label))
     assert result["dissociation"]["at_chance"].tolist() == [True, True]
+
+
+def test_a_model_that_learnt_nothing_is_marked_and_has_no_case():
+    """Its D is that of noise; here the other task's heads seem to matter."""
+    label = np.repeat([0.0, 1.0], [190, 110])
+    constant = dict.fromkeys(("none", "a", "b"), np.zeros(300))
+    rng = np.random.default_rng(8)
+    learnt = {
+        mask: np.where(rng.random(300) < p, label, 1 - label)
+        for mask, p in {"none": 0.95, "a": 0.7, "b": 0.95}.items()
+    }
+    values = {("a", mask): v for mask, v in learnt.items()} | {("b", mask): v for mask, v in constant.items()}
+    run = Run(model="m", mixture="a+b", tasks=("a", "b"), method="frozen", seed=0)
+    nothing = Evaluation(run, dict.fromkeys("ab", "accuracy"), table(label, values))
+    values |= {("b", mask): v for mask, v in learnt.items()}
+    known = Evaluation(replace(run, seed=1), nothing.metrics, table(label, values))
+    of_runs, result = study(nothing, known), {}
+    for name in ("dissociation", "fractions", "areas", "combined", "mixtures"):
+        frame = of_runs[name].assign(task=of_runs[name].get("task", "mean"))
+        keys = ["seed"] * ("seed" in frame) + ["task"]
+        result[name] = frame.set_index(keys)["unpruned_at_chance"].to_dict()
+    of_both = {"a": False, "b": True, "mean": True}
+    assert result["combined"] == result["fractions"] == of_both and result["areas"] == {}
+    assert result["dissociation"] == {(0, "a"): False, (0, "b"): True, (1, "a"): False, (1, "b"): False}
+    assert result["mixtures"] == {(0, "mean"): True, (1, "mean"): False}
+    mixtures = of_runs["mixtures"].set_index("seed")
+    assert mixtures["case"].to_dict() == {0: "chance", 1: "single"} and not mixtures["distinct"].any()
+    assert of_runs["combined"].set_index("task").loc["mean", "case"] == "chance"
+
+
+@pytest.mark.parametrize(("metric", "base"), [("accuracy", 0.5), ("f1", 0.3), ("matthews", 0.5)])
+def test_most_models_at_chance_are_marked_and_none_that_learnt(metric, base):
+    rng = np.random.default_rng(9)
+    guesses = {"none": base, "a": base, "b": base}
+    knows = dict.fromkeys(guesses, 0.9)
+    marks = []
+    for _ in range(40):
+        found = study(evaluation({"a": guesses, "b": knows}, rng, metric=metric), resamples=200)
+        marks.append(found["dissociation"]["unpruned_at_chance"].to_numpy())
+    assert np.mean(marks, axis=0)[0] >= 0.85 and np.mean(marks, axis=0)[1] == 0
 
 
 def test_one_seed_combined_is_the_run():

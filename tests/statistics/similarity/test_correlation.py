@@ -64,7 +64,7 @@ def correlated(similarity, dissociation, k, seed=0):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         pairs = paired(*study(similarity, dissociation, k), paradigms(k), "tuned")
-        return correlation(pairs, k, seed).set_index(["model", "measure"])
+        return correlation(pairs, seed).set_index(["model", "measure"])
 
 
 def matrix(values, k):
@@ -237,12 +237,12 @@ def test_order_of_tasks_does_not_matter():
     k, order = 5, [3, 0, 4, 1, 2]
     x, y = RNG.normal(size=(2, 10))
     similarity, combined = study({("m", "cka"): x}, {"m": y}, k)
-    one = correlation(paired(similarity, combined, paradigms(k), "tuned"), k, 0)
+    one = correlation(paired(similarity, combined, paradigms(k), "tuned"), 0)
     other = {names(k)[index]: paradigms(k)[names(k)[index]] for index in order}
     renamed = {"+".join(p): "+".join(sorted(p)) for p in itertools.combinations(other, 2)}
     back = {old: new for new, old in renamed.items()}
     combined["mixture"] = combined["mixture"].map(back)
-    again = correlation(paired(similarity, combined, other, "tuned"), k, 0)
+    again = correlation(paired(similarity, combined, other, "tuned"), 0)
     pd.testing.assert_frame_equal(one, again)
 
 
@@ -282,6 +282,34 @@ def test_pooled_p_of_two_models_by_brute_force():
         abs(mean_r(order)) >= abs(mean_r(range(k))) - 1e-9 for order in itertools.permutations(range(k))
     ]
     assert table.loc[(POOLED, "rsa"), "p_mantel"] == pytest.approx(np.mean(reached))
+
+
+def test_a_task_that_a_model_has_not_learnt_is_in_no_correlation():
+    """The last of five tasks, in one of its pairs: what is left is a study of the other four."""
+    k, n = 5, 10
+    x, y = RNG.normal(size=(2, 2, n))
+    alike = {(model, "rsa"): values for model, values in zip("ab", x, strict=True)}
+    similarity, combined = study(alike, dict(zip("ab", y, strict=True)), k)
+    nothing = (combined[["model", "mixture", "method", "task"]] == ["a", "t1+t4", "tuned", "mean"]).all(
+        axis=1
+    )
+    rows = combined[nothing].assign(task="t4")
+    combined = pd.concat([combined[~nothing], combined[nothing], rows]).assign(unpruned_at_chance=False)
+    combined.loc[combined["task"].eq("t4"), "unpruned_at_chance"] = True
+    combined.loc[combined["method"].eq("frozen"), "unpruned_at_chance"] = True  # of another method
+    pairs = paired(similarity, combined, paradigms(k), "tuned")
+    assert set(pairs.loc[pairs["left_out"], "mixture"]) == {f"t{i}+t4" for i in range(4)}
+    assert set(pairs.loc[pairs["left_out"], "model"]) == {"a"}
+    found = correlation(pairs, 0).set_index("model")
+    of_four = [i for i, pair in enumerate(itertools.combinations(range(k), 2)) if 4 not in pair]
+    four = correlated(
+        {key: values[of_four] for key, values in alike.items()},
+        {model: values[of_four] for model, values in zip("ab", y, strict=True)},
+        4,
+    ).reset_index("measure", drop=True)
+    pd.testing.assert_series_equal(found.loc["a"].drop("measure"), four.loc["a"], check_names=False)
+    pd.testing.assert_series_equal(found.loc[POOLED].drop("measure"), four.loc[POOLED], check_names=False)
+    assert found["n_pairs"].to_dict() == {"a": 6, "b": 10, POOLED: 12}
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])

@@ -284,6 +284,33 @@ def test_tasks_are_rarely_clear_where_only_runs_vary(seeds):
     assert np.mean(found) < 0.05 + 2 * np.sqrt(0.05 * 0.95 / len(found))
 
 
+def test_a_difference_of_two_ways_that_learnt_nothing_is_no_finding():
+    """One says the rarer class of a, the other the more frequent one; b is learnt by both."""
+    planned = study()
+    evaluations = evaluate(planned)
+    for each, frame in evaluations.items():
+        of_a = frame["task"] == "a"
+        frame.loc[of_a, "label"] = np.where(np.arange(of_a.sum()) % 10 < 3, 1.0, 0.0)
+        frame.loc[of_a, "prediction"] = float(each.method != "iat")
+    found = analysed(planned, evaluations)
+    rows = found[found["method"] == "iat"].set_index(["task", "metric"])
+    assert rows["unpruned_at_chance"].to_dict() == {
+        ("a", "accuracy"): True, ("b", "accuracy"): False, ("b", "f1"): False, (MEAN, MEAN): False,
+    }  # fmt: skip
+    apart = rows.loc[("a", "accuracy")]
+    assert apart["p_seeds_holm"] < 0.05 and apart["ci_low"] > 0
+    assert not clear(rows)["a", "accuracy"] and clear(rows.assign(unpruned_at_chance=False))["a", "accuracy"]
+    better = {
+        each: frame.assign(prediction=frame["label"])
+        for each, frame in evaluations.items()
+        if each.method == "iat"
+    }
+    gained = analysed(planned, evaluations | better)
+    assert not gained.set_index(["method", "task", "metric"]).loc[
+        ("iat", "a", "accuracy"), "unpruned_at_chance"
+    ]
+
+
 def test_components_of_the_variance_add_up_to_the_interval():
     """Which is t times the root of their sum, with a whole number of degrees of freedom."""
     rng = np.random.default_rng(0)
@@ -466,7 +493,7 @@ def test_specialization_is_the_difference_of_dissociation():
     mean = table.loc[MEAN]
     assert mean["difference"] == pytest.approx((d["iat"] - d["tuned"]).mean())
     assert mean["n_seeds"] == 3 and 0 < mean["ci_low"] < mean["difference"] < mean["ci_high"]
-    assert not table["at_chance"].any()
+    assert not table["at_chance"].any() and not table["unpruned_at_chance"].any()
 
 
 def test_specialization_pairs_seeds_and_examples():
@@ -480,7 +507,7 @@ def test_specialization_pairs_seeds_and_examples():
 
 def test_specialization_at_chance_is_marked(tmp_path):
     table = specialization([pruned("tuned", 0, 0.8), pruned("iat", 0, 0.3)], "tuned", 0.3, 200, 0.95, 0)
-    assert table["at_chance"].all()
+    assert table["at_chance"].all() and not table["unpruned_at_chance"].any()
     assert set(table["ci_over"]) == {"examples"}
     tables.write(tmp_path / "t", SCHEMAS["specialization"], table, {})
     assert len(tables.read(tmp_path / "t")) == 3

@@ -14,9 +14,9 @@ from headspec.pipeline.outputs import COLUMNS
 
 #: columns whose meaning the glossary has
 TERMS = (
-    "dissociation", "at_chance", "case", "distinct", "ci_low", "ci_high", "ci_over", "p_value", "p_holm",
-    "fraction", "importance", "mixture", "method", "n_seeds", "base", "ranking", "way", "similarity",
-    "difference", "value",
+    "dissociation", "at_chance", "unpruned_at_chance", "case", "distinct", "ci_low", "ci_high", "ci_over",
+    "p_value", "p_holm", "fraction", "importance", "mixture", "method", "n_seeds", "base", "ranking", "way",
+    "similarity", "difference", "value",
 )  # fmt: skip
 
 

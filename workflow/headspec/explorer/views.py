@@ -13,7 +13,8 @@ from headspec.explorer.values import Columns, columns
 from headspec.statistics.training.improvement import decisive
 
 INTERVAL = ["ci_low", "ci_high", "ci_over", "p_value", "p_holm"]
-D = [*GROUP, "task", "n_seeds", "fraction", "dissociation", *INTERVAL, "at_chance", "case", "distinct"]
+D = [*GROUP, "task", "n_seeds", "fraction", "dissociation", *INTERVAL, "at_chance"]
+D += ["unpruned_at_chance", "case", "distinct"]
 
 
 def _bounded(name: str) -> list[str]:
@@ -24,7 +25,7 @@ def _bounded(name: str) -> list[str]:
 BELIEF = [
     *GROUP, "task", "ranking", "n_seeds", *_bounded("ablation_spearman"),
     *_bounded("ablation_size_spearman"), *_bounded("area"), *_bounded("difference"), "difference_p_holm",
-    *_bounded("dissociation"), "dissociation_p_holm", "at_chance",
+    *_bounded("dissociation"), "dissociation_p_holm", "at_chance", "unpruned_at_chance",
 ]  # fmt: skip
 
 
@@ -60,6 +61,7 @@ def similarity(sources: Sources) -> Columns:
 def iat(sources: Sources) -> Columns:
     """Changes by IAT and its controls, over all metrics of a task; p_holm is the p that decides."""
     names = [*GROUP, "task", "metric", "against", "n_seeds", "value", "difference", *INTERVAL]
+    names.append("unpruned_at_chance")
     found = sources.tables.get("improvement")
     return columns(pd.DataFrame() if found is None else found.assign(p_holm=decisive(found)), names)
 

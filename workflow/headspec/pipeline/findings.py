@@ -7,10 +7,12 @@ from typing import Any
 import pandas as pd
 
 from headspec.config.methods import NAMED
+from headspec.statistics.dissociation.scores import CHANCE
 from headspec.statistics.training.improvement import decisive
 
-CASES = ("double", "single", "inverted", "none")
+CASES = ("double", "single", "inverted", "none", CHANCE)
 AT_CHANCE = "†"
+UNLEARNT = "unpruned_at_chance"  # the column that says which models learnt nothing
 #: the value of `task` in rows with the mean over a mixture's tasks
 MEAN = "mean"
 #: level of p, corrected, at which a difference counts
@@ -42,16 +44,28 @@ def lines(
 ) -> tuple[list[str], list[str]]:
     """What was found, and what rows the summary has not shown, with their tables.
 
+    Models that learnt nothing of one of their tasks count in no line.
+
     Parameters
     ----------
     combined : table 'combined'
     frames : other tables, by name
     means, areas : rows of 'combined' and 'areas' that are shown
     """
+    nothing = {run_of(row) for row in records_of(means[means[UNLEARNT].eq(True)])}
+
+    def learnt(table: pd.DataFrame) -> pd.DataFrame:
+        of_runs = {"mixture", "method"} <= {*table}
+        return (
+            table[[not of_runs or run_of(row) not in nothing for row in records_of(table)]]
+            if nothing
+            else table
+        )
+
     found = [_cases(means)] if len(means) else []
     shown = {"combined": means}
     if areas is not None:
-        found.append(_above_zero(areas))
+        found.append(_above_zero(learnt(areas)))
     if (contrasts := frames.get("contrasts")) is not None:
         shown["contrasts"] = contrasts[contrasts["mixture"].isin((PAIRS, ACROSS))]
         found += [_contrasted(row) for row in records_of(shown["contrasts"])]
@@ -62,20 +76,40 @@ def lines(
         iat = shown["improvement"]
         found += [_improved(row) for row in records_of(iat.assign(p=decisive(iat)))]
     if (specialization := frames.get("specialization")) is not None:
-        shown["specialization"] = specialization[means_over_tasks(specialization)]
+        of_learnt = ~specialization[UNLEARNT].eq(True)
+        shown["specialization"] = specialization[means_over_tasks(specialization) & of_learnt]
         found += [_specialized(row) for row in records_of(shown["specialization"])]
     for name, told in {
         "belief": _believed, "single_heads": _ablated, "head_roles": _roles, "budgets": _kept,
         "sharing": _shared, "probes": _known, "probe_changes": _learnt,
     }.items():  # fmt: skip
-        if name in frames:
-            found += told(frames[name])
-    rows = {"combined": combined} | frames
+        if name in frames and len(rows := learnt(frames[name])):
+            found += told(rows)
+    every = {"combined": combined} | frames
     if areas is None:  # of one fraction alone, 'fractions' repeats 'combined'
-        rows.pop("fractions", None)
-    left = {name: len(table) - len(shown.get(name, ())) for name, table in rows.items()}
+        every.pop("fractions", None)
+    left = {name: len(table) - len(shown.get(name, ())) for name, table in every.items()}
     what = {"combined": "rows by task"} | OPTIONAL
     return found, [f"{n} {what[name]}: tables/{name}.parquet" for name, n in left.items() if n and what[name]]
+
+
+def unlearnt(combined: pd.DataFrame) -> list[str]:
+    """Tasks of which models learnt nothing, without pruning: ``frozen: topic (2 of 3 mixtures)``."""
+    tasks = combined[~means_over_tasks(combined)]
+    several = combined["model"].nunique() > 1
+    found = []
+    for (model, method), rows in tasks.groupby(["model", "method"], sort=False):
+        marks = {task: list(own) for task, own in rows[UNLEARNT].eq(True).groupby(rows["task"], sort=False)}
+        named = [
+            f"{task} ({sum(own)} of {len(own)} mixture{'s' * (len(own) != 1)})"
+            for task, own in marks.items()
+            if any(own)
+        ]
+        if named:
+            found.append(f"{f'{model}, ' * several}{method}: {', '.join(named)}")
+    return (
+        [*found, "no better unpruned than a constant prediction; counted in no line below"] if found else []
+    )
 
 
 def means_of(table: pd.DataFrame) -> pd.DataFrame:
@@ -85,6 +119,10 @@ def means_of(table: pd.DataFrame) -> pd.DataFrame:
 
 def means_over_tasks(table: pd.DataFrame) -> pd.Series:
     return table["task"] == MEAN
+
+
+def run_of(row: dict[str, Any]) -> tuple[str, ...]:
+    return row["model"], row["mixture"], row["method"]
 
 
 def records_of(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -119,6 +157,9 @@ def _above_zero(areas: pd.DataFrame) -> str:
 
 def _contrasted(row: dict[str, Any]) -> str:
     """``minilm, tuned: mean D of 10 pairs 8.4 %, less that of frozen 3.1 [1.2, 5.0]``"""
+    if pd.isna(row["difference"]):
+        which = "pairs" if row["mixture"] == PAIRS else f"pairs {ACROSS}"
+        return f"{row['model']}, {row['method']}: no {which} learnt, to compare with {row['against']}"
     pairs, other = f"{row['n_mixtures']} pairs", f"of {row['against']}"
     if row["mixture"] == ACROSS:
         pairs, other = f"pairs {ACROSS}", f"of pairs {row['against']}"

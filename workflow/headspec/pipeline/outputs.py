@@ -39,7 +39,8 @@ COLUMNS = {
     "constant prediction, so D means little",
     "base": "metric with no head pruned",
     "baseline": "rate of the best fixed offset, or of chance; null for positional roles",
-    "case": "`double`, `single`, `inverted` or `none`; of task `mean` only",
+    "case": "`double`, `single`, `inverted` or `none`, or `chance`: an unpruned model is at chance; of task "
+    "`mean` only",
     "ceiling": "r when other subjects' responses take the place of the vectors; null with one subject",
     "chance": "metric of the best constant prediction",
     "ci_high": "upper end of the interval",
@@ -102,6 +103,8 @@ COLUMNS = {
     "text_a": "the text, or the first text of a pair",
     "text_b": "second text of a pair; null for single texts",
     "tuning": "what learns: `full` (everything) or `linear` (a classifier on fixed vectors)",
+    "unpruned_at_chance": "the unpruned model, of some seed, is no better at the task (of a mean: at one of "
+    "its tasks) than the best constant prediction: it learnt nothing, and D counts in no finding",
     "value": "value of the metric, or measure, mean over what is combined",
     "voxel": "index of the voxel, from 0",
     "way": "how the kept heads are chosen; `whole` keeps all",

@@ -14,13 +14,23 @@ import pandas as pd
 from headspec import tables
 from headspec.errors import HeadspecError
 from headspec.pipeline import findings, records
-from headspec.pipeline.findings import AT_CHANCE, by_method, means_of, p_text, records_of, share
+from headspec.pipeline.findings import (
+    AT_CHANCE,
+    UNLEARNT,
+    by_method,
+    means_of,
+    p_text,
+    records_of,
+    run_of,
+    share,
+)
 
 LABEL, NAME, METHOD = 11, 25, 7  # columns of a label, of a mixture's name at least, and of a method
 D, TEST = f"{'D %':>6}   {'[  low,   high]'}  ", f"{'p':>6}  {'case':<9}"
 FIXED = "\N{NO-BREAK SPACE}"
 
-MARKED = ("combined", "fractions", "specialization")  # those that say which rows are at chance
+#: tables that say which models learnt nothing
+MARKED = ("combined", "fractions", "areas", "specialization")
 
 NOTES = f"""\
 D          dissociation: how much more of its unpruned metric a task loses when its own heads are
@@ -44,7 +54,7 @@ def of_results(folder: Path, width: int | None = None) -> str:
     Raises
     ------
     HeadspecError
-        A table is missing, cannot be read, or was made by headspec before 0.2.
+        A table is missing, cannot be read, or was made by an older headspec.
     """
     paths = {name: folder / "tables" / f"{name}.parquet" for name in ("combined", *findings.OPTIONAL)}
     frames = {name: _table(name, path) for name, path in paths.items() if path.exists()}
@@ -52,16 +62,16 @@ def of_results(folder: Path, width: int | None = None) -> str:
         raise HeadspecError(
             f"{folder}: no tables/combined.parquet; expected the results of a study, such as results/demo"
         )
-    combined = frames.pop("combined", pd.DataFrame(columns=["task", "method"]))
+    combined = frames.pop("combined", pd.DataFrame(columns=["model", "method", "task", UNLEARNT]))
     outdated = records.outdated(folder)
     return text(combined, folder, width, **frames) + (f"\n\n{outdated}" if outdated else "")
 
 
 def _table(name: str, path: Path) -> pd.DataFrame:
     table = tables.read(path.absolute())  # so that results in a renamed folder can be summarised
-    if name in MARKED and "at_chance" not in table:
+    if name in MARKED and UNLEARNT not in table:
         raise HeadspecError(
-            f"{path}: no column 'at_chance', so headspec before 0.2 made it; run snakemake again"
+            f"{path}: no column '{UNLEARNT}', so an older headspec made it; run snakemake again"
         )
     return table
 
@@ -81,7 +91,7 @@ def text(combined: pd.DataFrame, results: Path, width: int | None = None, **fram
     several = areas is not None and "fractions" in frames and frames["fractions"]["fraction"].nunique() > 1
     areas = means_of(areas) if several and areas is not None else None
     found, left_out = findings.lines(combined, frames, means, areas)
-    lines = _labelled("found", found)
+    lines = [*_labelled("at chance", findings.unlearnt(combined)), *_labelled("found", found)]
     if len(means):
         lines += ["", *_table_of(means, areas)]
         lines += ["", *NOTES.format(interval=_interval(means)).splitlines()]
@@ -98,11 +108,11 @@ def text(combined: pd.DataFrame, results: Path, width: int | None = None, **fram
 def _table_of(means: pd.DataFrame, areas: pd.DataFrame | None) -> Iterator[str]:
     """Two headings, and a line for each mixture and method; the largest D of the first method first."""
     models = [str(model) for model in means["model"].unique()]
-    whole = {} if areas is None else {_run(row): row for row in records_of(areas)}
+    whole = {} if areas is None else {run_of(row): row for row in records_of(areas)}
     rows = []
     for (model, mixture), own in means.groupby(["model", "mixture"]):
         name = f"{model}, {mixture}" if len(models) > 1 else str(mixture)
-        lines = [(row["method"], _numbers(row, whole.get(_run(row)))) for row in _in_order(own)]
+        lines = [(row["method"], _numbers(row, whole.get(run_of(row)))) for row in _in_order(own)]
         rows.append((next(_in_order(own))["dissociation"], name, lines))
     first = models[0] if len(models) == 1 else ""
     wide = max(NAME, *(len(each) + 1 for each in (first, *(name for _, name, _ in rows))))
@@ -117,10 +127,6 @@ def _table_of(means: pd.DataFrame, areas: pd.DataFrame | None) -> Iterator[str]:
 def _in_order(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Rows of one model and mixture in the order of methods."""
     return itertools.chain.from_iterable(records_of(each) for _, each in by_method(rows))
-
-
-def _run(row: dict[str, Any]) -> tuple[str, ...]:
-    return row["model"], row["mixture"], row["method"]
 
 
 def _numbers(row: dict[str, Any], area: dict[str, Any] | None) -> str:

@@ -36,6 +36,13 @@ DAGGER: dict[str, Any] = {
     "zorder": 5,
     "path_effects": [withStroke(linewidth=2.5, foreground="white")],
 }
+#: the mark of a model that learnt nothing
+CROSS: dict[str, Any] = DAGGER | {
+    "label": "unpruned model at chance: D counts for nothing",
+    "marker": "x",
+    "markersize": 4,
+    "markeredgewidth": 1,
+}
 
 
 @styled
@@ -71,7 +78,7 @@ def draw(
                 ys, 100 * bars["ci_low"], 100 * bars["ci_high"], color="black", label=interval_label(combined)
             )
             axes.plot(100 * dots["dissociation"], heights(rows, dots, lane, len(methods)), **DOT)
-            mark_chance(axes, ys[bars["at_chance"].to_numpy(dtype=bool)])
+            mark_chance(axes, bars, ys)
     legend(figure)
     return figure
 
@@ -83,7 +90,10 @@ def _with_mean(dissociation: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([dissociation[[*run, "task", "dissociation"]], means])
 
 
-def mark_chance(axes: Axes, ys: NDArray[np.float64]) -> None:
-    """Draw a dagger at each of `ys`, whose values are at chance, to the right of everything in `axes`."""
-    if len(ys):
-        axes.plot(np.full(len(ys), 1.03), ys, transform=axes.get_yaxis_transform(), clip_on=False, **DAGGER)
+def mark_chance(axes: Axes, results: pd.DataFrame, ys: NDArray[Any]) -> None:
+    """Mark the rows of a table (at `ys`) whose models are at chance, to the right of everything in `axes`."""
+    pruned, unpruned = (results[name].eq(True).to_numpy() for name in ("at_chance", "unpruned_at_chance"))
+    for marked, look in ((pruned & ~unpruned, DAGGER), (unpruned, CROSS)):
+        if n := np.count_nonzero(marked):
+            x = np.full(n, 1.03)
+            axes.plot(x, ys[marked], transform=axes.get_yaxis_transform(), clip_on=False, **look)

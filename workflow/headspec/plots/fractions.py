@@ -25,6 +25,8 @@ CONTROL_LINE: dict[str, Any] = {
 }
 #: look of a value at chance
 HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "linestyle": "none", "zorder": 5}
+#: of values of a model that learnt nothing
+CROSSED: dict[str, Any] = {"marker": "x", "linestyle": "none", "markersize": 5, "zorder": 6}
 
 
 @styled
@@ -83,6 +85,7 @@ def _plot(axes: Axes, rows: pd.DataFrame, look: Mapping[str, Any]) -> None:
     """Draw D against the fraction, from 0 % of the heads, where it is 0."""
     if len(rows):
         axes.plot([0, *100 * rows["fraction"]], [0, *100 * rows["dissociation"]], **look)
+        _cross(axes, rows, 100 * rows["fraction"], look)
 
 
 def _curve(axes: Axes, rows: pd.DataFrame, task: str, look: dict[str, Any], side: float) -> None:
@@ -96,6 +99,15 @@ def _curve(axes: Axes, rows: pd.DataFrame, task: str, look: dict[str, Any], side
     axes.plot(x[at_chance], 100 * rows["dissociation"][at_chance], **look | HOLLOW)
     if at_chance.any():
         axes.plot([], label="hollow: at chance", **{"color": "0.3", "marker": "o"} | HOLLOW)
+    _cross(axes, rows, x, look)
+
+
+def _cross(axes: Axes, rows: pd.DataFrame, x: pd.Series, look: Mapping[str, Any]) -> None:
+    """Cross the values of a model that learnt nothing."""
+    nothing = rows["unpruned_at_chance"].eq(True)
+    if nothing.any():
+        axes.plot(x[nothing], 100 * rows["dissociation"][nothing], color=look["color"], **CROSSED)
+        axes.plot([], color="0.3", label="crossed: unpruned model at chance", **CROSSED)
 
 
 def _area(areas: pd.DataFrame, mixture: str, method: str) -> list[str]:

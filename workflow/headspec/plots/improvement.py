@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -24,6 +25,13 @@ POINT: dict[str, Any] = {
     "markersize": 3.2,
     "markeredgewidth": 0.7,
     "zorder": 4,
+}
+#: of a difference of two ways that learnt nothing
+CROSS: dict[str, Any] = POINT | {
+    "label": "both at chance: no finding",
+    "marker": "x",
+    "markersize": 5,
+    "zorder": 5,
 }
 DOT: dict[str, Any] = {
     "label": "one seed",
@@ -133,6 +141,9 @@ def _draw_rows(axes: Axes, results: pd.DataFrame, dots: pd.DataFrame, tasks: lis
     fills = ["black" if filled else "white" for filled in clear(results)]
     for y, difference, fill in zip(ys, 100 * results["difference"], fills, strict=True):
         axes.plot(difference, y, markerfacecolor=fill, **POINT)
+    nothing = results["unpruned_at_chance"].eq(True).to_numpy()
+    if nothing.any():
+        axes.plot(100 * results["difference"][nothing], np.flatnonzero(nothing), **CROSS)
     places = dots["task"].map({task: y + BELOW for y, task in enumerate(tasks)})
     axes.plot(100 * dots["difference"], places, **DOT)
     axes.grid(axis="x")

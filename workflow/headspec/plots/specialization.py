@@ -58,7 +58,7 @@ def draw(
             left.plot(100 * values[rows], ys, **DOT)
     differences = specialization.set_index("task").loc[rows]
     _draw_differences(right, differences, seeds, rows)
-    mark_chance(right, np.flatnonzero(differences["at_chance"].to_numpy(dtype=bool)))
+    mark_chance(right, differences, np.arange(len(differences)))
     left.set_yticks(list(place.values()), rows)
     left.set_ylim(len(rows) - 0.4, -0.6)
     left.get_yticklabels()[0].set_fontweight("bold")

@@ -6,7 +6,8 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.progress import stage
+from headspec.errors import listing
+from headspec.progress import log, stage
 from headspec.statistics.similarity.correlation import CORRELATION, correlation
 from headspec.statistics.similarity.paired import paired
 
@@ -14,6 +15,10 @@ params = snakemake.params
 with stage(snakemake, "correlation"):
     inputs = {name: tables.read(path) for name, path in snakemake.input.items()}
     pairs = paired(inputs["similarity"], inputs["combined"], params.paradigms, params.method)
-    frame = correlation(pairs, len(params.paradigms), params.seed)
+    for model, left_out in pairs[pairs["left_out"]].groupby("model"):
+        log.warning(
+            "%s learnt nothing of a task of %s: left out", model, listing(left_out["mixture"].unique())
+        )
+    frame = correlation(pairs, params.seed)
     footer = tables.provenance(snakemake, seed=params.seed)
     tables.write(snakemake.output[0], CORRELATION, frame, footer)

@@ -23,7 +23,7 @@ function beliefPanels(found) {
     const there = sorted.filter((row) => !missing(row[name]));
     return there.length ? panel({ id: name, title: heading, note, picture: forest(there.map((row) => ({
       group: state.task === "mean" ? "mean over tasks" : state.task, name: worded(row.ranking), index: row.ranking === "random" ? 5 : 0, value: row[name], low: row[`${name}_low`], high: row[`${name}_high`],
-      hollow: !filled(row), printed: `${per(row[name])}${name === "dissociation" && row.at_chance ? " †" : ""}`,
+      hollow: row.unpruned_at_chance || !filled(row), printed: `${per(row[name])}${name === "dissociation" ? ` ${chance(row)}` : ""}`,
       detail: `${per(row[name])} ${interval(row[`${name}_low`], row[`${name}_high`], per)}${name === "area" && !missing(row.difference) ? `, less random orders ${percent(row.difference)} ${interval(row.difference_low, row.difference_high, percent)}, corrected p ${number(row.difference_p_holm)}` : ""}` })),
     label, { slim: true, words: per === percent ? undefined : per, ...more }), ...lined(there) }) : null;
   };
@@ -32,7 +32,7 @@ function beliefPanels(found) {
   return [
     one("area", "Area under the pruning curve", "Mean metric while heads are pruned from the largest value on: the smaller, the better the measure finds heads that matter. Line: random orders; filled: p < 0.05 against them.",
       "area, per cent", percent, clear("difference_p_holm"), { free: true, compared: random && random.area }),
-    one("dissociation", "Dissociation by each ranking", "D when the heads pruned for a task are those of the ranking. Filled: p < 0.05, and the interval excludes 0; † at chance.", "D, per cent", percent, (row) => clear("dissociation_p_holm")(row) && apart("dissociation")(row)),
+    one("dissociation", "Dissociation by each ranking", "D when the heads pruned for a task are those of the ranking. Filled: p < 0.05, and the interval excludes 0; † at chance, × even unpruned.", "D, per cent", percent, (row) => clear("dissociation_p_holm")(row) && apart("dissociation")(row)),
     one("ablation_spearman", "Agreement with ablation", "Rank correlation over heads with the increase of the loss without the head. Filled: the interval excludes 0.", "rank correlation", decimals, apart("ablation_spearman")),
     one("ablation_size_spearman", "Agreement with ablation, either sign", "The same with the mean absolute change.", "rank correlation", decimals, apart("ablation_size_spearman"))];
 }

@@ -8,6 +8,9 @@ const methods = unique([...combined, ...VIEWS.heads].map((row) => row.method));
 const sorted = (values) => [...values].sort((a, b) => a - b);
 const meanLast = (found) => [...found].sort((a, b) => (a.task === "mean") - (b.task === "mean"));
 const given = (row) => GROUP.every((name) => row[name] === state[name]);
+const chance = (row) => (row.unpruned_at_chance ? "×" : row.at_chance ? "†" : "");
+const chanceWords = (row) => (row.unpruned_at_chance ? ", unpruned model at chance" : row.at_chance ? ", at chance" : "");
+const CHANCES = "Hollow marks are at chance: † some pruned model, × even the unpruned model, which learnt nothing, so D counts for nothing.";
 const lined = (found) => { const names = Object.keys(found[0] || {}); return { names, lines: found.map((row) => names.map((name) => row[name])) }; };
 
 /** Keep model, mixture and, if `group` has it, method among those that there are. */
@@ -42,17 +45,18 @@ function slider() {
 function open(row) { show({ view: "mixture", model: row.model, mixture: row.mixture, method: row.method }); }
 function studyView() {
   const means = combined.filter((row) => row.task === "mean");
-  const counts = ["double", "single", "inverted", "none"].map((name) => [name, means.filter((row) => row.case === name).length]);
+  const counts = ["double", "single", "inverted", "none", "chance"].map((name) => [name, means.filter((row) => row.case === name).length])
+    .filter(([name, n]) => n || name !== "chance");
   return [h("p", { class: "lead" }, `${means.length} groups of runs: ${counts.map(([name, n]) => `${n} ${name}`).join(", ")}. ` +
       "D says how much more a task loses when its own heads are pruned than when the others' are."),
     unique(means.map((row) => row.model)).map((model, i) => {
       const of = means.filter((row) => row.model === model);
       return panel({ id: `study-${i}`, title: `Dissociation of ${isolated(model)}`,
-        note: "Mean D over the tasks of a mixture, in per cent, with its interval. Hollow marks and † are at chance. Select a mark to open its mixture.",
-        picture: forest(of.map((row) => ({ group: row.mixture, name: row.method, index: methods.indexOf(row.method), hollow: row.at_chance,
+        note: `Mean D over the tasks of a mixture, in per cent, with its interval. ${CHANCES} Select a mark to open its mixture.`,
+        picture: forest(of.map((row) => ({ group: row.mixture, name: row.method, index: methods.indexOf(row.method), hollow: Boolean(chance(row)),
           value: row.dissociation, low: row.ci_low, high: row.ci_high, act: () => open(row),
-          printed: `${percent(row.dissociation)} ${row.at_chance ? "†" : ""} ${PHONE.matches ? "" : row.case}`,
-          detail: `D ${percent(row.dissociation)} ${interval(row.ci_low, row.ci_high, percent)}, ${row.case}${row.at_chance ? ", at chance" : ""}` })), "mean D, per cent"),
+          printed: `${percent(row.dissociation)} ${chance(row)} ${PHONE.matches ? "" : row.case}`,
+          detail: `D ${percent(row.dissociation)} ${interval(row.ci_low, row.ci_high, percent)}, ${row.case}${chanceWords(row)}` })), "mean D, per cent"),
         ...lined(of) });
     })];
 }
@@ -87,10 +91,10 @@ function mixtureView() {
   const tasks = unique(fractions.filter(given).map((row) => row.task));
   if (pruned.some(given)) parts.push(matrix(now));
   if (at.length) parts.push(panel({ id: "tasks", title: `D of each task, ${percent(now, 0)} of heads pruned`,
-    note: "In per cent, with its interval. Hollow marks and † are at chance. The mean is that of the mixture.",
-    picture: forest(at.map((row) => ({ group: state.mixture, name: row.task, index: tasks.indexOf(row.task), hollow: row.at_chance, value: row.dissociation,
-      low: row.ci_low, high: row.ci_high, printed: `${percent(row.dissociation)} ${row.at_chance ? "†" : ""}`,
-      detail: `D ${percent(row.dissociation)} ${interval(row.ci_low, row.ci_high, percent)}` })), "D, per cent"), ...lined(at) }));
+    note: `In per cent, with its interval. ${CHANCES} The mean is that of the mixture.`,
+    picture: forest(at.map((row) => ({ group: state.mixture, name: row.task, index: tasks.indexOf(row.task), hollow: Boolean(chance(row)), value: row.dissociation,
+      low: row.ci_low, high: row.ci_high, printed: `${percent(row.dissociation)} ${chance(row)}`,
+      detail: `D ${percent(row.dissociation)} ${interval(row.ci_low, row.ci_high, percent)}${chanceWords(row)}` })), "D, per cent"), ...lined(at) }));
   const curved = unique(pruned.filter(given).map((row) => row.task)).map((task, i) => {
     const of = pruned.filter((row) => given(row) && row.task === task), base = of.find((row) => row.pruned_for === "none");
     const series = unique(of.filter((row) => row.order).map((row) => `${row.order} ${row.pruned_for}`)).map((name) => {
@@ -139,10 +143,10 @@ function similarityView() {
 
 /** A panel of differences in points; of each row `group` and `name` say what it is. */
 function differences(of, id, title, note, group, name) {
-  const clear = (row) => (row.ci_low > 0 || row.ci_high < 0) && (missing(row.p_holm) || row.p_holm < 0.05);
+  const clear = (row) => !row.unpruned_at_chance && (row.ci_low > 0 || row.ci_high < 0) && (missing(row.p_holm) || row.p_holm < 0.05);
   return panel({ id, title, note: `${note} Filled: the interval excludes 0, and corrected p < 0.05 where there is one.`,
     picture: forest(of.map((row) => ({ group: group(row), name: name(row), index: 0, hollow: !clear(row),
-      value: row.difference, low: row.ci_low, high: row.ci_high, printed: points(row.difference, 2),
+      value: row.difference, low: row.ci_low, high: row.ci_high, printed: `${points(row.difference, 2)} ${chance(row)}`,
       detail: `${points(row.difference, 2)} points ${interval(row.ci_low, row.ci_high, points)}, corrected p ${number(row.p_holm)}` })), "difference, points"), ...lined(of) });
 }
 /** A task with the metric that its value is of. */
@@ -154,7 +158,7 @@ function iatView() {
   const label = (row) => `${ofMetric(row)}: less ${row.against}`;
   const of = ours.filter((row) => row.task === state.task).sort((a, b) => label(a).localeCompare(label(b)));
   return [h("div", { class: "controls" }, controls, choice("choose-task", "task", tasks, state.task, (value) => show({ task: value }))),
-    differences(of, "iat", "What the way of training changes", "Each way of training less the one that its group names, with its interval.", label, (row) => row.method)];
+    differences(of, "iat", "What the way of training changes", "Each way of training less the one that its group names, with its interval. ×: neither is better than chance.", label, (row) => row.method)];
 }
 /** Heads that a way keeps: those asked for, or what a penalty left open. */
 const keeps = (row) => (missing(row.fraction) ? `${missing(row.penalty) ? "left open" : `penalty ${row.penalty}`}${missing(row.heads) ? "" : `, ${number(row.heads, 0)} heads`}`

@@ -81,17 +81,18 @@ def draw(belief: pd.DataFrame, labels: Mapping[str, str], mixtures: Sequence[str
 
 
 def _results(means: pd.DataFrame, column: str, factor: float) -> pd.DataFrame:
-    """What a panel shows of one method: value, low, high, clear (whether the marker is filled), at_chance."""
+    """What a panel shows of one method: value, low, high, clear (whether the marker is filled), at chance."""
     low, high = means[f"{column}_low"], means[f"{column}_high"]
     p = {"area": "difference_p_holm", "dissociation": "dissociation_p_holm"}.get(column)
     apart = (low > 0) | (high < 0)
     clear = means[p] < SIGNIFICANCE if p else apart
     if column == "dissociation":
         clear &= apart  # p is about these seeds, the interval of three or more about others
-    chance = means["at_chance"].eq(True) if column == "dissociation" else False
+    nothing, of_d = means["unpruned_at_chance"].eq(True), column == "dissociation"
     shown = means[[*KEYS, "ci_over"]].assign(
-        value=factor * means[column], low=factor * low, high=factor * high, clear=clear, at_chance=chance
-    )
+        value=factor * means[column], low=factor * low, high=factor * high, clear=clear & ~nothing,
+        at_chance=means["at_chance"].eq(True) & of_d, unpruned_at_chance=nothing & of_d,
+    )  # fmt: skip
     return shown.dropna(subset="value")
 
 
@@ -129,7 +130,7 @@ def _name_rows(
 def _draw_results(
     axes: Axes, results: pd.DataFrame, ys: NDArray[np.float64], method: str, interval: str
 ) -> None:
-    """Draw values and intervals of one method, and daggers where values are at chance."""
+    """Draw values and intervals of one method, and marks where values are at chance."""
     if results.empty:
         return
     look = METHODS[method].marker
@@ -138,7 +139,7 @@ def _draw_results(
     for chosen, fill in ((clear, look["color"]), (~clear, "white")):
         axes.plot(results["value"][chosen], ys[chosen], markerfacecolor=fill, zorder=3, **LINELESS, **look)
     axes.plot([], [], label=method, **LINELESS, **look)
-    mark_chance(axes, ys[results["at_chance"].to_numpy(dtype=bool)])
+    mark_chance(axes, results, ys)
 
 
 def _mark_random(

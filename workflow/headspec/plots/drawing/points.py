@@ -18,6 +18,9 @@ PARADIGMS: dict[bool, tuple[str, dict[str, Any]]] = {
 #: a pair with a task at chance
 AT_CHANCE = "hollow: at chance, D means little"
 HOLLOW = {"markerfacecolor": "white", "markeredgewidth": 0.8, "label": AT_CHANCE}
+#: a pair that no correlation counts
+LEFT_OUT = "crossed: unpruned model at chance, left out"
+CROSSED = {"marker": "x", "color": "0.4", "label": LEFT_OUT}
 
 
 def draw_points(axes: Axes, pairs: pd.DataFrame, result: pd.Series) -> None:
@@ -29,6 +32,10 @@ def draw_points(axes: Axes, pairs: pd.DataFrame, result: pd.Series) -> None:
     pairs : rows of `headspec.statistics.similarity.paired.paired` of one model and measure
     result : row of the table 'correlation'
     """
+    left_out = pairs["left_out"].to_numpy()
+    if left_out.any():
+        _dots(axes, pairs[left_out], CROSSED)
+    pairs = pairs[~left_out]
     for same, (label, look) in PARADIGMS.items():
         group = pairs[pairs["same_paradigm"] == same]
         if len(group):

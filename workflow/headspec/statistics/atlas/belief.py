@@ -18,14 +18,14 @@ DIFFERENCE = {"value": "difference", "ci_low": "difference_low", "ci_high": "dif
               "p_holm": "difference_p_holm"}  # fmt: skip
 DISSOCIATION = {"dissociation": "dissociation", "ci_low": "dissociation_low",
                 "ci_high": "dissociation_high", "p_holm": "dissociation_p_holm",
-                "at_chance": "at_chance"}  # fmt: skip
+                "at_chance": "at_chance", "unpruned_at_chance": "unpruned_at_chance"}  # fmt: skip
 ROW = [*KEY, "task", "ranking"]
 
 BELIEF = Schema(
     dict.fromkeys(ROW, TEXT) | {"n_seeds": INT}
     | {f"{truth}_{column}": FLOAT for truth in TRUTHS for column in AGREEMENT}
     | dict.fromkeys([*AREA.values(), *DIFFERENCE.values(), *DISSOCIATION.values()], FLOAT)
-    | {"at_chance": FLAG, "ci_over": TEXT},
+    | {"at_chance": FLAG, "unpruned_at_chance": FLAG, "ci_over": TEXT},
     keys=5,
 )  # fmt: skip
 """Table `belief`: a row for each mixture, task (or `mean`) and ranking; seeds combined.

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from headspec.statistics.dissociation.resampled import Evaluation, Sampled, combine, samples
-from headspec.statistics.dissociation.scores import case, is_distinct
+from headspec.statistics.dissociation.scores import CHANCE, case, is_distinct
 from headspec.statistics.processes import mapped
 from headspec.statistics.resampling import holm
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
@@ -21,32 +21,35 @@ RUN = dict.fromkeys(KEY, TEXT) | {"seed": INT}
 SEEDS = dict.fromkeys(KEY, TEXT) | {"task": TEXT, "n_seeds": INT}
 # ci_over: what the interval covers, "examples" (one or two seeds) or "seeds and examples"
 INTERVAL = {"ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT}
+UNPRUNED = {"unpruned_at_chance": FLAG}
 SCHEMAS = {
     "dissociation": Schema(
         RUN | {"fraction": FLOAT, "task": TEXT, "dissociation": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT,
-               "p_value": FLOAT, "at_chance": FLAG, "p_holm": FLOAT, "metric": TEXT, "base": FLOAT},
+               "p_value": FLOAT, "at_chance": FLAG, "p_holm": FLOAT, "metric": TEXT, "base": FLOAT}
+        | UNPRUNED,
         keys=6,
     ),
     "mixtures": Schema(
         RUN | {"mean_dissociation": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "case": TEXT,
-               "distinct": FLAG, "at_chance": FLAG},
+               "distinct": FLAG, "at_chance": FLAG} | UNPRUNED,
         keys=4,
     ),
     # combined over seeds, at the main fraction; task "mean" is the mean over the mixture's tasks
     "combined": Schema(
         SEEDS | {"fraction": FLOAT, "dissociation": FLOAT} | INTERVAL
-        | {"p_value": FLOAT, "p_holm": FLOAT, "at_chance": FLAG, "case": TEXT, "distinct": FLAG},
+        | {"p_value": FLOAT, "p_holm": FLOAT, "at_chance": FLAG, "case": TEXT, "distinct": FLAG}
+        | UNPRUNED,
         keys=4,
     ),
     # combined over seeds, at every fraction
     "fractions": Schema(
         dict.fromkeys(KEY, TEXT) | {"task": TEXT, "fraction": FLOAT, "n_seeds": INT, "dissociation": FLOAT}
-        | INTERVAL | {"p_value": FLOAT, "at_chance": FLAG},
+        | INTERVAL | {"p_value": FLOAT, "at_chance": FLAG} | UNPRUNED,
         keys=5,
     ),
     # area: mean dissociation over fractions, from 0 to the largest
     "areas": Schema(
-        SEEDS | {"area": FLOAT} | INTERVAL | {"p_value": FLOAT, "p_holm": FLOAT}, keys=4
+        SEEDS | {"area": FLOAT} | INTERVAL | {"p_value": FLOAT, "p_holm": FLOAT} | UNPRUNED, keys=4
     ),
 }  # fmt: skip
 """Table `dissociation`: a row for each run, fraction and task.
@@ -78,6 +81,7 @@ def _rows(sampled: Sampled, tasks: Sequence[str], confidence: float) -> list[dic
     columns = {
         "task": tasks, "base": sampled.base, "dissociation": sampled.mean, "ci_low": low, "ci_high": high,
         "p_value": sampled.p_value, "at_chance": sampled.at_chance,
+        "unpruned_at_chance": sampled.unpruned_at_chance,
     }  # fmt: skip
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return [row | {"ci_over": over} for row in rows]
@@ -87,7 +91,8 @@ def _case_columns(sampled: Sampled, confidence: float, distinct: float) -> dict[
     """Case of a mixture, and whether it is distinct."""
     low, high, _ = sampled.interval(confidence)
     lowest, highest, _ = sampled.interval(1 - (1 - confidence) / sampled.d.shape[-1])  # Bonferroni
-    kind = case(sampled.mean, (low, high), (lowest, highest))
+    learnt = not sampled.unpruned_at_chance.any()
+    kind = case(sampled.mean, (low, high), (lowest, highest)) if learnt else CHANCE
     return {"case": kind, "distinct": is_distinct(kind, float(sampled.mean.mean()), distinct)}
 
 
@@ -129,7 +134,8 @@ def analyse(
     Returns
     -------
     dict of DataFrame
-        Rows of task 'mean' are means over the tasks of a mixture; they are at_chance if any task is.
+        Rows of task 'mean' are means over the tasks of a mixture; they are at_chance if any task is, and
+        the case is `CHANCE` if an unpruned model is.
 
         - 'dissociation': every run, task and fraction; p_holm corrects over the runs and tasks of a
           fraction

@@ -20,8 +20,8 @@ from headspec.tables import FLOAT, INT, TEXT, Schema
 
 CONTRASTS = Schema(
     {"model": TEXT, "contrast": TEXT, "method": TEXT, "mixture": TEXT, "against": TEXT, "n_seeds": INT,
-     "n_mixtures": INT, "n_at_chance": INT, "dissociation": FLOAT, "difference": FLOAT, "ci_low": FLOAT,
-     "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT},
+     "n_mixtures": INT, "n_at_chance": INT, "n_left_out": INT, "dissociation": FLOAT, "difference": FLOAT,
+     "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT, "p_holm": FLOAT},
     keys=5,
 )  # fmt: skip
 """Table `contrasts`: a row for each difference between mean dissociations; seeds combined.
@@ -34,8 +34,9 @@ mixture: name of the mixture; `pairs`: the mean over `mixtures.pairs`; `across p
     them
 against: a method, `within paradigms`, or a mixture
 n_mixtures: mixtures that the difference rests on
-n_at_chance: mixtures with a pruned model at chance; in `methods`, those of both
-dissociation: mean D over tasks, mixtures and seeds
+n_at_chance: of these, mixtures with a pruned model at chance; in `methods`, those of both
+n_left_out: mixtures left out, because an unpruned model is at chance, in `methods` by either
+dissociation: mean D over tasks, mixtures and seeds; null, as all that follows, if no mixtures are left
 p_value: of the difference, for other seeds and examples; null with one or two seeds
 """
 #: `mixture` of the mean over all pairs
@@ -46,34 +47,25 @@ Floats = NDArray[np.float64]
 
 
 class _Mean(NamedTuple):
-    """Mean D over the tasks of n mixtures, of S seeds.
+    """Mean D over the tasks of a mixture, of S seeds.
 
     Attributes
     ----------
     values : (S,)
     bootstrap : (resamples, S), on the same resampled examples wherever tasks are the same
-    n : number of mixtures
-    at_chance : how many of them have a pruned model at chance
+    at_chance : whether a pruned model is at chance
+    learnt : whether no unpruned model is
     """
 
     values: Floats
     bootstrap: Floats
-    n: int
-    at_chance: int
+    at_chance: bool
+    learnt: bool
 
     @classmethod
     def of(cls, combined: Sampled) -> _Mean:
-        return cls(combined.d.mean(-1), combined.bootstrap.mean(-1), 1, int(combined.at_chance.any()))
-
-    def joined(self, other: _Mean | None) -> _Mean:
-        """The mean over the mixtures of both."""
-        if other is None:
-            return self
-        n = self.n + other.n
-        values, bootstrap = (
-            (self.n * mine + other.n * theirs) / n for mine, theirs in zip(self[:2], other[:2], strict=True)
-        )
-        return _Mean(values, bootstrap, n, self.at_chance + other.at_chance)
+        at_chance, learnt = bool(combined.at_chance.any()), not combined.unpruned_at_chance.any()
+        return cls(combined.d.mean(-1), combined.bootstrap.mean(-1), at_chance, learnt)
 
 
 def contrasts(
@@ -92,6 +84,7 @@ def contrasts(
     A mixture counts by its mean D over tasks. Tasks and mixtures are those of the study, no sample of
     others: intervals cover seeds and examples, or with one or two seeds examples. All mixtures and methods
     are resampled on the same examples of a task, and differences are taken within a seed and a resample.
+    A mixture counts nowhere for a method by which some unpruned model is at chance.
     p_holm corrects over the rows of a model and contrast; in `methods`, means over mixtures apart.
 
     Parameters
@@ -104,33 +97,31 @@ def contrasts(
     of = functools.partial(_means, fraction=fraction, resamples=resamples, confidence=confidence, seed=seed)
     groups = (list(g) for _, g in itertools.groupby(evaluations, lambda e: (e.run.model, e.run.mixture)))
     row = functools.partial(_row, confidence=confidence)
-    totals: dict[tuple[str, str], dict[str, _Mean]] = {}  # over pairs, by kind of pair
-    related: dict[
-        tuple[str, str], dict[frozenset[str], tuple[str, _Mean]]
-    ] = {}  # mixtures of parents, by tasks
+    found: dict[tuple[str, str], dict[str, _Mean]] = {}  # of mixtures, by model and method
+    tasks_of: dict[str, frozenset[str]] = {}
     rows = []
     for run, means in mapped(of, groups, processes):
-        rows += _methods(row, run.model, run.mixture, means)
+        tasks_of[run.mixture] = frozenset(run.tasks)
         for method, mean in means.items():
-            kinds = totals.setdefault((run.model, method), {})
-            if run.mixture in pairs:
-                across = len({paradigms[task] for task in run.tasks}) > 1
-                for kind in (PAIRS, ACROSS if across else WITHIN):
-                    kinds[kind] = mean.joined(kinds.get(kind))
-            if {*parents, *parents.values()}.intersection(run.tasks):
-                related.setdefault((run.model, method), {})[frozenset(run.tasks)] = run.mixture, mean
-    for model, of_model in itertools.groupby(totals.items(), lambda item: item[0][0]):
-        means = {method: kinds[PAIRS] for (_, method), kinds in of_model if PAIRS in kinds}
-        rows += _methods(row, model, PAIRS, means)
-    for (model, method), kinds in totals.items():
-        if ACROSS in kinds and WITHIN in kinds:
-            rows.append(row((model, "paradigms", method, ACROSS, WITHIN), kinds[ACROSS], kinds[WITHIN]))
-    for (model, method), by_tasks in related.items():
-        for tasks, (mixture, mean) in by_tasks.items():
+            found.setdefault((run.model, method), {})[run.mixture] = mean
+    for model, of_model in itertools.groupby(found.items(), lambda item: item[0][0]):
+        by_method = {method: means for (_, method), means in of_model}
+        names = dict.fromkeys(itertools.chain(*by_method.values()))
+        for name, mixtures in {**{name: [name] for name in names}, PAIRS: pairs}.items():
+            rows += _methods(row, model, name, mixtures, by_method)
+    across = {pair for pair in pairs if len({paradigms[t] for t in tasks_of.get(pair, ())}) > 1}
+    for (model, method), means in found.items():
+        kinds = [[means[p] for p in pairs if p in means and (p in across) == kind] for kind in (True, False)]
+        if all(kinds):
+            rows.append(row((model, "paradigms", method, ACROSS, WITHIN), *kinds))
+    for (model, method), means in found.items():
+        by_tasks = {tasks_of[mixture]: mixture for mixture in means}
+        for tasks, mixture in by_tasks.items():
             for task in tasks.intersection(parents):
                 other = by_tasks.get(tasks - {task} | {parents[task]})
                 if parents[task] not in tasks and other:
-                    rows.append(row((model, "pairs_of", method, mixture, other[0]), mean, other[1]))
+                    key = (model, "pairs_of", method, mixture, other)
+                    rows.append(row(key, [means[mixture]], [means[other]]))
     frame = pd.DataFrame(rows, columns=list(CONTRASTS.columns))
     family = [frame["model"], frame["contrast"], frame["mixture"] == PAIRS]
     return frame.assign(p_holm=frame["p_value"].groupby(family).transform(holm))
@@ -146,29 +137,53 @@ def _means(
 
 
 def _methods(
-    row: Callable[..., dict[str, Any]], model: str, mixture: str, means: Mapping[str, _Mean]
+    row: Callable[..., dict[str, Any]],
+    model: str,
+    name: str,
+    mixtures: Sequence[str],
+    means: Mapping[str, Mapping[str, _Mean]],
 ) -> list[dict[str, Any]]:
-    """Every two methods compared."""
-    return [
-        row((model, "methods", method, mixture, against), means[method], means[against])
-        for method, against in itertools.combinations(means, 2)
-    ]
+    """Every two methods compared, on the `mixtures` that both have."""
+    rows = []
+    for method, against in itertools.combinations(means, 2):
+        both = [mixture for mixture in mixtures if mixture in means[method] and mixture in means[against]]
+        if both:
+            sides = ([means[of][mixture] for mixture in both] for of in (method, against))
+            rows.append(row((model, "methods", method, name, against), *sides))
+    return rows
 
 
-def _row(key: tuple[str, ...], mean: _Mean, other: _Mean, confidence: float) -> dict[str, Any]:
-    """A row of the table: `mean` less the `other`."""
-    difference, bootstrap = mean.values - other.values, mean.bootstrap - other.bootstrap
-    low, high, over = over_seeds_and_examples(difference, bootstrap, confidence)
+def _row(
+    key: tuple[str, ...], means: Sequence[_Mean], others: Sequence[_Mean], confidence: float
+) -> dict[str, Any]:
+    """A row of the table: the mean over `means` less that over `others`, without those that learnt nothing.
+
+    Methods are compared on the same mixtures: one that one of them has not learnt is left out of both.
+    """
+    paired = key[1] == "methods"
+    learnt = [[mean.learnt for mean in side] for side in (means, others)]
+    if paired:
+        learnt = [[a and b for a, b in zip(*learnt, strict=True)]] * 2
+    sides = [[*itertools.compress(*side)] for side in zip((means, others), learnt, strict=True)]
+    n, left = (sum(map(len, each[: 1 if paired else 2])) for each in ((means, others), sides))
+    row: dict[str, Any] = dict(zip(list(CONTRASTS.columns)[: CONTRASTS.keys], key, strict=True)) | {
+        "n_seeds": len(means[0].values),
+        "n_mixtures": left,
+        "n_at_chance": sum(mean.at_chance for side in sides for mean in side),
+        "n_left_out": n - left,
+    }
+    if not all(sides):
+        return row
+    values, less = (np.mean([mean.values for mean in side], axis=0) for side in sides)
+    bootstrap, without = (np.mean([mean.bootstrap for mean in side], axis=0) for side in sides)
+    difference, resampled = values - less, bootstrap - without
+    low, high, over = over_seeds_and_examples(difference, resampled, confidence)
     tested = len(difference) >= FEWEST
-    mixtures = mean.n if key[1] == "methods" else mean.n + other.n
-    return dict(zip(list(CONTRASTS.columns)[: CONTRASTS.keys], key, strict=True)) | {
-        "n_seeds": len(difference),
-        "n_mixtures": mixtures,
-        "n_at_chance": mean.at_chance + other.at_chance,
-        "dissociation": mean.values.mean(),
+    return row | {
+        "dissociation": values.mean(),
         "difference": difference.mean(),
         "ci_low": float(low),
         "ci_high": float(high),
         "ci_over": over,
-        "p_value": float(p_over_seeds_and_examples(difference, bootstrap)) if tested else np.nan,
+        "p_value": float(p_over_seeds_and_examples(difference, resampled)) if tested else np.nan,
     }

@@ -18,9 +18,10 @@ from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.dissociation.scores import scores
 from headspec.statistics.intervals import Interval, over_seeds_and_examples
-from headspec.statistics.metrics import chance, score
+from headspec.statistics.metrics import score
 from headspec.statistics.resampling import (
     Units,
+    at_chance,
     bootstrap_counts,
     p_value,
     permuted_scores,
@@ -68,7 +69,8 @@ class Sampled:
     d: Floats  # (S, ...)
     bootstrap: Floats  # (resamples, S, ...)
     null: Floats  # (permutations, ...), mean over seeds
-    at_chance: NDArray[np.bool_]  # (...)
+    at_chance: NDArray[np.bool_]  # (...), some pruned model
+    unpruned_at_chance: NDArray[np.bool_]  # (k,), the unpruned model, of any seed
 
     @property
     def mean(self) -> Floats:
@@ -111,6 +113,7 @@ class Sampled:
             bootstrap=append_mean(self.bootstrap),
             null=append_mean(self.null),
             at_chance=np.concatenate([self.at_chance, self.at_chance.any(axis=-1, keepdims=True)], axis=-1),
+            unpruned_at_chance=np.append(self.unpruned_at_chance, self.unpruned_at_chance.any()),
         )
 
 
@@ -151,7 +154,8 @@ def samples(
     models on other examples; it says nothing about other seeds.
 
     At chance: some pruning leaves the task no better than `chance`, by the one-sided interval of the
-    paired difference at `confidence`. A metric cannot fall much below chance, so D means little there.
+    paired difference at `confidence`. A metric cannot fall much below chance, so D means little there. Where
+    the unpruned model is no better either, it has learnt nothing, and D compares noise.
 
     Parameters
     ----------
@@ -167,10 +171,10 @@ def samples(
         examples = hashlib.sha256(b"".join(task.examples for task in tasks)).hexdigest()
         of_examples.setdefault(examples, []).append((evaluation.run, tasks))
         order.append((examples, len(of_examples[examples]) - 1))
-    sampled = {}
+    sampled: dict[str, list[Sampled]] = {}
     for examples, runs in of_examples.items():
         run, first = runs[0]
-        drawn = []
+        drawn: list[tuple[Any, ...]] = []
         for i, task in enumerate(run.tasks):
             source, units = drawn_units(evaluations[0], task, first[i].numbers)
             bootstrap_rng = np.random.default_rng(derive(seed, "dissociation", source, "bootstrap"))
@@ -182,9 +186,9 @@ def samples(
             weights = bootstrap_counts(units.number, resamples, bootstrap_rng)[:, units.of]
             point, bootstrap = _bootstrapped(metrics[task], label, predictions, weights)
             null = _permuted(metrics[task], label, pruned, permutations, permutation_rng, units)
-            above = bootstrap[..., 1:] - chance(metrics[task], label, weights)[:, None]
-            at_chance: Any = np.quantile(above, 1 - confidence, axis=1) <= 0
-            drawn.append((point, bootstrap, null, at_chance.reshape(pruned.shape[:3]).any(axis=1)))
+            floor = at_chance(metrics[task], label, weights, np.moveaxis(bootstrap, 1, 0), confidence)
+            of_pruned = floor[:, 1:].reshape(pruned.shape[:3]).any(axis=1)
+            drawn.append((point, bootstrap, null, of_pruned, floor[:, 0]))
         sampled[examples] = [
             _sampled(of_run, examples, [[values[r] for values in task] for task in drawn])
             for r, (of_run, _) in enumerate(runs)
@@ -261,11 +265,11 @@ def _sampled(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -> Sampled
 
     Parameters
     ----------
-    tasks : of each task point (1 + k * F,), bootstrap (resamples, 1 + k * F), null (permutations, F, k) and
-        at_chance (F,)
+    tasks : of each task point (1 + k * F,), bootstrap (resamples, 1 + k * F), null (permutations, F, k),
+        at_chance (F,) and unpruned_at_chance
     """
     k = len(tasks)
-    point, bootstrap, null, at_chance = zip(*tasks, strict=True)
+    point, bootstrap, null, of_pruned, unpruned = zip(*tasks, strict=True)
 
     def by_fraction(of_tasks: list[Floats]) -> Floats:
         """Stack the (..., k * F) of each task to (..., F, k, tasks)."""
@@ -281,7 +285,8 @@ def _sampled(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -> Sampled
         d=scores(by_fraction([metrics[1:] for metrics in point]), base)[None],
         bootstrap=scores(by_fraction([metrics[:, 1:] for metrics in bootstrap]), resampled[:, None])[:, None],
         null=scores(np.stack(null, axis=-1), base),
-        at_chance=np.stack(at_chance, axis=-1),
+        at_chance=np.stack(of_pruned, axis=-1),
+        unpruned_at_chance=np.array(unpruned),
     )
 
 
@@ -310,4 +315,5 @@ def combine(seeds: Sequence[Sampled]) -> Sampled:
         bootstrap=np.concatenate([one.bootstrap for one in seeds], axis=1),
         null=np.mean([one.null for one in seeds], axis=0),
         at_chance=np.any([one.at_chance for one in seeds], axis=0),
+        unpruned_at_chance=np.any([one.unpruned_at_chance for one in seeds], axis=0),
     )

@@ -58,6 +58,10 @@ def scores(matrix: ArrayLike, base: ArrayLike) -> Floats:
     return (performance - same_task[..., None, :]).sum(axis=-2) / (k - 1)
 
 
+#: the case of a mixture of which some unpruned model is at chance
+CHANCE = "chance"
+
+
 def case(d: ArrayLike, pointwise: Bounds | None = None, simultaneous: Bounds | None = None) -> str:
     """The kind of dissociation that the k tasks of a mixture show.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,7 +31,7 @@ tables/correlation.parquet
 
 model: name of the model, or `pooled`: all of them, each standardised on its own
 measure: measure of similarity
-n_pairs: pairs of tasks with both values
+n_pairs: pairs of tasks with both values, without those of tasks at which an unpruned model is at chance
 pearson_r: correlation of a pair's mean D with its similarity
 spearman_r: the same of ranks
 slope: least-squares slope of D on similarity
@@ -104,15 +106,13 @@ def _line(pairs: pd.DataFrame, r: float, rank_r: float) -> dict[str, float]:
     }
 
 
-def correlation(pairs: pd.DataFrame, tasks: int, seed: int) -> pd.DataFrame:
+def correlation(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Correlation of dissociation with each measure of similarity, over the pairs of tasks.
 
     Parameters
     ----------
     pairs : DataFrame
         Result of `headspec.statistics.similarity.paired.paired`.
-    tasks : int
-        Number of tasks that form the pairs.
     seed : int
         For the random relabellings of more than eight tasks; all models and measures use the same ones.
 
@@ -125,6 +125,7 @@ def correlation(pairs: pd.DataFrame, tasks: int, seed: int) -> pd.DataFrame:
         correlation is also null if the paradigm is the same for all pairs, or fully explains
         similarity or dissociation. p_pearson and p_spearman treat pairs as independent, which they
         are not; they only serve comparison with other studies. Judge by the permutation p-values.
+        Pairs that are left out count nowhere.
 
         With two or more models there are also rows of model `POOLED`. A model is a block: x and y are
         standardised within it, so that r is the mean of the models' r, the slope is r and the
@@ -132,20 +133,30 @@ def correlation(pairs: pd.DataFrame, tasks: int, seed: int) -> pd.DataFrame:
         tasks are what is exchangeable. Separate relabellings for each model would treat models that
         learn the same tasks as independent replications and make p too small. For the same reason
         there is no ordinary p. Values are null if they are null for any model; n_pairs is the sum over
-        models.
+        models, of the pairs that none leaves out.
     """
-    relabelled, exact = relabellings(tasks, derive(seed, "correlation", "relabellings"))
+    by_tasks = functools.cache(lambda k: relabellings(k, derive(seed, "correlation", "relabellings")))
+
+    def tested(learnt: pd.DataFrame) -> tuple[dict[str, Floats], bool, int]:
+        """Statistics, whether they are exact, and the number of pairs, for one model and measure."""
+        relabelled, exact = by_tasks(round((1 + math.sqrt(1 + 8 * len(learnt))) / 2))  # k (k - 1) / 2 pairs
+        count = int(learnt[["similarity", "dissociation"]].notna().all(axis=1).sum())
+        return _statistics(learnt, relabelled), exact, count
+
     rows: list[dict[str, Any]] = []
     for measure, of_measure in pairs.groupby("measure"):
         blocks = []
+        left_out = of_measure.loc[of_measure["left_out"], "mixture"]
         for model, of_model in of_measure.groupby("model"):
-            blocks.append(_statistics(of_model, relabelled))
-            count = int(of_model[["similarity", "dissociation"]].notna().all(axis=1).sum())
-            row = {"model": model, "measure": measure, "n_pairs": count} | _row(blocks[-1], exact)
-            rows.append(row | _line(of_model, row["pearson_r"], row["spearman_r"]))
+            learnt = of_model[~of_model["left_out"]]
+            statistics, exact, count = tested(learnt)
+            row = {"model": model, "measure": measure, "n_pairs": count} | _row(statistics, exact)
+            rows.append(row | _line(learnt, row["pearson_r"], row["spearman_r"]))
+            common = learnt[~learnt["mixture"].isin(left_out)]
+            blocks.append((statistics, exact, count) if len(common) == len(learnt) else tested(common))
         if len(blocks) > 1:
-            pooled = _row({test: np.mean([block[test] for block in blocks], axis=0) for test in TESTS}, exact)
-            count = sum(row["n_pairs"] for row in rows[-len(blocks) :])
+            means = {test: np.mean([block[test] for block, *_ in blocks], axis=0) for test in TESTS}
+            pooled, count = _row(means, blocks[0][1]), sum(count for *_, count in blocks)
             line = {"slope": pooled["pearson_r"], "intercept": 0 * pooled["pearson_r"]}
             rows.append({"model": POOLED, "measure": measure, "n_pairs": count} | pooled | line)
     frame = pd.DataFrame(rows, columns=list(CORRELATION.columns))

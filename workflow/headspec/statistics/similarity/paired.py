@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 
 
@@ -28,7 +29,8 @@ def paired(
     DataFrame
         A row for every model, measure and pair of tasks, in this order; columns model, measure,
         mixture, same_paradigm, similarity (nan where missing), similarity_low, similarity_high,
-        dissociation, ci_low, ci_high, at_chance.
+        dissociation, ci_low, ci_high, at_chance, left_out. Left out are all pairs of a task at which an
+        unpruned model is at chance in one of them, because Mantel tests rename whole tasks.
     """
     pairs = list(itertools.combinations(paradigms, 2))
     names = {frozenset(pair): "+".join(pair) for pair in pairs}
@@ -38,7 +40,8 @@ def paired(
     means = means.assign(mixture=mixtures)
     means = means.rename(columns={"ci_low": "similarity_low", "ci_high": "similarity_high"})
     x = means[["model", "measure", "mixture", "similarity", "similarity_low", "similarity_high"]]
-    y = combined[(combined["method"] == method) & (combined["task"] == "mean")]
+    combined = combined[(combined["method"] == method) & combined["mixture"].isin(same)]
+    y = combined[combined["task"] == "mean"]
     y = y[["model", "mixture", "dissociation", "ci_low", "ci_high", "at_chance"]]
     every = itertools.product(means["model"].unique(), means["measure"].unique(), same.items())
     rows = pd.DataFrame(
@@ -46,4 +49,11 @@ def paired(
         columns=["model", "measure", "mixture", "same_paradigm"],
     )
     merged = rows.merge(x, "left", ["model", "measure", "mixture"]).merge(y, "left", ["model", "mixture"])
-    return merged.assign(at_chance=merged["at_chance"].eq(True))
+    nothing = combined[combined["unpruned_at_chance"].eq(True) & combined["task"].isin(paradigms)]
+    unlearnt = nothing.groupby("model")["task"].agg(set).to_dict()
+    tasks = {mixture: pair for pair, mixture in names.items()}
+    left = [
+        not tasks[mixture].isdisjoint(unlearnt.get(model, ()))
+        for model, mixture in zip(merged["model"], merged["mixture"], strict=True)
+    ]
+    return merged.assign(at_chance=merged["at_chance"].eq(True), left_out=np.array(left, dtype=bool))

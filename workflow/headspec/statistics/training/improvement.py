@@ -18,26 +18,28 @@ from headspec.statistics.intervals import (
     p_over_seeds_and_examples,
 )
 from headspec.statistics.metrics import score
-from headspec.statistics.resampling import SIGNIFICANCE, holm, p_value
+from headspec.statistics.resampling import SIGNIFICANCE, holm, learnt_nothing, p_value
 from headspec.statistics.training.comparison import MEAN, compare, predicted
-from headspec.tables import FLOAT, INT, TEXT, Schema
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 IAT = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "sampling": TEXT, "seed": INT, "task": TEXT,
-     "metric": TEXT, "value": FLOAT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT, "rate_share": FLOAT},
+     "metric": TEXT, "value": FLOAT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT, "rate_share": FLOAT,
+     "unpruned_at_chance": FLAG},
     keys=7,
 )  # fmt: skip
 """Table `iat`: a row for each run, task and metric.
 tables/iat.parquet
 
 task: name of the task, or of a further split
+unpruned_at_chance: the model is no better (at 95 %) than the best constant prediction: it learnt nothing
 """
 IMPROVEMENT = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "against": TEXT,
      "sampling": TEXT, "heads": TEXT, "alpha": FLOAT, "delta": FLOAT, "n_seeds": INT, "value": FLOAT,
      "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "p_value": FLOAT,
      "p_holm": FLOAT, "p_seeds": FLOAT, "p_seeds_holm": FLOAT, "sd_seeds": FLOAT, "sd_examples": FLOAT,
-     "sd_both": FLOAT, "rate_share": FLOAT},
+     "sd_both": FLOAT, "rate_share": FLOAT, "unpruned_at_chance": FLAG},
     keys=5,
 )  # fmt: skip
 """Table `improvement`: a row for each mixture, method, task and metric; seeds combined.
@@ -50,6 +52,8 @@ p_seeds_holm: p_seeds corrected by Holm's method over the study: means of all va
 sd_seeds: standard deviation of the difference between seeds, with endless examples
 sd_examples: the same over sets of as many examples, alike for all seeds
 sd_both: the same of what is particular to a seed on these examples
+unpruned_at_chance: by both methods models of some seed are no better (at 95 %) than the best constant
+    prediction, of task `mean` at every task: nothing is learnt, and the difference counts as no finding
 """
 
 Floats = NDArray[np.float64]
@@ -86,10 +90,11 @@ def scores(
         variant = variant_of(run.method, variants)
         for task, of_task in predictions.groupby("task", sort=False):
             for metric in metrics[str(task)]:
-                value = score(metric, of_task["label"].to_numpy(), of_task["prediction"].to_numpy())
+                label, prediction = of_task["label"].to_numpy(), of_task["prediction"].to_numpy()
+                value, nothing = score(metric, label, prediction), learnt_nothing(metric, label, prediction)
                 rows.append(
                     (run.model, run.mixture, run.method, variant.sampling, run.seed, task, metric, value)
-                    + (variant.heads, variant.alpha, variant.delta, shares.get(run.method))
+                    + (variant.heads, variant.alpha, variant.delta, shares.get(run.method), nothing)
                 )
     return pd.DataFrame(rows, columns=list(IAT.columns))
 
@@ -123,18 +128,22 @@ def by_seed(
 
     Returns
     -------
-    frame : columns `ROW`, seed, value, against, difference; rows for tasks and for the leaderboard mean
+    frame : columns `ROW`, seed, value, against, difference, nothing, other_nothing (whether the models of any
+        seed learnt nothing); rows for tasks and for the leaderboard mean
     """
     frames = []
     for mixture, tasks in mixtures.items():
         alone = (table["method"] == SINGLE) & table["mixture"].isin(tasks)
         together = (table["method"] != SINGLE) & (table["mixture"] == mixture)
         frames.append(table[alone | together].assign(mixture=mixture))
-    frame = pd.concat(frames)[[*ROW, "seed", "value"]]
+    frame = pd.concat(frames)[[*ROW, "seed", "value", "unpruned_at_chance"]]
+    marks = frame.pop("unpruned_at_chance").eq(True)
+    frame["nothing"] = marks.groupby([frame[name] for name in ROW]).transform("any")
     run = ["model", "mixture", "method", "seed"]
-    means = frame.groupby([*run, "task"])["value"].mean().groupby(run).mean().reset_index()
+    of_tasks = frame.groupby([*run, "task"]).agg({"value": "mean", "nothing": "all"})
+    means = of_tasks.groupby(run).agg({"value": "mean", "nothing": "all"}).reset_index()
     frame = pd.concat([frame, means.assign(task=MEAN, metric=MEAN)], ignore_index=True)
-    others = frame.rename(columns={"method": "against", "value": "other"})
+    others = frame.rename(columns={"method": "against", "value": "other", "nothing": "other_nothing"})
     frame["against"] = frame["method"].map(against(variants))
     frame = frame.merge(others, how="left", on=["model", "mixture", "against", "seed", "task", "metric"])
     return frame.assign(difference=frame["value"] - frame["other"]).drop(columns="other")
@@ -188,6 +197,7 @@ def improvement(
         variant = variant_of(row["method"], variants)
         row |= {name: getattr(variant, name) for name in ("sampling", "heads", "alpha", "delta")}
         row |= {"n_seeds": len(seeds), "value": seeds["value"].mean(), "rate_share": shares.get(key[:3])}
+        row["unpruned_at_chance"] = bool(seeds[["nothing", "other_nothing"]].iloc[0].dropna().all())
         if key in distributions:
             row["against"] = others[row["method"]]
             row |= _tested(seeds["difference"].to_numpy(), *distributions[key], confidence)
@@ -206,9 +216,10 @@ def decisive(improvement: pd.DataFrame) -> pd.Series:
 
 
 def clear(improvement: pd.DataFrame) -> pd.Series:
-    """Whether each difference has a decisive p below 0.05 and an interval without 0."""
+    """Whether each difference has a decisive p below 0.05, an interval without 0, and a way that learnt."""
     outside = (improvement["ci_low"] > 0) | (improvement["ci_high"] < 0)
-    return outside & (decisive(improvement) < SIGNIFICANCE)
+    learnt = ~improvement["unpruned_at_chance"].eq(True)
+    return outside & learnt & (decisive(improvement) < SIGNIFICANCE)
 
 
 def _tested(differences: Floats, samples: Floats, null: Floats, confidence: float) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 SPECIALIZATION = Schema(
     {"model": TEXT, "mixture": TEXT, "task": TEXT, "n_seeds": INT, "before": FLOAT, "after": FLOAT,
-     "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "at_chance": FLAG},
+     "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT, "at_chance": FLAG,
+     "unpruned_at_chance": FLAG},
     keys=3,
 )  # fmt: skip
 """Table `specialization`: a row for each mixture and task, or `mean`; seeds combined.
@@ -38,7 +39,7 @@ def specialization(
 
     Importance is estimated anew in each model: the heads pruned are those that matter after IAT, not
     those that IAT was told to update. Differences are paired over seeds and examples; for their
-    intervals see `headspec.statistics.intervals`. at_chance: any seed of either method is.
+    intervals see `headspec.statistics.intervals`. At chance: any seed of either method is.
 
     Parameters
     ----------
@@ -60,9 +61,10 @@ def specialization(
         old, new = (combine([methods[is_before][s] for s in seeds]) for is_before in (True, False))
         combine([old, new])  # raises if their examples differ
         low, high, over = over_seeds_and_examples(new.d - old.d, new.bootstrap - old.bootstrap, confidence)
+        nothing = old.unpruned_at_chance | new.unpruned_at_chance
         for i, task in enumerate([*old.run.tasks, MEAN]):
             rows.append(
                 (model, mixture, task, len(seeds), old.mean[i], new.mean[i], new.mean[i] - old.mean[i])
-                + (low[i], high[i], over, old.at_chance[i] or new.at_chance[i])
+                + (low[i], high[i], over, old.at_chance[i] or new.at_chance[i], nothing[i])
             )
     return pd.DataFrame(rows, columns=list(SPECIALIZATION.columns))
