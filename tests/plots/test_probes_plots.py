@@ -52,7 +52,7 @@ def probed(head: int) -> pd.DataFrame:
     frame = pd.DataFrame(index, columns=["fold", "direction", "head", "label"])
     frame["n"] = frame["label"].map(LABELS) // 2
     frame["right"] = frame["n"] * ((frame["head"] == head) & (frame["direction"] == "from"))
-    return frame.assign(layer=frame["head"] // 3, head=frame["head"] % 3, control=0)
+    return frame.assign(layer=frame["head"] // 3, head=frame["head"] % 3)
 
 
 def sharing_table() -> pd.DataFrame:

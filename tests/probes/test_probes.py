@@ -11,7 +11,7 @@ from headspec.models.devices import Device, prepare
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens import word_encoding
 from headspec.probes import attention, outputs
-from headspec.probes.cases import Cases, cases, label_chances
+from headspec.probes.cases import LABELLINGS, Cases, cases, label_chances
 from headspec.words.base import written
 from support.data import treebanks
 from support.running.studies import HEADS, LAYERS, bert, sentence, tokenizer
@@ -82,21 +82,28 @@ def test_a_unit_has_the_label_of_the_nearest_centroid(model, device, units):
         places = zip(of.row, of.first, of.last, strict=True)
         means = [by_row[row][:, first : last + 1].mean(axis=1) for row, first, last in places]
         vectors[name] = np.stack(means)
-    for column, name in {"right": "label", "control": "control"}.items():
-        of_train, of_test = getattr(train, name), getattr(test, name)
-        centroids = [vectors["train"][of_train == k].mean(axis=0) for k in range(len(LABELS))]
+    columns = [(found["right"], found["n"], train.label, test.label)]
+    for i, of in enumerate(zip(train.control, test.control, strict=True)):
+        columns.append((found["control"].str[i], found["n_control"].str[i], *of))
+    assert len(columns) == 1 + LABELLINGS
+    for right, n, of_train, of_test in columns:
+        centroids = [
+            vectors["train"][of_train == k].mean(axis=0) if (of_train == k).any() else None
+            for k in range(len(LABELS))
+        ]
         for layer in range(LAYERS):
             for head in range(HEADS):
                 v = vectors["test"][:, layer, head]
-                c = np.stack([centroid[layer, head] for centroid in centroids])
+                known = [k for k, centroid in enumerate(centroids) if centroid is not None]
+                c = np.stack([centroids[k][layer, head] for k in known])
                 cosine = (v @ c.T) / np.linalg.norm(v, axis=1)[:, None] / np.linalg.norm(c, axis=1)
-                hits = cosine.argmax(axis=1) == of_test
-                rows = found[(found["layer"] == layer) & (found["head"] == head)]
-                assert rows[column].sum() == hits.sum()
+                hits = np.array(known)[cosine.argmax(axis=1)] == of_test
+                of_head = (found["layer"] == layer) & (found["head"] == head)
+                assert right[of_head].sum() == hits.sum()
                 for k, label in enumerate(LABELS):
-                    of_label = rows[rows["label"] == label]
-                    assert of_label[column].sum() == hits[test.label == k].sum()
-                    assert of_label["n"].sum() == (test.label == k).sum()
+                    of_label = of_head & (found["label"] == label)
+                    assert right[of_label].sum() == hits[of_test == k].sum()
+                    assert n[of_label].sum() == (of_test == k).sum()
 
 
 def test_a_link_is_found_where_the_largest_weight_falls(model, device):
@@ -120,23 +127,32 @@ def test_a_link_is_found_where_the_largest_weight_falls(model, device):
     assert not (test.other == test.first).any()  # roots are no links
 
 
-def test_the_control_of_a_link_is_the_best_fixed_offset(model, device):
+def test_the_control_of_a_link_is_the_best_fixed_offset_of_the_other_half(model, device):
     _, test = made(links, True)
     found = attention.probe(model, test, LABELS, device).query(
         "layer == 0 and head == 0 and direction == 'to'"
     )
     offsets = test.first - test.other
+    assert (found["n_control"].str[0] == found["n"]).all()
+    chosen = set()
     for k, label in enumerate(LABELS):
-        counts = np.unique(offsets[test.label == k], return_counts=True)[1]
-        assert found[found["label"] == label]["control"].sum() == (counts.max() if len(counts) else 0)
+        for side in (0, 1):
+            here, there = (offsets[(test.label == k) & ((test.fold % 2 == side) == same)] for same in (1, 0))
+            reach = np.arange(-attention.REACH, attention.REACH + 1)
+            best = reach[(there == reach[:, None]).sum(axis=1).argmax()]
+            rows = found[(found["label"] == label) & (found["fold"] % 2 == side)]
+            assert rows["control"].str[0].sum() == (here == best).sum()
+            chosen.add((side, best))
+    assert len(chosen) > 2
 
 
 def test_the_random_label_of_a_word_is_always_the_same():
     train, test = made(tags, False)
-    labels: dict[int, set[int]] = {}
+    labels: dict[int, set[tuple[int, ...]]] = {}
     for of in (train, test):
-        for row, first, control in zip(of.row, of.first, of.control, strict=True):
+        for row, first, control in zip(of.row, of.first, of.control.T.tolist(), strict=True):
             token = of.examples.ids[row][1 + first]
-            labels.setdefault(token, set()).add(int(control))
+            labels.setdefault(token, set()).add(tuple(control))
     assert all(len(found) == 1 for found in labels.values())
     assert len(set.union(*labels.values())) > 2
+    assert len(set(zip(*set.union(*labels.values()), strict=True))) == LABELLINGS  # each is another one

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from headspec.probes.cases import LABELLINGS, Cases, counted
 from headspec.statistics.probes import changes, probes
 
 FOLDS, UNITS = 20, 30
@@ -23,7 +24,8 @@ def table(rng: np.random.Generator, accuracy: np.ndarray, difficulty: np.ndarray
     right = rng.binomial(UNITS, chance)
     fold, head = (index.ravel() for index in np.indices(right.shape))
     columns = {"fold": fold, "direction": None, "layer": 0, "head": head, "label": "A"}
-    return pd.DataFrame(columns).assign(right=right.ravel(), control=UNITS // 3, n=UNITS)
+    frame = pd.DataFrame(columns).assign(right=right.ravel(), n=UNITS)
+    return frame.assign(control=[[UNITS // 3]] * len(frame), n_control=[[UNITS]] * len(frame))
 
 
 def groups(rng, pretrained, single, joint, seeds):
@@ -61,6 +63,82 @@ def test_all_labels_together_are_those_of_every_label_with_its_own_head():
     best = found[found["heads"] == "best"].fillna({"label": "all"}).set_index("label")
     assert best.loc["all", "accuracy"] == pytest.approx(best.loc[["A", "B"], "accuracy"].mean())
     assert best.loc["all", "accuracy"] == pytest.approx(0.8, abs=0.05)
+
+
+def test_the_control_has_a_head_of_its_own():
+    """Of two labellings, one is known to head 2 and one to head 9, and they have units of other numbers."""
+    rng = np.random.default_rng(6)
+    of_head = np.tile(np.arange(12), FOLDS)
+    known = table(rng, np.where(np.arange(12) == 5, 0.8, 0.2), np.zeros(FOLDS))
+    right = np.stack([np.where(of_head == 2, 20, 5), np.where(of_head == 9, 16, 4)], axis=1)
+    controls = known.assign(control=list(right), n_control=[[40, 20]] * len(known))
+    best, mean = (
+        probes({("m", "none", "pretrained", "pos"): [controls]}, 100, 0.95, 0)
+        .query("label == 'A' and heads == @heads").iloc[0]
+        for heads in ("best", "mean")
+    )  # fmt: skip
+    assert best["control"] == pytest.approx((20 / 40 + 16 / 20) / 2)
+    assert mean["control"] == pytest.approx(((20 + 11 * 5) / 12 / 40 + (16 + 11 * 4) / 12 / 20) / 2)
+    assert best["selectivity"] == pytest.approx(best["accuracy"] - best["control"])
+    assert best["selectivity_low"] < best["selectivity"] < best["selectivity_high"]
+    assert best["selectivity_high"] - best["selectivity_low"] > 1  # 12 times half of .3
+    same = known.assign(control=[[15, 15]] * len(known), n_control=[[30, 30]] * len(known))
+    row = probes({("m", "none", "pretrained", "pos"): [same]}, 100, 0.95, 0).query("heads == 'best'").iloc[0]
+    assert row["selectivity_low"] == pytest.approx(row["accuracy_low"] - 0.5)  # labellings that do not differ
+
+
+def nothing_known(rng: np.random.Generator, seeds: int, of: str) -> list[pd.DataFrame]:
+    """Tables 'probed' of heads whose outputs are noise around a mean of each; all seeds have the same units.
+
+    Parameters
+    ----------
+    of : "noise": every unit has a label of its own; "words": labels depend on words, of which few are
+        frequent, as those of the control; "known words": and outputs depend on words as well
+    """
+    units, heads, size, words, labels = 500, 10, 8, 200, 5
+    chances = np.array([0.4, 0.3, 0.15, 0.1, 0.05])
+    frequency = 1 / np.arange(1, words + 1)
+    labellings = rng.choice(labels, (LABELLINGS + 1, words), p=chances)
+    splits = [rng.choice(words, units, p=frequency / frequency.sum()) for _ in range(2)]
+    targets = [labellings[:, word] for word in splits]
+    if of == "noise":
+        targets = [np.stack([rng.choice(labels, units, p=chances), *each[1:]]) for each in targets]
+    none = np.zeros(units, dtype=int)
+    cases = Cases(None, none, np.arange(units) % FOLDS, none, none, none, targets[1][0], targets[1][1:])
+    tables = []
+    for _ in range(seeds):
+        of_word = rng.normal(size=(heads, words, size)) * (of == "known words")
+        mean = rng.normal(size=(heads, 1, size))
+        train, test = (mean + of_word[:, word] + rng.normal(size=(heads, units, size)) for word in splits)
+        right = [nearest(train, a, test, labels) == b for a, b in zip(*targets, strict=True)]
+        right = [hits.T[:, None] for hits in right]
+        controls = list(zip(cases.control, right[1:], strict=True))
+        tables.append(counted(cases, list("ABCDE"), right[0], controls, None))
+    return tables
+
+
+def nearest(train: np.ndarray, label: np.ndarray, test: np.ndarray, labels: int) -> np.ndarray:
+    """The label with the nearest centroid, (heads, units), of outputs (heads, units, size)."""
+    centroids = np.eye(labels)[label].T @ train
+    length = np.linalg.norm(centroids, axis=-1)
+    cosines = test @ (centroids / np.maximum(length, 1e-9)[..., None]).swapaxes(1, 2)
+    return np.where(length[:, None] == 0, -np.inf, cosines).argmax(-1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("of", "seeds"), [("noise", 1), ("words", 3), ("known words", 1), ("known words", 3)]
+)
+def test_where_labels_are_random_heads_are_not_selective(of, seeds):
+    rng, studies, found = np.random.default_rng(7), 60, []
+    for study in range(studies):
+        group = {("m", "none", "random", "pos"): nothing_known(rng, seeds, of)}
+        rows = probes(group, 120, 0.95, study).query("heads == 'best'").fillna({"label": "all"})
+        found.append(rows.assign(above=rows["selectivity_low"] > 0))
+    of_label = pd.concat(found).groupby("label")
+    bias, error = of_label["selectivity"].mean(), of_label["selectivity"].sem()
+    assert (bias.abs() < 0.004 + 3 * error).all() and error["all"] < 0.015
+    assert of_label["above"].mean().max() <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / studies)
 
 
 def test_a_planted_head_is_found_and_its_change_measured():

@@ -1,10 +1,13 @@
 """Probes of attention: a unit is found where the largest weight falls (He and Choi 2021, section 5).
 
 In one direction the first word of a unit attends most to one of its other words; in the other, more than
-half of these attend most to it. The control is the best fixed offset, on the same units.
+half of these attend most to it. The control is the best fixed offset of each label, chosen on one half of the
+folds and scored on the other, and the reverse.
 """
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pandas as pd
@@ -37,10 +40,11 @@ def probe(model: MultiTask, of: Cases, labels: list[str], device: Device) -> pd.
         right = _hits(words.offsets, of, starts, direction)
         by_offset = _hits(fixed, of, starts, direction)[..., 0]
         control = np.zeros(len(of.label), dtype=bool)
-        for label in np.unique(of.label):
-            chosen = of.label == label
-            control[chosen] = by_offset[chosen][:, by_offset[chosen].sum(axis=0).argmax()]
-        frames.append(counted(of, labels, right, control, direction))
+        for label, side in itertools.product(np.unique(of.label), (0, 1)):
+            of_label, here = of.label == label, of.fold % 2 == side
+            best = by_offset[of_label & ~here].sum(axis=0).argmax()
+            control[of_label & here] = by_offset[of_label & here, best]
+        frames.append(counted(of, labels, right, [(of.label, control)], direction))
     return pd.concat(frames, ignore_index=True)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from headspec.atlas.sample import FOLDS, sampled
 from headspec.models.batching import Examples
@@ -14,8 +16,8 @@ from headspec.tables import INT, TEXT, Schema
 from headspec.words.base import NONE
 
 PROBED = Schema(
-    {"fold": INT, "direction": TEXT, "layer": INT, "head": INT, "label": TEXT, "right": INT, "control": INT,
-     "n": INT},
+    {"fold": INT, "direction": TEXT, "layer": INT, "head": INT, "label": TEXT, "right": INT, "n": INT,
+     "control": pa.list_(INT), "n_control": pa.list_(INT)},
     keys=5,
 )  # fmt: skip
 """Table `probed`: a row for each fold, direction, layer, head and label.
@@ -26,9 +28,12 @@ fold: twentieth of the validation sentences, from 0, the same for all runs
 direction: of attention, `to` the unit's second words or `from` them; null for probes of head outputs
 label: label of the units
 right: units that the head gets right
-control: those that the control gets right: of outputs the same probe, fitted to random labels; of attention
-    the best fixed offset
+control: of outputs, units with this label at random that the same probe gets right, fitted to random labels,
+    for each of ten labellings; of attention, units of the label that the best fixed offset gets right
+n_control: numbers of such units
 """
+#: random labellings of the words of a task
+LABELLINGS = 10
 
 
 @dataclass
@@ -41,7 +46,8 @@ class Cases:
     row, fold : (units,), row of the sentence in `examples`, and its fold
     first, last : (units,), words of the unit that are probed
     other : (units,), word that attends to them or is attended from them; -1 for probes of outputs
-    label, control : (units,), index of the label, and of a random one that depends on the words alone
+    label : (units,), index of the label
+    control : (`LABELLINGS`, units), indices of random labels that depend on the words alone
     """
 
     examples: Examples
@@ -63,15 +69,15 @@ def cases(
     ----------
     tokens : table 'tokens'
     texts : table 'data' of the same examples
-    chances : (labels,), chance of each label as the control of a unit; drawn once for the same words
-        (Hewitt and Liang 2019)
+    chances : (labels,), chance of each label as the control of a unit; drawn for each labelling once for the
+        same words (Hewitt and Liang 2019)
     links : `WordTask.links` of the type
     """
     drawn = sampled(task, len(tokens), wanted)
     examples = Examples(tokens.iloc[drawn])
     words = texts.set_index("example").loc[examples.example, "text_a"].str.split(" ").tolist()
     assert examples.words is not None and examples.units is not None
-    edges, controls = np.cumsum(chances)[:-1], dict[str, int]()
+    edges, controls = np.cumsum(chances)[:-1], dict[str, list[int]]()
     rows = []
     for row, (of_tokens, units) in enumerate(zip(examples.words, examples.units, strict=True)):
         seen = int(of_tokens.max()) + 1
@@ -82,10 +88,10 @@ def cases(
             text = " ".join(words[row][first : last + 1]).casefold()
             if text not in controls:
                 rng = np.random.default_rng(derive(0, "control label", task, text))
-                controls[text] = int(np.searchsorted(edges, rng.random(), side="right"))
-            rows.append((row, row % FOLDS, first, last, other, label, controls[text]))
-    columns = np.array(rows, dtype=np.int64).reshape(-1, 7).T
-    return Cases(examples, *columns)
+                controls[text] = np.searchsorted(edges, rng.random(LABELLINGS), side="right").tolist()
+            rows.append((row, row % FOLDS, first, last, other, label, *controls[text]))
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 6 + LABELLINGS).T
+    return Cases(examples, *[*columns[:6], columns[6:]])
 
 
 def label_chances(tokens: pd.DataFrame, labels: int) -> np.ndarray:
@@ -95,28 +101,39 @@ def label_chances(tokens: pd.DataFrame, labels: int) -> np.ndarray:
 
 
 def counted(
-    of: Cases, labels: list[str], right: np.ndarray, control: np.ndarray, direction: str | None
+    of: Cases,
+    labels: list[str],
+    right: np.ndarray,
+    controls: Sequence[tuple[np.ndarray, np.ndarray]],
+    direction: str | None,
 ) -> pd.DataFrame:
-    """Rows of the table 'probed'.
+    """Rows of the table 'probed', of labels that a unit has, in truth or at random.
 
     Parameters
     ----------
     labels : their names
     right : bool (units, layers, heads)
-    control : the same, or (units,) for all heads
+    controls : of each, the label of every unit (units,), and which are right: as `right`, or (units,) for
+        all heads
     """
-    control = np.broadcast_to(control.reshape(len(control), *(control.shape[1:] or (1, 1))), right.shape)
-    cell = of.fold * len(labels) + of.label
-    cells, group = np.unique(cell, return_inverse=True)
-    n = np.bincount(group)
-    sums = []
-    for hits in (right, control):
-        summed = np.zeros((len(cells), *right.shape[1:]), dtype=np.int64)
-        np.add.at(summed, group, hits)
-        sums.append(summed)
-    at, layer, head = (index.ravel() for index in np.indices(sums[0].shape))
+    heads = right.shape[1:]
+
+    def summed(label: np.ndarray, hits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        cell = of.fold * len(labels) + label
+        sums = np.zeros((FOLDS * len(labels), *heads), dtype=np.int64)
+        np.add.at(sums, cell, hits.reshape(len(hits), *(hits.shape[1:] or (1, 1))))
+        return sums, np.bincount(cell, minlength=len(sums))
+
+    sums, n = summed(of.label, right)
+    of_controls = [summed(*control) for control in controls]
+    cells = np.flatnonzero(n + sum(of_control for _, of_control in of_controls))
+    at, layer, head = (index.ravel() for index in np.indices((len(cells), *heads)))
     frame = pd.DataFrame(
         {"fold": cells[at] // len(labels), "direction": direction, "layer": layer, "head": head}
     )
     names = np.array(labels, dtype=object)[cells[at] % len(labels)]
-    return frame.assign(label=names, right=sums[0].ravel(), control=sums[1].ravel(), n=n[at])
+    hits = np.stack([found[cells].ravel() for found, _ in of_controls], axis=1)
+    units = np.stack([of_control[cells[at]] for _, of_control in of_controls], axis=1)
+    return frame.assign(
+        label=names, right=sums[cells].ravel(), n=n[cells[at]], control=list(hits), n_control=list(units)
+    )

@@ -43,23 +43,23 @@ def probe(model: MultiTask, train: Cases, test: Cases, labels: list[str], device
     """Table 'probed' of the units of `test`, with centroids of those of `train`."""
     model.to(device.name).eval()
     progress = Progress(len(train.examples) + len(test.examples), "sentences")
-    sums: dict[str, torch.Tensor] = {}
+    targets = [np.stack([of.label, *of.control]) for of in (train, test)]  # (1 + labellings, units) each
+    sums: torch.Tensor | None = None  # (1 + labellings, labels, layers, heads, size)
     for units, vectors in _vectors(model, train, device, progress):
-        for name, targets in {"label": train.label, "control": train.control}.items():
-            one_hot = F.one_hot(put(targets[units], device.name), len(labels)).to(vectors.dtype)
-            summed = torch.einsum("uk,ulhs->klhs", one_hot, vectors)
-            sums[name] = sums[name] + summed if name in sums else summed
-    centroids = {name: F.normalize(summed, dim=-1) for name, summed in sums.items()}
-    right = {
-        name: np.zeros((len(test.label), *summed.shape[1:3]), dtype=bool) for name, summed in sums.items()
-    }
+        one_hot = F.one_hot(put(targets[0][:, units], device.name), len(labels)).to(vectors.dtype)
+        summed = torch.einsum("tuk,ulhs->tklhs", one_hot, vectors)
+        sums = summed if sums is None else sums + summed
+    assert sums is not None
+    centroids, empty = F.normalize(sums, dim=-1), (sums == 0).all(-1).permute(0, 2, 3, 1)
+    right = np.zeros((*targets[1].shape, *sums.shape[2:4]), dtype=bool)
     for units, vectors in _vectors(model, test, device, progress):
-        for name, targets in {"label": test.label, "control": test.control}.items():
-            cosines = torch.einsum("ulhs,klhs->ulhk", F.normalize(vectors, dim=-1), centroids[name])
-            cosines = cosines.masked_fill((centroids[name] == 0).all(-1).permute(1, 2, 0), -2)  # no units
-            nearest = cosines.argmax(-1) == put(targets[units], device.name)[:, None, None]
-            right[name][units] = nearest.cpu().numpy()
-    return counted(test, labels, right["label"], right["control"], None)
+        normal = F.normalize(vectors, dim=-1)
+        for of, label in enumerate(put(targets[1][:, units], device.name)):
+            cosines = torch.einsum("ulhs,klhs->ulhk", normal, centroids[of])
+            nearest = cosines.masked_fill(empty[of], -2).argmax(-1)  # of labels without units, none
+            right[of, units] = (nearest == label[:, None, None]).cpu().numpy()
+    controls = list(zip(test.control, right[1:], strict=True))
+    return counted(test, labels, right[0], controls, None)
 
 
 def _vectors(

@@ -1,13 +1,15 @@
 """What single heads know of labels, and whether training changes it.
 
 The best head of a label is chosen on one half of the sentences and scored on the other, and the reverse, so
-that its accuracy is no maximum of noise. Intervals are over seeds and sentences.
+that its accuracy is no maximum of noise. A control is treated like a label, with a head of its own: heads
+differ in how often a probe says a label, whatever it is. Intervals are over seeds and sentences; those of
+selectivity also cover the random labels of the control.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ from scipy.special import ndtri, stdtrit
 
 from headspec.seeds import derive
 from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
+from headspec.statistics.probed import BEST, MEAN, Counts, Probed
 from headspec.statistics.resampling import holm
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
@@ -35,7 +38,8 @@ method: way of training; `pretrained`; or `random`, weights that each seed draws
 label: null for all, of which `best` takes for each label its own head
 heads: `best`, the head that is best on the other half of the sentences, or `mean`, all heads
 accuracy: share of units that the heads get right, mean over seeds
-control: accuracy of the [control](words.md#probes)
+control: accuracy of the [control](words.md#probes), with its own best head, mean over random labellings; null
+    if a label has no units in any
 selectivity: accuracy less control (Hewitt and Liang 2019)
 """
 PROBE_CHANGES = Schema(
@@ -54,64 +58,6 @@ change: accuracy of the runs less that of `before`, mean over seeds
 p_value: null for fewer than three seeds
 """
 PRETRAINED, RANDOM, SINGLE, TUNED = "pretrained", "random", "single", "tuned"
-BEST, MEAN = "best", "mean"
-
-
-class Probed(NamedTuple):
-    """Counts of the units of one table 'probed'.
-
-    Attributes
-    ----------
-    right, control : (labels, folds, probes); a probe is a head, or a head in one direction
-    n : (labels, folds)
-    labels : their names; the first is None, all labels
-    """
-
-    right: Floats
-    control: Floats
-    n: Floats
-    labels: list[str | None]
-
-    @classmethod
-    def of(cls, table: pd.DataFrame) -> Probed:
-        """From rows of the schema `PROBED`."""
-        of_label, labels = pd.factorize(table["label"], sort=True)
-        direction = pd.factorize(table["direction"], sort=True)[0]  # -1 where heads have none
-        of_probe = np.stack([direction, table["layer"], table["head"]])
-        probe = np.unique(of_probe, axis=1, return_inverse=True)[1].reshape(-1)
-        at = of_label, table["fold"].to_numpy(), probe
-        found = np.zeros((3, len(labels), table["fold"].max() + 1, probe.max() + 1))
-        for values, name in zip(found, ("right", "control", "n"), strict=True):
-            values[at] = table[name]
-        right, control, n = np.concatenate([found.sum(axis=1, keepdims=True), found], axis=1)
-        return cls(right, control, n[..., 0], [None, *labels])
-
-    def chosen(self, by: Probed | None = None) -> tuple[Floats, Floats]:
-        """Counts of the best probe of every label, chosen on the other half of the folds; (labels, folds).
-
-        All labels together are the sum, each with its own best probe.
-
-        Parameters
-        ----------
-        by : counts that choose; by default the same
-        """
-        by = self if by is None else by
-        half = np.arange(self.n.shape[1]) % 2
-        right, control = np.empty_like(self.n), np.empty_like(self.n)
-        for side in (0, 1):
-            best = by.right[:, half != side].sum(axis=1).argmax(axis=1)[:, None, None]
-            of_side = half == side
-            right[:, of_side] = np.take_along_axis(self.right[:, of_side], best, axis=2)[..., 0]
-            control[:, of_side] = np.take_along_axis(self.control[:, of_side], best, axis=2)[..., 0]
-        for counts in (right, control):
-            counts[0] = counts[1:].sum(axis=0)
-        return right, control
-
-    def heads(self, heads: str, by: Probed | None = None) -> tuple[Floats, Floats]:
-        """Counts of right units and of the control's, (labels, folds), of `BEST` or `MEAN` heads."""
-        if heads == BEST:
-            return self.chosen(by)
-        return self.right.mean(axis=2), self.control.mean(axis=2)
 
 
 def _weights(folds: int, seeds: int, resamples: int, confidence: float, seed: int) -> Floats:
@@ -152,38 +98,67 @@ def probes(
     rows = []
     for group, found in groups.items():
         runs = [Probed.of(table) for table in found]
-        weights = _weights(runs[0].n.shape[1], len(runs), resamples, confidence, seed)
-        for heads in (BEST, MEAN):
-            counts = [run.heads(heads) for run in runs]
-            right, of_control, gained = (
-                list(
-                    zip(
-                        *(_rates(sums, run.n, weights) for sums, run in zip(each, runs, strict=True)),
-                        strict=True,
-                    )
-                )
-                for each in (
-                    [right for right, _ in counts],
-                    [control for _, control in counts],
-                    [right - control for right, control in counts],
-                )
-            )
-            accuracy = over_seeds_and_examples(np.stack(right[0]), np.stack(right[1], axis=1), confidence)
-            selectivity = over_seeds_and_examples(
-                np.stack(gained[0]), np.stack(gained[1], axis=1), confidence
-            )
-            columns: dict[str, Any] = {
-                "label": runs[0].labels, "heads": heads,
-                "accuracy": np.mean(right[0], axis=0),
-                "accuracy_low": accuracy.low.clip(0, 1), "accuracy_high": accuracy.high.clip(0, 1),
-                "control": np.mean(of_control[0], axis=0), "selectivity": np.mean(gained[0], axis=0),
-                "selectivity_low": selectivity.low.clip(-1, 1),
-                "selectivity_high": selectivity.high.clip(-1, 1),
-                "n": runs[0].n.sum(axis=1).astype(int), "n_seeds": len(runs),
-            }  # fmt: skip
-            names = dict(zip(("model", "mixture", "method", "task"), group, strict=True))
-            rows.append(pd.DataFrame(names | columns))
-    return pd.concat(rows, ignore_index=True)[list(PROBES.columns)]
+        weights = _weights(runs[0].found.n.shape[1], len(runs), resamples, confidence, seed)
+        names = dict(zip(("model", "mixture", "method", "task"), group, strict=True))
+        rows += [
+            pd.DataFrame(names | {"heads": heads, **_of_heads(runs, heads, weights, confidence)})
+            for heads in (BEST, MEAN)
+        ]
+    table = pd.concat(rows, ignore_index=True)
+    return table[table["n"] > 0].reset_index(drop=True)[list(PROBES.columns)]
+
+
+def _of_heads(runs: list[Probed], heads: str, weights: Floats, confidence: float) -> dict[str, Any]:
+    """Columns of `PROBES` for all labels of the runs of all seeds."""
+
+    def rates(counts: Sequence[Counts]) -> tuple[Floats, Floats]:
+        """Of each of the counts, (counts, labels), and on resampled folds, (resamples, counts, labels)."""
+        found = [_rates(each.of_heads(heads, each), each.n, weights) for each in counts]
+        return np.stack([rate for rate, _ in found]), np.stack([of_folds for _, of_folds in found], axis=1)
+
+    values, sampled = rates([run.found for run in runs])
+    controls = [rates(run.controls) for run in runs]
+    units = np.stack([control.n.sum(axis=1) > 0 for control in runs[0].controls])  # (labellings, labels)
+    of_control = np.stack([_mean(rate, units) for rate, _ in controls])
+    difference = values - of_control
+    of_folds = sampled - np.stack([_mean(of_folds, units) for _, of_folds in controls], axis=1)
+    accuracy = over_seeds_and_examples(values, sampled, confidence)
+    selectivity = over_seeds_and_examples(difference, of_folds, confidence)
+    gained = difference.mean(axis=0)
+    reach = _reach(np.mean([rate for rate, _ in controls], axis=0), units, confidence)
+    return {
+        "label": runs[0].labels, "accuracy": values.mean(axis=0),
+        "accuracy_low": accuracy.low.clip(0, 1), "accuracy_high": accuracy.high.clip(0, 1),
+        "control": of_control.mean(axis=0), "selectivity": gained,
+        "selectivity_low": (gained - np.hypot(gained - selectivity.low, reach)).clip(-1, 1),
+        "selectivity_high": (gained + np.hypot(selectivity.high - gained, reach)).clip(-1, 1),
+        "n": runs[0].found.n.sum(axis=1).astype(int), "n_seeds": len(runs),
+    }  # fmt: skip
+
+
+def _mean(rates: Floats, units: NDArray[np.bool_]) -> Floats:
+    """Mean (..., labels) over the labellings in which a label has units; nan if it has in none.
+
+    Parameters
+    ----------
+    rates : (..., labellings, labels)
+    units : (labellings, labels)
+    """
+    masked = np.ma.array(rates, mask=np.broadcast_to(~units, rates.shape))
+    return masked.mean(axis=-2).filled(np.nan)
+
+
+def _reach(rates: Floats, units: NDArray[np.bool_], confidence: float) -> Floats:
+    """How far one more labelling may be from the mean of these (labels,), by Student's t; 0 for a single one.
+
+    It is added to how far seeds and sentences reach, squared, as the variances of independent estimates are
+    (Zou and Donner 2008).
+    """
+    if len(rates) == 1:
+        return np.zeros(rates.shape[1])
+    n = np.maximum(units.sum(axis=0), 2)
+    spread = np.ma.array(rates, mask=~units).std(axis=0, ddof=1).filled(np.nan)
+    return stdtrit(n - 1, (1 + confidence) / 2) * spread * np.sqrt(1 + 1 / n)
 
 
 def changes(
@@ -209,7 +184,7 @@ def changes(
         start = PRETRAINED if PRETRAINED in of_method else RANDOM
         untrained = of_method[start]
         seeds = max(map(len, of_task.values()))
-        weights = _weights(untrained[0].n.shape[1], seeds, resamples, confidence, seed)
+        weights = _weights(untrained[0].found.n.shape[1], seeds, resamples, confidence, seed)
         for heads in (BEST, MEAN):
             rows = []
             for (mixture, method), after in of_task.items():
@@ -244,15 +219,16 @@ def _change(
     before, untrained = (each * len(after) if len(each) == 1 else each for each in (before, untrained))
     values, resampled = [], []
     for a, b, first in zip(before, after, untrained, strict=True):
-        difference = b.heads(heads, first)[0] - a.heads(heads, first)[0]
-        rate, of_folds = _rates(difference, b.n, weights)
+        difference = b.found.of_heads(heads, first.found) - a.found.of_heads(heads, first.found)
+        rate, of_folds = _rates(difference, b.found.n, weights)
         values.append(rate)
         resampled.append(of_folds)
     estimates, bootstrap = np.stack(values), np.stack(resampled, axis=1)
     bounds = over_seeds_and_examples(estimates, bootstrap, confidence)
     p = p_over_seeds_and_examples(estimates, bootstrap) if len(values) >= FEWEST else np.nan
-    return pd.DataFrame(
+    n = after[0].found.n.sum(axis=1).astype(int)
+    frame = pd.DataFrame(
         {"label": after[0].labels, "change": estimates.mean(axis=0), "ci_low": bounds.low.clip(-1, 1),
-         "ci_high": bounds.high.clip(-1, 1), "p_value": p, "n": after[0].n.sum(axis=1).astype(int),
-         "n_seeds": len(values)}
+         "ci_high": bounds.high.clip(-1, 1), "p_value": p, "n": n, "n_seeds": len(values)}
     )  # fmt: skip
+    return frame[n > 0]

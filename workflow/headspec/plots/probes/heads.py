@@ -26,7 +26,8 @@ def draw(groups: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     accuracies = {name: _accuracy(tables) for name, tables in groups.items()}
     units = next(iter(groups.values()))[0].drop_duplicates(["fold", "label", "direction"])
     units = units[units["direction"].isna() | (units["direction"] == "to")]
-    labels = units.groupby("label")["n"].sum().sort_values(ascending=False, kind="stable").index[:SHOWN]
+    n = units.groupby("label")["n"].sum().sort_values(ascending=False, kind="stable")
+    labels = n[n > 0].index[:SHOWN]
     figure = Figure(figsize=(PAGE, 0.5 + len(groups) * (0.35 + 0.16 * len(labels))), layout="constrained")
     panels = figure.subplots(len(groups), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (name, accuracy) in zip(panels, accuracies.items(), strict=True):

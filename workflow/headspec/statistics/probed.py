@@ -1,0 +1,83 @@
+"""Counts of the units that the probes of single heads get right, and those of the best head of each label."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+#: which heads: the best of each label, or all of them
+BEST, MEAN = "best", "mean"
+
+
+class Counts(NamedTuple):
+    """How many units probes get right.
+
+    Attributes
+    ----------
+    right : (labels, folds, probes); a probe is a head, or a head in one direction
+    n : (labels, folds)
+    """
+
+    right: Floats
+    n: Floats
+
+    def of_heads(self, heads: str, by: Counts) -> Floats:
+        """Right units (labels, folds) of the `MEAN` of all probes, or of the `BEST` of each label.
+
+        The best is chosen on the other half of the folds. All labels, which come first, are the sum of the
+        others, each with its own best probe.
+
+        Parameters
+        ----------
+        by : counts that choose
+        """
+        if heads == MEAN:
+            return self.right.mean(axis=2)
+        half = np.arange(self.n.shape[1]) % 2
+        right = np.empty_like(self.n)
+        for side in (0, 1):
+            best = by.right[:, half != side].sum(axis=1).argmax(axis=1)[:, None, None]
+            of_side = half == side
+            right[:, of_side] = np.take_along_axis(self.right[:, of_side], best, axis=2)[..., 0]
+        right[0] = right[1:].sum(axis=0)
+        return right
+
+
+class Probed(NamedTuple):
+    """Counts of the units of one table 'probed'.
+
+    Attributes
+    ----------
+    found : of the labels
+    controls : of those of each labelling at random
+    labels : their names; the first is None, all labels
+    """
+
+    found: Counts
+    controls: list[Counts]
+    labels: list[str | None]
+
+    @classmethod
+    def of(cls, table: pd.DataFrame) -> Probed:
+        """From rows of the schema `PROBED`."""
+        of_label, labels = pd.factorize(table["label"], sort=True)
+        direction = pd.factorize(table["direction"], sort=True)[0]  # -1 where heads have none
+        of_probe = np.stack([direction, table["layer"], table["head"]])
+        probe = np.unique(of_probe, axis=1, return_inverse=True)[1].reshape(-1)
+        at = of_label, table["fold"].to_numpy(), probe
+        shape = len(labels), table["fold"].max() + 1, probe.max() + 1
+
+        def counts(right: Any, n: Any) -> Counts:
+            found = np.zeros((2, *shape))
+            found[0][at], found[1][at] = right, n
+            right, n = np.concatenate([found.sum(axis=1, keepdims=True), found], axis=1)
+            return Counts(right, n.max(axis=2))
+
+        lists = (np.array(table[name].tolist()).T for name in ("control", "n_control"))
+        controls = zip(*lists, strict=True)
+        return cls(counts(table["right"], table["n"]), [counts(*each) for each in controls], [None, *labels])
