@@ -14,6 +14,7 @@ from transformers import AutoTokenizer
 
 from headspec.config.loading import load
 from headspec.config.sections.model import Model
+from headspec.data.overlap import keyed
 from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.prompts import checks
 from headspec.prompts.tokens import Prompts
@@ -265,6 +266,49 @@ def test_prompts_longer_than_the_model_are_refused(llama, known):
     assert "tasks.a.prompt: got the field '{text_b}', expected {text_a}." in text
     text = problems(llama, train=4, answers=known, shots=4)
     assert "tasks.a.shots: got 4, expected fewer than the 4 training examples." in text
+
+
+@pytest.mark.parametrize(
+    ("task", "texts", "problem"),
+    [
+        (
+            {},
+            ["", "saw the house", ""],
+            "tasks.a.prompt: 2 empty texts, the first that of example 0, have no",
+        ),
+        ({"calibration": True}, ["saw"], "tasks.a.calibration: got true, but tasks.a.prompt has no tokens"),
+        ({"prompt": "saw {text_a}", "calibration": True}, ["", "saw"], ""),
+        ({"shots": 1, "calibration": True}, ["", "saw"], ""),
+    ],
+)
+def test_prompts_without_tokens_are_refused(tmp_path, task, texts, problem):
+    """Where a model begins texts with no token; by planning and, where that lacks the texts, by the job."""
+    gpt = language.make("gpt2", tmp_path / "gpt")
+    settings = {"prompt": "{text_a}", "answers": language.answers(gpt)} | task
+    train = pd.DataFrame({"text_a": ["one", "two", "old"], "text_b": None, "label": ["bad", "good", "bad"]})
+    table = pd.DataFrame({"example": range(len(texts)), "text_a": texts, "text_b": None, "label": "bad"})
+    prepared: Any = SimpleNamespace(classes=language.CLASSES, train=train, validation=keyed(table, 0))
+    study = load(config(str(gpt), **settings))
+
+    def planned() -> None:
+        checks.check(study, {"a": prepared})
+
+    def job() -> None:
+        wording = Wording.of(study.tasks["a"], language.CLASSES).showing(
+            train[: study.tasks["a"].shots], language.CLASSES
+        )
+        prompts = Prompts(AutoTokenizer.from_pretrained(gpt), wording, 40, "tasks.a")
+        prompts.encode(table, language.CLASSES)
+        if study.tasks["a"].calibration:
+            prompts.content_free()
+
+    for run in (planned, job):
+        if not problem:
+            run()
+            continue
+        with pytest.raises(EncoderError if run is job else HeadspecError) as caught:
+            run()
+        assert problem in str(caught.value)
 
 
 @pytest.mark.parametrize("name", language.MASKED)

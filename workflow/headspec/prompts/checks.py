@@ -183,6 +183,7 @@ def _of_task(
     of: str,
     prepared: Prepared,
 ) -> Iterator[HeadspecError]:
+    from headspec.models.tokens import empty
     from headspec.prompts.pairs import Pairs
     from headspec.prompts.tokens import Prompts
 
@@ -202,6 +203,15 @@ def _of_task(
         if prompts.whole:
             check_scoring(path, model, key, f"{of}.answers")
     frame = len(prompts.ids(prompts.filled("", "" if task.paradigm == "pair" else None)))
+    if not frame and not task.shots:
+        rows = prepared.validation
+        without = rows["example"][(rows["key_a"] == 0) & (rows["key_b"] == 0)]
+        try:
+            empty.check(without, [()] * len(without), f"{of}.prompt")
+        except EncoderError as error:
+            yield error
+    if task.calibration and not task.shots:
+        prompts.content_free()
     least = frame * (1 + task.shots) + longest - 1
     if least >= model.max_length:
         yield EncoderError(

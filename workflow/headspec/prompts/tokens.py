@@ -10,6 +10,7 @@ import pandas as pd
 
 from headspec.data import continuations
 from headspec.errors import EncoderError, HeadspecError, shown
+from headspec.models.tokens import empty
 from headspec.prompts.wording import CONTENT_FREE, Wording, conversation
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class Prompts:
         Raises
         ------
         EncoderError
-            As `of`.
+            As `of`, or a prompt has no tokens.
         """
         index = {name: float(i) for i, name in enumerate(classes)}
         columns = (table[name] for name in ("text_a", "text_b", "label", "example"))
@@ -170,12 +171,20 @@ class Prompts:
             else self.of(a, b, continuations.answers(label), f"{self.key}.label: example {example}")
             for a, b, label, example in zip(*columns, strict=True)
         ]
+        empty.check(table["example"], (prompt.input_ids for prompt in prompts), f"{self.key}.prompt")
         label = table["label"].map(index) if classes else pd.Series(0.0, index=table.index)
         return written(table["example"], label, prompts), sum(prompt.cut for prompt in prompts)
 
     def content_free(self) -> list[Prompt]:
-        """The tokens of prompts whose texts say nothing."""
-        return [self.of(text, text, self.whole) for text in CONTENT_FREE]
+        """The tokens of prompts whose texts say nothing; EncoderError if one has none."""
+        prompts = [self.of(text, text, self.whole) for text in CONTENT_FREE]
+        if not all(prompt.input_ids for prompt in prompts):
+            raise EncoderError(
+                f"{self.key}.calibration: got true, but {self.key}.prompt has no tokens with an empty text, "
+                "because the tokenizer adds no special tokens; expected a prompt with words of its own, or "
+                "another model"
+            )
+        return prompts
 
     def answers(self, classes: Sequence[str]) -> list[int]:
         """The token of each class's answer; none where they are scored whole. Raises as `tokens`."""

@@ -25,7 +25,7 @@ from headspec.models.pretrained.config_json import stacks
 from headspec.models.pretrained.described import is_described
 from headspec.models.pretrained.folders import folder, present
 from headspec.models.pretrained.from_pretrained import location, silence
-from headspec.models.tokens import text_encoding, word_encoding
+from headspec.models.tokens import empty, text_encoding, word_encoding
 from headspec.models.tokens import vocabulary as made
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
@@ -188,9 +188,18 @@ def encode(
         An example has no tokens, because its text is empty and the tokenizer adds none.
     """
     if is_translation(classes):
-        return text_encoding.encode(tokenizer, table, max_length, classes)
-    if isinstance(classes, dict):
-        return word_encoding.encode(tokenizer, table, max_length, classes)
+        frame, truncated = text_encoding.encode(tokenizer, table, max_length, classes)
+    elif isinstance(classes, dict):
+        frame, truncated = word_encoding.encode(tokenizer, table, max_length, classes)
+    else:
+        frame, truncated = _encode_texts(tokenizer, table, max_length, classes)
+    empty.check(frame["example"], frame["input_ids"])
+    return frame, truncated
+
+
+def _encode_texts(
+    tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: list[str] | None
+) -> tuple[pd.DataFrame, int]:
     texts = [table[column].tolist() for column in ("text_a", "text_b") if table[column].notna().any()]
     offsets = [
         tokenizer(column, add_special_tokens=False, return_offsets_mapping=True, verbose=False)[
@@ -209,13 +218,6 @@ def encode(
         for column, tokens, limits in zip(texts, offsets, keep, strict=True)
     ]
     encoded = tokenizer(*shortened, truncation="longest_first", max_length=max_length)
-    numbered = zip(table["example"], encoded["input_ids"], strict=True)
-    empty = [example for example, ids in numbered if not ids]
-    if empty:
-        raise EncoderError(
-            f"{len(empty)} empty texts, the first that of example {empty[0]}, have no tokens, because the "
-            "tokenizer adds no special tokens; expected data without empty texts, or another model"
-        )
     if "label" not in table:
         label = pd.Series(np.nan, index=table.index)
     elif classes is None:

@@ -1,0 +1,25 @@
+"""Texts without tokens, from which no model predicts anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sized
+
+from headspec.errors import EncoderError
+
+
+def check(examples: Iterable[int], sequences: Iterable[Sized], key: str = "") -> None:
+    """EncoderError if an example has no tokens, because its text is empty and the tokenizer adds none.
+
+    Parameters
+    ----------
+    examples : their numbers
+    sequences : tokens of each
+    key : config key of what the texts stand in
+    """
+    empty = [example for example, ids in zip(examples, sequences, strict=True) if not len(ids)]
+    if empty:
+        raise EncoderError(
+            f"{key}{': ' if key else ''}{len(empty)} empty texts, the first that of example {empty[0]}, have "
+            "no tokens, because the tokenizer adds no special tokens; expected data without empty texts, "
+            "or another model"
+        )
