@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 from hypothesis import example, given
@@ -21,6 +22,7 @@ from headspec.config import reference
 from headspec.config.loading import RENAMED, load, strict_yaml
 from headspec.config.sections.pruning import Pruning
 from headspec.config.study import Study, plain
+from headspec.data.sources import columns
 from headspec.errors import ConfigError, HeadspecError
 
 VALID = """
@@ -496,6 +498,16 @@ def test_a_key_that_is_not_text() -> None:
     )
 
 
+@pytest.mark.parametrize("metrics", [["f1"], ["accuracy", "f1"]])
+def test_f1_asks_which_class_it_is_of(metrics: list[str]) -> None:
+    config = changed(("tasks/sst2/metrics", metrics))
+    config["tasks"]["sst2"].pop("labels", None)
+    assert "tasks.sst2.labels: missing, expected a list of the two classes" in message(config)
+    config["tasks"]["sst2"]["labels"] = ["not_equivalent", "equivalent"]
+    task = load(config).tasks["sst2"]
+    assert columns.classes(task, pd.Series(["equivalent"])) == ["not_equivalent", "equivalent"]
+
+
 def test_a_name_that_yaml_reads_as_a_truth_value() -> None:
     config = changed()
     config["tasks"] |= yaml.safe_load("{on: {source: x}}")
@@ -571,7 +583,8 @@ def test_yaml_reads_an_exponent_as_text_and_the_study_as_a_number() -> None:
     ],
 )
 def test_labels(written: str, labels: dict[str, str] | None) -> None:
-    task = load(changed(("tasks/sst2/labels", yaml.safe_load(written)))).tasks["sst2"]
+    labelled = changed(("tasks/sst2/labels", yaml.safe_load(written)), ("tasks/sst2/metrics", ["accuracy"]))
+    task = load(labelled).tasks["sst2"]
     assert task.labels == labels
     assert list(task.labels or ()) == list(labels or ())  # the order of the classes
 

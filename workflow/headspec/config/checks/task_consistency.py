@@ -100,6 +100,11 @@ def _metrics(key: str, task: Task) -> Iterator[str]:
             yield f"{key}.metrics.{i}: got '{metric}' for type {task.type}, expected {listing(suitable)}."
         elif metric == "logit_difference" and i == 0:
             yield f"{key}.metrics.0: got '{metric}', which has no scale; expected pair_accuracy first."
+    if task.labels is None and "f1" in task.all_metrics and task.type == "classification" and task.source:
+        yield (
+            f"{key}.labels: missing, expected a list of the two classes, the one that F1 is of second, "
+            f"because {key}.metrics has 'f1'."
+        )
     if task.labels is None or task.type in TYPES:
         return
     classes = sorted(set(task.labels.values()))

@@ -92,7 +92,8 @@ class Task(Section):
     )
     labels: Labels | None = Field(
         None,
-        description="stored label: class name, or a list of labels; fixes the classes and their order",
+        description="stored label: class name, or a list of labels; fixes the classes and their order, of "
+        "which F1 is of the second",
     )
     filter: dict[str, Any] = Field({}, description="column: value, or list of values; other rows are dropped")
     further: dict[Name, str] = Field(
