@@ -108,3 +108,21 @@ def test_rows_without_a_target_are_empty(here):
     frame.loc[:9, "label"] = " "
     lines = warned(frame, 40, type="translation")
     assert lines == ["tasks.t: 10 % of 100 training rows have an empty text; first at row 1"]
+
+
+@pytest.mark.parametrize(
+    ("target", "tokenizer"),
+    [
+        ("这是第{}句话。", "zh"),
+        ("これは第{}の文です。", "ja-mecab"),
+        ("นี่คือประโยคที่ {}", "char"),
+        ("Satz {}", ""),
+    ],
+)
+def test_how_bleu_counts_words_without_spaces(here, target, tokenizer):
+    frame = labelled(60)
+    frame["label"] = [target.format(i) for i in range(60)]
+    lines = warned(frame, 40, type="translation")
+    told = f"tasks.t.metrics: bleu counts what sacrebleu's tokenizer {tokenizer} finds"
+    assert [line.startswith(told) for line in lines] == ([True] if tokenizer else [])
+    assert warned(frame, 40, type="translation", metrics=["chrf"]) == []

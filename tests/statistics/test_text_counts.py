@@ -7,6 +7,7 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
 from headspec import outcomes, tables
+from headspec.characters import unspaced
 from headspec.heads.pruning import EVALUATION
 from headspec.models.tokens import text_counting
 from headspec.statistics import text_counts
@@ -111,3 +112,49 @@ def test_signatures_name_versions_and_settings():
     found = text_counting.signatures()
     assert found["bleu"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
     assert found["chrf"].startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
+
+
+NUMBERED = {
+    "zh": [f"这是第{i}句话，很短。" for i in range(40)],
+    "ja": [f"これは第{i}の文です。" for i in range(40)],
+    "ko": [f"이것은 {i}번째 짧은 문장입니다." for i in range(40)],
+    "other": [f"นี่คือประโยคที่ {i} ของเรา" for i in range(40)],
+}
+
+
+@pytest.mark.parametrize("language", NUMBERED)
+@pytest.mark.parametrize("metric", text_counts.METRICS)
+def test_languages_without_spaces_have_sacrebleus_tokenizers(language, metric):
+    references = NUMBERED[language]
+    assert unspaced(references) == language
+    predicted = [*references[:20], *references[:20]]
+    numbers = text_counting.numbers(predicted, references, language)
+    found = score(metric, text_counting.labels(references, language), numbers)
+    if metric == "exact_match":
+        assert found == 0.5
+        return
+    signature = text_counting.signatures()["chrf" if metric == "chrf" else f"bleu ({language})"]
+    by = dict(item.split(":") for item in signature.split("|"))
+    assert metric == "chrf" or by["tok"] in {"zh": ["zh"], "other": ["char"]}.get(
+        language, [f"{language}-mecab", "char"]
+    )
+    metrics = {"bleu": lambda: BLEU(tokenize=by["tok"]), "chrf": CHRF}
+    assert found == pytest.approx(
+        metrics[metric]().corpus_score(predicted, [references]).score / 100, abs=1e-12
+    )
+    assert 0.3 < found < 1
+    if metric == "chrf":
+        assert found == score(metric, *(text_counting.numbers(predicted, references) for _ in range(2)))
+
+
+@pytest.mark.parametrize(
+    ("texts", "language"),
+    [
+        (["Ein Hund läuft."], None), (["Собака бежит."], None), (["लड़का आता है।"], None), ([], None),
+        (["今日は東京タワーへ行った。"], "ja"), (["他去了东京 Tower。"], "zh"),
+        (["BERT 和 GPT are models"], None),
+        (["ភាសាខ្មែរ"], "other"), (["မြန်မာဘာသာ"], "other"), (["123 !"], None),
+    ],
+)  # fmt: skip
+def test_languages_are_told_by_their_letters(texts, language):
+    assert unspaced(texts) == language

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 
 import regex
 
@@ -22,6 +23,19 @@ WORDS_ALONE = regex.compile(rf"(?V1){WORD}(?:['’]{WORD})*")
 SENTENCE_END = regex.compile(
     r"(?V1)(?<=[.!?])\s+|(?<=[\p{STerm}--[.!?．]][\p{Pe}\p{Pf}]*)(?![\p{STerm}\p{Pe}\p{Pf}])\s*"
 )
+
+#: letters by the language that alone is written with them, or `OTHER`; ideographs may be Japanese, too
+SCRIPTS = {
+    "zh": regex.compile(r"\p{Ideographic}"),
+    "ja": regex.compile(r"[\p{Hiragana}\p{Katakana}]"),
+    "ko": regex.compile(r"\p{Hangul}"),
+    (OTHER := "other"): regex.compile(r"(?V1)[\p{Line_Break=Complex_Context}&&\p{L}]"),
+}
+LETTER = regex.compile(r"\p{L}")
+#: share of letters of such scripts from which a text is in one, for a word of Latin has several
+MOSTLY = 0.25
+#: share of Kana, to ideographs, from which these are Japanese
+KANA = 0.05
 
 
 def letters(text: str) -> str:
@@ -55,3 +69,17 @@ def words_alone(text: str) -> list[str]:
 def sentences(text: str) -> list[str]:
     """The sentences of a text."""
     return [sentence for sentence in SENTENCE_END.split(text) if sentence]
+
+
+def unspaced(texts: Iterable[str]) -> str | None:
+    """The language of texts in which spaces do not separate all words: `zh`, `ja`, `ko` or `other`.
+
+    None unless at least `MOSTLY` of the letters are of such scripts.
+    """
+    together = "".join(texts)
+    n = {language: len(letter.findall(together)) for language, letter in SCRIPTS.items()}
+    if not any(n.values()) or sum(n.values()) < MOSTLY * len(LETTER.findall(together)):
+        return None
+    if n["ja"] > KANA * n["zh"]:
+        n["ja"] += n.pop("zh")
+    return max(n, key=lambda language: n[language])

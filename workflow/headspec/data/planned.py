@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from headspec.config.study import Study
+from headspec.config.task_types import translation
 from headspec.data import overlap, prepare, quality
 from headspec.data.prepare import PAIR_CLASSES, Prepared, Source
 from headspec.data.sources import source_records
@@ -38,7 +39,21 @@ class Planned:
     def warnings(self, study: Study) -> list[str]:
         """One line for each doubt about the rows of the tasks."""
         lengths = {name: model.max_length for name, model in study.models.items()}
-        return quality.warnings({name: source.doubts for name, source in self.sources.items()}, lengths)
+        of_rows = quality.warnings({name: source.doubts for name, source in self.sources.items()}, lengths)
+        return of_rows + [*self._tokenizers(study)]
+
+    def _tokenizers(self, study: Study) -> Iterator[str]:
+        """A line for each task whose BLEU does not count the words between spaces."""
+        for name, source in self.sources.items():
+            told = source.classes if translation.is_translation(source.classes) else {}
+            language = told.get(translation.UNSPACED)
+            if language and "bleu" in study.tasks[name].all_metrics:
+                by = translation.TOKENIZERS.get(language, translation.BY_CHARACTER)
+                where = ", or char where that is not installed" if by.endswith("mecab") else ""
+                yield (
+                    f"tasks.{name}.metrics: bleu counts what sacrebleu's tokenizer {by} finds{where}, "
+                    "because spaces do not separate the words of the targets"
+                )
 
 
 def read(study: Study, folder: Path = FOLDER) -> Planned:

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from headspec.attention import CROSS, DECODER
 from headspec.config.task_types import pair_types
-from headspec.config.task_types.translation import is_translation
+from headspec.config.task_types.translation import UNSPACED, is_translation
 from headspec.config.task_types.word_types import TYPES, Classes
 from headspec.models import saved, translation
 from headspec.models.architectures import remembers
@@ -247,7 +247,7 @@ class MultiTask(nn.Module):
             assert isinstance(classes, dict) and self.tokenizer is not None
             beams = self.beams.get(task, 1)
             texts = translation.written(self.encoder, pooled, labels, classes, self.tokenizer, beams)
-            numbers = text_counting.numbers(texts, labels.texts)
+            numbers = text_counting.numbers(texts, labels.texts, classes.get(UNSPACED))
             predicted = torch.tensor(numbers, dtype=torch.float64, device=pooled.device)
             return predicted.masked_fill(~pooled.isfinite().flatten(1).all(1), torch.nan)
         if isinstance(labels, Annotations):

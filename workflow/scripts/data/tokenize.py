@@ -12,6 +12,7 @@ from headspec.models.pretrained import sizes
 from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.described import is_described
 from headspec.models.pretrained.folders import folder
+from headspec.models.tokens import text_counting
 from headspec.models.tokens.text_encoding import completed
 from headspec.models.tokens.tokenization import TOKENS, encode, kinds_of_attention, of_job
 from headspec.progress import log, stage
@@ -43,3 +44,5 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
             truncated,
             model.max_length,
         )
+    if text_counting.used():
+        log.info("metrics of texts by sacrebleu: %s", text_counting.signatures())

@@ -10,6 +10,12 @@ METRICS = ("chrf", "bleu", "exact_match")
 #: keys of a task that only this type has: those that its `Classes` keep, and those of evaluations
 KEYS = ("prefix", "source_language", "target_language")
 EVALUATED = ("beams",)
+#: of `Classes`: the language of targets without spaces between words (`headspec.characters.unspaced`)
+UNSPACED = "unspaced"
+#: such a language: the tokenizer of sacrebleu with which BLEU counts words, where it is installed
+TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+#: that of other such languages, and in place of those that are not installed
+BY_CHARACTER = "char"
 
 
 def is_translation(classes: Any) -> TypeGuard[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from headspec import characters
 from headspec.config.as_text import as_text, kept_by
 from headspec.config.task_types import pair_types, translation
 from headspec.config.task_types.word_types import TYPES, Classes
@@ -15,6 +16,9 @@ from headspec.words import reading
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
+
+#: target texts that tell the script of a translation
+SAMPLE = 1000
 
 
 def plainly(column: pd.Series) -> pd.Series:
@@ -132,7 +136,9 @@ def classes(task: Task, labels: pd.Series) -> Classes:
     if task.type in TYPES:
         return {"type": task.type, "labels": reading.label_names(labels)}
     if task.type == translation.NAME:
-        return {"type": task.type, **{key: getattr(task, key) for key in translation.KEYS}}
+        language = characters.unspaced(labels.head(SAMPLE))
+        more = {translation.UNSPACED: language} if language else {}
+        return {"type": task.type, **{key: getattr(task, key) for key in translation.KEYS}} | more
     if task.type == "regression":
         return None
     if task.type in pair_types.TYPES:

@@ -5,63 +5,83 @@ Apart from the metrics (`headspec.statistics.text_counts`), so that statistics d
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from headspec import outcomes
+from headspec.config.task_types.translation import BY_CHARACTER, TOKENIZERS
 from headspec.statistics.text_counts import of_sums
 
 #: references that are tried as the constant prediction, and sentences that they are compared on
 TRIED, COMPARED = 10, 200
 
 
-@functools.cache
-def _sacrebleu() -> tuple[Any, Any]:
+#: language of texts without spaces between words, or None: what this process counts with
+_used: dict[str | None, tuple[Any, Any]] = {}
+
+
+def _sacrebleu(language: str | None) -> tuple[Any, Any]:
     from sacrebleu.metrics import BLEU as Bleu
     from sacrebleu.metrics import CHRF as Chrf  # slow to import, and only needed where texts are predicted
 
-    return Bleu(), Chrf()
+    if language not in _used:
+        try:
+            bleu = Bleu(tokenize=TOKENIZERS.get(language, BY_CHARACTER)) if language else Bleu()
+        except RuntimeError:  # MeCab is not installed
+            bleu = Bleu(tokenize=BY_CHARACTER)
+        _used[language] = bleu, Chrf()
+    return _used[language]
 
 
 def used() -> bool:
     """Whether this process has counted anything of a text."""
-    return _sacrebleu.cache_info().currsize > 0
+    return bool(_used)
 
 
 def signatures() -> dict[str, str]:
-    """Metric: how sacrebleu computes it, in its own notation."""
-    bleu, chrf = _sacrebleu()
-    counted(["text"], ["text"])  # a signature has the number of references
-    return {"bleu": str(bleu.get_signature()), "chrf": str(chrf.get_signature())}
+    """Metric: how sacrebleu computes it, in its own notation; of BLEU for each language it is counted in."""
+    found = {}
+    for language in list(_used) or [None]:
+        counted(["text"], ["text"], language)  # a signature has the number of references
+        bleu, chrf = _sacrebleu(language)
+        found[f"bleu ({language})" if language else "bleu"] = str(bleu.get_signature())
+        found["chrf"] = str(chrf.get_signature())
+    return found
 
 
-def counted(texts: Sequence[str], references: Sequence[str]) -> list[tuple[int, ...]]:
-    """The counts of each text."""
+def counted(
+    texts: Sequence[str], references: Sequence[str], language: str | None = None
+) -> list[tuple[int, ...]]:
+    """The counts of each text.
+
+    Parameters
+    ----------
+    language : of references without spaces between words (`headspec.characters.unspaced`)
+    """
     of_words, of_characters = (
         # the sums of corpus scores before they are summed, which have no public name
         metric._extract_corpus_statistics(list(texts), [list(references)])
-        for metric in _sacrebleu()
+        for metric in _sacrebleu(language)
     )
     same = [int(text.strip() == reference.strip()) for text, reference in zip(texts, references, strict=True)]
     return [(*a, *b, c) for a, b, c in zip(of_words, of_characters, same, strict=True)]
 
 
-def numbers(texts: Sequence[str], references: Sequence[str]) -> list[float]:
-    """The predictions of texts."""
-    counts = counted(texts, references)
+def numbers(texts: Sequence[str], references: Sequence[str], language: str | None = None) -> list[float]:
+    """The predictions of texts; parameters as of `counted`."""
+    counts = counted(texts, references, language)
     return [outcomes.number(of_text, text) for of_text, text in zip(counts, texts, strict=True)]
 
 
-def labels(references: Sequence[str]) -> list[float]:
-    """The labels of references."""
-    constant = [constant_prediction(references)] * len(references)
-    return [outcomes.number(of_text) for of_text in counted(constant, references)]
+def labels(references: Sequence[str], language: str | None = None) -> list[float]:
+    """The labels of references; parameters as of `counted`."""
+    constant = [constant_prediction(references, language)] * len(references)
+    return [outcomes.number(of_text) for of_text in counted(constant, references, language)]
 
 
-def constant_prediction(references: Sequence[str]) -> str:
+def constant_prediction(references: Sequence[str], language: str | None = None) -> str:
     """Of the references of middle length, the one with the best chrF if it is predicted for every source."""
     ordered = sorted(references, key=lambda text: (len(text), text))
     start = max(0, (len(ordered) - TRIED) // 2)
@@ -69,7 +89,7 @@ def constant_prediction(references: Sequence[str]) -> str:
     compared = [references[place] for place in places]
 
     def chrf(text: str) -> float:
-        counts = np.array(counted([text] * len(compared), compared), dtype=float).sum(axis=0)
+        counts = np.array(counted([text] * len(compared), compared, language), dtype=float).sum(axis=0)
         return float(of_sums("chrf", counts))
 
     return max(ordered[start : start + TRIED], key=chrf)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec.config.task_types.translation import is_translation
+from headspec.config.task_types.translation import UNSPACED, is_translation
 from headspec.config.task_types.word_types import Classes
 from headspec.errors import EncoderError, listing, nearest
 from headspec.models.tokens import text_counting, vocabulary
@@ -94,7 +94,7 @@ def encode(
         truncated |= np.array([len(of_text) > max_length for of_text in whole])
     columns = {
         "example": table["example"],
-        "label": text_counting.labels(targets),
+        "label": text_counting.labels(targets, classes.get(UNSPACED)),
         "input_ids": ids[0],
         "token_type_ids": None,
         "words": None,
