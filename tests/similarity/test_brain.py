@@ -174,7 +174,7 @@ def test_wrong_stimuli(files, change, message):
          "stimuli.csv. Did you mean 'length'?"),
         (["text"], "brain.nuisance: got 'text', expected length, position, frequency or a numeric column"),
         (["pace"],
-         "column 'pace' is not a finite number in 1 of 20 rows of stimuli.csv; the first is row 3 ('nan')"),
+         "column 'pace' is not a finite number in 1 of 20 rows of stimuli.csv; the first is row 3 ('')"),
         (["position"], "brain.nuisance: 'position' is both built in and a column"),
     ],
 )  # fmt: skip

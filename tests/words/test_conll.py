@@ -64,5 +64,7 @@ def test_a_wrong_line_is_named(tmp_path, name, text, problem):
 def test_a_file_that_is_no_text_is_named(tmp_path):
     path = tmp_path / "a.conll"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(DataError, match=r"tasks\.pos\.source: a\.conll cannot be read as UTF-8 text"):
+    with pytest.raises(
+        DataError, match=r"tasks\.pos\.source: line 1 of a\.conll has the byte 0xFF, which is no UTF-8"
+    ):
         conll.read(path, "tasks.pos.source")

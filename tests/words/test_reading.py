@@ -105,7 +105,8 @@ def test_bio_tags_that_begin_inside_are_refused_with_key_file_and_line(tmp_path)
         splits.rows("names", task)
     assert str(error.value) == (
         "tasks.names.label: 1 of 2 sentences of train.conll have no spans in 2: the sentence at line 3: "
-        "word 1 ('to') has tag I-X, but the word before has no X"
+        "word 1 ('to') has tag I-X, but the word before has no X; "
+        "in BIO each span begins with B-, unlike in IOB1"
     )
 
 

@@ -120,14 +120,14 @@ def _abbreviated(name: str, other: str) -> float:
     return CLOSE if shared and shared in (set(words[0]), set(words[1])) else 0.0
 
 
-def listing(names: Iterable[object]) -> str:
+def listing(names: Iterable[object], most: int = LISTED) -> str:
     """Names for a sentence, ``a, b, c``; ``nothing`` for none. Names that cannot be seen are quoted.
 
-    Beyond `LISTED`, the others are counted.
+    Beyond `most`, the others are counted.
     """
     texts = list(map(str, names))
-    more = [f"... ({len(texts)} in all)"] if len(texts) > LISTED else []
-    visible = (text if text.isprintable() and text.strip() else repr(text) for text in texts[:LISTED])
+    more = [f"... ({len(texts)} in all)"] if len(texts) > most else []
+    visible = (text if text.isprintable() and text.strip() else repr(text) for text in texts[:most])
     return ", ".join([*visible, *more]) or "nothing"
 
 

@@ -37,10 +37,12 @@ class Planned:
     leaking: dict[str, dict[str, list[int]]] = field(default_factory=dict)
 
     def warnings(self, study: Study) -> list[str]:
-        """One line for each doubt about the rows of the tasks."""
+        """One line for each doubt about the splits, classes and rows of the tasks."""
         lengths = {name: model.max_length for name, model in study.models.items()}
-        of_rows = quality.warnings({name: source.doubts for name, source in self.sources.items()}, lengths)
-        return of_rows + [*self._tokenizers(study)]
+        by_task = {name: prepare.notes(name, study.tasks[name], self.sources[name]) for name in self.sources}
+        lines = [line for notes in by_task.values() for line in notes]
+        doubts = {name: source.doubts for name, source in self.sources.items()}
+        return [*lines, *quality.warnings(doubts, lengths), *self._tokenizers(study)]
 
     def _tokenizers(self, study: Study) -> Iterator[str]:
         """A line for each task whose BLEU does not count the words between spaces."""

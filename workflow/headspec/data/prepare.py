@@ -13,7 +13,7 @@ from headspec.config.task_types import translation
 from headspec.config.task_types.word_types import Classes
 from headspec.data import overlap, quality, splits
 from headspec.data.pairs import pair
-from headspec.data.sources import columns
+from headspec.data.sources import columns, readers
 from headspec.data.stratify import interleaved, stratified_order
 from headspec.errors import DataError
 from headspec.seeds import derive
@@ -175,6 +175,12 @@ def source(name: str, task: Task, seed: int) -> Source:
         counts["held_out"] = n
     doubts = _doubts(task, read["train"], normal)
     return Source(Split(train, counts, doubts), validation, further, classes)
+
+
+def notes(name: str, task: Task, source: Source) -> list[str]:
+    """One line for each thing about the splits and classes of a source that the config does not say."""
+    key = f"tasks.{name}"
+    return [*readers.notes(task, key), *quality.of_classes(key, task, source.classes)]
 
 
 def _stored(task: Task, frame: pd.DataFrame) -> Split:

@@ -7,12 +7,15 @@ broken export, so they earn a warning before anything runs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from headspec.errors import listing
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
 
 #: Share of rows that is many. Of twelve public sets (GLUE without WNLI, AG News, TREC, BBC News, Rotten
 #: Tomatoes), none has empty rows; at most 0.6 % contradict another (CoLA), and 4.5 % repeat one (BBC News).
@@ -24,6 +27,8 @@ MOST = 0.5
 #: (Moses' clean-corpus-n.perl drops nine words to one)
 UNLIKE = 9
 TRAINING = "training rows"
+#: numbers that are classes, such as those of 77 intents; more are rather scores
+MOST_NUMBERS = 100
 KINDS = {
     "empty": "have an empty text",
     "repeated": "repeat the text and label of another row",
@@ -106,6 +111,18 @@ def of_task(name: str, by_rows: Mapping[str, Any]) -> Iterator[str]:
                 share = f"{n / found['rows']:.0%}".replace("%", " %")
                 at = f"row {first[0]}" if len(first) == 1 else f"rows {first[0]} and {first[1]}"
                 yield f"tasks.{name}: {share} of {found['rows']} {rows} {words}; first at {at}"
+
+
+def of_classes(key: str, task: Task, classes: Any) -> Iterator[str]:
+    """A line if the classes that were found in a task's labels look like scores."""
+    if task.type != "classification" or task.labels:
+        return
+    numbers = pd.to_numeric(pd.Series(classes), errors="coerce")
+    if numbers.notna().all() and (len(numbers) > MOST_NUMBERS or (numbers % 1 != 0).any()):
+        yield (
+            f"{key}.label: {len(numbers)} different numbers are taken as classes, from {numbers.min():g} to "
+            f"{numbers.max():g}; for scores, set {key}.type to regression"
+        )
 
 
 def _cut(model: str, length: int, tasks: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -9,18 +9,18 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from headspec.config.sources import locate
 from headspec.config.task_types import pair_types, translation
 from headspec.config.task_types.word_types import TYPES, Classes
 from headspec.data import continuations
-from headspec.data.sources import columns, readers
-from headspec.errors import DataError, listing, nearest
+from headspec.data.sources import columns, contents, readers
+from headspec.data.sources.formats import registry
+from headspec.data.sources.holdings import find
+from headspec.errors import DataError
 from headspec.words import reading
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
-DEFAULT_SPLIT = "validation"  # the config's default; a source may lack this split
 TEXTS = ["text_a", "text_b"]
 
 
@@ -34,15 +34,18 @@ def text_columns(task: Task) -> dict[str, str]:
     if "text_a" in task.model_fields_set or task.source is None or task.source.startswith("hub:"):
         return {}
     try:
-        source = locate(task.source, "source")
-        path = readers.split_tables(source).get(task.train_split, source)
-        present = readers.names(path) if path.is_file() else []
+        held = readers.held(task, "source")
+        train = held.get(find(task.train_split, held) or "")
+        if train is None or train.kind != "tables":
+            return {}
+        options = contents.options(task, "source")
+        present = registry.names(train.files[0], options)
         if task.text_a in present or "text_a" not in present:
             return {}
         if "text_b" in task.model_fields_set or "text_b" not in present:
             return {"text_a": "text_a"}
-        second = readers.table(path, "source", lambda _: ["text_b"], [])["text_b"]
-    except (DataError, pa.ArrowException, OSError, ValueError, csv.Error):
+        second = registry.table(train.files, lambda _: ["text_b"], options)["text_b"]
+    except (DataError, KeyError, pa.ArrowException, OSError, ValueError, csv.Error):
         return {}
     return {"text_a": "text_a"} | ({"text_b": "text_b"} if columns.plainly(second).notna().any() else {})
 
@@ -64,13 +67,15 @@ def rows(name: str, task: Task) -> dict[str, pd.DataFrame]:
     """
     key = f"tasks.{name}"
     present = readers.splits(task, key)
-    if task.train_split not in present:
-        raise DataError(_no_split(f"{key}.train_split", task.train_split, present))
-    names = {"train": task.train_split}
-    if task.validation_split in present and task.validation_split != task.train_split:
-        names["validation"] = str(task.validation_split)
-    elif task.validation_split not in (None, DEFAULT_SPLIT):
-        raise DataError(_no_split(f"{key}.validation_split", task.validation_split, present))
+    train = find(task.train_split, present)
+    if train is None:
+        several = len(present) > 2 and not str(task.source).startswith("hub:")
+        hint = f" If these are one split, put them into a folder {task.train_split}/." if several else ""
+        raise DataError(readers.no_split(f"{key}.train_split", task.train_split, present) + hint)
+    names = {"train": train}
+    validation = readers.validation_split(task, key, present)
+    if validation and validation != train:
+        names["validation"] = validation
     frames = {split: _rows(task, key, stored) for split, stored in names.items()}
     classes = columns.classes(task, frames["train"]["label"])
     if classes and "validation" in frames:
@@ -126,14 +131,14 @@ def unlabelled(name: str, task: Task, file: str, train: pd.DataFrame) -> tuple[p
     text_b = None if task.text_b is None else columns.texts(read, task.text_b, f"{key}.text_b", where)
     example = np.arange(len(read), dtype=np.int32)
     index = pd.Series(example)
-    if readers.INDEX in read:
-        index = pd.to_numeric(read[readers.INDEX], errors="coerce")
+    if contents.INDEX in read:
+        index = pd.to_numeric(read[contents.INDEX], errors="coerce")
         invalid = index.isna() | (index % 1 != 0) | index.duplicated()
         if invalid.any():
             row = int(np.argmax(invalid))
             raise DataError(
-                f"{key}.test.{file}: row {row + 1} of {where} has '{read[readers.INDEX][row]}' in the column "
-                f"{readers.INDEX}; expected distinct integers."
+                f"{key}.test.{file}: row {row + 1} of {where} has '{read[contents.INDEX][row]}' in the "
+                f"column {contents.INDEX}; expected distinct integers."
             )
     frame = pd.DataFrame(
         {"example": example, "index": index.astype(np.int32), "text_a": text_a, "text_b": text_b}
@@ -146,7 +151,7 @@ def _split(key: str, setting: str, task: Task, wanted: str) -> tuple[Task, str]:
     split_task, stored = readers.of_subset(task, wanted)
     present = readers.splits(split_task, key)
     if stored not in present:
-        raise DataError(_no_split(f"{key}.{setting}", wanted, present))
+        raise DataError(readers.no_split(f"{key}.{setting}", wanted, present))
     return split_task, stored
 
 
@@ -166,15 +171,11 @@ def _rows(task: Task, key: str, stored: str) -> pd.DataFrame:
     if task.type in pair_types.TYPES:
         return continuations.rows(frame, pd.DataFrame({"text_a": text_a, "text_b": text_b}), task, key, where)
     labels = columns.scores if task.type == "regression" else columns.class_names
-    stored_labels = frame[str(task.label)]
+    stored_labels = columns.unwrapped(frame[str(task.label)])
     columns.check_plain(stored_labels, f"{key}.label", where)
     label = labels(stored_labels, task, key, where)
     columns.check_varied(label, task, key, where)
     return pd.DataFrame({"text_a": text_a, "text_b": text_b, "label": label})
-
-
-def _no_split(key: str, split: object, present: list[str]) -> str:
-    return f"{key}: no split '{split}' in the source; it has {listing(present)}.{nearest(split, present)}"
 
 
 def normal(frame: pd.DataFrame) -> pd.Series:

@@ -8,7 +8,8 @@ import pandas as pd
 
 from headspec.config.sources import locate
 from headspec.config.study import Study
-from headspec.data.sources import readers
+from headspec.data.sources.formats import registry
+from headspec.data.sources.formats.options import Options
 from headspec.errors import DataError, HeadspecError, listing
 from headspec.heads.head_count import size
 from headspec.heads.listed import closed
@@ -36,8 +37,8 @@ def read(source: str, key: str) -> list[list[int]]:
             raise DataError(f"{key}: no column {listing(missing)} in {path.name}; it has {listing(present)}")
         return COLUMNS
 
-    frame = readers.table(path, key, columns, COLUMNS)
-    numbers = frame.apply(pd.to_numeric, errors="coerce")
+    frame = registry.table([path], columns, Options(key))
+    numbers = frame.apply(pd.to_numeric, errors="coerce").astype(float)
     wrong = frame[(numbers.isna() | (numbers < 0) | (numbers % 1 != 0)).any(axis=1)]
     if frame.empty or len(wrong):
         got = f"layer {wrong.iloc[0, 0]}, head {wrong.iloc[0, 1]}" if len(wrong) else "no rows"

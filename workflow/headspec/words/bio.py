@@ -37,8 +37,14 @@ def parsed(words: Sequence[str], tags: Sequence[str]) -> list[tuple[bool, str] |
             continue
         mark, _, of_type = tag.partition("-")
         if mark not in ("B", "I") or not of_type:
-            raise ValueError(f"word {number} ('{word}') has tag {tag}, expected O, or B- or I- and a type")
+            scheme = "; convert it from BIOES" if mark in ("E", "S", "L", "U") and of_type else ""
+            raise ValueError(
+                f"word {number} ('{word}') has tag {tag}, expected O, or B- or I- and a type{scheme}"
+            )
         if mark == "I" and (not found or found[-1] is None or found[-1][1] != of_type):
-            raise ValueError(f"word {number} ('{word}') has tag {tag}, but the word before has no {of_type}")
+            raise ValueError(
+                f"word {number} ('{word}') has tag {tag}, but the word before has no {of_type}; "
+                "in BIO each span begins with B-, unlike in IOB1"
+            )
         found.append((mark == "B", of_type))
     return found

@@ -1,28 +1,83 @@
-"""Cells of a table as lists: what Parquet, JSON lines, and text split at spaces have in common."""
+"""Cells of a table as lists: those of Parquet and JSON, lists written as text, and text split at spaces."""
 
 from __future__ import annotations
 
+import ast
+import io
+import json
+import re
+import tokenize
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
+
+from headspec.errors import shown
+
+#: what separates the items of a text: other kinds of spaces are part of them
+SPACES = re.compile(r"[ \t\r\n]+")
+#: kinds of tokens of Python that are values
+VALUES = {tokenize.STRING, tokenize.NUMBER, tokenize.NAME}
+
+
+def lists(column: pd.Series) -> pd.Series:
+    """A column of text that is all lists, as Python, JSON or numpy write them, as these lists.
+
+    Other columns stay as they are, such as one in which a sentence begins with a bracket.
+
+    Raises
+    ------
+    ValueError
+        A text in brackets is no such list; with its row, from 1.
+    """
+    present = column.dropna()
+    if present.empty or not present.map(lambda cell: isinstance(cell, str) and _in_brackets(cell)).all():
+        return column
+    written = {}
+    for row, cell in present.items():
+        try:
+            written[row] = _list(cell)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            raise ValueError(f"row {int(str(row)) + 1} has {shown(cell)}, which is no list") from None
+    return pd.Series(written, dtype=object, name=column.name).reindex(column.index)
+
+
+def _in_brackets(cell: str) -> bool:
+    return cell.strip().startswith("[") and cell.strip().endswith("]")
+
+
+def _list(text: str) -> list[Any]:
+    try:
+        return json.loads(text)
+    except ValueError:
+        pass
+    parts: list[str] = []
+    after_value = False
+    for token in tokenize.generate_tokens(io.StringIO(text.replace("\n", " ")).readline):
+        # numpy writes no commas, and Python would join texts side by side, and subtract numbers
+        if after_value and (token.type in VALUES or token.string in ("[", "{", "-")):
+            parts.append(",")
+        parts.append(token.string)
+        after_value = token.type in VALUES or token.string in ("]", "}")
+    return ast.literal_eval(" ".join(parts).strip())
 
 
 def items(cell: Any) -> list[Any]:
     """The items of a list; those of a text are its parts between spaces."""
     if isinstance(cell, str):
-        return cell.split()
+        return [item for item in SPACES.split(cell) if item]
     if isinstance(cell, (list, tuple, np.ndarray)):
         return list(cell)
     raise ValueError(f"it has {cell!r}, expected a list")
 
 
-def one_per_word(words: Sequence[str], cell: Any, what: str) -> list[str]:
+def one_per_word(words: Sequence[str], cell: Any, what: str, empty: Sequence[str] = ("", "_")) -> list[str]:
     """The items of a cell as texts, one for each word; ValueError if there are more, fewer, or empty ones."""
     found = items(cell)
     if len(found) != len(words):
         raise ValueError(f"it has {len(words)} words and {len(found)} {what}")
     for number, item in enumerate(found, 1):
-        if item is None or item != item or str(item) in ("", "_"):
+        if item is None or item != item or str(item) in empty:
             raise ValueError(f"word {number} has no {what.removesuffix('s')}")
     return [str(item) for item in found]

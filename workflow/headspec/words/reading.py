@@ -9,8 +9,8 @@ import pandas as pd
 
 from headspec.errors import DataError, listing, shown
 from headspec.words import conll
-from headspec.words.base import parsed, written
-from headspec.words.cells import items
+from headspec.words.base import Units, parsed, written
+from headspec.words.cells import items, lists
 from headspec.words.registry import implementation
 
 if TYPE_CHECKING:
@@ -38,11 +38,17 @@ def rows(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
     columns = [task.label] if isinstance(task.label, str) else list(task.label)
     texts, labels, problems = [], [], []
     lines = frame.get(conll.LINE)
-    cells_of = zip(*(frame[column] for column in [task.text_a, *columns]), strict=True)
+    try:
+        stored = [lists(frame[column]) for column in [task.text_a, *columns]]
+    except ValueError as error:
+        raise DataError(f"{key}.label: {where}: {error}") from None
+    cells_of = zip(*stored, strict=True)
     for row, (words, *cells) in zip(frame.index, cells_of, strict=True):
         try:
             of_sentence = _words(words)
-            labels.append(written(kind.units(of_sentence, *cells)))
+            units = kind.units(of_sentence, *cells)
+            _check_annotated(units, columns[0])
+            labels.append(written(units))
             texts.append(" ".join(of_sentence))
         except ValueError as error:
             place = f"row {row + 1}" if lines is None else f"the sentence at line {lines[row]}"
@@ -54,6 +60,16 @@ def rows(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
             f"{listing(columns)}: {'; '.join(problems[:SHOWN])}{more}"
         )
     return pd.DataFrame({"text_a": texts, "text_b": None, "label": labels}, index=frame.index)
+
+
+def _check_annotated(units: Units, column: str) -> None:
+    """ValueError if a tag is an underscore in a column where CoNLL-U has one for words without annotation.
+
+    In other columns, such as `feats`, it says that there is nothing to say, which is a tag as any other.
+    """
+    missing = [unit[0] for unit in units if unit[-1] == "_"] if column in conll.REQUIRED else []
+    if missing:
+        raise ValueError(f"word {missing[0] + 1} has no tag")
 
 
 def _words(cell: Any) -> list[str]:
@@ -78,9 +94,9 @@ def check_labels(annotations: pd.Series, valid: Iterable[str], key: str, where: 
     labels = [(row, unit[-1]) for row, annotation in sentences for unit in parsed(annotation)]
     unseen = [(row, label) for row, label in labels if label not in known]
     if len(unseen) > UNSEEN * len(labels):
-        others = listing(sorted({label for _, label in unseen})[:5])
+        others = listing(sorted({label for _, label in unseen}), 5)
         raise DataError(
             f"{key}: {len(unseen)} of {len(labels)} units of {where} have labels that training does not "
             f"have, such as {others}, first in row {unseen[0][0] + 1}; those of training are "
-            f"{listing(sorted(known)[:10])}"
+            f"{listing(sorted(known), 10)}"
         )

@@ -18,7 +18,7 @@ class Tags:
     count = staticmethod(matched)
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:
-        return list(enumerate(one_per_word(words, cells[0], "tags")))
+        return list(enumerate(one_per_word(words, cells[0], "tags", empty=("",))))
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
         """The most frequent tag, for every word."""

@@ -24,7 +24,7 @@ with stage(snakemake, f"data {name}"):
         source = prepare.source(name, task, params.seed)
         split, classes = source.train, source.classes
         if task.source.startswith("hub:"):  # planning reads the others
-            for line in quality.of_task(name, source.doubts):
+            for line in [*prepare.notes(name, task, source), *quality.of_task(name, source.doubts)]:
                 log.warning("%s", line)
     rows = overlap.rows(split.rows)
     seen = {other: np.isin(rows, np.array(keys, np.uint64)) for other, keys in params.leaks.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from encodings.aliases import aliases
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -10,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from headspec.config.as_text import as_text
 from headspec.config.runs import named
+from headspec.errors import nearest
 
 
 class Section(BaseModel):
@@ -60,6 +62,17 @@ def _of_classes(value: Any) -> Any:
     return {_bool_as_text(k): v for k, v in value.items()} if isinstance(value, dict) else value
 
 
+def _encoding(value: str) -> str:
+    try:
+        "a".encode(value)
+    except (LookupError, UnicodeError, ValueError):
+        names = sorted({*aliases.values()})
+        raise ValueError(
+            f"got '{value}', expected an encoding such as latin-1.{nearest(value, names)}"
+        ) from None
+    return value
+
+
 def _seed(value: int) -> int:
     if value > LARGEST_SEED:
         raise ValueError(f"got {value}, expected at most {LARGEST_SEED}")
@@ -74,6 +87,7 @@ NUMBER = BeforeValidator(_number)
 #: accepts booleans as names of classes
 OF_CLASSES = BeforeValidator(_of_classes)
 Seed = Annotated[int, Field(ge=0), NUMBER, AfterValidator(_seed)]
+Encoding = Annotated[str, AfterValidator(_encoding)]
 Count = Annotated[int, Field(ge=1), NUMBER]
 Positive = Annotated[float, Field(gt=0), NUMBER]
 NotNegative = Annotated[float, Field(ge=0), NUMBER]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from headspec.config.sections.base import NUMBER, OF_CLASSES, Count, Distinct, Labels, Name, Section
+from headspec.config.sections.base import NUMBER, OF_CLASSES, Count, Distinct, Encoding, Labels, Name, Section
 from headspec.config.task_types import pair_types, translation
 from headspec.config.task_types.word_types import TYPES, WORDS
 
@@ -37,16 +37,21 @@ class Task(Section):
 
     source: str | None = Field(
         None,
-        description="`package:<import name>/<path>`, `hub:<owner>/<name>@<revision>`, or a local path: one "
-        "table (Parquet, CSV, TSV, JSON lines), a folder with a table per split, or a folder with a "
-        "subfolder of text files per class",
+        description="`package:<import name>/<path>`, `hub:<owner>/<name>@<revision>`, or a local path to "
+        "[files](files.md): a table, a folder with one per split, or a folder or file of texts per class",
     )
     subset: str | None = Field(None, description="configuration of a hub data set")
     train_split: str = Field("train", description="split (or file stem) to train on")
     validation_split: str | None = Field(
         "validation",
-        description="split (or file stem) to evaluate on; if there is none, a stratified part of the "
-        "training split is held out",
+        description="split (or file stem) to evaluate on, by default also `val`, `valid` or `dev`; if there "
+        "is none, a stratified part of the training split is held out",
+    )
+    encoding: Encoding | None = Field(
+        None, description="encoding of local text files, such as `latin-1`; by default UTF-8"
+    )
+    columns: Annotated[Distinct[str], Field(min_length=1)] | None = Field(
+        None, description="names of the columns of CSV and TSV files without a header line"
     )
     pairs_of: str | None = Field(
         None,

@@ -12,13 +12,22 @@ from headspec.config.as_text import as_text, kept_by
 from headspec.config.task_types import pair_types, translation
 from headspec.config.task_types.word_types import TYPES, Classes
 from headspec.errors import DataError, listing, nearest, shown
-from headspec.words import reading
+from headspec.words import cells, reading
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
 #: target texts that tell the script of a translation
 SAMPLE = 1000
+
+
+#: type of task: what its labels are at least; one label is enough for others
+LEAST = {
+    "classification": "two classes",
+    "regression": "two scores",
+    translation.NAME: "two target texts",
+    "tags": "two tags",
+}
 
 
 def plainly(column: pd.Series) -> pd.Series:
@@ -41,6 +50,14 @@ def check_plain(stored: pd.Series, key: str, where: str) -> None:
         )
 
 
+def unwrapped(stored: pd.Series) -> pd.Series:
+    """A column of text that is all lists, as these lists, which `check_plain` refuses."""
+    try:
+        return cells.lists(stored)
+    except ValueError:
+        return stored  # names in brackets
+
+
 def filtered(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
     """The rows of `frame` that `task.filter` keeps."""
     for column, value in task.filter.items():
@@ -49,11 +66,10 @@ def filtered(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFr
         stored = plainly(frame[column])
         kept = frame[stored.isin(values)]
         if kept.empty:
-            present = sorted(stored.dropna().unique())
-            shown = listing(present[:10]) + (", ..." if len(present) > 10 else "")
+            present, first = sorted(stored.dropna().unique()), values[0] if values else ""
             raise DataError(
                 f"{key}.filter.{column}: {' or '.join(map(repr, values))} keeps none of {len(frame)} rows "
-                f"of {where}, where {column} is {shown}.{nearest(values[0] if values else '', present)}"
+                f"of {where}, where {column} is {listing(present)}.{nearest(first, present)}"
             )
         frame = kept
     return frame
@@ -114,20 +130,19 @@ def check_labels(labels: pd.Series, valid: list[str], key: str, where: str, what
         row: Any = invalid.idxmax()
         raise DataError(
             f"{key}: row {row + 1} of {where} has label '{labels[row]}'; {what} are "
-            f"{listing(valid)}.{nearest(labels[row], valid)}"
+            f"{listing(valid, 10)}.{nearest(labels[row], valid)}"
         )
 
 
 def check_varied(labels: pd.Series, task: Task, key: str, where: str) -> None:
-    """DataError if all labels are the same."""
-    if labels.nunique() > 1 or (len(labels) and task.type in pair_types.TYPES):
+    """DataError if all labels are the same, or no word has one."""
+    names = reading.label_names(labels) if task.type in TYPES else labels.unique().tolist()
+    if len(names) > 1 or (names and task.type not in LEAST):
         return
-    content = f"only {labels.iloc[0]}" if len(labels) else "nothing"
-    kinds = {"regression": "scores", "classification": "classes", translation.NAME: "target texts"}
-    kind = kinds.get(task.type, "annotations")
+    content = f"only {names[0]}" if names else "nothing"
     raise DataError(
         f"{key}.label: {where} has {content} in {len(labels)} rows, but a {task.type} task needs at least "
-        f"two {kind}"
+        f"{LEAST.get(task.type, 'one label')}"
     )
 
 

@@ -1,51 +1,88 @@
 """Reading the stored columns of a task's source.
 
 A source is ``package:<import name>/<path>`` (data in an installed package),
-``hub:<owner>/<name>@<revision>`` (the Hugging Face hub) or a local path. A path is
-
-- one table: Parquet, CSV (quoted as in RFC 4180), TSV (no quoting) or JSON lines, in UTF-8; or, of words,
-  CoNLL-U or columns (`headspec.words.conll`);
-- a folder with one such table per split, ``<split>.<ending>``;
-- a folder with one subfolder of text files per class, read as columns ``text`` and ``label``.
+``hub:<owner>/<name>@<revision>`` (the Hugging Face hub) or a local path: one table in any of the formats of
+`formats.registry`, or a folder as `holdings` takes it.
 """
 
 from __future__ import annotations
 
-import csv
 import functools
 import hashlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.json as pa_json
-import pyarrow.parquet as pq
 
 from headspec import digests
 from headspec.config.sources import COMMIT, distribution, locate
 from headspec.config.stage_settings import section
-from headspec.config.task_types import pair_types
+from headspec.data.sources import contents, holdings
+from headspec.data.sources.holdings import VALIDATION, Holding
 from headspec.errors import DataError, MissingError, listing, nearest
-from headspec.words import conll
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
-
-#: ending of a table's file name: its format
-FORMATS = {".parquet": "Parquet", ".csv": "CSV", ".tsv": "TSV", ".jsonl": "JSON lines", ".json": "JSON lines"}
-INDEX = "idx"  # column with the row numbers of an unlabelled split, as in GLUE on the hub
-BLOCK = 1 << 24  # bytes that pyarrow parses at a time; no row may be longer
 
 
 def splits(task: Task, key: str) -> list[str]:
     """Names of the splits in the task's source; a single table is the training split."""
     if _is_hub(task):
         return list(hub_dataset(task.source, task.subset, f"{key}.source"))
+    return list(held(task, key))
+
+
+def held(task: Task, key: str) -> dict[str, Holding]:
+    """Split: its files, of a source that is not on the hub."""
+    labels = [task.label] if isinstance(task.label, str) else task.label
+    columns = {column for column in (task.text_a, task.text_b, *labels) if column}
     path = locate(str(task.source), f"{key}.source")
-    return list(split_tables(path)) or [task.train_split]
+    return holdings.of(path, f"{key}.source", task.train_split, columns)
+
+
+def validation_split(task: Task, key: str, present: list[str]) -> str | None:
+    """The name of the validation split among those that are `present`; None if there is none.
+
+    Where the config has the default, it may have another usual name.
+
+    Raises
+    ------
+    DataError
+        There are several such names, or not the one that the config has.
+    """
+    wanted, where = task.validation_split, f"{key}.validation_split"
+    if wanted is None:
+        return None
+    found = holdings.validation(wanted, present, where, {task.train_split, *task.further.values()})
+    if found is None and wanted != VALIDATION[0]:
+        raise DataError(no_split(where, wanted, present))
+    return found
+
+
+def no_split(key: str, split: object, present: list[str]) -> str:
+    """The message that a source lacks a split."""
+    return f"{key}: no split '{split}' in the source; it has {listing(present)}.{nearest(split, present)}"
+
+
+def notes(task: Task, key: str) -> list[str]:
+    """One line for each thing about the splits of a source that the config does not say."""
+    present = splits(task, key)
+    found, wanted = validation_split(task, key, present), task.validation_split
+    others = [split for split in present if split != holdings.find(task.train_split, present)]
+    lines = []
+    if found and found.casefold() != str(wanted).casefold():
+        lines.append(f"{key}: '{found}' is its validation split")
+    elif wanted and not found and others:
+        lines.append(
+            f"{key}: a part of '{task.train_split}' is held out for validation; the source also has "
+            f"{listing(others)}: to validate on one, name it in {key}.validation_split"
+        )
+    if not _is_hub(task):
+        path = locate(str(task.source), f"{key}.source")
+        beside = [name for each in held(task, key).values() for name in holdings.left_out(path, each)]
+        lines += [f"{key}: left out, beside its classes: {listing(beside)}"] if beside else []
+    return lines
 
 
 def of_subset(task: Task, split: str) -> tuple[Task, str]:
@@ -80,28 +117,23 @@ def read(task: Task, key: str, split: str, labelled: bool = True) -> pd.DataFram
         Data are missing or unreadable, have no rows, or lack a column.
     """
     if _is_hub(task):
+        contents.check_options(task, key, str(task.source), contents.BINARY[0])
         frame = _read_hub(task, key, split, labelled)
     else:
-        path = locate(str(task.source), f"{key}.source")
-        tables = split_tables(path)
-        if path.is_dir() and not tables:
-            frame = _read_class_folders(path, task, key, labelled)
-        else:
-            file = tables[split] if tables else path
-            texts = [column for column in (task.text_a, task.text_b) if column]
-            columns = functools.partial(_columns, task, key, name=file.name, labelled=labelled)
-            frame = table(file, f"{key}.source", columns, texts)
+        frame = contents.rows(task, key, _holding(task, key, split), labelled)
     if frame.empty:
         raise DataError(f"{key}.source: {name_of(task, split)} has no rows")
     return frame
 
 
+def _holding(task: Task, key: str, split: str) -> Holding:
+    present = held(task, key)
+    return present[holdings.find(split, present) or split]
+
+
 def name_of(task: Task, split: str) -> str:
     """The name of a split in messages: a file, a folder, or the split of a hub data set."""
-    if _is_hub(task):
-        return f"{task.source} ({split})"
-    path = locate(str(task.source), "source")
-    return split_tables(path).get(split, path).name
+    return f"{task.source} ({split})" if _is_hub(task) else _holding(task, "tasks", split).name
 
 
 def files(task: Task, *more: str) -> list[Path]:
@@ -114,14 +146,12 @@ def files(task: Task, *more: str) -> list[Path]:
     return local_files(task, *more)
 
 
-def local_files(task: Task, *more: str) -> list[Path]:
-    """As `files`, also for a source in a package."""
-    path = locate(str(task.source), "source")
-    if path.is_file():
-        return [path]
-    names = [task.train_split, task.validation_split, *task.further.values(), *more]
-    tables = [file for split, file in split_tables(path).items() if split in names]
-    return tables or [file for _, file in _class_files(path)]
+def local_files(task: Task, *more: str, key: str = "tasks") -> list[Path]:
+    """As `files`, also for a source in a package; `key` is that of the task, for errors."""
+    present = held(task, key)
+    names = [task.train_split, validation_split(task, key, list(present)), *task.further.values(), *more]
+    used = {split: present[split] for name in names if name and (split := holdings.find(name, present))}
+    return sorted({file for holding in used.values() for file in holding.files})
 
 
 def version(source: str, paths: Iterable[Path] = ()) -> str:
@@ -138,151 +168,6 @@ def version(source: str, paths: Iterable[Path] = ()) -> str:
 
 def _is_hub(task: Task) -> bool:
     return str(task.source).startswith("hub:")
-
-
-def split_tables(path: Path) -> dict[str, Path]:
-    """Split name: its table, if `path` is a folder of tables; else empty."""
-    if not path.is_dir():
-        return {}
-    endings = (*FORMATS, *conll.ENDINGS)
-    return {file.stem: file for file in sorted(path.iterdir()) if file.suffix.lower() in endings}
-
-
-def _columns(task: Task, key: str, present: Iterable[str], name: str, labelled: bool = True) -> list[str]:
-    """The columns to read, all of which must be `present`."""
-    present = list(present)
-    wanted = [(f"{key}.text_a", task.text_a)]
-    if task.text_b is not None:
-        wanted.append((f"{key}.text_b", task.text_b))
-    if labelled:
-        labels = [task.label] if isinstance(task.label, str) else task.label
-        labels = [] if task.type == pair_types.TEXTS else labels
-        wanted += [(f"{key}.label", column) for column in labels]
-        wanted += [(key, conll.LINE)] if conll.LINE in present else []
-        wanted += [(f"{key}.filter", column) for column in task.filter]
-    elif INDEX in present:
-        wanted.append((key, INDEX))
-    missing = [
-        f"{where}: no column '{column}' in {name}; it has {listing(present)}.{nearest(column, present)}"
-        for where, column in wanted
-        if column not in present
-    ]
-    if missing:
-        raise DataError("\n".join(missing))
-    return list(dict.fromkeys(column for _, column in wanted))
-
-
-def names(path: Path) -> list[str]:
-    """The names of the columns of a table; of JSON lines, those of its first part."""
-    if path.suffix.lower() == ".parquet":
-        return pq.read_schema(path).names
-    if path.suffix.lower() in (".csv", ".tsv"):
-        return _header(path)
-    if path.suffix.lower() in conll.ENDINGS:
-        return conll.names(path, "source")
-    with pa_json.open_json(path, read_options=pa_json.ReadOptions(block_size=BLOCK)) as stream:
-        return stream.schema.names
-
-
-def table(
-    path: Path, key: str, columns: Callable[[list[str]], list[str]], inferred: Collection[str]
-) -> pd.DataFrame:
-    """Some columns of a table in any of `FORMATS`.
-
-    Parameters
-    ----------
-    path
-        The file.
-    key
-        Config key of the file, for errors.
-    columns
-        Maps the names of all columns to those to read; raises if one is missing.
-    inferred
-        Columns of CSV and TSV files whose type is inferred, to detect numbers in place of text. All other
-        columns are read as text.
-    """
-    ending = path.suffix.lower()
-    if ending not in FORMATS and ending not in conll.ENDINGS:
-        raise DataError(f"{key}: '{path.name}' is not a table; expected the ending {' or '.join(FORMATS)}")
-
-    def chosen(present: list[str]) -> list[str]:
-        wanted = columns(present)
-        if repeated := [name for name in wanted if present.count(name) > 1]:
-            raise DataError(f"{key}: {path.name} has several columns {listing(repeated)}; expected one each")
-        return wanted
-
-    if ending in conll.ENDINGS:
-        return conll.read(path, key)[0][chosen(conll.names(path, key))]
-    try:
-        if ending == ".parquet":
-            with pq.ParquetFile(path) as file:
-                data = file.read(columns=chosen(file.schema_arrow.names))
-        elif ending in (".csv", ".tsv"):
-            data = _read_csv(path, chosen, inferred)
-        else:
-            data = pa_json.read_json(path, read_options=pa_json.ReadOptions(block_size=BLOCK))
-            data = data.select(chosen(data.column_names))
-        data.validate(full=True)  # text in Parquet need not be UTF-8
-        data = data.cast(pa.schema([(field.name, _plain(field.type)) for field in data.schema]))
-        # pandas would make an index of columns, and number rows from elsewhere than 1
-        return data.to_pandas(ignore_metadata=True)
-    except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = str(error).split("\n")[0][:200]
-        raise DataError(f"{key}: {path.name} cannot be read as {FORMATS[ending]} ({reason})") from None
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type to read a column as: that of its values for categories, and of half precision a full one."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.float32() if pa.types.is_float16(kind) else kind
-
-
-def _read_csv(path: Path, columns: Callable[[list[str]], list[str]], inferred: Collection[str]) -> pa.Table:
-    tabs = path.suffix.lower() == ".tsv"
-    header = _header(path)
-    wanted = columns(header) if header else []
-    return pa_csv.read_csv(
-        path,
-        pa_csv.ReadOptions(block_size=BLOCK),
-        pa_csv.ParseOptions(
-            delimiter="\t" if tabs else ",", quote_char=False if tabs else '"', newlines_in_values=not tabs
-        ),
-        pa_csv.ConvertOptions(
-            include_columns=wanted, column_types={c: pa.string() for c in wanted if c not in inferred}
-        ),
-    )
-
-
-def _header(path: Path) -> list[str]:
-    """The names of the columns of a CSV or TSV file."""
-    tabs = path.suffix.lower() == ".tsv"
-    dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {}
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        return next(csv.reader(file, **dialect), [])
-
-
-def _class_files(path: Path) -> list[tuple[str, Path]]:
-    """(class, file) for every text file in the subfolders of `path`, sorted by name."""
-    folders = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith((".", "_")))
-    return [
-        (folder.name, file)
-        for folder in folders
-        for file in sorted(folder.iterdir())
-        if file.is_file() and not file.name.startswith(".")
-    ]
-
-
-def _read_class_folders(path: Path, task: Task, key: str, labelled: bool) -> pd.DataFrame:
-    items = _class_files(path)
-    if not items:
-        raise DataError(
-            f"{key}.source: {path.name}/ has neither a table per split ({listing(FORMATS)}) "
-            "nor a subfolder of text files per class"
-        )
-    where = f"{path.name}/ (a folder of text files per class)"
-    names = _columns(task, key, ("text", "label"), where, labelled)
-    texts = [file.read_text(encoding="utf-8", errors="replace").strip() for _, file in items]
-    return pd.DataFrame({"text": texts, "label": [name for name, _ in items]}, dtype="str")[names]
 
 
 @functools.cache
@@ -321,7 +206,7 @@ def hub_dataset(source: str, subset: str | None, key: str) -> Any:
 
 def _read_hub(task: Task, key: str, split: str, labelled: bool) -> pd.DataFrame:
     dataset = hub_dataset(task.source, task.subset, f"{key}.source")[split]
-    names = _columns(task, key, dataset.column_names, name_of(task, split), labelled)
+    names = contents.columns(task, key, dataset.column_names, name_of(task, split), labelled)
     dataset = dataset.select_columns(names)
     frame = dataset.to_pandas()
     for column, feature in dataset.features.items():

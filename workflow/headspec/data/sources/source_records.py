@@ -50,7 +50,7 @@ def source(study: str, name: str, task: Task, seed: int, folder: Path = digests.
     path = folder / study / f"{name}.parquet"
     footer = _footer(path)
     try:
-        files = readers.local_files(task, *task.test.values())
+        files = readers.local_files(task, *task.test.values(), key=f"tasks.{name}")
         stamp = _digest([[str(f.resolve()), digests.signature(f)] for f in files])
         same_files = footer.get("stamp") == stamp
         content = footer["content"] if same_files else _content(root, files)

@@ -13,10 +13,12 @@ import pyarrow as pa
 from headspec import characters
 from headspec.config.as_text import as_text
 from headspec.config.sources import locate
-from headspec.data.sources import readers
+from headspec.data.sources import holdings, readers
+from headspec.data.sources.formats import registry
+from headspec.data.sources.formats.options import Options
 from headspec.errors import DataError, listing, nearest
 from headspec.tables import INT, TEXT, Schema
-from headspec.words import conll
+from headspec.words import cells, conll
 from headspec.words.dependency_trees import problem
 
 if TYPE_CHECKING:
@@ -65,14 +67,16 @@ def read(settings: Any, key: str = KEY) -> tuple[pd.DataFrame, dict[str, int]]:
         cycle, without a root or with several, with a missing head or one that is no word of the sentence.
     """
     source = str(settings.source)
-    path = None if source.startswith("hub:") else _file(settings, key)
-    if path is not None and path.suffix.lower() == conll.CONLLU:
-        frame, counts = conll.read(path, f"{key}.source")
+    paths = [] if source.startswith("hub:") else _files(settings, key)
+    if paths and all(map(conll.is_conllu, paths)):
+        documents = [conll.read(path, f"{key}.source") for path in paths]
+        frame = pd.concat([document for document, _ in documents], ignore_index=True)
+        counts = {name: sum(counts[name] for _, counts in documents) for name in documents[0][1]}
         names = frame[conll.NAME].fillna("line " + frame[conll.LINE].astype(str))
         frame = frame[["words", "head", "deprel"]].set_axis(["words", "head", "relation"], axis="columns")
         frame.insert(0, "name", names)
     else:
-        frame, counts = _table(settings, path, key), {}
+        frame, counts = _table(settings, paths, key), {}
     _check_number(frame, f"{key}.source: '{source}' has")
     _check(frame, f"{key}.source", source)
     frame["head"] = [[int(head) for head in heads] for heads in frame["head"]]
@@ -87,9 +91,9 @@ def check(study: Study) -> None:
 
 
 def files(settings: Any, where: str = "") -> list[Path]:
-    """The file of a treebank at a local path, or `where` it is otherwise, in a ``package:``; else none."""
+    """The files of a treebank at a local path, or `where` it is otherwise, in a ``package:``; else none."""
     place = next((each for each in ("package:", "hub:") if settings.source.startswith(each)), "")
-    return [_file(settings, KEY)] if place == where else []
+    return _files(settings, KEY) if place == where else []
 
 
 def from_texts(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -123,15 +127,14 @@ def _check_number(frame: pd.DataFrame, where: str) -> None:
         raise DataError(f"{where} {len(frame)} sentences; expected at least {FEWEST}, to find roles of heads")
 
 
-def _file(settings: Any, key: str) -> Path:
-    """The treebank's file: the source, or the table of the split in a folder."""
+def _files(settings: Any, key: str) -> list[Path]:
+    """The treebank's files: the source, or the table of the split in a folder."""
     path = locate(str(settings.source), f"{key}.source")
-    if not path.is_dir():
-        return path
-    tables = readers.split_tables(path) | {file.stem: file for file in sorted(path.glob(f"*{conll.CONLLU}"))}
-    if settings.split not in tables:
+    tables = holdings.of(path, f"{key}.source", settings.split)
+    split = holdings.validation(settings.split, tables, f"{key}.split")
+    if split is None:
         raise _no_split(settings, tables, key)
-    return tables[settings.split]
+    return list(tables[split].files)
 
 
 def _no_split(settings: Any, present: Iterable[str], key: str) -> DataError:
@@ -141,7 +144,7 @@ def _no_split(settings: Any, present: Iterable[str], key: str) -> DataError:
     )
 
 
-def _table(settings: Any, path: Path | None, key: str) -> pd.DataFrame:
+def _table(settings: Any, paths: list[Path], key: str) -> pd.DataFrame:
     """Sentences of a table with a column of lists each for words, heads and relations."""
     columns = {"words": settings.words, "head": settings.head, "relation": settings.relation}
 
@@ -157,16 +160,20 @@ def _table(settings: Any, path: Path | None, key: str) -> pd.DataFrame:
         names = [name for name in ("sentence_id", "sent_id") if name in present]
         return list(dict.fromkeys([*columns.values(), *names[:1]]))
 
-    if path is None:
+    if not paths:
         dataset = readers.hub_dataset(settings.source, settings.subset, f"{key}.source")
         if settings.split not in dataset:
             raise _no_split(settings, dataset, key)
         dataset = dataset[settings.split]
         stored = dataset.select_columns(check(dataset.column_names)).to_pandas()
     else:
-        stored = readers.table(path, f"{key}.source", check, ())
+        stored = registry.table(paths, check, Options(f"{key}.source"))
     named = [column for column in stored if column not in columns.values()]
-    frame = pd.DataFrame({name: stored[column].map(_items) for name, column in columns.items()})
+    try:
+        lists = {name: cells.lists(stored[column]) for name, column in columns.items()}
+    except ValueError as error:
+        raise DataError(f"{key}.source: {settings.source}: {error}") from None
+    frame = pd.DataFrame({name: column.map(_items) for name, column in lists.items()})
     rows = [f"row {row}" for row in range(1, len(stored) + 1)]
     frame.insert(0, "name", stored[named[0]].astype("str") if named else rows)
     return frame
@@ -175,7 +182,7 @@ def _table(settings: Any, path: Path | None, key: str) -> pd.DataFrame:
 def _items(cell: Any) -> list:
     """The items of a list, or of text split at spaces."""
     if isinstance(cell, str):
-        return cell.split()
+        return cells.items(cell)
     items = list(cell) if isinstance(cell, (list, tuple, np.ndarray)) and np.ndim(cell) == 1 else []
     items = [str(item) if isinstance(item, (np.ndarray, list, dict)) else item for item in items]
     return [as_text(item) if isinstance(item, float) else item for item in items]  # missing heads make floats

@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 
 from headspec.config.sources import locate
-from headspec.data.sources import columns, readers
+from headspec.data.sources import columns
+from headspec.data.sources.formats import registry
+from headspec.data.sources.formats.options import Options
 from headspec.errors import DataError, listing, nearest
 from headspec.similarity.brain import nuisance
 from headspec.tables import INT, TEXT, Schema
@@ -68,7 +70,7 @@ def read(source: str, regressors: Sequence[str] = ()) -> pd.DataFrame:
             raise DataError("\n".join(problems))
         return list(dict.fromkeys([*(name for name in COLUMNS if name in known), *extra]))
 
-    frame = readers.table(path, KEY, needed, ["text", *extra])
+    frame = registry.table([path], needed, Options(KEY, texts=("text",)))
     if frame.empty:
         raise DataError(f"{KEY}: {path.name} has no rows")
     stimuli = pd.DataFrame({"stimulus_id": columns.plainly(frame["stimulus_id"])})

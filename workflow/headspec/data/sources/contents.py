@@ -1,0 +1,128 @@
+"""Rows of what a local source holds."""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from headspec import text_files
+from headspec.config.task_types import pair_types
+from headspec.data.sources.formats import registry
+from headspec.data.sources.formats.options import Options
+from headspec.data.sources.holdings import Holding
+from headspec.errors import DataError, listing, nearest
+from headspec.words import conll
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+
+#: formats with a header line, and those that are no text
+HEADERS, BINARY = (".csv", ".tsv"), (".parquet",)
+INDEX = "idx"  # column with the row numbers of an unlabelled split, as in GLUE on the hub
+LONGEST = 40  # characters of a name in a message; without a header line, it may be a text
+
+
+def rows(task: Task, key: str, holding: Holding, labelled: bool) -> pd.DataFrame:
+    """The columns of a split that a task uses, as `readers.read`."""
+    check_options(task, key, holding.name, text_files.ending(holding.files[0]))
+    return READERS[holding.kind](task, key, holding, labelled)
+
+
+def check_options(task: Task, key: str, name: str, ending: str) -> None:
+    """DataError if the config has a key that does not go with the format of a file."""
+    if task.columns and ending not in HEADERS:
+        raise DataError(f"{key}.columns: has no effect on {name}, only on {listing(HEADERS)}; expected none")
+    if task.encoding and ending in BINARY:
+        raise DataError(f"{key}.encoding: has no effect on {name}, which is no text; expected none")
+
+
+def options(task: Task, key: str) -> Options:
+    """How the tables of a task are read."""
+    texts = tuple(column for column in (task.text_a, task.text_b) if column)
+    return Options(f"{key}.source", task.encoding, task.columns, texts)
+
+
+def columns(
+    task: Task, key: str, present: Iterable[str], name: str, labelled: bool = True, header: bool = False
+) -> list[str]:
+    """The columns to read, all of which must be `present`; with `header`, their names may lack one."""
+    present = list(present)
+    wanted = [(f"{key}.text_a", task.text_a)]
+    if task.text_b is not None:
+        wanted.append((f"{key}.text_b", task.text_b))
+    if labelled:
+        labels = [task.label] if isinstance(task.label, str) else task.label
+        labels = [] if task.type == pair_types.TEXTS else labels
+        wanted += [(f"{key}.label", column) for column in labels]
+        wanted += [(key, conll.LINE)] if conll.LINE in present else []
+        wanted += [(f"{key}.filter", column) for column in task.filter]
+    elif INDEX in present:
+        wanted.append((key, INDEX))
+    shown = [name if len(name) <= LONGEST else f"{name[: LONGEST - 4]} ..." for name in present]
+    none = header and not {column for _, column in wanted} & {*present}
+    hint = f" If it has no header line, name its columns in {key}.columns." * none
+    missing = [
+        f"{where}: no column '{column}' in {name}; it has {listing(shown)}.{nearest(column, present)}{hint}"
+        for where, column in wanted
+        if column not in present
+    ]
+    if missing:
+        raise DataError("\n".join(missing))
+    return list(dict.fromkeys(column for _, column in wanted))
+
+
+def _tables(task: Task, key: str, holding: Holding, labelled: bool) -> pd.DataFrame:
+    header = text_files.ending(holding.files[0]) in HEADERS and not task.columns
+    choice = functools.partial(columns, task, key, name=holding.name, labelled=labelled, header=header)
+    return registry.table(holding.files, choice, options(task, key))
+
+
+def _parallel(task: Task, key: str, holding: Holding, labelled: bool) -> pd.DataFrame:
+    """A column from the lines of each file that a task uses."""
+    by_column = {text_files.ending(file)[1:]: file for file in holding.files}
+    names = columns(task, key, by_column, holding.name, labelled)
+    lines = {name: _lines(by_column[name], task, key) for name in names}
+    if len({*map(len, lines.values())}) > 1:
+        counts = listing(f"{by_column[name].name} {len(each)}" for name, each in lines.items())
+        raise DataError(f"{key}.source: parallel files have different numbers of lines: {counts}")
+    return pd.DataFrame(lines, dtype="str")
+
+
+def _class_folders(task: Task, key: str, holding: Holding, labelled: bool) -> pd.DataFrame:
+    names = columns(task, key, ("text", "label"), holding.name, labelled)
+    # a byte in another encoding in one of many files is no reason to refuse them, unless the config names one
+    errors = "strict" if task.encoding else "replace"
+    texts = [_text(file, task, key, errors).strip() for file in holding.files]
+    labels = [file.parent.name for file in holding.files]
+    return pd.DataFrame({"text": texts, "label": labels}, dtype="str")[names]
+
+
+def _class_files(task: Task, key: str, holding: Holding, labelled: bool) -> pd.DataFrame:
+    names = columns(task, key, ("text", "label"), holding.name, labelled)
+    by_class = {text_files.bare(file).stem: _lines(file, task, key) for file in holding.files}
+    rows = [(line, name) for name, lines in by_class.items() for line in lines]
+    return pd.DataFrame(rows, columns=["text", "label"], dtype="str")[names]
+
+
+READERS = {"tables": _tables, "columns": _parallel, "folders": _class_folders, "classes": _class_files}
+
+
+def _lines(file: Path, task: Task, key: str) -> list[str]:
+    text = _text(file, task, key)
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _text(file: Path, task: Task, key: str, errors: str = "strict") -> str:
+    """The text of a file; its lines end with a line feed."""
+    try:
+        text = text_files.text(file, f"{key}.source", task.encoding, errors)
+    except OSError as error:
+        raise DataError(f"{key}.source: {file.parent.name}/{file.name} cannot be read ({error})") from None
+    if "\0" in text:
+        raise DataError(f"{key}.source: {file.parent.name}/{file.name} is no text: it has a NUL character")
+    return io.StringIO(text, newline=None).read()

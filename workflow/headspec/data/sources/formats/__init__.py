@@ -1,0 +1,1 @@
+"""Formats of tables: a module each, listed in `registry`."""

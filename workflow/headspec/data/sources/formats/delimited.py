@@ -1,0 +1,86 @@
+"""CSV, quoted as in RFC 4180, and TSV without quotes."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Any, TextIO
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+
+from headspec import text_files
+from headspec.data.sources.formats.options import BLOCK, Choice, Options, frame
+from headspec.errors import DataError
+
+
+def names(path: Path, options: Options) -> list[str]:
+    if options.columns:
+        return options.columns
+    with text_files.stream(path, options.encoding) as file:
+        return _first(file, path)
+
+
+def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
+    text = text_files.text(path, options.key, options.encoding)
+    first = _first(io.StringIO(text, newline=""), path)
+    if options.columns and len(options.columns) != len(first):
+        key = options.key.removesuffix("source")
+        raise DataError(
+            f"{key}columns: got {len(options.columns)} names, but the first line of {path.name} has "
+            f"{len(first)} columns; expected a name for each"
+        )
+    chosen = choice(options.columns or first) if first else []
+    table = _parsed(text, path, options, chosen)
+    for name in chosen:
+        if name in options.texts and (numbers := _numbers(table[name])) is not None:
+            value = pc.filter(table[name], pc.not_equal(table[name], ""))[0].as_py()
+            # unlike the unquoted, a quoted value cannot be null
+            if _parsed(text, path, options, [name], [value])[name].null_count:
+                table = table.set_column(table.column_names.index(name), name, numbers)
+    return frame(table)
+
+
+def _tabs(path: Path) -> bool:
+    return text_files.ending(path) == ".tsv"
+
+
+def _first(file: TextIO, path: Path) -> list[str]:
+    """The cells of the first line."""
+    dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if _tabs(path) else {}
+    return next(csv.reader(file, **dialect), [])
+
+
+def _parsed(
+    text: str, path: Path, options: Options, columns: list[str], null: list[str] | None = None
+) -> pa.Table:
+    """Columns as text; unquoted cells that are in `null` are missing."""
+    tabs = _tabs(path)
+    return pa_csv.read_csv(
+        pa.BufferReader(text.encode()),
+        pa_csv.ReadOptions(block_size=BLOCK, column_names=options.columns),
+        pa_csv.ParseOptions(
+            delimiter="\t" if tabs else ",", quote_char=False if tabs else '"', newlines_in_values=not tabs
+        ),
+        pa_csv.ConvertOptions(
+            include_columns=columns,
+            column_types=dict.fromkeys(columns, pa.string()),
+            null_values=null or [],
+            strings_can_be_null=bool(null),
+            quoted_strings_can_be_null=False,
+        ),
+    )
+
+
+def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """A column of text as numbers, where all that is not empty is one; else None."""
+    values = pc.if_else(pc.equal(column, ""), None, column)
+    for kind in (pa.int64(), pa.float64()) if values.null_count < len(values) else ():
+        try:
+            return values.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    return None

@@ -1,0 +1,98 @@
+"""JSON: an object for each row, in a line of its own or in an array."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.json as pa_json
+
+from headspec import text_files
+from headspec.data.sources.formats.options import BLOCK, Choice, Options, frame
+from headspec.errors import DataError, shown
+
+KINDS = {str: "text", bool: "true or false", int: "a number", float: "a number", list: "a list"}
+KINDS |= {dict: "an object", type(None): "null"}
+
+
+def names(path: Path, options: Options) -> list[str]:
+    """Of an array, those of all rows; of lines, those of the first part."""
+    with text_files.stream(path, options.encoding) as file:
+        part = file.read(BLOCK // 4)  # characters of up to four bytes
+        if part.lstrip().startswith("["):
+            return _table(_lines(part + file.read(), path, options), path, options).column_names
+        whole = part[: part.rfind("\n") + 1] if len(part) == BLOCK // 4 else part
+    return _table(whole, path, options).column_names
+
+
+def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
+    text = text_files.text(path, options.key, options.encoding)
+    table = _table(_lines(text, path, options), path, options)
+    return frame(table.select(choice(table.column_names)))
+
+
+def _lines(text: str, path: Path, options: Options) -> str:
+    """A JSON array as lines; other text as it is."""
+    if not text.lstrip().startswith("["):
+        return text
+    try:
+        rows = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise _wrong(path, options, f"line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except RecursionError:
+        raise _wrong(path, options, "its lists are nested too deeply") from None
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise _wrong(path, options, f"item {number} is {shown(row)}, expected an object for each row")
+    return "\n".join(map(json.dumps, rows))
+
+
+def _table(text: str, path: Path, options: Options) -> pa.Table:
+    """The rows of JSON lines; text that looks like a time stays text."""
+    settings = pa_json.ReadOptions(block_size=BLOCK)
+    data = pa.py_buffer(text.encode())
+    try:
+        table = pa_json.read_json(pa.BufferReader(data), settings)
+        times = pa.schema([(f.name, kind) for f in table.schema if (kind := _untimed(f.type)) != f.type])
+        if len(times):
+            as_text = pa_json.ParseOptions(explicit_schema=times)
+            table = pa_json.read_json(pa.BufferReader(data), settings, as_text)
+        return table
+    except pa.ArrowInvalid as error:
+        raise _wrong(path, options, _problem(text) or str(error).split("\n")[0][:200]) from None
+
+
+def _untimed(kind: pa.DataType) -> pa.DataType:
+    """A type with text in place of times."""
+    if pa.types.is_timestamp(kind):
+        return pa.string()
+    if pa.types.is_list(kind):
+        return pa.list_(_untimed(kind.value_type))
+    return pa.struct([(f.name, _untimed(f.type)) for f in kind]) if pa.types.is_struct(kind) else kind
+
+
+def _problem(text: str) -> str:
+    """The first line that is no JSON object, or has a value of another kind than the lines before."""
+    first: dict[str, str] = {}
+    for number, line in enumerate(io.StringIO(text), 1):
+        try:
+            row: Any = json.loads(line.rstrip()) if line.strip() else {}
+        except json.JSONDecodeError as error:
+            return f"line {number}, column {error.colno}: {error.msg}"
+        except RecursionError:
+            return f"line {number} is nested too deeply"
+        if not isinstance(row, dict):
+            return f"line {number} is {shown(row)}, expected an object for each row"
+        for name, value in row.items():
+            kind = KINDS[type(value)]
+            if value is not None and first.setdefault(name, kind) != kind:
+                return f"line {number} has {kind} in '{name}', where lines before have {first[name]}"
+    return ""
+
+
+def _wrong(path: Path, options: Options, problem: str) -> DataError:
+    return DataError(f"{options.key}: {path.name} cannot be read as JSON lines ({problem})")

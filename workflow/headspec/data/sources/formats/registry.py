@@ -1,0 +1,74 @@
+"""Formats by the ending of a file's name."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+
+from headspec.data.sources.formats import delimited, json_rows, parquet, word_lines
+from headspec.data.sources.formats.options import Choice, Format, Options
+from headspec.errors import DataError, listing
+from headspec.text_files import ARCHIVES, COMPRESSED, ending
+from headspec.words import conll
+
+#: ending: name of the format, and the module that reads it
+FORMATS: dict[str, tuple[str, Format]] = {
+    ".parquet": ("Parquet", parquet),
+    ".csv": ("CSV", delimited),
+    ".tsv": ("TSV", delimited),
+    ".jsonl": ("JSON lines", json_rows),
+    ".json": ("JSON", json_rows),
+    conll.CONLLU: ("CoNLL-U", word_lines),
+    conll.COLUMNS: ("columns of words", word_lines),
+}
+
+
+def names(path: Path, options: Options) -> list[str]:
+    """The names of the columns of a table."""
+    return FORMATS[ending(path)][1].names(path, options)
+
+
+def table(paths: Sequence[Path], choice: Choice, options: Options) -> pd.DataFrame:
+    """Some columns of a table, or of several after each other.
+
+    Raises
+    ------
+    DataError
+        A file is no table, cannot be read, or has a chosen column twice; or a column is missing.
+    """
+    frames = [_table(path, choice, options) for path in paths]
+    for path, frame in zip(paths, frames, strict=True) if len(paths) > 1 else ():
+        if conll.LINE in frame:
+            frame[conll.LINE] = frame[conll.LINE].astype("str") + f" of {path.name}"
+    return pd.concat(frames, ignore_index=True)
+
+
+def _table(path: Path, choice: Choice, options: Options) -> pd.DataFrame:
+    if ending(path) not in FORMATS:
+        raise DataError(f"{options.key}: '{path.name}' is not a table; {_expected(path)}")
+    title, module = FORMATS[ending(path)]
+
+    def chosen(present: list[str]) -> list[str]:
+        wanted = choice(present)
+        if repeated := [name for name in wanted if present.count(name) > 1]:
+            raise DataError(
+                f"{options.key}: {path.name} has several columns {listing(repeated)}; expected one each"
+            )
+        return wanted
+
+    try:
+        return module.read(path, options, chosen)
+    except (pa.ArrowException, OSError, UnicodeError, csv.Error) as error:
+        reason = str(error).split("\n")[0][:200]
+        raise DataError(f"{options.key}: {path.name} cannot be read as {title} ({reason})") from None
+
+
+def _expected(path: Path) -> str:
+    if path.suffix.lower() in ARCHIVES:
+        return f"expected it unpacked, or compressed as {' or '.join(COMPRESSED)}"
+    hint = f"; for a line per word, name it {path.stem}{conll.COLUMNS}" if ending(path) == ".txt" else ""
+    return f"expected the ending {' or '.join(FORMATS)}{hint}"

@@ -1,0 +1,19 @@
+"""Files with a line for each word (`headspec.words.conll`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from headspec.data.sources.formats.options import Choice, Options
+from headspec.words import conll
+
+
+def names(path: Path, options: Options) -> list[str]:
+    return conll.names(path, options.key, options.encoding)
+
+
+def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
+    frame, _ = conll.read(path, options.key, options.encoding)
+    return frame[choice(frame.columns.tolist())]

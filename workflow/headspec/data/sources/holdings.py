@@ -1,0 +1,247 @@
+"""What a local source holds: the files of each split, by their names alone."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headspec.data.sources.formats.registry import FORMATS
+from headspec.errors import DataError, listing
+from headspec.text_files import ARCHIVES, bare, ending
+from headspec.words import conll
+
+TRAIN = "train"
+#: names of validation splits, the default first
+VALIDATION = ("validation", "val", "valid", "dev", "development")
+#: folders with these names have the files of one split
+SPLITS = {TRAIN, "training", *VALIDATION, "test", "testing"}
+#: a part of a table, as the hub stores it
+SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<total>\d{5})(-[0-9a-f]{16})?")
+#: a treebank, or a part of one, as Universal Dependencies names it
+TREEBANK = re.compile(r"(?P<bank>.+-ud)-(?P<split>train|dev|test)(-.+)?")
+#: files beside tables that describe them
+METADATA = {"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"}
+DESCRIPTION = re.compile(r"(readme|licen[cs]e)\b", re.IGNORECASE)
+SHOWN = 4  # names in a message
+
+
+@dataclass(frozen=True)
+class Holding:
+    """The files of a split.
+
+    Attributes
+    ----------
+    kind
+        ``tables``: rows, one file after the other; ``columns``: a column of lines in each, named by its
+        ending; ``folders``: a text in each, of the class that its folder names; ``classes``: a text in each
+        line, of the class that the file names.
+    files : sorted
+    name : for messages
+    """
+
+    kind: str
+    files: tuple[Path, ...]
+    name: str
+
+
+def of(path: Path, key: str, split: str = TRAIN, columns: Collection[str] = ()) -> dict[str, Holding]:
+    """Split: its files.
+
+    Parameters
+    ----------
+    path : a file or folder
+    key : config key of the source, for errors
+    split : the split that a source without splits is
+    columns : of the task, which may be endings of parallel files such as ``train.en``
+
+    Raises
+    ------
+    DataError
+        The folder holds something else, several tables of a split, or not all parts of one.
+    """
+    if not path.is_dir():
+        return {split: Holding("tables", (path,), path.name)}
+    files, folders = _inside(path)
+    _check_not_saved(path, files, key)
+    found = _tables(path, files, key, columns)
+    for folder in folders:
+        if (table := _documents(folder, key)) is not None:
+            split = folder.stem if ending(folder) in FORMATS else folder.name
+            if other := find(split, found):
+                raise _several(key, path, other, [found[other].name, table.name])
+            found[split] = table
+    return found or {split: _classes(path, files, folders, key)}
+
+
+def find(split: str, present: Collection[str]) -> str | None:
+    """The name of `split` among those that are `present`, if need be in other case; else None."""
+    return split if split in present else next((p for p in present if p.casefold() == split.casefold()), None)
+
+
+def validation(split: str, present: Collection[str], key: str, others: Collection[str] = ()) -> str | None:
+    """As `find`; where `split` is the default, it may have another usual name, if that is none of `others`.
+
+    Raises
+    ------
+    DataError
+        There are several such names.
+    """
+    found = find(split, present)
+    if found or split != VALIDATION[0]:
+        return found
+    usual = [name for name in present if name.casefold() in VALIDATION and name not in others]
+    if len(usual) > 1:
+        raise DataError(f"{key}: the source has {listing(usual)}; expected one of these")
+    return usual[0] if usual else None
+
+
+def left_out(path: Path, held: Holding) -> list[str]:
+    """Names of files beside folders or files of classes, which are not read."""
+    beside = _inside(path)[0] if held.kind in ("folders", "classes") else []
+    return [file.name for file in beside if file not in held.files]
+
+
+def _inside(path: Path) -> tuple[list[Path], list[Path]]:
+    """Files and folders in a folder, sorted, but for hidden ones and folders of programs."""
+    files: list[Path] = []
+    folders: list[Path] = []
+    for entry in sorted(path.iterdir()):
+        if entry.is_dir():
+            folders += [entry] if not entry.name.startswith((".", "_")) else []
+        elif not entry.name.startswith("."):
+            files.append(entry)
+    return files, folders
+
+
+def _is_table(file: Path) -> bool:
+    return ending(file) in FORMATS and file.name not in METADATA
+
+
+def _tables(path: Path, files: Sequence[Path], key: str, columns: Collection[str]) -> dict[str, Holding]:
+    """Split: its table, whole or in parts, or its parallel files."""
+    series: dict[str, dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
+    names: dict[str, str] = {}
+    parallel = {bare(file).stem for file in files if ending(file)[1:] in columns and not _is_table(file)}
+    for file in files:
+        stem = bare(file).stem
+        if _is_table(file):
+            match = SHARD.fullmatch(stem) or TREEBANK.fullmatch(stem)
+            split, of = (match["split"], _series(match, file)) if match else (stem, file.name)
+        elif stem in parallel and ending(file) not in (".txt", *ARCHIVES):
+            split, of = stem, f"{stem}.*"
+        else:
+            continue
+        split = names.setdefault(split.casefold(), split)
+        series[split][of].append(file)
+    found = {}
+    for split, tables in series.items():
+        all_files = [file for parts in tables.values() for file in parts]
+        if len(tables) > 1 or len({bare(file).name for file in all_files}) < len(all_files):
+            raise _several(key, path, split, [file.name for file in all_files])
+        ((of, parts),) = tables.items()
+        _check_parts(key, parts)
+        kind = "columns" if of == f"{split}.*" else "tables"
+        name = parts[0].name if len(parts) == 1 else f"{path.name}/ ({split}, {len(parts)} files)"
+        found[split] = Holding(kind, tuple(parts), name)
+    return found
+
+
+def _series(match: re.Match[str], file: Path) -> str:
+    """What the parts of one table have in common: their number, or the treebank, and the format."""
+    return f"{match.groupdict().get('total') or match['bank']}{ending(file)}"
+
+
+def _check_parts(key: str, parts: Sequence[Path]) -> None:
+    """DataError if parts of a table are missing."""
+    numbered = [match for part in parts if (match := SHARD.fullmatch(bare(part).stem))]
+    if not numbered:
+        return
+    total = int(numbered[0]["total"])
+    numbers = [int(match["number"]) for match in numbered]
+    if numbers != list(range(total)):
+        lacking = [f"{n:05}" for n in range(total) if n not in numbers][:SHOWN]
+        what = f"lacks {listing(lacking)}" if lacking else "has some twice"
+        raise DataError(
+            f"{key}: of {total} parts of a table, {parts[0].parent.name}/ {what}, as in {parts[0].name}"
+        )
+
+
+def _documents(folder: Path, key: str) -> Holding | None:
+    """The tables in a folder named as a split or table, one after the other; None if it has others."""
+    if folder.name.casefold() not in SPLITS and ending(folder) not in FORMATS:
+        return None
+    files, folders = _inside(folder)
+    files = [file for file in files if not file.name.startswith("_")]  # such as _SUCCESS
+    if folders or not files or not all(_is_table(file) for file in files):
+        return None
+    stems = [bare(file).stem for file in files]
+    if len({ending(file) for file in files}) > 1 or len({*stems}) < len(stems):
+        raise _several(key, folder.parent, folder.name, [f"{folder.name}/{file.name}" for file in files])
+    others = {
+        match["split"] for stem in stems if (match := SHARD.fullmatch(stem) or TREEBANK.fullmatch(stem))
+    }
+    if len(others | {stem for stem in stems if stem.casefold() in SPLITS}) > 1:
+        return None
+    _check_parts(key, files)
+    what = f" ({len(files)} files)" if len(files) > 1 else files[0].name
+    return Holding("tables", tuple(files), f"{folder.name}/{what}")
+
+
+def _classes(path: Path, files: Sequence[Path], folders: Sequence[Path], key: str) -> Holding:
+    """A folder for each class with a file for each text, or a file for each class with a line for each."""
+    name = path.name or str(path)
+    by_class = {folder: _inside(folder) for folder in folders}
+    for folder, (texts, inner) in sorted(by_class.items(), key=lambda item: item[0].name != TRAIN):
+        _check_texts(folder, texts, inner, key)
+    if any(texts for texts, _ in by_class.values()):
+        inside = tuple(file for texts, _ in by_class.values() for file in texts)
+        return Holding("folders", inside, f"{name}/ (a folder of text files per class)")
+    lines = [file for file in files if ending(file) == ".txt" and not DESCRIPTION.match(file.name)]
+    of_splits = [file.name for file in lines if bare(file).stem.casefold() in SPLITS]
+    if len(lines) > 1 and not of_splits:
+        return Holding("classes", tuple(lines), f"{name}/ (a file of texts per class)")
+    present = [*(f"{folder.name}/" for folder in folders), *(file.name for file in files)]
+    hint = f" If {of_splits[0]} has a line per word, end its name in {conll.COLUMNS}." if of_splits else ""
+    raise DataError(
+        f"{key}: {name}/ holds {listing(present)}, and has neither a table per split ({listing(FORMATS)}) "
+        f"nor a subfolder of text files, or a .txt file of lines, per class.{hint}"
+    )
+
+
+def _check_texts(folder: Path, files: Sequence[Path], folders: Sequence[Path], key: str) -> None:
+    """DataError if a folder that should have the texts of a class holds tables, archives or folders."""
+    place = f"{folder.parent.name}/{folder.name}"
+    if tables := [file for file in files if _is_table(file)]:
+        title, names = FORMATS[ending(tables[0])][0], listing((table.name for table in tables), 1)
+        raise DataError(
+            f"{key}: {place} holds {title} files ({names}), not the texts of a class; for these tables, "
+            f"the source is {folder}"
+        )
+    if folders:
+        inner = listing((f"{each.name}/" for each in folders), SHOWN)
+        raise DataError(
+            f"{key}: {place} holds folders ({inner}), not the texts of a class; if these are classes, "
+            f"the source is {folder}"
+        )
+    if archive := next((file.name for file in files if file.suffix.lower() in ARCHIVES), None):
+        raise DataError(f"{key}: {place} holds {archive}, not the texts of a class; unpack it")
+
+
+def _check_not_saved(path: Path, files: Sequence[Path], key: str) -> None:
+    """DataError if a folder is what `save_to_disk` of the library datasets writes."""
+    if {file.name for file in files} & {"state.json", "dataset_dict.json"}:
+        split = "" if (path / "state.json").exists() else f"['{TRAIN}']"
+        raise DataError(
+            f"{key}: {path.name}/ was written by save_to_disk of datasets; expected tables, such as by "
+            f"load_from_disk('{path}'){split}.to_parquet('{TRAIN}.parquet')"
+        )
+
+
+def _several(key: str, path: Path, split: str, names: Sequence[str]) -> DataError:
+    return DataError(
+        f"{key}: {path.name}/ has several tables of the split '{split}': {listing(names, SHOWN)}; "
+        "expected one. Name the file as source, or move the others away."
+    )

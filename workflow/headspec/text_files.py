@@ -1,0 +1,72 @@
+"""Text in files: compressed or not, and in any encoding."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from pathlib import Path
+
+import pyarrow as pa
+
+from headspec.errors import DataError
+
+#: ending of compressed files, which are opened as what they hold: how pyarrow names the compression
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+#: endings of what holds files, or is compressed in another way
+ARCHIVES = (".zip", ".tar", ".tgz", ".xz", ".7z", ".rar")
+
+
+def bare(path: Path) -> Path:
+    """The path without the ending of a compressed file."""
+    return path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
+
+
+def ending(path: Path) -> str:
+    """The ending of what a file holds, in lower case: ``.csv`` of ``train.CSV.gz``."""
+    return bare(path).suffix.lower()
+
+
+def opened(path: Path) -> pa.NativeFile:
+    """The bytes of a file, decompressed by its ending; OSError if it cannot be read."""
+    return pa.input_stream(str(path), compression=COMPRESSED.get(path.suffix.lower()))
+
+
+def stream(path: Path, encoding: str | None = None) -> io.TextIOWrapper:
+    """The text of a file from its beginning on, with its line ends, for who does not need all of it."""
+    return io.TextIOWrapper(opened(path), encoding=encoding or "utf-8-sig", newline="")
+
+
+def text(path: Path, key: str, encoding: str | None = None, errors: str = "strict") -> str:
+    """The text of a file, with its line ends.
+
+    Parameters
+    ----------
+    key : config key of the source, for errors
+    encoding : as Python names it; by default UTF-8, with or without a byte order mark
+    errors : ``replace`` for the sign � in place of other bytes
+
+    Raises
+    ------
+    DataError
+        The file has other bytes; with the first of them, its line, and the key of the encoding.
+    OSError
+        It cannot be read, or decompressed.
+    """
+    with opened(path) as file:
+        data = file.read()
+    try:
+        return data.decode(encoding or "utf-8-sig", errors)
+    except UnicodeDecodeError as error:
+        start = error.start + (len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0)
+        line = data.count(b"\n", 0, start) + 1
+        problem = f"{key}: line {line} of {path.name} has the byte 0x{data[start]:02X}, which is no"
+        raise DataError(f"{problem} {encoding or 'UTF-8'}{_advice(key, data)}") from None
+
+
+def _advice(key: str, data: bytes) -> str:
+    """How to name the encoding of a file, where a key of the config can."""
+    if not key.startswith("tasks."):
+        return " text"
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    name = "utf-16" if wide else "latin-1 or cp1252"
+    return f"; name the encoding in {key.removesuffix('.source')}.encoding, such as {name}"
