@@ -32,6 +32,11 @@ def main() -> None:
         sys.exit(redacted(str(error)))
 
 
+def _say(text: object) -> None:
+    """Print a text without the secrets in it."""
+    typer.echo(redacted(str(text)))
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"headspec {VERSION}")
@@ -74,7 +79,7 @@ def summary(
 
     # a pager or a file has room for long lines
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    typer.echo(jobs.of_results(results) if usage else findings.of_results(results, width))
+    _say(jobs.of_results(results) if usage else findings.of_results(results, width))
 
 
 @app.command()
@@ -89,7 +94,7 @@ def explorer(
     """Write a whole study as one page for the browser."""
     from headspec.explorer.finished import of_results
 
-    typer.echo(of_results(results, output))
+    _say(of_results(results, output))
 
 
 @app.command()
@@ -103,7 +108,7 @@ def power(
     """Say how many seeds, or examples, it takes to show an effect of IAT."""
     from headspec.pipeline.power import of_results
 
-    typer.echo(of_results(results, effect, power, level, variants))
+    _say(of_results(results, effect, power, level, variants))
 
 
 @app.command()
@@ -133,7 +138,7 @@ def export(
     """
     from headspec.pipeline.export import of_run
 
-    typer.echo(of_run(run, heads, task, out))
+    _say(of_run(run, heads, task, out))
 
 
 @app.command()
@@ -192,7 +197,7 @@ def import_onnx(
     """Convert an ONNX export into a model."""
     from headspec.models.pretrained.from_onnx import convert
 
-    typer.echo(convert(file, source, out))
+    _say(convert(file, source, out))
 
 
 @app.command()
@@ -210,4 +215,4 @@ def import_pereira(
     """
     from headspec.similarity.brain.from_pereira import SOURCE, convert
 
-    typer.echo(convert(region, out, SOURCE if source is None else source))
+    _say(convert(region, out, SOURCE if source is None else source))

@@ -10,6 +10,10 @@ from headspec.redaction import redacted
 LARGEST = 10**18  # numbers beyond 64 bits overflow in jobs
 MOST = 10_000  # values, which a few lines of YAML exceed by repeating what they repeat
 DEEPEST = 50  # mappings and lists in one another
+SECRET = (
+    "holds a password or token, which would be written into results; expected none. The hub's is read from "
+    "the variable HF_TOKEN"
+)
 #: makes Snakemake run the Python that is in a config
 PROGRAM = "__use_yte__"
 
@@ -45,10 +49,7 @@ def _wrong(keys: tuple[Any, ...], value: Any) -> Iterator[str]:
         if isinstance(text, int) and abs(text) > LARGEST:
             yield f"got a number of more than {len(str(LARGEST)) - 1} digits, expected a smaller one"
         if isinstance(text, str) and redacted(text) != text:
-            yield (
-                "holds a password or token, which would be written into results; expected none. "
-                "The hub's is read from the variable HF_TOKEN"
-            )
+            yield SECRET
         if isinstance(text, str) and _unwritable(text):
             yield "has characters that cannot be written as UTF-8, expected text"
 

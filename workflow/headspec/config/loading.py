@@ -16,6 +16,7 @@ from headspec.config.checks import consistency
 from headspec.config.reference import allowed, child, schema, sections
 from headspec.config.study import Study
 from headspec.errors import QUOTE, ConfigError, lines, listing, nearest, shown
+from headspec.redaction import redacted
 
 #: former dotted key: the key in its place
 RENAMED = {
@@ -61,10 +62,11 @@ def strict_yaml(path: str | Path) -> dict[str, Any]:
     Raises
     ------
     ConfigError
-        If the file cannot be read, is not YAML, is not a mapping, or repeats a key.
+        If the file cannot be read, is not YAML, is not a mapping, repeats a key, or holds a secret.
     """
     try:
         content = Path(path).read_bytes()
+        _check_secrets(path, content.decode(errors="replace"))
         node = yaml.compose(content, yaml.SafeLoader)
         if _size(node, {}) > 2 * forbidden_values.MOST:  # keys and values, before all are gone through
             raise ConfigError(f"{path}: holds too much; expected at most {forbidden_values.MOST} values")
@@ -83,6 +85,14 @@ def strict_yaml(path: str | Path) -> dict[str, Any]:
     if forbidden_values.PROGRAM in config:  # Snakemake has removed it from the config that it passes on
         raise ConfigError(lines([f"{path}: {'; '.join(forbidden_values.problems(config))}"]))
     return config
+
+
+def _check_secrets(path: str | Path, text: str) -> None:
+    """ConfigError if a config holds a secret, also in a comment: the report has the whole file."""
+    if (clean := redacted(text)) != text:
+        pairs = zip(text.split("\n"), clean.split("\n"), strict=False)
+        line = next(number for number, (before, after) in enumerate(pairs, 1) if before != after)
+        raise ConfigError(f"{path}, line {line}: {forbidden_values.SECRET}.")
 
 
 def _size(node: Any, known: dict[int, int]) -> int:

@@ -22,6 +22,7 @@ from headspec.cost.forecast import STARTS
 from headspec.errors import HeadspecError
 from headspec.models import devices
 from headspec.pipeline import preflight, warm
+from headspec.redaction import redacted
 
 if TYPE_CHECKING:
     from headspec.config.study import Study
@@ -65,7 +66,7 @@ def report(
     rest = study, planned, graph.jobs(study, planned), said, cores, gpus, rate, python
     text, problem = counted(*rest) if python == sys.executable else _by(python, rest)
     if text:
-        print(text)
+        print(redacted(text))
     if problem:
         raise HeadspecError(problem)
 

@@ -13,6 +13,7 @@ from typing import Any
 from headspec.explorer.sources import Sources, read
 from headspec.explorer.values import plain
 from headspec.explorer.views import VIEWS
+from headspec.redaction import cleared
 
 ASSETS = Path(__file__).with_name("assets")
 SCRIPTS = ("core.js", "charts.js", "views.js", "heads.js", "measures.js", "page.js")
@@ -57,7 +58,11 @@ def data(sources: Sources, glossary: dict[str, str], config: str = "") -> dict[s
 
 
 def page(content: dict[str, Any]) -> str:
-    """HTML with `content` as data that no name in it can end, and a policy that allows no request."""
+    """HTML with `content` as data that no name in it can end, and a policy that allows no request.
+
+    It shows no secrets, such as those that comments of a config hold.
+    """
+    content = cleared(content)
     style = (ASSETS / STYLE).read_text(encoding="utf-8")
     script = "".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
     script = f'"use strict";\n(() => {{\n{script}}})();\n'

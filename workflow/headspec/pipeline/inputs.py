@@ -403,6 +403,7 @@ class Inputs:
         def function(wildcards: Any) -> str:
             variant = self.layout.variants[wildcards.method]
             run = {**wildcards, "method": variant.base}
+            assert variant.delta is not None  # only plain training has none
             return self.of_run(f"branch/{named(variant.delta)}/{name}", **run)
 
         return function
