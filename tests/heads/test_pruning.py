@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -19,7 +17,6 @@ from headspec.heads.pruning import (
     predictions,
     predictions_table,
     pruning_table,
-    unlearnt,
 )  # fmt: skip
 from headspec.heads.ranking import prune_count
 from headspec.seeds import derive
@@ -179,30 +176,6 @@ def test_tables(model, data, planned):
     for (task, fraction), i in tops.items():
         rows = kept[(kept["pruned_for"] == task) & (kept["fraction"] == fraction) & (kept["task"] == "r")]
         np.testing.assert_array_equal(rows["prediction"], predicted["r"][i].astype(float))
-
-
-def test_a_task_of_which_nothing_is_learnt_is_named():
-    """It says the most frequent class; and scores that have nothing to do with the labels."""
-    rng = np.random.default_rng(2)
-    label = np.repeat([0.0, 1.0], [127, 73])
-    right = np.where(rng.random(200) < 0.9, label, 1 - label)
-    values = {
-        "guessed": np.zeros(200),
-        "learnt": right,
-        "unrelated": rng.random(200),
-        "known": label + 1e-3 * right,
-    }
-    metrics = {
-        "guessed": ["accuracy", "f1"],
-        "learnt": ["accuracy"],
-        "unrelated": ["spearman"],
-        "known": ["pearson"],
-    }
-    predicted = {task: np.ma.array([each, 1 - each]) for task, each in values.items()}
-    examples = {task: SimpleNamespace(label=label) for task in values}
-    guessed, unrelated = unlearnt(predicted, examples, metrics)
-    assert guessed.startswith("guessed: accuracy 0.635 without pruning is no better than chance (0.635, ")
-    assert unrelated.startswith("unrelated: spearman ") and "(0.000, " in unrelated
 
 
 def test_the_table_without_pruning_is_that_of_the_empty_mask(model, data, planned):

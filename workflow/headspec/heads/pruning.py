@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pandas as pd
 import torch
@@ -15,8 +13,7 @@ from headspec.models.finite import require
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.seeds import derive
-from headspec.statistics.metrics import chance, score
-from headspec.statistics.resampling import learnt_nothing
+from headspec.statistics.metrics import score
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 PRUNING = Schema(
@@ -149,25 +146,6 @@ def pruning_table(
                 )
     columns = ["pruned_for", "order", "fraction", "draw", "n_pruned", "task", "metric", "value", "n"]
     return pd.DataFrame(rows, columns=columns).astype({"draw": "Int32"})
-
-
-def unlearnt(
-    predicted: dict[str, np.ma.MaskedArray], examples: dict[str, Examples], metrics: dict[str, list[str]]
-) -> Iterator[str]:
-    """A warning for each task of which the model has learnt nothing: without pruning it is at chance.
-
-    Parameters
-    ----------
-    predicted : as of `predictions`, whose first mask is open
-    """
-    for task, of_task in examples.items():
-        metric, label, prediction = metrics[task][0], of_task.label, predicted[task][0].filled()
-        if learnt_nothing(metric, label, prediction):
-            value, constant = score(metric, label, prediction), chance(metric, label)
-            yield (
-                f"{task}: {metric} {value:.3f} without pruning is no better than chance ({constant:.3f}, the "
-                "best constant prediction): the model has learnt nothing of it, and counts in no finding"
-            )
 
 
 def predictions_table(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from headspec.seeds import derive
 from headspec.statistics import counted
-from headspec.statistics.metrics import chance, score
+from headspec.statistics.metrics import score
 
 Floats = NDArray[np.float64]
 
@@ -98,35 +96,6 @@ def resampled_scores(metric: str, label: Floats, predictions: Floats, weights: N
     if metric in counted.METRICS:
         return counted.scores(metric, label, predictions, weights)
     return np.stack([score(metric, label, each, weights) for each in predictions], axis=-1)
-
-
-def at_chance(
-    metric: str, label: Floats, weights: NDArray[np.integer], scores: Floats, confidence: float
-) -> NDArray[np.bool_]:
-    """Whether models are no better than the best constant prediction (...).
-
-    By the one-sided interval of the metric less `chance`, which is paired: both are of the same resamples.
-
-    Parameters
-    ----------
-    label : (n,)
-    weights : (resamples, n)
-    scores : (resamples, ...), of models in samples with these weights
-    """
-    baseline = chance(metric, label, weights).reshape(-1, *[1] * (scores.ndim - 1))
-    return np.asarray(np.quantile(scores - baseline, 1 - confidence, axis=0) <= 0)
-
-
-def learnt_nothing(metric: str, label: Floats, prediction: Floats) -> bool:
-    """Whether a model with `prediction` (n,) is `at_chance`, at 95 %."""
-    weights = _weights(len(label))
-    scores = resampled_scores(metric, label, prediction[None], weights)
-    return bool(at_chance(metric, label, weights, scores[:, 0], 0.95))
-
-
-@functools.lru_cache(maxsize=8)
-def _weights(n: int) -> NDArray[np.int16]:
-    return bootstrap_counts(n, 1000, np.random.default_rng(derive(0, "chance")))
 
 
 def _shuffled_scores(metric: str, label: Floats, alternatives: Floats, source: NDArray[np.uint8]) -> Floats:

@@ -7,17 +7,11 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.heads.masks import masks
-from headspec.heads.pruning import (
-    PREDICTIONS,
-    PRUNING,
-    predictions,
-    predictions_table,
-    pruning_table,
-    unlearnt,
-)
+from headspec.heads.pruning import PREDICTIONS, PRUNING, predictions, predictions_table, pruning_table
 from headspec.heads.ranking import importance_map
 from headspec.models.stage import ModelStage
 from headspec.progress import log, stage
+from headspec.statistics.chance import warnings
 
 params, pruning = snakemake.params, dict(snakemake.params.pruning)
 with stage(snakemake, "prune {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
@@ -28,10 +22,10 @@ with stage(snakemake, "prune {model}/{mixture}/{method}/seed{seed}".format(**sna
     draw_examples = pruning.pop("draw_examples")
     planned = masks(importances, seed=job.seed, **pruning)
     predicted = predictions(job.trained(), examples, planned, job.device, draw_examples, job.seed)
-    for warning in unlearnt(predicted, examples, params.metrics):
-        log.warning("%s", warning)
     footer = job.footer()
     frame = pruning_table(planned, examples, predicted, params.metrics)
     tables.write(snakemake.output.pruning, PRUNING, frame, footer)
     frame = predictions_table(planned, examples, predicted)
+    for warning in warnings(frame[frame["pruned_for"] == "none"], params.metrics):
+        log.warning("%s", warning)
     tables.write(snakemake.output.predictions, PREDICTIONS, frame, footer)

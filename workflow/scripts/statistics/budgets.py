@@ -7,7 +7,8 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.config.runs import Budget
-from headspec.progress import stage
+from headspec.progress import log, stage
+from headspec.statistics.chance import warnings
 from headspec.statistics.gates.budgets import BUDGETS, WHOLE, budgets
 from headspec.statistics.gates.kinds import KEPT_KINDS, kept_kinds
 from headspec.statistics.gates.layers import KEPT_LAYERS, kept_layers
@@ -19,6 +20,10 @@ with stage(snakemake, "budgets"):
     cells = [Budget(**cell) for cell in params.cells]
     gates = {cell: tables.read(path) for cell, path in zip(cells, snakemake.input.gates, strict=True)}
     paths = dict(zip(cells, snakemake.input.evaluations, strict=True))
+    for cell, path in paths.items():
+        run = cell.run
+        for warning in warnings(tables.read(path), params.metrics) if cell.way == WHOLE else ():
+            log.warning("%s, %s, seed %s, all heads: %s", run.model, run.mixture, run.seed, warning)
     heads = {cell: counts(cell, frame) for cell, frame in gates.items()}
     footer = tables.provenance(snakemake)
     whole = gates_table(gates)

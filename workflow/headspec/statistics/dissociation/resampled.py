@@ -16,12 +16,12 @@ from headspec import tables
 from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.seeds import derive
+from headspec.statistics.chance import at_chance
 from headspec.statistics.dissociation.scores import scores
 from headspec.statistics.intervals import Interval, over_seeds_and_examples
 from headspec.statistics.metrics import score
 from headspec.statistics.resampling import (
     Units,
-    at_chance,
     bootstrap_counts,
     p_value,
     permuted_scores,

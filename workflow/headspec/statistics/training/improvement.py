@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from headspec.config.runs import REWARMED, Run, Variant
 from headspec.seeds import derive
+from headspec.statistics.chance import learnt_nothing
 from headspec.statistics.intervals import (
     FEWEST,
     components,
@@ -18,7 +19,7 @@ from headspec.statistics.intervals import (
     p_over_seeds_and_examples,
 )
 from headspec.statistics.metrics import score
-from headspec.statistics.resampling import SIGNIFICANCE, holm, learnt_nothing, p_value
+from headspec.statistics.resampling import SIGNIFICANCE, holm, p_value
 from headspec.statistics.training.comparison import MEAN, compare, predicted
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 

@@ -1,0 +1,67 @@
+"""Whether models have learnt a task: metrics no better than the best constant prediction."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from headspec.seeds import derive
+from headspec.statistics.metrics import chance, score
+from headspec.statistics.resampling import bootstrap_counts, resampled_scores
+
+Floats = NDArray[np.float64]
+
+
+def at_chance(
+    metric: str, label: Floats, weights: NDArray[np.integer], scores: Floats, confidence: float
+) -> NDArray[np.bool_]:
+    """Whether models are no better than the best constant prediction (...).
+
+    By the one-sided interval of the metric less `chance`, which is paired: both are of the same resamples.
+
+    Parameters
+    ----------
+    label : (n,)
+    weights : (resamples, n)
+    scores : (resamples, ...), of models in samples with these weights
+    """
+    baseline = chance(metric, label, weights).reshape(-1, *[1] * (scores.ndim - 1))
+    return np.asarray(np.quantile(scores - baseline, 1 - confidence, axis=0) <= 0)
+
+
+def learnt_nothing(metric: str, label: Floats, prediction: Floats) -> bool:
+    """Whether a model with `prediction` (n,) is `at_chance`, at 95 %."""
+    weights = _weights(len(label))
+    scores = resampled_scores(metric, label, prediction[None], weights)
+    return bool(at_chance(metric, label, weights, scores[:, 0], 0.95))
+
+
+def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """A line for each task of which an unpruned model has learnt nothing.
+
+    Parameters
+    ----------
+    evaluation : table 'evaluation' of the model
+    metrics : task: its metrics, of which the first decides
+    """
+    for task, rows in evaluation.groupby("task", sort=False):
+        metric, label, prediction = (
+            metrics[str(task)][0],
+            rows["label"].to_numpy(),
+            rows["prediction"].to_numpy(),
+        )
+        if learnt_nothing(metric, label, prediction):
+            yield (
+                f"{task}: {metric} {score(metric, label, prediction):.3f} without pruning is no better than "
+                f"chance ({chance(metric, label):.3f}, the best constant prediction): the model has learnt "
+                "nothing of it, and counts in no finding"
+            )
+
+
+@functools.lru_cache(maxsize=8)
+def _weights(n: int) -> NDArray[np.int16]:
+    return bootstrap_counts(n, 1000, np.random.default_rng(derive(0, "chance")))
