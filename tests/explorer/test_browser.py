@@ -84,6 +84,15 @@ def test_numbers_of_the_study_are_the_table(page, results):
     np.testing.assert_allclose(values(page, "panel-study-0"), table["dissociation"], rtol=1e-5)
 
 
+def test_models_that_learnt_nothing_are_crossed_and_counted_apart(page):
+    """A frozen one, in one of its tasks."""
+    assert " none, 1 chance." in page.locator(".lead").inner_text()
+    shown = page.locator("#panel-study-0 text", has_text="×").all()
+    assert len(shown) == 1 and shown[0].inner_html().endswith("chance")
+    page.locator("#panel-study-0 [role=button]").first.click()
+    assert page.locator("#panel-tasks text", has_text="×").count() == 2  # the task and the mean
+
+
 def test_every_view_opens(page):
     assert page.locator("nav a").count() == len(VIEWS)
     for link in page.locator("nav a").all():

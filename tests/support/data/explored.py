@@ -50,10 +50,15 @@ def study(results: Path, tasks=("sentiment", "topic", "reviews"), shape=(3, 4), 
                     d = rng.normal(0.05, 0.03)
                     row = run | {"task": task, "n_seeds": seeds, "fraction": fraction, "dissociation": d}
                     row |= {"ci_low": d - 0.02, "ci_high": d + 0.02, "ci_over": "examples", "p_value": 0.1}
-                    row |= {"at_chance": bool(rng.random() < 0.2)}
+                    nothing = method == "frozen" and place == 0 and task != pair[1]
+                    row |= {"at_chance": bool(rng.random() < 0.2), "unpruned_at_chance": nothing}
                     written["fractions"].append(row)
                     if fraction == FRACTIONS[1]:
-                        more = {"p_holm": 0.2, "distinct": None, "case": "none" if task == "mean" else None}
+                        more = {
+                            "p_holm": 0.2,
+                            "distinct": None,
+                            "case": ("chance" if nothing else "none") if task == "mean" else None,
+                        }
                         written["combined"].append(row | more)
     last = run | {
         "n_seeds": seeds,
