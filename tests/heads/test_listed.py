@@ -80,3 +80,9 @@ def test_masks_have_as_many_heads_as_the_list():
     other = {task: rng.random(mask.shape) for task in "ab"}  # another seed's
     again = listed.masks({"mine": mask}, other, 30)["mine"][3:]
     assert all((a.closed == b.closed).all() for a, b in zip(drawn, again, strict=True))
+
+
+@pytest.mark.parametrize(("confidence", "draws", "expected"), [(0.95, 2, 19), (0.95, 50, 50), (0.9, 2, 10)])
+def test_so_many_random_sets_that_p_can_be_small(confidence, draws, expected):
+    study = load(CONFIG | {"pruning": {"draws": draws}, "dissociation": {"confidence": confidence}})
+    assert study.list_draws == expected and 1 / (1 + expected) <= 1 - confidence

@@ -116,7 +116,7 @@ rule listed:
         study=STUDY.study,
         tasks=INPUTS.tasks,
         lists=INPUTS.head_lists,
-        draws=STUDY.pruning.draws,
+        draws=STUDY.list_draws,
         precision=STUDY.precision,
         code=code("heads/listed.py"),
     message:

@@ -97,6 +97,11 @@ class Study(Section):
         return self.in_order([*self.mixtures.single, *compared])
 
     @property
+    def list_draws(self) -> int:
+        """Random masks beside each list of heads: at least so many that p can be 1 - confidence."""
+        return max(self.pruning.draws, int(1 / (1 - self.dissociation.confidence)))
+
+    @property
     def variants(self) -> list[Variant]:
         """The variants of training compared on `iat.mixtures`, `tuned` first."""
         return variants.planned(self.iat, self.training.sampling)

@@ -189,7 +189,7 @@ class _Stages:
             yield Load("prune", task, (len(planned) - draws) * n + draws * of_draw)
 
     def listed(self) -> Loads:
-        masks = len(self.study.models[self.wildcards["model"]].heads) * (3 + self.study.pruning.draws)
+        masks = len(self.study.models[self.wildcards["model"]].heads) * (3 + self.study.list_draws)
         for task in self.tasks:
             yield Load("prune", task, masks * self.n_validation[task])
 

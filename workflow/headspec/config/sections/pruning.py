@@ -27,7 +27,8 @@ class Pruning(Section):
     draws: Annotated[int, Field(ge=2), NUMBER] = Field(
         20,
         description="random masks of each kind at the main fraction; of those with a task's numbers by "
-        "layer, at least one for each task of a mixture",
+        "layer, at least one for each task of a mixture; beside a list in `models.<name>.heads`, at least "
+        "19, which a `dissociation.confidence` of 0.95 takes, or as many as another takes",
     )
     draw_examples: Annotated[int | None, Field(ge=1), NUMBER] = Field(
         None,

@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import stdtr, stdtrit
 
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.dissociation.analysis import KEY
 from headspec.statistics.dissociation.list_masks import LISTED, NONE, RANDOM, SHARED
 from headspec.statistics.dissociation.resampled import Evaluation, drawn_units
-from headspec.statistics.intervals import over_seeds_and_examples
+from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
 from headspec.statistics.metrics import chance, score
 from headspec.statistics.resampling import bootstrap_counts, holm, resampled_scores
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
@@ -26,9 +25,10 @@ Floats = NDArray[np.float64]
 HEAD_LISTS = Schema(
     dict.fromkeys(KEY, TEXT)
     | {"heads": TEXT, "task": TEXT, "n_pruned": INT, "n_seeds": INT, "metric": TEXT, "base": FLOAT,
-       "value": FLOAT, "random": FLOAT, "shared": FLOAT, "harm": FLOAT, "harm_low": FLOAT,
-       "harm_high": FLOAT, "p_value": FLOAT, "p_holm": FLOAT, "specific": FLOAT, "specific_low": FLOAT,
-       "specific_high": FLOAT, "ci_over": TEXT, "at_chance": FLAG, "verdict": TEXT},
+       "value": FLOAT, "random": FLOAT, "draws_low": FLOAT, "draws_high": FLOAT, "shared": FLOAT,
+       "harm": FLOAT, "p_value": FLOAT, "p_corrected": FLOAT, "own": FLOAT, "own_low": FLOAT,
+       "own_high": FLOAT, "others": FLOAT, "others_low": FLOAT, "others_high": FLOAT, "ci_over": TEXT,
+       "p_specific": FLOAT, "p_specific_holm": FLOAT, "at_chance": FLAG, "verdict": TEXT},
     keys=5,
 )  # fmt: skip
 """Table `head_lists`: a row for each list of heads and task of a mixture; seeds combined.
@@ -37,14 +37,19 @@ tables/head_lists.parquet
 heads: name of the list in `models.<name>.heads`
 value: metric with the listed heads pruned
 random: mean metric with random heads pruned, as many by layer
+draws_low: lowest metric with random heads pruned
+draws_high: highest metric with random heads pruned
 shared: metric with as many heads pruned of those most important for all tasks together
-harm: `random` less `value`; the interval is that in which lists drawn at random would lie
-p_value: of `harm`, if the list were one more random one
-specific: mean over other tasks of the relative performance with the list less that with the shared heads,
-    plus, for this task, that with the shared heads less that with the list
-at_chance: whether the task is at chance with the list pruned
-verdict: `specific`: `p_holm` is at most 0.05 for a harm, and the interval of `specific` lies above 0;
-    `important`: only the first; else `neither`
+harm: `random` less `value`
+p_value: share of the random sets and the list that harm the task at least as much as the list
+p_corrected: the same, of the most harmful among all lists and tasks
+own: how much more of `base` the task loses with the list than with the shared heads
+others: how much less the other tasks lose with the list than with the shared heads, mean of shares of `base`
+p_specific: of the less certain of `own` and `others`; 1 if one of them is not above 0
+p_specific_holm: p_specific corrected by Holm's method for lists and tasks
+at_chance: whether the task is at chance with the list or the shared heads pruned
+verdict: `important`: `p_corrected` is at most 0.05; `specific`: so is `p_specific_holm`, and the task is not
+    at chance; else `neither`, which all are with fewer than 19 random sets
 """
 
 
@@ -56,7 +61,7 @@ class _Scores(NamedTuple):
     values : (3, k)
     bootstrap : (resamples, 3, k)
     random : (draws, k)
-    above : (resamples, k), with the list pruned, less chance
+    above : (resamples, 2, k), with the list and with the shared heads pruned, less chance
     """
 
     values: Floats
@@ -70,40 +75,46 @@ def head_lists(
 ) -> pd.DataFrame:
     """The table `head_lists`.
 
-    Harm compares a task's metric with that under random masks, which all seeds share: if the list were one
-    more of them, its difference from their mean would follow Student's t with draws − 1 degrees of freedom,
-    times their standard deviation times sqrt(1 + 1 / draws), whatever examples and seeds are. p_holm corrects
-    over the lists and tasks of a model, mixture and method.
+    Important: the list harms the task more than random heads. Random masks are the same for all seeds, so
+    that the list, if it were one more of them, would have any rank with the same chance, whatever examples,
+    seeds and the heads are. With D masks p is at least 1 / (D + 1), so that it takes 19 for a confidence
+    of 0.95; with fewer no list is important.
 
-    `specific` compares, task by task, with heads that all tasks need: heads that harm a task because it is
-    fragile are not specific to it. Its interval is over examples, and from three seeds on over seeds.
+    Specific: it also costs this task more, and the others less, than heads that all tasks need, as heads
+    that harm a task because it is fragile do not. Either is tested over examples, and from three seeds on
+    over seeds; the larger p counts. A task at chance says nothing: its metric cannot fall further.
+
+    Both are corrected over the lists and tasks of a model, mixture and method.
 
     Parameters
     ----------
     evaluations : runs of at least two tasks, with their tables `listed` as predictions
         May be a generator. Seeds of a model, mixture and method come one after the other.
     """
-    rows: list[dict[str, Any]] = []
+    families = []
     for key, group in itertools.groupby(evaluations, lambda e: tuple(getattr(e.run, name) for name in KEY)):
         seeds = list(group)
         run, metrics = seeds[0].run, seeds[0].metrics
         frames = [evaluation.predictions for evaluation in seeds]
+        lists, under = [], []
         for heads, first in frames[0].groupby("heads", sort=False):
             of_seeds = [
                 _scores(one, frame[frame["heads"] == heads], str(heads), resamples, seed)
                 for one, frame in zip(seeds, frames, strict=True)
             ]
             n = first.loc[first["pruned"] == LISTED, "n_pruned"].iloc[0]
-            names = dict(zip(KEY, key, strict=True)) | {"heads": heads}
-            for task, row in zip(run.tasks, _rows(of_seeds, confidence), strict=True):
-                counts = {"n_pruned": n, "n_seeds": len(seeds), "metric": metrics[task]}
-                rows.append(names | {"task": task} | counts | row)
-    table = pd.DataFrame(rows, columns=list(HEAD_LISTS.columns))
-    table["p_holm"] = table.groupby(list(KEY))["p_value"].transform(holm)
-    important = (table["p_holm"] <= 1 - confidence) & (table["harm"] > 0)
-    specific = important & (table["specific_low"] > 0)
-    table["verdict"] = np.select([specific, important], ["specific", "important"], "neither")
-    return table
+            names = dict(zip(KEY, key, strict=True)) | {"heads": heads, "task": run.tasks, "n_pruned": n}
+            counts = {"n_seeds": len(seeds), "metric": [metrics[task] for task in run.tasks]}
+            lists.append(pd.DataFrame(names | counts | _columns(of_seeds, confidence)))
+            under.append(np.mean([np.vstack([one.values[1], one.random]) for one in of_seeds], axis=0))
+        family = pd.concat(lists)
+        p, corrected = ranked(np.hstack(under))
+        family = family.assign(p_value=p, p_corrected=corrected, p_specific_holm=holm(family["p_specific"]))
+        families.append(family)
+    table = pd.concat(families, ignore_index=True)[list(HEAD_LISTS.columns)[:-1]]
+    important = table["p_corrected"] <= 1 - confidence
+    specific = important & (table["p_specific_holm"] <= 1 - confidence) & ~table["at_chance"]
+    return table.assign(verdict=np.select([specific, important], ["specific", "important"], "neither"))
 
 
 def _scores(evaluation: Evaluation, frame: pd.DataFrame, heads: str, resamples: int, seed: int) -> _Scores:
@@ -125,44 +136,65 @@ def _scores(evaluation: Evaluation, frame: pd.DataFrame, heads: str, resamples: 
         rng = np.random.default_rng(derive(seed, "listed heads", run.model, run.mixture, source))
         weights = bootstrap_counts(units.number, resamples, rng)[:, units.of]
         bootstrap = resampled_scores(metric, label, fixed, weights)
-        above = bootstrap[:, 1] - chance(metric, label, weights)
+        above = bootstrap[:, 1:] - chance(metric, label, weights)[:, None]
         points, random = ([score(metric, label, each) for each in sets] for sets in (fixed, drawn))
         of_tasks.append((points, bootstrap, random, above))
     return _Scores(*(np.stack([np.asarray(each[i]) for each in of_tasks], axis=-1) for i in range(4)))
 
 
-def _rows(seeds: list[_Scores], confidence: float) -> Iterable[dict[str, Any]]:
-    """The columns of each of k tasks but those of names."""
+def _columns(seeds: list[_Scores], confidence: float) -> dict[str, Any]:
+    """The columns of k tasks under one list, each (k,), but those of names and those corrected over lists."""
     values = np.stack([one.values for one in seeds])  # (S, 3, k)
     bootstrap = np.stack([one.bootstrap for one in seeds], axis=1)  # (resamples, S, 3, k)
     draws = np.mean([one.random for one in seeds], axis=0)  # (draws, k)
     base, listed, shared = values.mean(axis=0)
-    harm = draws.mean(axis=0) - listed
-    p, reach = _as_one_more(harm, draws, confidence)
-    specific = _specific(values)
-    low, high, over = over_seeds_and_examples(specific, _specific(bootstrap), confidence)
-    at_chance = [np.quantile(one.above, 1 - confidence, axis=0) <= 0 for one in seeds]
-    columns = {
-        "base": base, "value": listed, "random": draws.mean(axis=0), "shared": shared, "harm": harm,
-        "harm_low": harm - reach, "harm_high": harm + reach, "p_value": p, "specific": specific.mean(axis=0),
-        "specific_low": low, "specific_high": high, "at_chance": np.any(at_chance, axis=0),
+    parts, resampled = _parts(values), _parts(bootstrap)
+    low, high, over = over_seeds_and_examples(parts, resampled, confidence)
+    of_parts = {
+        f"{name}{end}": of_part
+        for end, both in {"": parts.mean(axis=0), "_low": low, "_high": high}.items()
+        for name, of_part in zip(("own", "others"), both, strict=True)
+    }
+    at_chance = [np.quantile(one.above, 1 - confidence, axis=0) <= 0 for one in seeds]  # (S, 2, k)
+    return of_parts | {
+        "base": base, "value": listed, "random": draws.mean(axis=0), "draws_low": draws.min(axis=0),
+        "draws_high": draws.max(axis=0), "shared": shared, "harm": draws.mean(axis=0) - listed,
+        "ci_over": over, "p_specific": _p_above(parts, resampled).max(axis=0),
+        "at_chance": np.any(at_chance, axis=(0, 1)),
     }  # fmt: skip
-    for i in range(len(base)):
-        yield {name: of_tasks[i] for name, of_tasks in columns.items()} | {"ci_over": over}
 
 
-def _as_one_more(difference: Floats, draws: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """p of a list's difference (k,) from the mean of `draws` (D, k), and how far the interval reaches."""
-    d = len(draws)
-    error = draws.std(axis=0, ddof=1) * np.sqrt(1 + 1 / d)
-    ratio = np.divide(np.abs(difference), error, out=np.zeros_like(error), where=error > 0)
-    p = np.where(error > 0, 2 * stdtr(d - 1, -ratio), np.where(difference == 0, 1.0, 2 / (d + 1)))
-    return np.minimum(p, 1), stdtrit(d - 1, (1 + confidence) / 2) * error
-
-
-def _specific(values: Floats) -> Floats:
-    """The column `specific` (..., k) of metrics (..., 3, k), nan where a base is not above 0."""
+def _parts(values: Floats) -> Floats:
+    """The columns `own` and `others` (..., 2, k) of metrics (..., 3, k), nan where a base is not above 0."""
     base, listed, shared = np.moveaxis(values, -2, 0)
     gain = np.divide(listed - shared, base, out=np.full_like(base, np.nan), where=base > 0)
-    k = gain.shape[-1]
-    return (gain.sum(axis=-1, keepdims=True) - gain) / (k - 1) - gain
+    others = (gain.sum(axis=-1, keepdims=True) - gain) / (gain.shape[-1] - 1)
+    return np.stack([-gain, others], axis=-2)
+
+
+def _p_above(values: Floats, bootstrap: Floats) -> Floats:
+    """Two-sided p (...) of a mean over seeds (S, ...) that is to be above 0; 1 where it is not."""
+    mean = values.mean(axis=0)
+    if len(values) < FEWEST:
+        reached = np.count_nonzero(~(bootstrap.mean(axis=1) > 0), axis=0)
+        p = np.minimum(2 * (1 + reached) / (1 + len(bootstrap)), 1)
+    else:
+        p = p_over_seeds_and_examples(values, bootstrap)
+    return np.where(np.isnan(mean), np.nan, np.where(mean > 0, p, 1))
+
+
+def ranked(metrics: Floats) -> tuple[Floats, Floats]:
+    """Rank p (m,) of the first row of `metrics` (1 + draws, m) among all rows, lower ones harming more.
+
+    The second is corrected for the m columns by the step-down procedure of Westfall and Young (1993,
+    algorithm 4.1), on distances from the mean of a column in its standard deviations: rows are exchangeable
+    if the first is one more draw. Columns of several lists are taken as independent, as their draws are.
+    """
+    spread = metrics.std(axis=0)
+    harm = np.divide(metrics.mean(axis=0) - metrics, spread, out=np.zeros_like(metrics), where=spread > 1e-12)
+    own = harm[0] - 1e-9  # equality up to rounding counts
+    order = np.argsort(-own)
+    most = np.maximum.accumulate(harm[:, order[::-1]], axis=1)[:, ::-1]  # of this column and those after it
+    corrected = np.empty_like(own)
+    corrected[order] = np.maximum.accumulate((most >= own[order]).mean(axis=0))
+    return (harm >= own).mean(axis=0), corrected
