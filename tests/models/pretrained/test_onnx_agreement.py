@@ -183,7 +183,7 @@ def test_a_tokenizer_of_another_vocabulary_is_named(quantised, folder, tmp_path)
     vocabulary["[UNK]"] = 30000
     (folder / "tokenizer.json").write_text(json.dumps(other))
     with pytest.raises(
-        EncoderError, match=f"has a token 30000, but its config.json a vocabulary of {len(WORDS)}"
+        EncoderError, match=f"has 30001 tokens, but the model has embeddings for {len(WORDS)} "
     ):
         from_onnx.convert(str(quantised), str(folder), tmp_path / "out")
 
