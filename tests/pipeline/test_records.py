@@ -9,15 +9,20 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from snakemake.persistence.file import FilePersistence
+from torch import nn
+from transformers import BertConfig, BertModel
 
 from headspec import tables
 from headspec.data import submission
 from headspec.errors import HeadspecError
+from headspec.models import saved
 from headspec.pipeline import records
+from headspec.pipeline.current import DAMAGED, FOREIGN, Results
 from headspec.plots.drawing.style import save
 from support.schemas import SCHEMAS
 
@@ -52,6 +57,11 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
+def restore(folder: Path = RESULTS) -> int:
+    """The number of new records."""
+    return records.restore(folder)[0]
+
+
 def record_of(name: str) -> Any:
     return FilePersistence(nolock=True)._read_record(str(RESULTS / name))
 
@@ -59,7 +69,7 @@ def record_of(name: str) -> Any:
 def test_a_table_has_the_record_of_files_without_metadata():
     made_by = job("run/model.bin", "run/t.parquet", rule="train", inputs=("in.txt",), rate=0.1, none=None)
     table(RESULTS / "run" / "t.parquet", made_by)
-    assert records.restore(RESULTS) == 2
+    assert restore() == 2
     digest = hashlib.sha256(b"an input\n").hexdigest()
     for name in ("run/model.bin", "run/t.parquet"):
         record = record_of(name)
@@ -73,7 +83,7 @@ def test_tables_of_a_job_have_separate_records():
     names = ("a.parquet", "b.parquet")
     table(RESULTS / "a.parquet", job(*names, version=2))
     table(RESULTS / "b.parquet", job(*names, version=1))
-    assert records.restore(RESULTS) == 2
+    assert restore() == 2
     assert "2" in record_of("a.parquet").params and "1" in record_of("b.parquet").params
 
 
@@ -81,7 +91,7 @@ def test_tables_of_a_job_have_separate_records():
 def test_figures_have_their_record(kind):
     made_by = job(f"f.{kind}", tasks=["a(b)", "ä", "c<d>&"])
     save(Figure(), made_by.output, 60, tables.record(made_by))
-    assert records.restore(RESULTS) == 1
+    assert restore() == 1
     assert record_of(f"f.{kind}").params == sorted(["'s'", repr(["a(b)", "ä", "c<d>&"])])
 
 
@@ -89,18 +99,18 @@ def test_an_archive_has_the_record_of_its_prediction_files():
     made_by = job("sent/WNLI.tsv", "sent/submission.zip")
     columns = list(SCHEMAS["submission"].columns)
     submission.write(RESULTS / "sent", pd.DataFrame(columns=columns), {}, tables.record(made_by))
-    assert records.restore(RESULTS) == 2
+    assert restore() == 2
     assert record_of("sent/WNLI.tsv").params == record_of("sent/submission.zip").params == ["'s'"]
 
 
 def test_a_record_stays_as_long_as_its_file():
     path = RESULTS / "t.parquet"
     table(path, job("t.parquet", version=1))
-    assert records.restore(RESULTS) == 1
+    assert restore() == 1
     os.utime(path, (1, 1))
-    assert records.restore(RESULTS) == 0  # touched
+    assert restore() == 0  # touched
     table(path, job("t.parquet", version=2))
-    assert records.restore(RESULTS) == 1  # replaced by another file
+    assert restore() == 1  # replaced by another file
     assert "2" in record_of("t.parquet").params
 
 
@@ -115,7 +125,7 @@ def test_another_format_of_records_is_reported(monkeypatch, name, value):
     table(RESULTS / "t.parquet", job("t.parquet"))
     monkeypatch.setattr(name, value)
     with pytest.raises(HeadspecError, match="this version of Snakemake keeps records in another format"):
-        records.restore(RESULTS)
+        restore()
 
 
 def test_copied_and_foreign_files_have_to_be_made_again():
@@ -123,14 +133,117 @@ def test_copied_and_foreign_files_have_to_be_made_again():
     shutil.copy(RESULTS / "t.parquet", RESULTS / "other.parquet")
     (RESULTS / "empty.parquet").touch()
     pd.DataFrame({"x": [1]}).to_parquet(RESULTS / "foreign.parquet")
-    (RESULTS / "foreign.svg").write_text("<svg>headspec:no-record:</svg>")
+    (RESULTS / "foreign.svg").write_text("<svg/>")
     save(Figure(), [RESULTS / "f.png"], 60)
-    assert records.restore(RESULTS) == 6
+    assert restore() == 6
     assert record_of("t.parquet").params == ["'s'"]
     assert record_of("other.parquet").params == ["'s'", "outdated: a copy of results/s/t.parquet"]
     for name in ("empty.parquet", "foreign.parquet", "foreign.svg", "f.png"):
-        assert record_of(name).params == ["outdated: not made by a job of headspec"]
-    assert records.restore(RESULTS) == 0
+        assert record_of(name).params == [f"outdated: {FOREIGN}"]
+    assert restore() == 0
+
+
+def test_a_copy_of_a_run_changes_no_record_of_the_run(folder):
+    """Also of weights, which have no record in themselves; nor does a link to it, or to a folder above."""
+    run = RESULTS / "runs" / "a"
+    run.mkdir(parents=True)
+    (run / "model.bin").write_bytes(b"weights")
+    table(run / "t.parquet", job("runs/a/model.bin", "runs/a/t.parquet"))
+    assert restore() == 2
+    shutil.copytree(run, RESULTS / "runs" / "b")
+    (RESULTS / "linked").symlink_to("runs")
+    (run / "above").symlink_to(folder / RESULTS)
+    assert restore() == 3
+    for name in ("runs/a/t.parquet", "runs/a/model.bin"):
+        assert record_of(name).params == ["'s'"]
+    assert restore() == 0 and Results(RESULTS).damaged() == []
+
+
+def flipped(path: Path, bit: int) -> None:
+    """Flip a bit of a file, which keeps its dates."""
+    times, data = path.stat(), bytearray(path.read_bytes())
+    data[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(data)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def written(kind: str) -> Path:
+    """A result of this kind."""
+    path = RESULTS / f"f.{kind}"
+    if kind == "parquet":
+        table(path, job(path.name, inputs=("in.txt",)))
+    elif kind == "zip":
+        submission.write(
+            path.parent,
+            pd.DataFrame(columns=list(SCHEMAS["submission"].columns)),
+            {},
+            tables.record(job("submission.zip", "WNLI.tsv")),
+        )
+        path = path.with_name("submission.zip")
+    else:
+        figure = Figure()
+        figure.subplots().plot([0, 1])
+        save(figure, [path], 60, tables.record(job(path.name)))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["parquet", "png", "svg", "pdf", "zip"])
+def test_a_flipped_bit_anywhere_is_named_and_made_again(kind):
+    path = written(kind)
+    assert restore() and Results(RESULTS).damaged() == []
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for bit in rng.choice(8 * len(whole), 12, replace=False):
+        flipped(path, bit)
+        _, results = records.restore(RESULTS)
+        assert results.damaged() == [path], bit
+        assert record_of(path.name).params == [f"outdated: {DAMAGED}"]
+        assert records.outdated(results) is None
+        path.write_bytes(whole)
+        assert restore() and Results(RESULTS).damaged() == []
+
+
+def test_a_result_saved_again_by_another_program_is_named():
+    path = RESULTS / "runs" / "training.parquet"
+    table(path, job("runs/training.parquet"))
+    assert restore() == 1
+    pd.read_parquet(path).to_parquet(path)
+    for _ in range(2):
+        assert records.restore(RESULTS)[1].damaged() == [path]
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "classifiers.json"])
+def test_damaged_weights_are_named_and_their_job_runs_again(name):
+    folder = RESULTS / "run" / "model"
+    folder.mkdir(parents=True)
+    encoder = BertModel(BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, vocab_size=9))
+    saved.write(
+        folder, encoder, nn.ModuleList([nn.Linear(8, 2)]), {"pooling": "first", "classes": {}}, None, None
+    )
+    names = [f"run/model/{each}" for each in ("model.safetensors", "config.json", "classifiers.json")]
+    table(RESULTS / "run" / "t.parquet", job(*names, "run/t.parquet"))
+    assert restore() == 4 and Results(RESULTS).damaged() == []
+    flipped(folder / name, 300)
+    n, results = records.restore(RESULTS)
+    assert n == 4 and results.damaged() == [folder / name]
+    assert record_of("run/t.parquet").params == sorted(["'s'", f"outdated: {folder / name}"])
+    assert results.outdated(folder / "model.safetensors") == str(folder / name)
+
+
+def test_what_was_made_from_outdated_results_is_outdated_too():
+    """And what a result was made from is known, unlike leftovers of other runs."""
+    for name in ("a", "leftover"):
+        table(RESULTS / f"{name}.parquet", job(f"{name}.parquet", inputs=("in.txt",)))
+    table(RESULTS / "b.parquet", job("b.parquet", inputs=(str(RESULTS / "a.parquet"),)))
+    table(RESULTS / "c.parquet", job("c.parquet", inputs=(str(RESULTS / "b.parquet"),)))
+    a, b, c = (RESULTS / f"{name}.parquet" for name in "abc")
+    assert Results(RESULTS).made_from([c]) == {a, b, c, Path("in.txt")}
+    assert [Results(RESULTS).outdated(path) for path in (a, b, c)] == ["", "", ""]
+    Path("in.txt").write_text("another\n")
+    results = Results(RESULTS)
+    assert results.outdated(a) == "in.txt" and results.problem(c) == ""
+    assert results.outdated(c) == f"made from {b}: made from {a}: in.txt"
+    assert results.outdated(RESULTS / "d.parquet") == "missing"
 
 
 def made_from(*inputs: str, name: str = "t.parquet") -> None:
@@ -142,14 +255,14 @@ def test_an_input_replaced_by_an_older_file_is_seen(again):
     """Whatever its date; and if it is put back, nothing has to be made again."""
     made_from("in.txt")
     if again:
-        assert records.restore(RESULTS) == 1
+        assert restore() == 1
     times = os.stat("in.txt")
     Path("in.txt").write_text("another!\n")
     os.utime("in.txt", ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert records.restore(RESULTS) == 1 and records.restore(RESULTS) == 0
+    assert restore() == 1 and restore() == 0
     assert record_of("t.parquet").params == ["'s'", "outdated: in.txt"]
     Path("in.txt").write_text("an input\n")
-    assert records.restore(RESULTS) == 1
+    assert restore() == 1
     assert record_of("t.parquet").params == ["'s'"]
 
 
@@ -158,9 +271,9 @@ def test_a_result_replaced_by_an_older_one_is_seen_by_what_was_made_from_it():
     shutil.copy2(RESULTS / "a.parquet", "older.parquet")
     table(RESULTS / "a.parquet", job("a.parquet", version=2))
     made_from(str(RESULTS / "a.parquet"))
-    assert records.restore(RESULTS) == 2
+    assert restore() == 2
     shutil.copy2("older.parquet", RESULTS / "a.parquet")
-    assert records.restore(RESULTS) == 2
+    assert restore() == 2
     assert "1" in record_of("a.parquet").params
     assert record_of("t.parquet").params == ["'s'", "outdated: results/s/a.parquet"]
 
@@ -169,22 +282,22 @@ def test_a_file_without_metadata_that_was_replaced_is_seen():
     (RESULTS / "run").mkdir(parents=True)
     (RESULTS / "run" / "model.bin").write_bytes(b"weights")
     table(RESULTS / "run" / "t.parquet", job("run/model.bin", "run/t.parquet"))
-    assert records.restore(RESULTS) == 2
+    assert restore() == 2
     (RESULTS / "run" / "model.bin").write_bytes(b"WEIGHTS")
-    assert records.restore(RESULTS) == 2
+    assert restore() == 2
     assert "outdated: results/s/run/model.bin" in record_of("run/model.bin").params
 
 
 def test_what_a_job_loaded_on_another_machine_counts_not_what_it_was_planned_with():
     """There, the job is planned anew, perhaps with other code."""
     table(RESULTS / "t.parquet", job("t.parquet", code={"headspec/x.py": "edited"}))
-    assert records.restore(RESULTS) == 1
+    assert restore() == 1
     kept = FilePersistence(nolock=True)
     record = record_of("t.parquet")
     record.params = sorted(["'s'", repr({"headspec/x.py": "planned"})])
     kept._write_record(str(RESULTS / "t.parquet"), record)
     table(RESULTS / "t.parquet", job("t.parquet", code={"headspec/x.py": "edited"}))
-    assert records.restore(RESULTS) == 1
+    assert restore() == 1
     assert any("edited" in each for each in record_of("t.parquet").params)
 
 
@@ -192,14 +305,14 @@ def test_results_of_another_study_count_as_made_here():
     made_from("in.txt", name="a.parquet")
     table(RESULTS / "t.parquet", job("t.parquet", inputs=(str(RESULTS / "a.parquet"),), rate=0.1))
     RESULTS.rename("results/renamed")
-    assert records.restore(Path("results/renamed")) == 2
+    assert restore(Path("results/renamed")) == 2
     record = FilePersistence(nolock=True)._read_record("results/renamed/t.parquet")
     assert record.params == sorted(["'renamed'", "0.1"])
     assert record.input == ["results/renamed/a.parquet"] == list(record.input_checksums)
 
 
 def test_a_study_without_results():
-    assert records.restore(RESULTS) == 0 and records.outdated(RESULTS) is None
+    assert restore() == 0 and records.outdated(Results(RESULTS)) is None
 
 
 def test_large_inputs_are_recorded_by_name_only(monkeypatch):
@@ -227,11 +340,11 @@ def test_other_versions_are_reported_with_the_number_of_tables(monkeypatch):
         monkeypatch.setattr(tables, "versions", lambda version=version: {"torch": version, "numpy": "2.0"})
         table(RESULTS / f"runs/m/seed{number}/training.parquet", job("x"))
     monkeypatch.setattr(tables, "versions", lambda: {"torch": "1.1", "numpy": "2.0"})
-    warning = records.outdated(RESULTS)
+    warning = records.outdated(Results(RESULTS))
     assert warning and warning.startswith("1 of 3 runs and statistics in results/s")
     assert "torch 1.0 (installed: 1.1)." in warning and "numpy" not in warning
     monkeypatch.setattr(tables, "versions", lambda: {"torch": "2.0"})  # numpy is not installed
-    assert "torch 1.0, 1.1 (installed: 2.0)" in str(records.outdated(RESULTS))
+    assert "torch 1.0, 1.1 (installed: 2.0)" in str(records.outdated(Results(RESULTS)))
 
 
 def test_the_version_of_headspec_is_recorded_and_another_is_no_matter(monkeypatch):
@@ -241,4 +354,4 @@ def test_the_version_of_headspec_is_recorded_and_another_is_no_matter(monkeypatc
         other.setattr(tables, "VERSION", "0.1.0")
         table(path, job("x"))
     assert tables.unchecked_footer(path)["versions"] == tables.versions() | {"headspec": "0.1.0"}
-    assert records.outdated(RESULTS) is None
+    assert records.outdated(Results(RESULTS)) is None

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headspec import attention, digests, files, outcomes
+from headspec.errors import DamageError
 from headspec.files import atomic
 from headspec.version import VERSION
 
@@ -169,8 +170,13 @@ def footer(path: str | Path) -> dict[str, Any]:
 
 
 def unchecked_footer(path: str | Path) -> dict[str, Any]:
-    """The footer of a table, without reading the rest of it."""
-    return json.loads(pq.read_schema(path).metadata[b"headspec"])
+    """The footer of a table, without reading the rest of it; DamageError if it has none that can be read."""
+    try:
+        return json.loads(pq.read_schema(path).metadata[b"headspec"])
+    except FileNotFoundError:
+        raise
+    except Exception:  # Arrow and codecs have many for bytes that make no sense
+        raise DamageError(f"{path}: damaged, or not written by headspec. {files.AGAIN}") from None
 
 
 def _check(path: str | Path) -> dict[str, Any]:

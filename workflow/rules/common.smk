@@ -55,11 +55,12 @@ from headspec.config.study import Study, plain
 from headspec.cost import graph, memory as memory_of_jobs
 from headspec.cost.requests import COMPARED, Requests, microbatches, processes
 from headspec.data.planned import Planned
-from headspec.errors import HeadspecError
+from headspec.errors import HeadspecError, listing
 from headspec.live import view
 from headspec.models import devices
 from headspec.pipeline import preflight, records, warm
 from headspec.pipeline.budgets import BUDGET, Budgets
+from headspec.pipeline.current import DAMAGED
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import PROMPTS, RUN, SUBMISSION, Layout
 from headspec.pipeline.probing import Probing
@@ -271,12 +272,18 @@ def remake_command() -> str:
 
 
 def compare_results() -> None:
-    """Restore missing records of results, and warn of results made with other package versions."""
+    """Restore missing records of results, and warn of damage and of other package versions."""
     try:
-        records.restore(Path(result()))
+        _, results = records.restore(Path(result()))
     except HeadspecError as error:
         logger.warning(str(error))
-    if outdated := records.outdated(Path(result()), remake_command()):
+        return
+    if damaged := results.damaged():
+        logger.warning(
+            f"results {DAMAGED}, which are made again: {listing(damaged[:5])}"
+            + (f" and {len(damaged) - 5} more" if len(damaged) > 5 else "")
+        )
+    if outdated := records.outdated(results, remake_command()):
         logger.warning(outdated)
 
 

@@ -56,10 +56,7 @@ def test_a_study_killed_at_random_moments_ends_with_the_same_bytes(finished, tmp
 
 
 def test_damaged_results_are_named_and_made_again(finished, tmp_path):
-    """A bit of each file has changed on the disk, and nothing else.
-
-    Planning sees it where the bit is in the record of the job, and else the job that reads the file.
-    """
+    """A bit of each file has changed on the disk, and nothing else."""
     study = finished.copy(tmp_path / "study")
     rng = np.random.default_rng([SEED, 1])
     for name, made_from_it in DAMAGED.items():
@@ -69,19 +66,9 @@ def test_damaged_results_are_named_and_made_again(finished, tmp_path):
         path.write_bytes(data)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
         (study.results / made_from_it).unlink()
-    targets = [f"results/tiny/{name}" for name in DAMAGED.values()]
-    output = study.snakemake(*targets, "--keep-going", fails=True)
-    named = [name for name in DAMAGED if f"results/tiny/{name}: damaged, its content is not what" in output]
-    assert f"{TUNED}/model/model.safetensors" in named
-    for name in DAMAGED:
-        path = study.results / name
-        if name not in named:
-            assert path.read_bytes() == (finished.results / name).read_bytes(), name
-        elif path.parent.name == "model":
-            shutil.rmtree(path.parent)  # as it says
-        else:
-            path.unlink()
-    study.snakemake(*targets)
+    output = study.snakemake(*(f"results/tiny/{name}" for name in DAMAGED.values()))
+    named = [f"results/tiny/{name}" for name in sorted(DAMAGED)]
+    assert f"which are made again: {', '.join(named)}\n" in output
     assert contents(study.results) == contents(finished.results)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from headspec import files
 from headspec.config.task_types.glue import FILES
 from headspec.errors import DataError, listing
 from headspec.files import atomic
@@ -103,9 +104,11 @@ def write(
     for name, text in texts.items():
         with atomic(folder / name) as path:
             path.write_text(text, encoding="utf-8", newline="\n")
-    with atomic(folder / ARCHIVE) as path, zipfile.ZipFile(path, "w") as archive:
-        archive.comment = inscription(record).encode() if record else b""
-        for name, text in texts.items():
-            entry = zipfile.ZipInfo(name)  # ZipInfo defaults to a fixed date, 1980
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, text, zipfile.ZIP_DEFLATED)
+    with atomic(folder / ARCHIVE) as path:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.comment = f"{inscription(record) if record else ''} {files.OPEN}".encode()
+            for name, text in texts.items():
+                entry = zipfile.ZipInfo(name)  # ZipInfo defaults to a fixed date, 1980
+                entry.external_attr = 0o644 << 16
+                archive.writestr(entry, text, zipfile.ZIP_DEFLATED)
+        files.seal(path)

@@ -10,6 +10,7 @@ from headspec import tables
 from headspec.config.stage_settings import section
 from headspec.config.task_types.translation import is_translation
 from headspec.config.task_types.word_types import Classes
+from headspec.errors import DataError
 from headspec.models import devices, encoders, versions
 from headspec.models.batching import Examples
 from headspec.models.language import spread
@@ -47,7 +48,10 @@ class ModelStage:
         """Say so if `precision: auto` differs from that of the study's other results."""
         here = f"{self.device.precision} on {self.device.name}"
         for path in Path(self.job.log[0].partition("/logs/")[0], "runs").rglob("training.parquet"):
-            footer = tables.unchecked_footer(path)
+            try:
+                footer = tables.footer(path)
+            except DataError:  # of a run that is made again, or left over
+                continue
             there = f"{footer['precision']} on {footer['device']}"
             if self.job.params.precision == "auto" and there != here:
                 log.warning(

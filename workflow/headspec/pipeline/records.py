@@ -8,50 +8,38 @@ inputs from other files. Files without metadata, such as weights, belong to jobs
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
-import os
-import re
-import zlib
-from ast import literal_eval
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from headspec import digests, tables
-from headspec.digests import Memory
-from headspec.errors import HeadspecError
-from headspec.files import moved
+from headspec.errors import DamageError, HeadspecError
+from headspec.pipeline import current
+from headspec.pipeline.current import Results
 
 #: format version of the records that `restore` writes
 FORMAT = 6
-INSCRIPTION = re.compile(rb"headspec:([\w-]+=*):")
-#: of each result, the marks of what it was made from and with
-MADE_FROM = Memory("made_from.json")
 #: first word of what `restore` adds to the parameters of a file that has to be made again
 OUTDATED = "outdated:"
-#: the job of a file without a record
-FOREIGN: dict[str, Any] = {"rule": None, "input": {}, "output": []}
 #: entries of Snakemake's records that decide whether a job runs
 DECISIVE = ("rule", "params", "input", "input_checksums", "record_format_version")
 
 
-def restore(results: Path) -> int:
-    """Write Snakemake's records from those in the files in `results`, where the two disagree.
+def restore(folder: Path) -> tuple[int, Results]:
+    """Write Snakemake's records from those in the results in `folder`, where the two disagree.
 
     Snakemake then treats the files as its own results: it keeps those that agree with the rules and remakes
     the others. Its own records say nothing of a file that was replaced, of files that were copied here, or of
     code that was edited between planning and a job on another machine. Nor does it look at inputs that are
-    older than what was made from them. So a file has to be made again if what its job read, or wrote beside
-    it, is not what stands there now, or if it was made in another place; in the results of another study, it
-    counts as made here.
+    older than what was made from them. So a file has to be made again if it, what its job read, or what that
+    wrote beside it, is not what it was, or if it was made in another place; in the results of another study,
+    it counts as made here.
 
     Returns
     -------
     n : number of files with a new record
+    results : as they were looked at
 
     Raises
     ------
@@ -65,54 +53,41 @@ def restore(results: Path) -> int:
         if RECORD_FORMAT_VERSION != FORMAT:
             raise ImportError(f"records of version {RECORD_FORMAT_VERSION}")
         snakemake = FilePersistence(nolock=True)
-        restored = sum(_restore(snakemake, path) for path in _files(results, *tables.INSCRIBED))
+        results = Results(folder, lambda path: snakemake._read_record(str(path)))
+        restored = sum(_restore(snakemake, results, path) for path in results.found)
     except (ImportError, AttributeError, TypeError) as error:
         raise HeadspecError(
-            f"this version of Snakemake keeps records in another format ({error}): results in {results} that "
+            f"this version of Snakemake keeps records in another format ({error}): results in {folder} that "
             "were copied here are not compared with the study"
         ) from None
-    MADE_FROM.remember()
-    digests.remember()
-    return restored
+    for memory in (current.LOOKED_AT, current.PLAIN, digests):
+        memory.remember()
+    return restored, results
 
 
-def _restore(snakemake: Any, path: Path) -> int:
-    """Restore the record of one file and of its job's files without metadata; returns their number."""
+def _restore(snakemake: Any, results: Results, path: Path) -> int:
+    """Restore the record of one file and of its job's files without metadata; returns their number.
+
+    A file that is not in its place has a record of itself alone.
+    """
     record = snakemake._read_record(str(path))
-    jobs: list[dict[str, Any] | None] = []  # read from the file, if it is new or has changed
-
-    def made_from(_: object) -> dict[str, str]:
-        jobs.append(_job(path))
-        return jobs[0]["marks"] if jobs[0] else {}
-
     try:
         time = path.stat().st_mtime
-        marks = MADE_FROM.get(path, made_from)
-        replaced = [name for name, mark in marks.items() if _mark(name) not in (None, mark)]
+        changed = path in results.new or results.problem(path)
         noted = bool(record and record.params and any(OUTDATED in each for each in record.params))
-        if record and record.endtime == time and not (jobs or replaced or noted):
+        if record and record.endtime == time and not (changed or noted):
             return 0
-        job = jobs[0] if jobs else _job(path)
-    except OSError:  # a running job is replacing it
+        job = _job(results, path)
+    except (OSError, DamageError):  # a running job is replacing it
         return 0
-    if job is None:
-        job = FOREIGN | {"params": [f"{OUTDATED} not made by a job of headspec"]}
-    if replaced:
-        job["params"] = sorted([*job["params"], f"{OUTDATED} {', '.join(replaced)}"])
     new = _record(job, time)
     if record and all(getattr(record, key) == getattr(new, key) for key in DECISIVE):
         return 0
     plain = [name for name in job["output"] if not name.endswith(tables.INSCRIBED)]
-    for name in [str(path), *plain]:
+    names = [str(path), *(plain if results.in_place(path) else [])]
+    for name in names:
         snakemake._write_record(name, new)
-    return 1 + len(plain)
-
-
-def _mark(path: str) -> str | None:
-    try:
-        return digests.mark(path)
-    except OSError:
-        return None
+    return len(names)
 
 
 def _record(job: dict[str, Any], time: float) -> Any:
@@ -133,42 +108,27 @@ def _record(job: dict[str, Any], time: float) -> Any:
     )
 
 
-def _job(path: Path) -> dict[str, Any] | None:
-    """The record in a file, as if it was made in this study; None if it has no readable one."""
-    try:
-        if path.suffix == ".parquet":
-            job = tables.unchecked_footer(path)["job"]
-        else:
-            match = INSCRIPTION.search(path.read_bytes())
-            job = json.loads(zlib.decompress(base64.urlsafe_b64decode(match[1]))) if match else {}
-        if not {"rule", "params", "input", "output", "marks"} <= set(job):
-            return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, zlib.error):  # Arrow's are among these
-        return None
+def _job(results: Results, path: Path) -> dict[str, Any]:
+    """The job in a file's record, as if it had run in this study, with what is wrong with the file."""
+    problem = results.problem(path)
+    outdated = [f"{OUTDATED} {problem}"] if problem else []
+    if not results.found[path]["output"]:
+        return {"rule": None, "params": outdated, "input": {}, "output": []}
+    job = current.read(path)["job"]
     params = list(job["params"])
-    here = {name: moved(name, path) for name in [*job["input"], *job["output"], *job["marks"]]}
-    studies = {Path(name).parts[1] for name in here if here[name] != name}
-    for study in studies & {literal_eval(each) for each in params if each.startswith(("'", '"'))}:
-        params[params.index(repr(study))] = repr(path.parts[1])
-    if str(path) not in {here[name] for name in job["output"]}:
-        params.append(f"{OUTDATED} a copy of {min(job['output'])}")
+    study = repr(Path(job["output"][0]).parts[1])
+    if study in params:
+        params[params.index(study)] = repr(results.folder.name)
     return {
         "rule": job["rule"],
-        "params": sorted(params),
-        "input": {here[name]: checksum for name, checksum in job["input"].items()},
-        "output": [here[name] for name in job["output"]],
-        "marks": {here[name]: mark for name, mark in job["marks"].items()},
+        "params": sorted([*params, *outdated]),
+        "input": {str(results.place(path, name)): checksum for name, checksum in job["input"].items()},
+        "output": [str(results.place(path, name)) for name in job["output"]],
     }
 
 
-def _files(results: Path, *endings: str) -> Iterator[Path]:
-    """Files with one of these endings, except temporary ones."""
-    for folder, _, names in os.walk(results, followlinks=True):
-        yield from (Path(folder, name) for name in names if name.endswith(endings) and name[0] != ".")
-
-
 def outdated(
-    results: Path, command: str = "--forceall, added to the command that runs the study,"
+    results: Results, command: str = "--forceall, added to the command that runs the study,"
 ) -> str | None:
     """A warning if runs and statistics were made with other package versions than the installed ones.
 
@@ -181,10 +141,9 @@ def outdated(
     installed = tables.versions()
     total, n_differing = 0, 0
     others: dict[str, set[str]] = {}
-    for path in [*results.glob("runs/**/training.parquet"), *results.glob("tables/*.parquet")]:
-        try:
-            versions = tables.unchecked_footer(path)["versions"]
-        except (OSError, KeyError, TypeError, pa.ArrowException):
+    for path, found in results.found.items():
+        versions, parts = found["versions"], path.relative_to(results.folder).parts
+        if not versions or (parts[0] != "tables" and (parts[0] != "runs" or path.name != "training.parquet")):
             continue
         differing = {name for name in versions if name in installed and versions[name] != installed[name]}
         for name in differing:
@@ -196,6 +155,6 @@ def outdated(
         f"{name} {', '.join(sorted(others[name]))} (installed: {installed[name]})" for name in sorted(others)
     )
     return (
-        f"{n_differing} of {total} runs and statistics in {results} were made with other versions: "
+        f"{n_differing} of {total} runs and statistics in {results.folder} were made with other versions: "
         f"{'; '.join(differences)}. {command} remakes all of them"
     )

@@ -14,6 +14,7 @@ import pandas as pd
 from headspec import tables
 from headspec.errors import HeadspecError
 from headspec.pipeline import findings, records
+from headspec.pipeline.current import Results
 from headspec.pipeline.findings import (
     AT_CHANCE,
     UNLEARNT,
@@ -63,7 +64,7 @@ def of_results(folder: Path, width: int | None = None) -> str:
             f"{folder}: no tables/combined.parquet; expected the results of a study, such as results/demo"
         )
     combined = frames.pop("combined", pd.DataFrame(columns=["model", "method", "task", UNLEARNT]))
-    outdated = records.outdated(folder)
+    outdated = records.outdated(Results(folder))
     return text(combined, folder, width, **frames) + (f"\n\n{outdated}" if outdated else "")
 
 

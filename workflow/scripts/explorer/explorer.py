@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
-from headspec import tables
+from headspec import files, tables
 from headspec.explorer.page import of_tables
 from headspec.files import atomic
 from headspec.progress import stage
@@ -14,4 +14,5 @@ with stage(snakemake, "explorer"):
     html = of_tables(snakemake.input, snakemake.params.glossary, snakemake.params.config)
     record = tables.inscription(tables.record(snakemake))
     with atomic(snakemake.output[0]) as temporary:
-        temporary.write_text(f"{html}<!-- {record} -->\n", encoding="utf-8")
+        temporary.write_text(f"{html}<!-- {record} {files.OPEN} -->\n", encoding="utf-8")
+        files.seal(temporary)

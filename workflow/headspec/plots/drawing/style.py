@@ -19,7 +19,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from headspec import tables
+from headspec import files, tables
 from headspec.files import atomic
 from headspec.statistics import text_counts, unit_counts
 
@@ -33,6 +33,8 @@ PAGE = 6.9
 UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 #: metadata field for free text, by format
 DESCRIPTION = {"svg": "Description", "pdf": "Subject", "png": "Description"}
+#: what readers pass over after the end of a figure, by format
+AFTER_END = {"svg": "<!-- {} -->\n", "pdf": "% {}\n", "png": "{}"}
 
 #: white to mid blue, on which black text and outlines stand out
 SHADES = LinearSegmentedColormap.from_list("headspec", ["#ffffff", "#9ecae1", "#4292c6"])
@@ -171,7 +173,7 @@ def save(figure: Figure, paths: Iterable[str | Path], dpi: int, record: dict[str
     """Write `figure` to each of `paths`, in the format of its suffix (.svg, .png, .pdf).
 
     The same figure gives the same bytes: no date is written, and ids derive from the content. `record` is the
-    record of the job that draws the figure (`tables.record`), kept in the metadata.
+    record of the job that draws the figure (`tables.record`), kept in the metadata. Files are sealed.
     """
     for path in map(Path, paths):
         kind = path.suffix.removeprefix(".")
@@ -180,3 +182,6 @@ def save(figure: Figure, paths: Iterable[str | Path], dpi: int, record: dict[str
             metadata[DESCRIPTION[kind]] = tables.inscription(record)
         with atomic(path) as temporary:
             figure.savefig(temporary, format=kind, dpi=dpi, metadata=metadata)
+            with open(temporary, "a", encoding="utf-8") as file:
+                file.write(AFTER_END[kind].format(files.OPEN))
+            files.seal(temporary)
