@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -126,6 +127,42 @@ def test_without_its_server_the_command_is_python(tmp_path: Path) -> None:
     server.communicate(timeout=LIMIT)  # closes its input
     assert waiting.wait(LIMIT) == -signal.SIGKILL and not Path(python).parent.exists()
     assert run(str(copy), "raise SystemExit(3)", tmp_path).returncode == 3
+
+
+@pytest.mark.parametrize("name", ["a b$(touch pwned)", 100 * "x"])
+def test_the_command_is_a_word_of_a_shell_wherever_temporary_files_are(monkeypatch, tmp_path, name):
+    folder = tmp_path / name
+    folder.mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    python = warm.start([])
+    command = f"{python} -m json.tool --help"
+    assert "usage" in subprocess.run(command, shell=True, capture_output=True, text=True, check=True).stdout
+    assert python != sys.executable and os.listdir(tmp_path) == [name]
+    warm._servers.pop().communicate(timeout=LIMIT)
+    assert not Path(python).parent.exists()
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder with a name that is short enough for sockets."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
+def test_folders_of_killed_servers_are_removed_and_no_others(monkeypatch, short):
+    monkeypatch.setattr(tempfile, "tempdir", str(short))
+    killed, used = (Path(warm.start([])).parent for _ in range(2))
+    other = warm._servers.pop()
+    server = warm._servers.pop()
+    server.kill()
+    server.communicate(timeout=LIMIT)
+    (short / "headspec-of-somebody").mkdir()
+    assert killed.exists() and used.exists()
+    last = Path(warm.start([])).parent
+    assert set(short.iterdir()) == {used, last, short / "headspec-of-somebody"}
+    for process in (other, warm._servers.pop()):
+        process.communicate(timeout=LIMIT)
 
 
 @pytest.mark.parametrize(

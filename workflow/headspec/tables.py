@@ -170,7 +170,7 @@ def footer(path: str | Path) -> dict[str, Any]:
 
 
 def unchecked_footer(path: str | Path) -> dict[str, Any]:
-    """The footer of a table, without reading the rest of it; DamageError if it has none that can be read."""
+    """The footer of a table, without the rest of it; DamageError if it has none that can be read."""
     try:
         return json.loads(pq.read_schema(path).metadata[b"headspec"])
     except FileNotFoundError:

@@ -240,11 +240,14 @@ def pin_environments() -> None:
 
 
 def lock_folder() -> None:
-    """Refuse a second workflow in this folder; the lock ends with this process, even if it is killed."""
-    global _lock
-    _lock = open(".snakemake/headspec.lock", "w")
+    """Refuse a second workflow in this folder; the locks end with this process, even if it is killed.
+
+    Nobody deletes the folder itself during a run; but machines that share it see locks of files alone.
+    """
+    flags = {".": os.O_RDONLY, ".snakemake/headspec.lock": os.O_RDWR | os.O_CREAT}
     try:
-        fcntl.flock(_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for path, how in flags.items():
+            fcntl.flock(os.open(path, how, 0o666), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise WorkflowError(
             "another snakemake is running in this folder; wait for it or stop it"

@@ -72,7 +72,7 @@ def comments(study: Folder) -> None:
     study.replace("workflow/headspec/tables.py", "def write(", "# a comment\n\n\ndef write(")
     study.replace(
         "workflow/headspec/tables.py",
-        '"""The footer of a table, without reading the rest of it."""',
+        '"""The footer of a table, without the rest of it; DamageError if it has none that can be read."""',
         '"""Another docstring."""',
     )
     study.replace("workflow/scripts/training/train.py", "import torch\n", "import torch  # slow to import\n")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import json
 import mmap
 import os
@@ -52,6 +53,7 @@ class Results:
         self.folder, self.recorded = folder, recorded
         self.found: dict[Path, dict[str, Any]] = {}
         self.new: set[Path] = set()
+        self._placed = functools.cache(self._place)  # there are many inputs and few names
         for path in _files(folder):
             with contextlib.suppress(OSError):  # a running job is replacing it
                 self.found[path] = LOOKED_AT.get(path, self._look)
@@ -65,10 +67,7 @@ class Results:
 
     def place(self, path: Path, name: str) -> Path:
         """Where a file is that the record of `path` names; results of another study count as made here."""
-        study, parts = Path(self.found[path]["output"][0]).parts[:2], Path(name).parts
-        if len(parts) > 2 and parts[0] == "results" and parts[:2] == study:
-            return self.folder.joinpath(*parts[2:])
-        return self.folder.parent.parent / name
+        return self._placed(tuple(self.found[path]["output"][0].split("/", 2)[:2]), name)
 
     def in_place(self, path: Path) -> bool:
         """Whether a result, unlike a copy, is where its job wrote it."""
@@ -122,6 +121,12 @@ class Results:
             beside = (name for name in self.found[path]["output"] if _plain(name))
             damaged |= {self.place(path, name) for name in beside if not self._whole(path, name)}
         return sorted(damaged)
+
+    def _place(self, made_in: tuple[str, ...], name: str) -> Path:
+        *folder, within = name.split("/", 2)
+        if tuple(folder) == made_in and made_in[0] == "results":
+            return self.folder / within
+        return self.folder.parent.parent / name
 
     def _look(self, path: str | Path) -> dict[str, Any]:
         """What LOOKED_AT has of a file. Damaged bytes go into no reader, for it could do anything."""
@@ -220,7 +225,9 @@ def _ours(path: Path) -> bool:
 def _files(results: Path) -> Iterator[Path]:
     """Files that can have a record, except temporary ones; a link to a folder above it is not followed."""
     for folder, folders, names in os.walk(results, followlinks=True):
-        above = Path(folder).resolve()
-        folders[:] = [each for each in folders if not above.is_relative_to(Path(folder, each).resolve())]
+        linked = [each for each in folders if os.path.islink(os.path.join(folder, each))]
+        for each in linked:
+            if Path(folder).resolve().is_relative_to(Path(folder, each).resolve()):
+                folders.remove(each)
         paths = (Path(folder, name) for name in names if name.endswith(tables.INSCRIBED) and name[0] != ".")
         yield from (path for path in paths if path.is_file())

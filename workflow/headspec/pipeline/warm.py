@@ -15,7 +15,9 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import fcntl
 import gc
+import glob
 import importlib
 import json
 import os
@@ -30,9 +32,11 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 NAME = "headspec-python"  # of the command
+SOCKET, LOCK = "socket", "lock"  # beside it
+LONGEST = 107 - len(f"12345678/{SOCKET}")  # bytes of a folder's name without its random end
 PR_SET_PDEATHSIG = 1  # of prctl(2)
 STALLED = 60  # seconds after which a request that does not come is dropped, for others wait behind it
 #: variables of GNU's OpenMP and of oneDNN, and the variable with which a user decides on the same
@@ -74,23 +78,60 @@ def start(packages: Sequence[str], nested: bool = False) -> str:
     """
     if Path(sys.executable).name == NAME or sys.platform != "linux":  # forks of torch are not safe elsewhere
         return sys.executable
-    folder = tempfile.mkdtemp(prefix="headspec-")  # nobody else may enter it
-    address, command = f"{folder}/socket", f"{folder}/{NAME}"
-    ask = [sys.executable, "-IS", __file__, "ask", address, sys.executable]
-    Path(command).write_text(f'#!/bin/sh\nexec {shlex.join(ask)} "$@"\n')
-    os.chmod(command, 0o700)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(address)
+    if (folder := _folder()) is None:
+        return sys.executable
+    command = f"{folder}/{NAME}"
+    with socket.socket(socket.AF_UNIX) as listener, _locked(folder) as lock:
+        listener.bind(f"{folder}/{SOCKET}")
         listener.listen(64)
         serve = [__file__, "serve", str(listener.fileno()), folder, command if nested else "", *packages]
         server = subprocess.Popen(
             [sys.executable, *serve],
             stdin=subprocess.PIPE,  # closed when this process ends
-            pass_fds=[listener.fileno()],
+            pass_fds=[listener.fileno(), lock.fileno()],
             env=_environment(),
         )
     _servers.append(server)
     return command
+
+
+def _folder() -> str | None:
+    """A new folder with the command, which nobody else may enter; None where there is no place for it.
+
+    Snakemake writes the path of the command into shell commands as it is, addresses of sockets are short, and
+    programs may not be run from everywhere. Folders of servers that are gone are removed.
+    """
+    prefix = f"headspec-{os.uname().nodename}-"  # machines can share a folder, but not processes
+    for parent in (tempfile.gettempdir(), "/tmp", "/dev/shm"):
+        _remove_abandoned(f"{glob.escape(parent)}/{prefix}*")
+        if shlex.quote(parent + prefix) != parent + prefix or len(parent + prefix) > LONGEST:
+            continue
+        with contextlib.suppress(OSError):
+            folder = tempfile.mkdtemp(prefix=prefix, dir=parent)
+            command = Path(folder, NAME)
+            ask = [sys.executable, "-IS", __file__, "ask", f"{folder}/{SOCKET}", sys.executable]
+            command.write_text(f'#!/bin/sh\nexec {shlex.join(ask)} "$@"\n')
+            command.chmod(0o700)
+            if os.access(command, os.X_OK):
+                return folder
+            shutil.rmtree(folder)
+    return None
+
+
+def _locked(folder: str) -> IO[str]:
+    """A file by whose lock others see that a process uses `folder`; locked before they can see it."""
+    file = open(f"{folder}/.{LOCK}", "w")  # noqa: SIM115
+    fcntl.flock(file, fcntl.LOCK_EX)
+    os.rename(file.name, f"{folder}/{LOCK}")
+    return file
+
+
+def _remove_abandoned(folders: str) -> None:
+    """Remove those of `folders`, a pattern, that no process has locked: their servers were killed."""
+    for path in glob.glob(f"{folders}/{LOCK}"):
+        with contextlib.suppress(OSError), open(path, "r+") as file:  # it is in use, or another user's
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(os.path.dirname(path))
 
 
 def tuned(given: Mapping[str, str]) -> dict[str, str]:
@@ -251,7 +292,7 @@ if __name__ == "__main__":
         request = serve(socket.socket(fileno=int(number)), packages)
     finally:
         if os.getpid() == server:
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)
     if nested:
         os.setsid()
         sys.executable = nested
