@@ -11,8 +11,8 @@ from headspec.characters import unspaced
 from headspec.heads.pruning import EVALUATION
 from headspec.models.tokens import text_counting
 from headspec.statistics import text_counts
-from headspec.statistics.metrics import chance, score
-from headspec.statistics.resampling import bootstrap_counts, paired_differences, permuted_scores
+from headspec.statistics.metrics import bootstrap_counts, chance, score
+from headspec.statistics.resampling import paired_differences, permuted_scores
 
 WORDS = ["a", "the", "man", "woman", "dog", "plays", "runs", "in", "on", "street", "park", "red", ";", "."]
 

@@ -18,9 +18,8 @@ from headspec.errors import DataError
 from headspec.statistics.dissociation.analysis import _case_columns, analyse
 from headspec.statistics.dissociation.resampled import Evaluation, Sampled, combine, sample, samples
 from headspec.statistics.dissociation.scores import case, is_distinct, relative, scores
-from headspec.statistics.metrics import score
+from headspec.statistics.metrics import bootstrap_counts, score
 from headspec.statistics.resampling import (
-    bootstrap_counts,
     holm,
     interval,
     p_value,

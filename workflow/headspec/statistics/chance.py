@@ -10,8 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.seeds import derive
-from headspec.statistics.metrics import chance, score
-from headspec.statistics.resampling import bootstrap_counts, resampled_scores
+from headspec.statistics.metrics import bootstrap_counts, chance, score
 
 Floats = NDArray[np.float64]
 
@@ -36,8 +35,8 @@ def at_chance(
 def learnt_nothing(metric: str, label: Floats, prediction: Floats) -> bool:
     """Whether a model with `prediction` (n,) is `at_chance`, at 95 %."""
     weights = _weights(len(label))
-    scores = resampled_scores(metric, label, prediction[None], weights)
-    return bool(at_chance(metric, label, weights, scores[:, 0], 0.95))
+    scores = score(metric, label, prediction, weights)
+    return bool(at_chance(metric, label, weights, scores, 0.95))
 
 
 def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -107,6 +107,11 @@ METRICS = (
 )
 
 
+def bootstrap_counts(n: int, resamples: int, rng: np.random.Generator) -> NDArray[np.int16]:
+    """Number of times that each of n examples is drawn in a resample of n, (resamples, n)."""
+    return rng.multinomial(n, np.full(n, 1 / n), size=resamples).astype(np.int16)
+
+
 @overload
 def score(metric: str, label: ArrayLike, prediction: ArrayLike, weights: None = None) -> float: ...
 @overload

@@ -31,11 +31,6 @@ class Units(NamedTuple):
     of: NDArray[np.intp] | slice = slice(None)
 
 
-def bootstrap_counts(n: int, resamples: int, rng: np.random.Generator) -> NDArray[np.int16]:
-    """Number of times that each of n examples is drawn in a resample of n, (resamples, n)."""
-    return rng.multinomial(n, np.full(n, 1 / n), size=resamples).astype(np.int16)
-
-
 def permuted_scores(
     metric: str,
     label: Floats,

@@ -16,8 +16,8 @@ from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.atlas.rankings import IMPORTANCE, RANDOM
 from headspec.statistics.dissociation.resampled import Evaluation, drawn_units
-from headspec.statistics.metrics import score
-from headspec.statistics.resampling import bootstrap_counts, permuted_scores
+from headspec.statistics.metrics import bootstrap_counts, score
+from headspec.statistics.resampling import permuted_scores
 
 Floats = NDArray[np.float64]
 

@@ -16,8 +16,8 @@ from headspec.statistics.dissociation.analysis import KEY
 from headspec.statistics.dissociation.list_masks import LISTED, NONE, RANDOM, SHARED
 from headspec.statistics.dissociation.resampled import Evaluation, drawn_units
 from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
-from headspec.statistics.metrics import chance, score
-from headspec.statistics.resampling import bootstrap_counts, holm, resampled_scores
+from headspec.statistics.metrics import bootstrap_counts, chance, score
+from headspec.statistics.resampling import holm, resampled_scores
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 Floats = NDArray[np.float64]

@@ -19,10 +19,9 @@ from headspec.seeds import derive
 from headspec.statistics.chance import at_chance
 from headspec.statistics.dissociation.scores import scores
 from headspec.statistics.intervals import Interval, over_seeds_and_examples
-from headspec.statistics.metrics import score
+from headspec.statistics.metrics import bootstrap_counts, score
 from headspec.statistics.resampling import (
     Units,
-    bootstrap_counts,
     p_value,
     permuted_scores,
     resampled_scores,

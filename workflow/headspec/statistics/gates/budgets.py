@@ -13,7 +13,8 @@ from headspec.config.runs import Budget
 from headspec.seeds import derive
 from headspec.statistics.gates.targets import Counts
 from headspec.statistics.intervals import over_seeds_and_examples
-from headspec.statistics.resampling import bootstrap_counts, holm, resampled_scores
+from headspec.statistics.metrics import bootstrap_counts
+from headspec.statistics.resampling import holm, resampled_scores
 from headspec.statistics.training.comparison import (
     MEAN,
     Key,
