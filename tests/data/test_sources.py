@@ -532,6 +532,27 @@ def test_other_schemes_than_bio_are_named(here, tag, fragment):
     assert fragment in problem(here / "t.conll", type="spans", text_a="1", label="2")
 
 
+# names
+
+
+@pytest.mark.parametrize("name", ["na{set}me.csv", "{split}/train.csv", "{ x}.csv"])
+def test_names_that_snakemake_would_fill_in_are_refused(here, name):
+    written(here, {name: csv("a")})
+    source = here / (name.partition("/")[0])
+    _, errors = preflight.problems(study(source))
+    (message,) = [str(error) for error in errors if "tasks.t" in str(error)]
+    assert message == (
+        f"tasks.t.source: got 'x/{name}', with braces that Snakemake takes for a wildcard; "
+        "expected a name without them"
+    )
+
+
+def test_other_braces_are_names(here):
+    written(here, {"a{}b.csv": csv("a")})
+    _, errors = preflight.problems(study(here / "a{}b.csv"))
+    assert not [error for error in errors if "tasks.t" in str(error)]
+
+
 # classes
 
 

@@ -6,6 +6,7 @@ with problems.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,9 +22,13 @@ from headspec.errors import ConfigError, DataError, EncoderError, HeadspecError,
 from headspec.heads import head_count, head_lists
 from headspec.models.pretrained import checks as models
 from headspec.models.pretrained.folders import planned as planned_folder
+from headspec.pipeline.inputs import workflow_path
 from headspec.prompts import checks as prompts
 from headspec.similarity.brain import experiment
 from headspec.training import store
+
+#: what Snakemake fills in where it stands in the name of an input
+WILDCARD = re.compile(r"\{\s*\w[^{}]*\}")
 
 
 def load(config: dict[str, Any]) -> Study:
@@ -114,6 +119,23 @@ def _languages(study: Study) -> None:
         tokenization.check_languages(study)
 
 
+def _wildcards(study: Study, plan: Planned) -> None:
+    """DataError if Snakemake would fill in something in the names of the tasks' files."""
+    errors = []
+    for name in plan.sources:
+        task = study.tasks[name]
+        paths = map(workflow_path, readers.files(task, *task.test.values()))
+        if path := next(filter(WILDCARD.search, paths), None):
+            errors.append(
+                DataError(
+                    f"tasks.{name}.source: got '{path}', with braces that Snakemake takes for a wildcard; "
+                    "expected a name without them"
+                )
+            )
+    if errors:
+        raise DataError.of(errors)
+
+
 def _atlas(study: Study, plan: Planned) -> None:
     """HeadspecError if the section `atlas` is wanted, but lacks runs, or sentences for roles.
 
@@ -176,6 +198,7 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
         head_count.check,
         head_lists.check,
         read,
+        lambda study: _wildcards(study, plan),
         lambda study: prompts.check(study, plan.prepared),
         lambda study: few_shot.check(study, plan.prepared),
         sentences.check,
