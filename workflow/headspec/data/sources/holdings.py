@@ -64,7 +64,7 @@ def of(path: Path, key: str, split: str = TRAIN, columns: Collection[str] = ()) 
     """
     if not path.is_dir():
         return {split: Holding("tables", (path,), path.name)}
-    files, folders = _inside(path)
+    files, folders = _inside(path, key)
     _check_not_saved(path, files, key)
     found = _tables(path, files, key, columns)
     for folder in folders:
@@ -104,14 +104,22 @@ def left_out(path: Path, held: Holding) -> list[str]:
     return [file.name for file in beside if file not in held.files]
 
 
-def _inside(path: Path) -> tuple[list[Path], list[Path]]:
-    """Files and folders in a folder, sorted, but for hidden ones and folders of programs."""
+def _inside(path: Path, key: str = "source") -> tuple[list[Path], list[Path]]:
+    """Files and folders in a folder, sorted, but for hidden ones and folders of programs.
+
+    DataError for a pipe, whose reader would wait for ever, or a link to nothing.
+    """
     files: list[Path] = []
     folders: list[Path] = []
     for entry in sorted(path.iterdir()):
         if entry.is_dir():
             folders += [entry] if not entry.name.startswith((".", "_")) else []
         elif not entry.name.startswith("."):
+            if not entry.is_file():
+                raise DataError(
+                    f"{key}: '{entry.name}' in {path}/ is neither a file nor a folder; expected files, and "
+                    "links to them"
+                )
             files.append(entry)
     return files, folders
 
@@ -173,7 +181,7 @@ def _documents(folder: Path, key: str) -> Holding | None:
     """The tables in a folder named as a split or table, one after the other; None if it has others."""
     if folder.name.casefold() not in SPLITS and ending(folder) not in FORMATS:
         return None
-    files, folders = _inside(folder)
+    files, folders = _inside(folder, key)
     files = [file for file in files if not file.name.startswith("_")]  # such as _SUCCESS
     if folders or not files or not all(_is_table(file) for file in files):
         return None
@@ -193,7 +201,7 @@ def _documents(folder: Path, key: str) -> Holding | None:
 def _classes(path: Path, files: Sequence[Path], folders: Sequence[Path], key: str) -> Holding:
     """A folder for each class with a file for each text, or a file for each class with a line for each."""
     name = path.name or str(path)
-    by_class = {folder: _inside(folder) for folder in folders}
+    by_class = {folder: _inside(folder, key) for folder in folders}
     for folder, (texts, inner) in sorted(by_class.items(), key=lambda item: item[0].name != TRAIN):
         _check_texts(folder, texts, inner, key)
     if any(texts for texts, _ in by_class.values()):
