@@ -86,22 +86,22 @@ def nearest(name: object, valid: Iterable[object]) -> str:
     are the initials of a name, too, and a name of some of its words. If one of both is a boolean that may
     have been written otherwise, what to do.
     """
-    valid, wanted = list(map(str, valid)), _form(str(name))
-    if str(name) not in valid and _meant(str(name).lower(), {other.lower() for other in valid}):
+    names, wanted = list(map(str, valid)), _form(str(name))
+    if str(name) not in names and _meant(str(name).lower(), {other.lower() for other in names}):
         return QUOTE
 
     def likeness(other: str) -> float:
         ratio = difflib.SequenceMatcher(None, _form(other), wanted).ratio()
         return max(ratio, _abbreviated(_form(other), wanted))
 
-    best = max(valid, key=likeness, default="")
+    best = max(names, key=likeness, default="")
     return f" Did you mean '{best}'?" if best and likeness(best) >= CLOSE else ""
 
 
 def _meant(name: str, valid: set[str]) -> bool:
     """Whether `name` is a boolean for which there is a word in `valid`, or the reverse."""
     return any(
-        (name == boolean and valid & words) or (name in words and boolean in valid)
+        (name == boolean and not words.isdisjoint(valid)) or (name in words and boolean in valid)
         for boolean, words in BOOLEANS.items()
     )
 
