@@ -194,11 +194,11 @@ def test_lists_like_random_ones_are_rarely_harmful():
 @pytest.mark.parametrize("others", [0.7, 0.85])
 def test_important_lists_are_rarely_specific_to_one_of_six_tasks(seeds, others):
     """The list costs all tasks as much as the shared heads, or one more and the others as much."""
-    rng, specific, studies = np.random.default_rng(4), 0, 60
+    rng, specific, studies = np.random.default_rng(4), 0, 40
     for study in range(studies):
         random = {t: rng.normal(0.88, 0.01, 20) for t in "abcdef"}
         accuracy = {t: masks(0.9, 0.7, 0.7 if t > "a" else others, random[t]) for t in random}
-        table = judged(rng, accuracy, seeds, study)
+        table = judged(rng, accuracy, seeds, study, 100)
         assert (table["verdict"] != "neither").any()
         specific += (table["verdict"] == "specific").any()
     assert specific / studies <= 0.05 + 2 * np.sqrt(0.05 / studies)
@@ -208,12 +208,13 @@ def test_important_lists_are_rarely_specific_to_one_of_six_tasks(seeds, others):
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_intervals_of_both_parts_cover(seeds):
     """0, where the list and the shared heads cost both tasks as much."""
-    rng, covered, studies = np.random.default_rng(3), [], 200
+    rng, covered, studies = np.random.default_rng(3), [], 150
     for study in range(studies):
         accuracy = {t: masks(0.8, 0.65, 0.65, [0.8, 0.78]) for t in TASKS}
         row = judged(rng, accuracy, seeds, study).iloc[0]
         covered.append([row[f"{part}_low"] <= 0 <= row[f"{part}_high"] for part in ("own", "others")])
-    assert (np.abs(np.mean(covered, axis=0) - 0.9425) < 0.0425).all()
+    low, high = (0.91, 0.985) if seeds == 1 else (0.91, 0.995)  # seeds that share little: conservative
+    assert all(low <= share <= high for share in np.mean(covered, axis=0))
 
 
 def test_a_table_that_lacks_a_mask_is_refused():
