@@ -253,6 +253,7 @@ def test_other_hardware_is_mentioned_if_the_precision_follows_it(
     monkeypatch.setattr(devices, "configure", lambda threads: None)
     frame = pd.DataFrame({column: [] for column in TRAINING.columns})
     tables.write("results/s/runs/m/training.parquet", TRAINING, frame, {"precision": "fp32", "device": "cpu"})
+    frame.to_parquet("results/s/runs/training.parquet")  # left over, and of no job
     params = SimpleNamespace(precision=precision)
     resources = SimpleNamespace(microbatches=1, gpu=0)
     job = SimpleNamespace(params=params, resources=resources, threads=1, log=["results/s/logs/x.log"])
