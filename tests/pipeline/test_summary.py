@@ -21,7 +21,7 @@ def write(results: Path, name: str, rows: list[dict]) -> None:
 
 def found(results: Path) -> list[str]:
     """The lines of what was found."""
-    return [line[11:] for line in summary.of_results(results).split("\n\n")[0].splitlines()]
+    return [line[11:] for line in summary.of_results(results)[0].split("\n\n")[0].splitlines()]
 
 
 def test_gates_count_by_what_they_are_compared_with(tmp_path):
@@ -43,7 +43,7 @@ def test_gates_count_by_what_they_are_compared_with(tmp_path):
         "fewer heads, against importance: the metric is lower in 0 of 2 rows (p < 0.05), higher in 1",
         "fewer heads, against whole: the metric is lower in 1 of 2 rows (p < 0.05), higher in 0",
     ]
-    assert "6 rows by way and number of heads: tables/budgets.parquet" in summary.of_results(tmp_path)
+    assert "6 rows by way and number of heads: tables/budgets.parquet" in summary.of_results(tmp_path)[0]
 
 
 def test_sharing_probes_and_single_heads(tmp_path):

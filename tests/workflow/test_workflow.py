@@ -189,7 +189,7 @@ def test_a_preview_is_the_first_mixture_alone(study):
     shared = ["seed", "task", "fraction", "dissociation", "ci_low", "ci_high"]
     assert len(first) and first[shared].equals(rows[shared])
     assert (preview / "figures" / "dissociation.png").exists()
-    text = summary.of_results(preview)
+    text, _ = summary.of_results(preview)
     assert "tone+topic" in text and "frozen" not in text
     assert "Nothing to be done" in study.snakemake("--dry-run")
     study.set("methods", ["frozen"])

@@ -79,7 +79,9 @@ def summary(
 
     # a pager or a file has room for long lines
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    _say(jobs.of_results(results) if usage else findings.of_results(results, width))
+    said, finished = (jobs.of_results(results), True) if usage else findings.of_results(results, width)
+    _say(said)
+    raise typer.Exit(0 if finished else 1)
 
 
 @app.command()

@@ -67,6 +67,10 @@ class StorageError(HeadspecError):
     """A file cannot be written: the disk is full or read-only, or refuses it for another reason."""
 
 
+class UnfinishedError(HeadspecError):
+    """A study is not finished, and neither is what was made of its results."""
+
+
 class ChangedError(HeadspecError):
     """Code or an input of a job is not what the job was planned with."""
 

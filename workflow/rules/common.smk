@@ -1,6 +1,7 @@
 # Loads and checks the study, and defines helpers for the rules. There are no rules here. Paths, settings
 # and inputs are in headspec.pipeline.
 
+import contextlib
 import fcntl
 import functools
 import operator
@@ -56,9 +57,10 @@ from headspec.cost import graph, memory as memory_of_jobs
 from headspec.cost.requests import COMPARED, Requests, microbatches, processes
 from headspec.data.planned import Planned
 from headspec.errors import HeadspecError, listing
+from headspec.explorer import finished
 from headspec.live import view
 from headspec.models import devices
-from headspec.pipeline import preflight, records, warm
+from headspec.pipeline import preflight, records, state, warm
 from headspec.pipeline.budgets import BUDGET, Budgets
 from headspec.pipeline.current import DAMAGED
 from headspec.pipeline.inputs import Inputs
@@ -266,12 +268,51 @@ def warm_up() -> None:
     sys.executable = warm.start([*warm.TABLES, *(warm.MODELS if models else ()), *warm.ANALYSIS])
 
 
+def named_config() -> list[str]:
+    """The options that name the config of the study."""
+    files = [os.path.relpath(path) for path in workflow.overwrite_configfiles]
+    return ["--configfile", *files] if files else []
+
+
 def remake_command() -> str:
     """The command that remakes all results of the study."""
-    configs = " ".join(os.path.relpath(path) for path in workflow.overwrite_configfiles)
     targets = " all iat" if STUDY.iat != type(STUDY.iat)() and "iat" not in STUDY.methods else ""
-    option = f" --configfile {configs}" if configs else ""
-    return f"`snakemake{option} --cores all --forceall{targets}`"
+    return (
+        f"`{shlex.join(['snakemake', *named_config(), '--cores', 'all', '--forceall'])}{targets}`"
+    )
+
+
+def note_study() -> None:
+    """Write the config beside the results, so that what belongs to them can be told."""
+    targets = sorted(map(str, workflow.dag_settings.targets))
+    state.note(Path(result()), config, named_config(), targets)
+
+
+def say_unfinished() -> None:
+    """Let a report of a part of the study say so, by the text that its page begins with."""
+    try:
+        now = state.of(Path(result()))
+        config["unfinished"] = now.told() if now else ""
+    except HeadspecError as error:
+        logger.warning(str(error))
+
+
+def remake_pages() -> None:
+    """Make explorer and report again if they were made of a part of the study."""
+    if state.is_of_a_part(Path(result("explorer.html"))):
+        with contextlib.suppress(HeadspecError):
+            finished.of_results(Path(result()))
+    if state.is_of_a_part(Path(result("report.html"))):
+        again = [
+            *named_config(),
+            "--cores",
+            "1",
+            "--quiet",
+            "all",
+            "--report",
+            result("report.html"),
+        ]
+        subprocess.run([sys.executable, "-m", "snakemake", *again])
 
 
 def compare_results() -> None:
@@ -292,6 +333,8 @@ def compare_results() -> None:
 
 if workflow.is_main_process and os.path.isdir(result()):
     compare_results()
+    if any(each.partition("=")[0] == "--report" for each in sys.argv):
+        say_unfinished()
 
 
 wildcard_constraints:

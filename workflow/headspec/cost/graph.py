@@ -13,12 +13,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from headspec.code_hash import LIBRARY
 from headspec.config.study import Study
 from headspec.data.planned import Planned
+from headspec.pipeline.state import SNAKEFILES
 
-#: in a clone, and in the installed package
-SNAKEFILES = LIBRARY.parent / "Snakefile", LIBRARY / "workflow" / "Snakefile"
 #: the study whose jobs are listed, and its tasks: the workflow takes these, and reads and checks nothing
 listed: tuple[Study, Planned] | None = None
 

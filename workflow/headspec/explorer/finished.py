@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from headspec.errors import MissingError, UnfinishedError
 from headspec.explorer.page import of_tables
 from headspec.explorer.sources import of_folder
 from headspec.files import atomic
+from headspec.pipeline import state
 from headspec.pipeline.outputs import COLUMNS
 
 #: columns whose meaning the glossary has
@@ -26,10 +28,26 @@ def glossary() -> dict[str, str]:
 
 
 def of_results(results: Path, output: Path | None = None) -> Path:
-    """Write the page of the results of a study, and say where; by default it is beside them."""
+    """Write the page of the results of a study, and say where; by default it is beside them.
+
+    Results of another config, and those that are to be made again, are left out.
+
+    Raises
+    ------
+    MissingError
+        There are no results.
+    UnfinishedError
+        The study is not finished, which the page says, too.
+    """
     config, output = results / "config.yaml", output or results / "explorer.html"
     text = config.read_text(encoding="utf-8") if config.exists() else ""
-    html = of_tables(of_folder(results), glossary(), text)
+    own = state.belonging(results, of_folder(results))
+    said = "\n".join(filter(None, own[1:]))
+    if not own.paths:
+        raise MissingError(f"{results}: no table is finished\n{said}")
+    html = of_tables(own.paths, glossary(), text, said)
     with atomic(output) as temporary:
         temporary.write_text(html, encoding="utf-8")
+    if own.unfinished:
+        raise UnfinishedError(f"{output} is of a part of the study\n{said}")
     return output

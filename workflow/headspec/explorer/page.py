@@ -26,15 +26,18 @@ LEFT_OUT = (
 )
 
 
-def of_tables(paths: Iterable[str | Path], glossary: dict[str, str], config: str = "") -> str:
+def of_tables(
+    paths: Iterable[str | Path], glossary: dict[str, str], config: str = "", unfinished: str = ""
+) -> str:
     """The page of these tables of a study.
 
     Parameters
     ----------
     glossary : word: what it means
     config : the study's config as YAML, to copy from the page
+    unfinished : what the tables lack of the study, which the page begins with
     """
-    return page(data(read(paths), glossary, config))
+    return page(data(read(paths), glossary, config) | {"unfinished": unfinished})
 
 
 def data(sources: Sources, glossary: dict[str, str], config: str = "") -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from headspec import tables
 from headspec.errors import HeadspecError
-from headspec.pipeline import findings, records
+from headspec.pipeline import findings, records, state
 from headspec.pipeline.current import Results
 from headspec.pipeline.findings import (
     AT_CHANCE,
@@ -45,8 +45,11 @@ case       of the tasks one by one, whatever the p of their mean; double: every 
            inverted: none above 0, some clearly below"""
 
 
-def of_results(folder: Path, width: int | None = None) -> str:
-    """The summary of the results in `folder`, and whether other versions of packages made them.
+def of_results(folder: Path, width: int | None = None) -> tuple[str, bool]:
+    """The summary of the results in `folder`, and whether these are a finished study.
+
+    Results of another config, and those that are to be made again, are left out, which the summary says. It
+    also says whether other versions of packages made them.
 
     Parameters
     ----------
@@ -57,15 +60,21 @@ def of_results(folder: Path, width: int | None = None) -> str:
     HeadspecError
         A table is missing, cannot be read, or was made by an older headspec.
     """
-    paths = {name: folder / "tables" / f"{name}.parquet" for name in ("combined", *findings.OPTIONAL)}
-    frames = {name: _table(name, path) for name, path in paths.items() if path.exists()}
-    if not frames:
+    paths = [folder / "tables" / f"{name}.parquet" for name in ("combined", *findings.OPTIONAL)]
+    own = state.belonging(folder, filter(Path.exists, paths))
+    if not any(own):
         raise HeadspecError(
             f"{folder}: no tables/combined.parquet; expected the results of a study, such as results/demo"
         )
+    frames = {path.stem: _table(path.stem, path) for path in own.paths}
     combined = frames.pop("combined", pd.DataFrame(columns=["model", "method", "task", UNLEARNT]))
     outdated = records.outdated(Results(folder))
-    return text(combined, folder, width, **frames) + (f"\n\n{outdated}" if outdated else "")
+    parts = [
+        "\n".join(_folded(line, width) for line in own[1:] if line),
+        text(combined, folder, width, **frames).strip("\n"),
+        outdated,
+    ]
+    return "\n\n".join(filter(None, parts)), not own.unfinished
 
 
 def _table(name: str, path: Path) -> pd.DataFrame:

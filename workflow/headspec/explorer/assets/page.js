@@ -47,6 +47,7 @@ function choice(id, label, values, value, act) {
 document.body.append(
   h("a", { class: "skip", href: "#main", onclick: (event) => { event.preventDefault(); main.focus(); } }, "To the content"),
   h("header", { class: "top" }, h("h1", {}, h("span", { dir: "auto" }, cut(DATA.study, 60))), bar),
+  DATA.unfinished ? h("p", { class: "unfinished", role: "note" }, DATA.unfinished) : "",
   main, h("footer", {}, DATA.left_out), said);
 addEventListener("popstate", () => { readAddress(); render(); });
 PHONE.addEventListener("change", render);
