@@ -127,7 +127,7 @@ def test_the_slider_moves_numbers_and_masks_together(page, results):
 def test_heads_are_selected_by_keyboard_in_all_maps_and_kept_in_the_link(page, browser):
     visit(page, "heads")
     page.locator("#panel-map-a [data-head='0']").focus()
-    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")  # the first layer is the lowest, as in figures
     page.keyboard.press("Enter")
     assert page.locator(".cell.chosen").count() == 6 and page.locator(".dot.chosen").count() == 2
     assert page.locator("#chosen").inner_text().count("Layer 1, head 0") >= 1
@@ -137,6 +137,31 @@ def test_heads_are_selected_by_keyboard_in_all_maps_and_kept_in_the_link(page, b
     assert other.locator("h2").inner_text() == "Heads"
     assert [cell.get_attribute("data-head") for cell in other.locator(".cell.chosen").all()] == ["4"] * 6
     other.close()
+
+
+def test_layers_stand_as_in_figures(page):
+    visit(page, "heads")
+    boxes = [page.locator(f"#panel-map-a [data-head='{i}']").bounding_box() for i in (0, 4, 8)]
+    assert boxes[0]["y"] > boxes[1]["y"] > boxes[2]["y"]
+
+
+def test_a_task_has_one_colour_in_all_mixtures(browser, tmp_path):
+    opened = browser.new_page()
+    opened.goto(of_results(study(tmp_path / "results" / "small", tasks=("x", "y", "z"))).as_uri())
+    looks: dict[str, set[str]] = {}
+    for mixture in ("pair0", "pair1", "pair2"):
+        visit(opened, "mixture")
+        opened.locator("#choose-mixture").select_option(mixture)
+        for mark in opened.locator("#panel-tasks [data-value]").all():
+            task = mark.get_attribute("aria-label").split(",")[1].split(":")[0].strip(" \u2068\u2069")
+            looks.setdefault(task, set()).add(mark.get_attribute("class").split()[1])
+        for name in opened.locator("[id^=panel-curve] .name").all():
+            task = name.text_content().removeprefix("top, ")
+            if task in "xyz":
+                looks.setdefault(task, set()).add(name.get_attribute("class").split()[1])
+    opened.close()
+    assert [len(looks[task]) for task in "xyz"] == [1, 1, 1]
+    assert len(set.union(*looks.values())) == 4 and looks["mean"] == {"c5"}
 
 
 def test_what_heads_know_is_that_of_all_labels(page, results):

@@ -48,7 +48,7 @@ def pruning(sources: Sources) -> Columns:
     frame = pd.concat(frames, ignore_index=True).merge(main)
     keys = [*GROUP, "task", "metric", "pruned_for", "order", "fraction", "n_pruned"]
     values = frame.groupby(keys, dropna=False)["value"].agg(["mean", "min", "max"]).reset_index()
-    return columns(values, [*keys, "mean", "min", "max"])
+    return columns(values, [*keys, "mean", "min", "max", "chance"])
 
 
 def similarity(sources: Sources) -> Columns:

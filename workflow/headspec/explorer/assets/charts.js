@@ -43,6 +43,12 @@ const SHAPES = [
 ];
 const shape = (index) => SHAPES[index % SHAPES.length];
 const colour = (index) => `c${index % 6}`;
+const TASKS = unique(rows(VIEWS.combined).map((row) => row.task)).filter((task) => task !== "mean");
+/** The colour and mark that a task has in all pictures; grey is for means and what is random. */
+function taskLook(task) {
+  const place = TASKS.indexOf(task);
+  return place < 0 ? 5 : place + Math.floor(place / 5);
+}
 
 function axis(x, values, top, bottom, label, words = (value) => number(100 * value, 0)) {
   const digits = values.map(words);
@@ -94,13 +100,13 @@ function spread(wanted, bottom) {
   return found;
 }
 
-/** Lines with bands: series of {name, index, dash, points: [[x, y, low, high]]}; `at`, if given, is marked. */
-function curves(series, at, labels) {
+/** Lines with bands: series of {name, index, dash, points: [[x, y, low, high]]}; `at` and `chance`, if given, are marked. */
+function curves(series, at, labels, chance) {
   const all = series.flatMap((one) => one.points), most = Math.max(...all.map((point) => point[0]), at ?? 0);
   const wide = Math.max(...series.map((one) => [...cut(one.name)].length));
   const left = 52, top = 10, right = PHONE.matches ? 300 : 396, width = right + Math.max(124, 40 + 6.6 * wide);
   const bottom = Math.max(250, top + 15 * series.length), height = bottom + 50;
-  const [low, high] = extent(all.flatMap((point) => point.slice(1)));
+  const [low, high] = extent(all.flatMap((point) => point.slice(1)), missing(chance) ? [] : [chance]);
   const x = scale(0, most, left, right), y = scale(low, high, bottom, top);
   const heights = spread(series.map((one) => y(one.points.at(-1)[1])), bottom);
   return picture(width, height, labels.title,
@@ -109,6 +115,8 @@ function curves(series, at, labels) {
       s("line", { x1: left, x2: right, y1: y(value), y2: y(value), class: "grid" }),
       text(left - 7, y(value) + 4, number(100 * value, high - low < 0.03 ? 1 : 0), { "text-anchor": "end" })])),
     missing(at) ? null : s("line", { x1: x(at), x2: x(at), y1: top, y2: bottom, class: "cursor" }),
+    missing(chance) ? null : [s("line", { x1: left, x2: right, y1: y(chance), y2: y(chance), class: "cursor chance", "data-value": chance }),
+      text(right - 4, y(chance) - 4, "chance", { "text-anchor": "end", class: "label" })],
     series.map((one, i) => {
       const to = (i) => one.points.map((point) => `${x(point[0])} ${y(point[i])}`);
       const banded = one.points.length && !missing(one.points[0][2]), open = one.dash ? " hollow" : "";
@@ -151,8 +159,13 @@ function scatter(points, labels) {
 function headMap(values, size, { title, signed, sign, largest, closed, glyphs, legend = [], words, act, hover }) {
   const cell = Math.max(15, Math.min(26, 340 / size.heads)), left = 44, top = 6;
   const kinds = size.kinds ?? [[null, 0]], apart = size.kinds ? 24 : 0;
-  const rowAt = (row) => top + cell * row + apart * kinds.filter(([, first]) => first <= row).length;
-  const below = rowAt(size.layers - 1) + cell;
+  // as in figures, the first layer is the lowest, of each kind of attention
+  const last = (k) => (kinds[k + 1]?.[1] ?? size.layers) - 1;
+  const rowAt = (row) => {
+    const k = kinds.findLastIndex(([, first]) => first <= row);
+    return top + cell * (kinds[k][1] + last(k) - row) + apart * (k + 1);
+  };
+  const below = top + cell * size.layers + apart * kinds.length;
   const width = Math.max(left + cell * size.heads + 4, legend.length ? 210 : 0, size.kinds ? 200 : 0);
   const step = 84, by = Math.floor((width - 8) / step), height = below + 36 + 19 * Math.ceil(legend.length / by);
   const most = largest || Math.max(...values.map((value) => Math.abs(value || 0))) || 1;
@@ -190,15 +203,15 @@ function headMap(values, size, { title, signed, sign, largest, closed, glyphs, l
   grid.addEventListener("mouseover", ofHead(hover));
   grid.addEventListener("focusin", ofHead(hover));
   grid.addEventListener("keydown", ofHead((i, event) => {
-    const move = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: size.heads, ArrowUp: -size.heads }[event.key];
+    const move = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: -size.heads, ArrowUp: size.heads }[event.key];
     if (event.key === "Enter" || event.key === " ") { event.preventDefault(); act(i); }
     else if (move && cells[i + move]) { event.preventDefault(); focus(i + move); cells[i + move].focus(); }
   }));
   const every = size.heads > 16 ? 4 : 2;
   return picture(width, height, title, grid, s("g", { class: "axis", "aria-hidden": "true" },
     kinds.map(([kind, first], k) => {
-      const layers = (kinds[k + 1]?.[1] ?? size.layers) - first;
-      return [kind && text(left, rowAt(first) - 6, KINDS[kind]), [...Array(layers).keys()].filter((i) => layers < 8 || i % 2 === 0)
+      const layers = last(k) + 1 - first;
+      return [kind && text(left, rowAt(last(k)) - 6, KINDS[kind]), [...Array(layers).keys()].filter((i) => layers < 8 || i % 2 === 0)
         .map((i) => text(left - 6, rowAt(first + i) + 0.5 * cell + 4, i, { "text-anchor": "end" }))];
     }),
     [...Array(size.heads).keys()].filter((i) => i % every === 0).map((i) => text(left + cell * (i + 0.5), below + 15, i, { "text-anchor": "middle" })),

@@ -47,7 +47,8 @@ function rankedPanel(found, task, order, place) {
   return panel({ id: `ranked-${order}-${place}`, title: `${isolated(task)}: ${worded(of[0].metric)}, ${order} heads first`,
     note: order === "top" ? "Heads with the largest values are pruned first: the faster a line falls, the better the measure finds heads that matter. Band: range of random orders."
       : "Heads with the smallest values are pruned first: the longer a line stays level, the better the measure finds heads that do not matter.",
-    picture: curves(series.filter((one) => one.points.length), null, { title: `${task} as heads are pruned in the order of every measure`, x: "heads pruned, per cent" }), ...lined(of) });
+    picture: curves(series.filter((one) => one.points.length), null, { title: `${task} as heads are pruned in the order of every measure`, x: "heads pruned, per cent" },
+      pruned.find((row) => row.task === task && row.metric === of[0].metric)?.chance), ...lined(of) });
 }
 
 /** Every two measures: rank correlation below the diagonal, overlap of the top heads above it. */

@@ -88,11 +88,10 @@ function mixtureView() {
   const controls = h("div", { class: "controls" }, groupChoices(combined), slider());
   const now = fraction(), parts = [controls];
   const at = meanLast(fractions.filter((row) => given(row) && Math.abs(row.fraction - now) < 1e-9));
-  const tasks = unique(fractions.filter(given).map((row) => row.task));
   if (pruned.some(given)) parts.push(matrix(now));
   if (at.length) parts.push(panel({ id: "tasks", title: `D of each task, ${percent(now, 0)} of heads pruned`,
     note: `In per cent, with its interval. ${CHANCES} The mean is that of the mixture.`,
-    picture: forest(at.map((row) => ({ group: state.mixture, name: row.task, index: tasks.indexOf(row.task), hollow: Boolean(chance(row)), value: row.dissociation,
+    picture: forest(at.map((row) => ({ group: state.mixture, name: row.task, index: taskLook(row.task), hollow: Boolean(chance(row)), value: row.dissociation,
       low: row.ci_low, high: row.ci_high, printed: `${percent(row.dissociation)} ${chance(row)}`,
       detail: `D ${percent(row.dissociation)} ${interval(row.ci_low, row.ci_high, percent)}${chanceWords(row)}` })), "D, per cent"), ...lined(at) }));
   const curved = unique(pruned.filter(given).map((row) => row.task)).map((task, i) => {
@@ -101,13 +100,13 @@ function mixtureView() {
       const line = of.filter((row) => `${row.order} ${row.pruned_for}` === name).sort((a, b) => a.fraction - b.fraction);
       return { line, name: line[0].pruned_for === task ? `${line[0].order}, own` : `${line[0].order}, ${line[0].pruned_for}` };
     }).filter(({ line }) => line[0].order === "top" || line[0].pruned_for === task)
-      .map(({ line, name }, index) => ({ name, index, dash: line[0].order === "bottom" ? "5 4" : null,
+      .map(({ line, name }) => ({ name, index: taskLook(line[0].pruned_for), dash: line[0].order === "bottom" ? "5 4" : null,
         points: [[0, base.mean], ...line.map((row) => [row.fraction, row.mean])] }));
     const random = of.filter((row) => row.pruned_for === "random");
     if (random.length) series.push({ name: "random", index: 5, dash: "1 4", points: random.map((row) => [row.fraction, row.mean, row.min, row.max]) });
     return panel({ id: `curve-${i}`, title: `${isolated(task)}: ${of[0].metric} as heads are pruned`,
-      note: "Means over seeds, in per cent. Random orders: mean and range of all draws and seeds. The line is at the slider.",
-      picture: curves(series, now, { title: `${task} against the fraction of heads pruned`, x: "heads pruned, per cent" }), ...lined(of) });
+      note: "Means over seeds, in per cent. Random orders: mean and range of all draws and seeds. A task's heads have its colour. The upright line is at the slider.",
+      picture: curves(series, now, { title: `${task} against the fraction of heads pruned`, x: "heads pruned, per cent" }, of[0].chance), ...lined(of) });
   });
   parts.push(h("div", { class: "grid" }, curved));
   return [...parts, chosenNote()];

@@ -63,7 +63,6 @@ def draw(
         maps[0].set_ylabel(name, rotation=0, ha="right", va="center")
     for axes, title in zip(grid[0], [*(f"{100 * f:g} % kept" for f in fractions), "mean"], strict=True):
         axes.set_title(title)
-    figure.supxlabel("head (columns) by layer (rows, the first at the bottom)")
     greys = {"white": "no seed keeps it", "0.5": "some do", "black": "all do"}
     colours = {
         "white": "no seed keeps it", "cyan": "the first", "magenta": "the second", "yellow": "the third",
@@ -73,6 +72,7 @@ def draw(
         look = {"markerfacecolor": colour, "markeredgecolor": "black", "markeredgewidth": 0.5}
         grid[0, 0].plot([], [], "s", label=name, **look)
     legend(figure)
+    figure.legends[0].set_title("head (columns) by layer (rows, the first at the bottom)")
     return figure
 
 

@@ -44,7 +44,7 @@ def draw(overlap: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
         _draw_panel(axes, means[means["what"] == what], names)
         axes.set_title(f"between {what}")
         axes.set_xlabel("heads in common (Jaccard)")
-        axes.set_xlim(0, 1)
+        axes.set_xlim(-0.03, 1.03)
         axes.grid(axis="x")
     texts = [
         f"{labels[way]}, {'open' if fraction is None else f'{100 * fraction:g} %'}" for way, fraction in names

@@ -60,7 +60,7 @@ def draw(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
     axes.set_yticks(range(len(tasks)), [f"{task}\n{METRICS[metrics[task]]}" for task in tasks])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    axes.set_xlabel("trained (metric in %, difference from single-task in points)")
+    axes.set_xlabel("trained (metric in %,\ndifference from single-task in points)")
     figure.colorbar(image, ax=axes, aspect=14, pad=0.02).set_label("lost (points), below 0 gained")
     return figure
 
