@@ -139,6 +139,12 @@ def test_heads_are_selected_by_keyboard_in_all_maps_and_kept_in_the_link(page, b
     other.close()
 
 
+def test_curves_have_a_line_at_chance(page):
+    visit(page, "mixture")
+    lines = page.locator("[id^=panel-curve] .chance").all()
+    assert [float(line.get_attribute("data-chance")) for line in lines] == [0.55] * 2
+
+
 def test_layers_stand_as_in_figures(page):
     visit(page, "heads")
     boxes = [page.locator(f"#panel-map-a [data-head='{i}']").bounding_box() for i in (0, 4, 8)]

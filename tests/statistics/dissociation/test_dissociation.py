@@ -163,7 +163,9 @@ def test_the_case_of_a_mixture_has_intervals_that_hold_at_once(shift, expected):
     """At 95 % an interval reaches 1.96 standard errors; two that hold at once, 2.24."""
     d = np.array([[shift, -shift]])
     bootstrap = d + stats.norm.ppf((np.arange(2000) + 0.5) / 2000)[:, None, None]
-    sampled = Sampled(pair(rng=np.random.default_rng(0)).run, "", d[0], d, bootstrap, d, *[d[0] > 9] * 2)
+    sampled = Sampled(
+        pair(rng=np.random.default_rng(0)).run, "", d[0], d[0], d, bootstrap, d, *[d[0] > 9] * 2
+    )
     assert _case_columns(sampled, 0.95, 0.1) == {"case": expected, "distinct": False}
 
 
@@ -300,6 +302,10 @@ def test_estimates_are_those_of_the_pruning_matrix():
     accuracy = right.groupby([one.predictions["pruned_for"], one.predictions["task"]]).mean().unstack()
     table = study(one)["dissociation"].set_index("task")
     assert table["base"].to_dict() == pytest.approx(accuracy.loc["none"].to_dict())
+    most_frequent = one.predictions.groupby("task")["label"].agg(
+        lambda label: (label == label.mode()[0]).mean()
+    )
+    assert table["chance"].to_dict() == pytest.approx(most_frequent.to_dict())
     for task, others in {"a": "bc", "b": "ac", "c": "ab"}.items():
         performance = accuracy[task] / accuracy.loc["none", task]
         expected = (performance[others[0]] + performance[others[1]]) / 2 - performance[task]

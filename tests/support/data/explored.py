@@ -44,7 +44,9 @@ def study(results: Path, tasks=("sentiment", "topic", "reviews"), shape=(3, 4), 
             for seed in range(seeds):
                 _run(results, run, pair, shape, seed, rng, footer)
                 for task in pair:
-                    written["dissociation"].append(run | {"seed": seed, "task": task, "metric": "accuracy"})
+                    written["dissociation"].append(
+                        run | {"seed": seed, "task": task, "metric": "accuracy", "chance": 0.55}
+                    )
             for task in (*pair, "mean"):
                 for fraction in FRACTIONS:
                     d = rng.normal(0.05, 0.03)

@@ -44,11 +44,11 @@ def pruning(sources: Sources) -> Columns:
     ]
     if metrics is None or not frames:
         return {}
-    main = metrics[["model", "mixture", "method", "task", "metric"]].drop_duplicates()
+    main = metrics.drop_duplicates([*GROUP, "task"]).reindex(columns=[*GROUP, "task", "metric", "chance"])
     frame = pd.concat(frames, ignore_index=True).merge(main)
-    keys = [*GROUP, "task", "metric", "pruned_for", "order", "fraction", "n_pruned"]
+    keys = [*GROUP, "task", "metric", "chance", "pruned_for", "order", "fraction", "n_pruned"]
     values = frame.groupby(keys, dropna=False)["value"].agg(["mean", "min", "max"]).reset_index()
-    return columns(values, [*keys, "mean", "min", "max", "chance"])
+    return columns(values, [*keys, "mean", "min", "max"])
 
 
 def similarity(sources: Sources) -> Columns:

@@ -115,7 +115,7 @@ function curves(series, at, labels, chance) {
       s("line", { x1: left, x2: right, y1: y(value), y2: y(value), class: "grid" }),
       text(left - 7, y(value) + 4, number(100 * value, high - low < 0.03 ? 1 : 0), { "text-anchor": "end" })])),
     missing(at) ? null : s("line", { x1: x(at), x2: x(at), y1: top, y2: bottom, class: "cursor" }),
-    missing(chance) ? null : [s("line", { x1: left, x2: right, y1: y(chance), y2: y(chance), class: "cursor chance", "data-value": chance }),
+    missing(chance) ? null : [s("line", { x1: left, x2: right, y1: y(chance), y2: y(chance), class: "cursor chance", "data-chance": chance }),
       text(right - 4, y(chance) - 4, "chance", { "text-anchor": "end", class: "label" })],
     series.map((one, i) => {
       const to = (i) => one.points.map((point) => `${x(point[0])} ${y(point[i])}`);

@@ -26,7 +26,7 @@ SCHEMAS = {
     "dissociation": Schema(
         RUN | {"fraction": FLOAT, "task": TEXT, "dissociation": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT,
                "p_value": FLOAT, "at_chance": FLAG, "p_holm": FLOAT, "metric": TEXT, "base": FLOAT}
-        | UNPRUNED,
+        | {"chance": FLOAT} | UNPRUNED,
         keys=6,
     ),
     "mixtures": Schema(
@@ -56,6 +56,7 @@ SCHEMAS = {
 tables/dissociation.parquet, tables/iat_dissociation.parquet
 
 metric: the task's main metric
+chance: the metric of the best constant prediction
 
 Table `mixtures`: a row for each run.
 tables/mixtures.parquet, tables/iat_mixtures.parquet
@@ -79,9 +80,9 @@ def _rows(sampled: Sampled, tasks: Sequence[str], confidence: float) -> list[dic
     """A row for each of `tasks`."""
     low, high, over = sampled.interval(confidence)
     columns = {
-        "task": tasks, "base": sampled.base, "dissociation": sampled.mean, "ci_low": low, "ci_high": high,
-        "p_value": sampled.p_value, "at_chance": sampled.at_chance,
-        "unpruned_at_chance": sampled.unpruned_at_chance,
+        "task": tasks, "base": sampled.base, "chance": sampled.chance, "dissociation": sampled.mean,
+        "ci_low": low, "ci_high": high, "p_value": sampled.p_value,
+        "at_chance": sampled.at_chance, "unpruned_at_chance": sampled.unpruned_at_chance,
     }  # fmt: skip
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return [row | {"ci_over": over} for row in rows]

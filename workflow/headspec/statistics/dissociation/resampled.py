@@ -19,7 +19,7 @@ from headspec.seeds import derive
 from headspec.statistics.chance import at_chance
 from headspec.statistics.dissociation.scores import scores
 from headspec.statistics.intervals import Interval, over_seeds_and_examples
-from headspec.statistics.metrics import bootstrap_counts, score
+from headspec.statistics.metrics import bootstrap_counts, chance, score
 from headspec.statistics.resampling import (
     Units,
     p_value,
@@ -65,6 +65,7 @@ class Sampled:
     run: Run  # of the first seed
     examples: str  # hash of examples and labels
     base: Floats  # (k,), mean over seeds
+    chance: Floats  # (k,), of the best constant prediction
     d: Floats  # (S, ...)
     bootstrap: Floats  # (resamples, S, ...)
     null: Floats  # (permutations, ...), mean over seeds
@@ -108,6 +109,7 @@ class Sampled:
         return replace(
             self,
             base=np.append(self.base, np.nan),
+            chance=np.append(self.chance, np.nan),
             d=append_mean(self.d),
             bootstrap=append_mean(self.bootstrap),
             null=append_mean(self.null),
@@ -187,7 +189,8 @@ def samples(
             null = _permuted(metrics[task], label, pruned, permutations, permutation_rng, units)
             floor = at_chance(metrics[task], label, weights, np.moveaxis(bootstrap, 1, 0), confidence)
             of_pruned = floor[:, 1:].reshape(pruned.shape[:3]).any(axis=1)
-            drawn.append((point, bootstrap, null, of_pruned, floor[:, 0]))
+            constant = np.full(len(runs), chance(metrics[task], label))
+            drawn.append((point, bootstrap, null, of_pruned, floor[:, 0], constant))
         sampled[examples] = [
             _sampled(of_run, examples, [[values[r] for values in task] for task in drawn])
             for r, (of_run, _) in enumerate(runs)
@@ -265,10 +268,10 @@ def _sampled(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -> Sampled
     Parameters
     ----------
     tasks : of each task point (1 + k * F,), bootstrap (resamples, 1 + k * F), null (permutations, F, k),
-        at_chance (F,) and unpruned_at_chance
+        at_chance (F,), unpruned_at_chance, and chance
     """
     k = len(tasks)
-    point, bootstrap, null, of_pruned, unpruned = zip(*tasks, strict=True)
+    point, bootstrap, null, of_pruned, unpruned, constant = zip(*tasks, strict=True)
 
     def by_fraction(of_tasks: list[Floats]) -> Floats:
         """Stack the (..., k * F) of each task to (..., F, k, tasks)."""
@@ -286,6 +289,7 @@ def _sampled(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -> Sampled
         null=scores(np.stack(null, axis=-1), base),
         at_chance=np.stack(of_pruned, axis=-1),
         unpruned_at_chance=np.array(unpruned),
+        chance=np.array(constant),
     )
 
 
