@@ -27,7 +27,7 @@ INSCRIBED = (".parquet", ".svg", ".png", ".pdf", ".html", ".zip")
 #: packages that can change results
 COMPUTING = (
     "torch", "transformers", "numpy", "pandas", "pyarrow", "scipy", "scikit-learn", "peft", "tokenizers",
-    "sentencepiece", "sacrebleu", "datasets",
+    "sentencepiece", "sacrebleu", "datasets", "regex",
 )  # fmt: skip
 TEXT, INT, FLOAT, FLAG = pa.string(), pa.int32(), pa.float64(), pa.bool_()
 
