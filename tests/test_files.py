@@ -190,6 +190,17 @@ def test_what_only_looks_like_a_temporary_file_stays(tmp_path, number):
     assert other.exists() == (number != "9" * 30)  # no process has such a number
 
 
+def test_links_that_lead_to_themselves(tmp_path):
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    links = {"a/loop": "loop", "a/b/there": "../back", "a/back": "b/there", "whole": "a", "gone": "nowhere"}
+    for name, target in links.items():
+        (tmp_path / name).symlink_to(target)
+    found = {str(path.relative_to(tmp_path)) for path in files.loops(tmp_path)}
+    assert found == {"a/loop", "a/b/there", "a/back"}
+    assert files.loops(tmp_path / "a/loop") == [tmp_path / "a/loop"]
+    assert files.loops(tmp_path / "missing") == []
+
+
 def test_errors_of_the_disk_are_told_apart_from_others(tmp_path):
     full = pytest.raises(StorageError, match="x: the disk is full .* Free some space and start")
     with full, files.atomic(tmp_path / "x"):

@@ -350,6 +350,16 @@ def test_a_project_whose_path_has_braces_is_refused(tmp_path):
     assert "Traceback" not in output
 
 
+@pytest.mark.parametrize("name", ["results/tiny", "results/tiny/tables/combined.parquet"])
+def test_a_result_that_is_a_link_to_itself_is_refused(tmp_path, name):
+    folder = Folder.new(tmp_path / "study")
+    link = folder.path / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(link.name)
+    output = folder.snakemake("--dry-run", fails=True)
+    assert f"{name}: links that lead to themselves; remove them" in output and "Traceback" not in output
+
+
 def test_a_config_file_replaces_the_default_one(study):
     """`mixtures.single` and `seeds` of config.yaml must not show through."""
     tasks = {name: CONFIG["tasks"][name] for name in ("tone", "topic")}

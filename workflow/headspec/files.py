@@ -111,6 +111,20 @@ def link(path: str | Path, name: Path) -> None:
             shutil.copyfileobj(file, copy)
 
 
+def loops(folder: str | Path) -> list[Path]:
+    """The links in a folder, or the folder itself, that lead to themselves."""
+    inside = (Path(at, name) for at, _, names in os.walk(folder) for name in names)
+    return [path for path in (Path(folder), *inside) if path.is_symlink() and _leads_to_itself(path)]
+
+
+def _leads_to_itself(link: Path) -> bool:
+    try:
+        link.stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
+
+
 def digest(path: str | Path) -> str:
     """SHA-256 of a file."""
     with open(path, "rb") as file:

@@ -48,7 +48,7 @@ if {"{", "}"} & {*str(LIBRARY)}:
     )
 sys.path.insert(0, str(LIBRARY))
 
-from headspec import code_hash, digests
+from headspec import code_hash, digests, files
 from headspec.config import loading, variants, ways
 from headspec.config.measures import heads as head_measures, similarity as similarity_measures
 from headspec.config.runs import ALL
@@ -331,6 +331,8 @@ def compare_results() -> None:
         logger.warning(outdated)
 
 
+if workflow.is_main_process and (loops := files.loops(result())):
+    raise WorkflowError(f"{listing(loops)}: links that lead to themselves; remove them")
 if workflow.is_main_process and os.path.isdir(result()):
     compare_results()
     if any(each.partition("=")[0] == "--report" for each in sys.argv):

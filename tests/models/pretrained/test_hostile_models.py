@@ -68,10 +68,17 @@ def test_a_broken_config(model, text):
         planned()
 
 
-def test_a_pipe_in_place_of_a_config(model):
-    (model / "config.json").unlink()
-    os.mkfifo(model / "config.json")
-    with pytest.raises(EncoderError, match="models.m.source: 'm' has no readable config.json .it is no file"):
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("config.json", "no readable config.json .it is no file"),
+     ("model.safetensors", "no complete safetensors"),
+     ("model.safetensors.index.json", "no complete safetensors")],
+)  # fmt: skip
+def test_a_pipe_in_place_of_a_file(model, name, problem):
+    """Reading it would wait for ever."""
+    (model / ("config.json" if name == "config.json" else "model.safetensors")).unlink()
+    os.mkfifo(model / name)
+    with pytest.raises(EncoderError, match=f"models.m.source: 'm' has {problem}"):
         planned()
 
 

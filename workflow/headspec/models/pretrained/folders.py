@@ -108,9 +108,11 @@ def weight_files(path: Path) -> list[Path]:
     """
     if (path / WEIGHTS).is_file():
         return [path / WEIGHTS]
+    if not (path / INDEX).is_file():
+        return []
     try:
         names = {*json.loads((path / INDEX).read_text())["weight_map"].values()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # none, or no index
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):  # no index
         return []
     shards = [path / str(name) for name in sorted(names, key=str)]
     complete = all(shard.suffix == ".safetensors" and shard.is_file() for shard in shards)
