@@ -207,8 +207,9 @@ def improvement(
     family = result["method"].where(result["task"] != MEAN, MEAN)
     groups = result.groupby(["model", "mixture", family])
     of_study = result.groupby((result["task"] == MEAN) & result["heads"].notna())
-    p = {"p_holm": groups["p_value"], "p_seeds_holm": of_study["p_seeds"]}
-    return result.assign(**{name: of_family.transform(holm) for name, of_family in p.items()})
+    result["p_holm"] = groups["p_value"].transform(holm)
+    result["p_seeds_holm"] = of_study["p_seeds"].transform(holm)
+    return result
 
 
 def decisive(improvement: pd.DataFrame) -> pd.Series:
