@@ -255,6 +255,12 @@ def test_columns_of_words_in_a_txt_file(here):
     assert "If dev.txt has a line per word, end its name in .conll." in problem(here, type="tags")
 
 
+def test_a_clone_without_its_large_files_is_named(here):
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+    written(here, {"train.parquet": pointer})
+    assert "train.parquet is a pointer of Git LFS; expected its file, by git lfs pull" in problem(here)
+
+
 # parallel texts
 
 

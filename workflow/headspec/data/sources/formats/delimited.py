@@ -25,8 +25,9 @@ def names(path: Path, options: Options) -> list[str]:
 
 
 def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
-    text = text_files.text(path, options.key, options.encoding)
-    first = _first(io.StringIO(text, newline=""), path)
+    data = pa.py_buffer(text_files.text(path, options.key, options.encoding).encode())
+    with io.TextIOWrapper(pa.BufferReader(data), encoding="utf-8", newline="") as file:
+        first = _first(file, path)
     if options.columns and len(options.columns) != len(first):
         key = options.key.removesuffix("source")
         raise DataError(
@@ -34,12 +35,12 @@ def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
             f"{len(first)} columns; expected a name for each"
         )
     chosen = choice(options.columns or first) if first else []
-    table = _parsed(text, path, options, chosen)
+    table = _parsed(data, path, options, chosen)
     for name in chosen:
         if name in options.texts and (numbers := _numbers(table[name])) is not None:
             value = pc.filter(table[name], pc.not_equal(table[name], ""))[0].as_py()
             # unlike the unquoted, a quoted value cannot be null
-            if _parsed(text, path, options, [name], [value])[name].null_count:
+            if _parsed(data, path, options, [name], [value])[name].null_count:
                 table = table.set_column(table.column_names.index(name), name, numbers)
     return frame(table)
 
@@ -55,12 +56,12 @@ def _first(file: TextIO, path: Path) -> list[str]:
 
 
 def _parsed(
-    text: str, path: Path, options: Options, columns: list[str], null: list[str] | None = None
+    data: pa.Buffer, path: Path, options: Options, columns: list[str], null: list[str] | None = None
 ) -> pa.Table:
     """Columns as text; unquoted cells that are in `null` are missing."""
     tabs = _tabs(path)
     return pa_csv.read_csv(
-        pa.BufferReader(text.encode()),
+        pa.BufferReader(data),
         pa_csv.ReadOptions(block_size=BLOCK, column_names=options.columns),
         pa_csv.ParseOptions(
             delimiter="\t" if tabs else ",", quote_char=False if tabs else '"', newlines_in_values=not tabs
