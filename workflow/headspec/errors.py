@@ -16,7 +16,6 @@ LISTED = 30
 BOOLEANS = {"true": {"yes", "on"}, "false": {"no", "off"}}
 QUOTE = " YAML reads yes, no, on and off as true and false; quote them, as in 'yes'."
 
-
 #: least likeness of a name that is suggested
 CLOSE = 0.6
 

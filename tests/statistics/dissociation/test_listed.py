@@ -108,13 +108,15 @@ def test_columns_are_what_they_say():
         # with either, a is at chance
         ((0.9, 0.5, 0.5), (0.9, 0.86, 0.62), ["important", "neither"]),
         ((0.9, 0.4, 0.7), (0.9, 0.86, 0.62), ["important", "neither"]),
+        # the unpruned model has learnt nothing of a
+        ((0.5, 0.3, 0.4), (0.9, 0.65, 0.65), ["neither", "important"]),
     ],
 )
 @pytest.mark.parametrize("seeds", [1, 3])
 def test_verdicts(a, b, verdicts, seeds):
     rng = np.random.default_rng(1)
-    random = rng.normal(0.87, 0.02, 20)
-    accuracy = {"a": masks(*a, random), "b": masks(*b, random)}
+    random = rng.normal(-0.03, 0.02, 20)
+    accuracy = {"a": masks(*a, a[0] + random), "b": masks(*b, b[0] + random)}
     table = head_lists([evaluation(rng, accuracy, s, 600) for s in range(seeds)], 200, 0.95, 0)
     assert table["verdict"].tolist() == verdicts
 

@@ -176,14 +176,10 @@ def _elsewhere(key: str) -> str:
 def _below(key: str, value: Any, fields: dict[str, Any]) -> str:
     """The mapping of names to lists in which a list with a name of its own belongs, as a hint."""
     section, _, name = key.rpartition(".")
-    places = (
-        [field for field in fields if _names_lists(_schema_at([*section.split("."), field]))]
-        if section
-        else []
-    )
-    return (
-        f" Did you mean '{_dotted(section, places[0], name)}'?" if places and isinstance(value, list) else ""
-    )
+    if not (section and isinstance(value, list)):
+        return ""
+    places = [field for field in fields if _names_lists(_schema_at([*section.split("."), field]))]
+    return f" Did you mean '{_dotted(section, places[0], name)}'?" if places else ""
 
 
 def _names_lists(node: dict[str, Any]) -> bool:

@@ -8,15 +8,13 @@ import pandas as pd
 
 from headspec.config.methods import NAMED
 from headspec.statistics.dissociation.scores import CHANCE
+from headspec.statistics.resampling import SIGNIFICANCE
+from headspec.statistics.training.comparison import MEAN
 from headspec.statistics.training.improvement import decisive
 
 CASES = ("double", "single", "inverted", "none", CHANCE)
 AT_CHANCE = "†"
 UNLEARNT = "unpruned_at_chance"  # the column that says which models learnt nothing
-#: the value of `task` in rows with the mean over a mixture's tasks
-MEAN = "mean"
-#: level of p, corrected, at which a difference counts
-LEVEL = 0.05
 #: tables that a study may have beside 'combined': what its rows are
 OPTIONAL = {
     "fractions": "rows by fraction of heads",
@@ -56,11 +54,9 @@ def lines(
 
     def learnt(table: pd.DataFrame) -> pd.DataFrame:
         of_runs = {"mixture", "method"} <= {*table}
-        return (
-            table[[not of_runs or run_of(row) not in nothing for row in records_of(table)]]
-            if nothing
-            else table
-        )
+        if not (nothing and of_runs):
+            return table
+        return table[[run_of(row) not in nothing for row in records_of(table)]]
 
     found = [_cases(means)] if len(means) else []
     shown = {"combined": means}
@@ -214,12 +210,12 @@ def _believed(belief: pd.DataFrame) -> list[str]:
     measures = rankings.drop(index="random")
     best, random = str(measures["area"].idxmin()), float(rankings["area"].to_dict()["random"])
     own = rows[rows["ranking"] == best]
-    clear = int(((own["difference"] < 0) & (own["difference_p_holm"] < 0.05)).sum())
+    clear = int(((own["difference"] < 0) & (own["difference_p_holm"] < SIGNIFICANCE)).sum())
     area = f"{best} {100 * measures['area'].min():.1f} %, random {100 * random:.1f} %"
     nearest = {of: measures[column].dropna() for of, column in LIKENESS.items()}
     like = [f"{of} {values.idxmax()} {values.max():.2f}" for of, values in nearest.items() if len(values)]
     return [
-        f"smallest area ({method}): {area}, p < 0.05 in {clear} of {len(own)}",
+        f"smallest area ({method}): {area}, p < {SIGNIFICANCE} in {clear} of {len(own)}",
         *([f"most like {', like '.join(like)}"] if like else []),
     ]
 
@@ -283,8 +279,8 @@ def _tested(difference: pd.Series, p: pd.Series, what: str) -> str:
     """``lower in 12 of 49 rows (p < 0.05), higher in 0``"""
     if not (n := int(p.notna().sum())):
         return f"not tested in {len(p)} {what}, with fewer than three seeds"
-    lower, higher = (int((side & (p < LEVEL)).sum()) for side in (difference < 0, difference > 0))
-    return f"lower in {lower} of {n} {what} (p < {LEVEL}), higher in {higher}"
+    lower, higher = (int((side & (p < SIGNIFICANCE)).sum()) for side in (difference < 0, difference > 0))
+    return f"lower in {lower} of {n} {what} (p < {SIGNIFICANCE}), higher in {higher}"
 
 
 # --- words and numbers

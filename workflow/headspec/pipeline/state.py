@@ -45,9 +45,8 @@ def note(results: Path, config: dict[str, Any], command: Iterable[str], targets:
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
     before, text_before = _noted(results)
     earlier = _targets(before) if text == text_before else [ALL]
-    asked = [
-        *dict.fromkeys([*earlier, *(each for each in targets if each.isidentifier())])
-    ]  # files are in one
+    named = (each for each in targets if each.isidentifier())  # unlike a file, which one of these makes
+    asked = list(dict.fromkeys([*earlier, *named]))
     line = shlex.join([*command, "--cores", "all", *(asked if asked != [ALL] else [])])
     with atomic(results / CONFIG) as temporary:
         temporary.write_text(f"{BEGIN}{line}\n{text}", "utf-8")

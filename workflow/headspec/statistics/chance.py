@@ -48,11 +48,8 @@ def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, Sequence[str]]) -> 
     metrics : task: its metrics, of which the first decides
     """
     for task, rows in evaluation.groupby("task", sort=False):
-        metric, label, prediction = (
-            metrics[str(task)][0],
-            rows["label"].to_numpy(),
-            rows["prediction"].to_numpy(),
-        )
+        metric = metrics[str(task)][0]
+        label, prediction = (rows[column].to_numpy() for column in ("label", "prediction"))
         if learnt_nothing(metric, label, prediction):
             yield (
                 f"{task}: {metric} {score(metric, label, prediction):.3f} without pruning is no better than "

@@ -160,8 +160,8 @@ def version(source: str, paths: Iterable[Path] = ()) -> str:
     It is the hub revision, or ``<distribution> <version>`` and a digest of the files `paths` of the package.
     """
     if source.startswith("package:"):
-        contents = " ".join(map(digests.content, paths))
-        digest = hashlib.sha256(contents.encode()).hexdigest()[:16] if contents else ""
+        digested = " ".join(map(digests.content, paths))
+        digest = hashlib.sha256(digested.encode()).hexdigest()[:16] if digested else ""
         return ", ".join(filter(None, [distribution(source), digest]))
     return source.partition("@")[2] if source.startswith("hub:") else ""
 

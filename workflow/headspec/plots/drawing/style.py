@@ -7,7 +7,7 @@ orders by line style, so nothing is lost in grey.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,7 @@ def stacked(seeds: Mapping[int, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat([frame.assign(seed=seed) for seed, frame in seeds.items()], ignore_index=True)
 
 
-def in_order(found: Iterable[str], order: Iterable[str]) -> list[str]:
+def in_order(found: Iterable[str], order: Collection[str]) -> list[str]:
     """The names that are `found`, in `order`; those that it lacks follow."""
     found = dict.fromkeys(found)
     return [*(name for name in order if name in found), *(name for name in found if name not in set(order))]

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from headspec.errors import DataError
 from headspec.seeds import derive
-from headspec.statistics.dissociation.analysis import KEY
+from headspec.statistics.chance import at_chance
+from headspec.statistics.dissociation.analysis import KEY, UNPRUNED
 from headspec.statistics.dissociation.list_masks import LISTED, NONE, RANDOM, SHARED
 from headspec.statistics.dissociation.resampled import Evaluation, drawn_units
 from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
-from headspec.statistics.metrics import bootstrap_counts, chance, score
+from headspec.statistics.metrics import bootstrap_counts, score
 from headspec.statistics.resampling import holm, resampled_scores
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
@@ -28,7 +29,9 @@ HEAD_LISTS = Schema(
        "value": FLOAT, "random": FLOAT, "draws_low": FLOAT, "draws_high": FLOAT, "shared": FLOAT,
        "harm": FLOAT, "p_value": FLOAT, "p_corrected": FLOAT, "own": FLOAT, "own_low": FLOAT,
        "own_high": FLOAT, "others": FLOAT, "others_low": FLOAT, "others_high": FLOAT, "ci_over": TEXT,
-       "p_specific": FLOAT, "p_specific_holm": FLOAT, "at_chance": FLAG, "verdict": TEXT},
+       "p_specific": FLOAT, "p_specific_holm": FLOAT, "at_chance": FLAG}
+    | UNPRUNED
+    | {"verdict": TEXT},
     keys=5,
 )  # fmt: skip
 """Table `head_lists`: a row for each list of heads and task of a mixture; seeds combined.
@@ -48,8 +51,9 @@ others: how much less the other tasks lose with the list than with the shared he
 p_specific: of the less certain of `own` and `others`; 1 if one of them is not above 0
 p_specific_holm: p_specific corrected by Holm's method for lists and tasks
 at_chance: whether the task is at chance with the list or the shared heads pruned
-verdict: `important`: `p_corrected` is at most 0.05; `specific`: so is `p_specific_holm`, and the task is not
-    at chance; else `neither`, which all are with fewer than 19 random sets
+verdict: `important`: `p_corrected` is at most 0.05, and the unpruned model is not at chance; `specific`: so
+    is `p_specific_holm`, and the task is not at chance; else `neither`, which all are with fewer than 19
+    random sets
 """
 
 
@@ -61,13 +65,13 @@ class _Scores(NamedTuple):
     values : (3, k)
     bootstrap : (resamples, 3, k)
     random : (draws, k)
-    above : (resamples, 2, k), with the list and with the shared heads pruned, less chance
+    at_chance : (3, k)
     """
 
     values: Floats
     bootstrap: Floats
     random: Floats
-    above: Floats
+    at_chance: NDArray[np.bool_]
 
 
 def head_lists(
@@ -82,7 +86,8 @@ def head_lists(
 
     Specific: it also costs this task more, and the others less, than heads that all tasks need, as heads
     that harm a task because it is fragile do not. Either is tested over examples, and from three seeds on
-    over seeds; the larger p counts. A task at chance says nothing: its metric cannot fall further.
+    over seeds; the larger p counts. A task at chance says nothing: its metric cannot fall further. Nor is
+    a list important to a task of which the unpruned model has learnt nothing.
 
     Both are corrected over the lists and tasks of a model, mixture and method.
 
@@ -99,7 +104,7 @@ def head_lists(
         lists, under = [], []
         for heads, first in frames[0].groupby("heads", sort=False):
             of_seeds = [
-                _scores(one, frame[frame["heads"] == heads], str(heads), resamples, seed)
+                _scores(one, frame[frame["heads"] == heads], str(heads), resamples, confidence, seed)
                 for one, frame in zip(seeds, frames, strict=True)
             ]
             n = first.loc[first["pruned"] == LISTED, "n_pruned"].iloc[0]
@@ -112,12 +117,14 @@ def head_lists(
         family = family.assign(p_value=p, p_corrected=corrected, p_specific_holm=holm(family["p_specific"]))
         families.append(family)
     table = pd.concat(families, ignore_index=True)[list(HEAD_LISTS.columns)[:-1]]
-    important = table["p_corrected"] <= 1 - confidence
+    important = (table["p_corrected"] <= 1 - confidence) & ~table["unpruned_at_chance"]
     specific = important & (table["p_specific_holm"] <= 1 - confidence) & ~table["at_chance"]
     return table.assign(verdict=np.select([specific, important], ["specific", "important"], "neither"))
 
 
-def _scores(evaluation: Evaluation, frame: pd.DataFrame, heads: str, resamples: int, seed: int) -> _Scores:
+def _scores(
+    evaluation: Evaluation, frame: pd.DataFrame, heads: str, resamples: int, confidence: float, seed: int
+) -> _Scores:
     """The metrics of one run under one list; bootstrap samples are the same for all seeds and lists."""
     run, of_tasks = evaluation.run, []
     for task in run.tasks:
@@ -136,9 +143,9 @@ def _scores(evaluation: Evaluation, frame: pd.DataFrame, heads: str, resamples: 
         rng = np.random.default_rng(derive(seed, "listed heads", run.model, run.mixture, source))
         weights = bootstrap_counts(units.number, resamples, rng)[:, units.of]
         bootstrap = resampled_scores(metric, label, fixed, weights)
-        above = bootstrap[:, 1:] - chance(metric, label, weights)[:, None]
+        floor = at_chance(metric, label, weights, bootstrap, confidence)
         points, random = ([score(metric, label, each) for each in sets] for sets in (fixed, drawn))
-        of_tasks.append((points, bootstrap, random, above))
+        of_tasks.append((points, bootstrap, random, floor))
     return _Scores(*(np.stack([np.asarray(each[i]) for each in of_tasks], axis=-1) for i in range(4)))
 
 
@@ -155,12 +162,12 @@ def _columns(seeds: list[_Scores], confidence: float) -> dict[str, Any]:
         for end, both in {"": parts.mean(axis=0), "_low": low, "_high": high}.items()
         for name, of_part in zip(("own", "others"), both, strict=True)
     }
-    at_chance = [np.quantile(one.above, 1 - confidence, axis=0) <= 0 for one in seeds]  # (S, 2, k)
+    floors = np.any([one.at_chance for one in seeds], axis=0)  # (3, k)
     return of_parts | {
         "base": base, "value": listed, "random": draws.mean(axis=0), "draws_low": draws.min(axis=0),
         "draws_high": draws.max(axis=0), "shared": shared, "harm": draws.mean(axis=0) - listed,
         "ci_over": over, "p_specific": _p_above(parts, resampled).max(axis=0),
-        "at_chance": np.any(at_chance, axis=(0, 1)),
+        "at_chance": floors[1:].any(axis=0), "unpruned_at_chance": floors[0],
     }  # fmt: skip
 
 
