@@ -281,7 +281,7 @@ def test_the_plan_lists_its_assumptions(here, capsys):
     stages = {line.split()[0]: line.split()[1] for line in text.split("\n\n")[1].splitlines()[1:]}
     jobs = graph.jobs(study(), Planned())
     of_stage = {stage: str(len(each)) for stage, each in graph.by_stage(jobs).items()}
-    assert stages == of_stage | {"all": str(len(jobs))}
+    assert stages == of_stage | {"total": str(len(jobs))}
     assert "with 4 cores" in text and "core hours" in text
     tone = extent.sizes["tone"]
     assert f"tone: {tone.train} training and 60 validation examples, as read here" in text
