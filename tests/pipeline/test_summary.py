@@ -46,6 +46,20 @@ def test_gates_count_by_what_they_are_compared_with(tmp_path):
     assert "6 rows by way and number of heads: tables/budgets.parquet" in summary.of_results(tmp_path)[0]
 
 
+def test_differences_of_models_that_learnt_nothing_count_nowhere(tmp_path):
+    down = {"difference": -0.1, "p_holm": 0.01, "task": "mean", "metric": "mean"}
+    nothing = RUN | down | {"mixture": "c+d", "unpruned_at_chance": True}
+    way = {"sets": "own", "way": "l0", "fraction": 0.1, "against": "whole"}
+    write(tmp_path, "budgets", [each | way for each in (RUN | down, nothing)])
+    write(tmp_path, "sharing", [RUN | down, nothing])
+    write(tmp_path, "improvement", [nothing | {"method": "iat", "against": "tuned", "value": 0.5}])
+    lines = found(tmp_path)
+    assert [line.split(": ")[1] for line in lines] == [
+        "the metric is lower in 1 of 1 rows (p < 0.05), higher in 0",
+        "the mean metric is lower in 1 of 1 mixtures (p < 0.05), higher in 0",
+    ]
+
+
 def test_sharing_probes_and_single_heads(tmp_path):
     shared = RUN | {"task": "mean", "metric": "mean", "difference": 0.1, "p_holm": 0.01}
     alone = RUN | {"mixture": "a", "method": "single", "task": "a", "metric": "f1"}

@@ -109,6 +109,25 @@ def test_ways_are_scored_on_the_examples_that_all_have(frames):
     assert changed.max() > 0.01
 
 
+def test_differences_of_two_ways_that_know_nothing_are_marked():
+    """Of `a` the whole model knows nothing, and of `b` only heads by l0, in two of three seeds."""
+    rng, label = np.random.default_rng(3), {"a": np.arange(80.0) % 2, "b": np.arange(80.0) % 2}
+    share = {"whole": (0.5, 0.9), "importance": (0.4, 0.9), "l0": (0.9, 0.5)}
+    frames = {}
+    for way, seed in itertools.product(share, range(3)):
+        right = dict(zip(METRICS, share[way] if seed else (0.9, 0.9), strict=True))
+        of = cell(seed, way, 1.0 if way == "whole" else 0.3)
+        frames[of] = evaluation({task: rng.random(80) < right[task] for task in right}, label)
+    result = table(frames, metrics={"a": ["accuracy"], "b": ["accuracy"]})
+    marked = {(r.way, r.task, r.against) for r in result[result["unpruned_at_chance"]].itertuples()}
+    assert {(way, task, at if isinstance(at, str) else None) for way, task, at in marked} == {
+        ("whole", "a", None), ("importance", "a", "whole"),
+    }  # fmt: skip
+    only = {of: frame[frame["task"] == "a"] for of, frame in frames.items() if of.way != "l0"}
+    alone = table(only, metrics={"a": ["accuracy"]})
+    assert alone["unpruned_at_chance"].all()
+
+
 def test_one_task_has_no_mean():
     label = {"a": np.arange(30.0) % 2}
     frames = {

@@ -58,6 +58,28 @@ def test_one_task_gains_and_the_other_loses():
     assert mean["p_value"] > 0.05 and mean["p_holm"] == mean["p_value"]
 
 
+def test_tasks_of_which_nothing_is_learnt_alone_or_together_are_marked():
+    rng, label = np.random.default_rng(4), np.arange(100.0) % 2
+
+    def answers(**right: float) -> pd.DataFrame:
+        rows = [
+            {"task": task, "example": i, "label": y, "prediction": y if rng.random() < share else 1 - y}
+            for task, share in right.items() for i, y in enumerate(label)
+        ]  # fmt: skip
+        return pd.DataFrame(rows)
+
+    tables = {
+        Run("m", "pos", ("pos",), "single", 0): answers(pos=0.5),
+        Run("m", "ner", ("ner",), "single", 0): answers(ner=0.9),
+        Run("m", "pos+ner", TASKS, "tuned", 0): answers(pos=0.5, ner=0.5),
+        Run("m", "pos+all", ("pos", "all"), "tuned", 0): answers(pos=0.9, all=0.5),
+    }
+    metrics = dict.fromkeys(("pos", "ner", "all"), ["accuracy"])
+    found = sharing(list(tables), tables.__getitem__, metrics, 50, 0.95, 0)
+    marks = found.set_index(["mixture", "task"])["unpruned_at_chance"]
+    assert marks[marks].index.tolist() == [("pos", "pos"), ("pos+ner", "pos"), ("pos+all", "all")]
+
+
 def test_without_a_task_alone_there_is_no_difference():
     runs, read = study(
         np.random.default_rng(1), dict.fromkeys(TASKS, 0.7), dict.fromkeys(TASKS, 0.7), 1, 30, 0

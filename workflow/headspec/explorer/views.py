@@ -95,7 +95,10 @@ VIEWS: Mapping[str, Callable[[Sources], Any]] = {
         ["model", "measure", "n_pairs", "pearson_r", "p_mantel", "spearman_r", "p_mantel_spearman"],
     ),
     "improvement": iat,
-    "sharing": _table("sharing", [*GROUP, "task", "metric", "n_seeds", "value", "difference", *INTERVAL]),
+    "sharing": _table(
+        "sharing",
+        [*GROUP, "task", "metric", "n_seeds", "value", "difference", *INTERVAL, "unpruned_at_chance"],
+    ),
     "probes": probes,
     "budgets": _table(
         "budgets",
@@ -118,6 +121,7 @@ VIEWS: Mapping[str, Callable[[Sources], Any]] = {
             "ci_low",
             "ci_high",
             "p_holm",
+            "unpruned_at_chance",
         ],
     ),  # fmt: skip
 }

@@ -42,7 +42,7 @@ def lines(
 ) -> tuple[list[str], list[str]]:
     """What was found, and what rows the summary has not shown, with their tables.
 
-    Models that learnt nothing of one of their tasks count in no line.
+    Models that learnt nothing of one of their tasks count in no line, nor do differences between such models.
 
     Parameters
     ----------
@@ -53,10 +53,12 @@ def lines(
     nothing = {run_of(row) for row in records_of(means[means[UNLEARNT].eq(True)])}
 
     def learnt(table: pd.DataFrame) -> pd.DataFrame:
+        if UNLEARNT in table:
+            table = table[~table[UNLEARNT].eq(True)]
         of_runs = {"mixture", "method"} <= {*table}
         if not (nothing and of_runs):
             return table
-        return table[[run_of(row) not in nothing for row in records_of(table)]]
+        return table.loc[[run_of(row) not in nothing for row in records_of(table)]]
 
     found = [_cases(means)] if len(means) else []
     shown = {"combined": means}
@@ -68,12 +70,11 @@ def lines(
     if (correlation := frames.get("correlation")) is not None:
         found += _similarity(correlation)
     if (improvement := frames.get("improvement")) is not None:
-        shown["improvement"] = improvement[means_over_tasks(improvement) & (improvement["method"] == "iat")]
-        iat = shown["improvement"]
+        iat = improvement[means_over_tasks(improvement) & (improvement["method"] == "iat")]
+        iat = shown["improvement"] = learnt(iat)
         found += [_improved(row) for row in records_of(iat.assign(p=decisive(iat)))]
     if (specialization := frames.get("specialization")) is not None:
-        of_learnt = ~specialization[UNLEARNT].eq(True)
-        shown["specialization"] = specialization[means_over_tasks(specialization) & of_learnt]
+        shown["specialization"] = learnt(specialization[means_over_tasks(specialization)])
         found += [_specialized(row) for row in records_of(shown["specialization"])]
     for name, told in {
         "belief": _believed, "single_heads": _ablated, "head_roles": _roles, "budgets": _kept,

@@ -31,7 +31,7 @@ D, TEST = f"{'D %':>6}   {'[  low,   high]'}  ", f"{'p':>6}  {'case':<9}"
 FIXED = "\N{NO-BREAK SPACE}"
 
 #: tables that say which models learnt nothing
-MARKED = ("combined", "fractions", "areas", "specialization")
+MARKED = ("combined", "fractions", "areas", "improvement", "specialization", "budgets", "sharing")
 
 NOTES = f"""\
 D          dissociation: how much more of its unpruned metric a task loses when its own heads are

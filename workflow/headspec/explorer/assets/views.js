@@ -143,7 +143,7 @@ function similarityView() {
 /** A panel of differences in points; of each row `group` and `name` say what it is. */
 function differences(of, id, title, note, group, name) {
   const clear = (row) => !row.unpruned_at_chance && (row.ci_low > 0 || row.ci_high < 0) && (missing(row.p_holm) || row.p_holm < 0.05);
-  return panel({ id, title, note: `${note} Filled: the interval excludes 0, and corrected p < 0.05 where there is one.`,
+  return panel({ id, title, note: `${note} Filled: the interval excludes 0, and corrected p < 0.05 where there is one. ×: neither is better than chance.`,
     picture: forest(of.map((row) => ({ group: group(row), name: name(row), index: 0, hollow: !clear(row),
       value: row.difference, low: row.ci_low, high: row.ci_high, printed: `${points(row.difference, 2)} ${chance(row)}`,
       detail: `${points(row.difference, 2)} points ${interval(row.ci_low, row.ci_high, points)}, corrected p ${number(row.p_holm)}` })), "difference, points"), ...lined(of) });
@@ -157,7 +157,7 @@ function iatView() {
   const label = (row) => `${ofMetric(row)}: less ${row.against}`;
   const of = ours.filter((row) => row.task === state.task).sort((a, b) => label(a).localeCompare(label(b)));
   return [h("div", { class: "controls" }, controls, choice("choose-task", "task", tasks, state.task, (value) => show({ task: value }))),
-    differences(of, "iat", "What the way of training changes", "Each way of training less the one that its group names, with its interval. ×: neither is better than chance.", label, (row) => row.method)];
+    differences(of, "iat", "What the way of training changes", "Each way of training less the one that its group names, with its interval.", label, (row) => row.method)];
 }
 /** Heads that a way keeps: those asked for, or what a penalty left open. */
 const keeps = (row) => (missing(row.fraction) ? `${missing(row.penalty) ? "left open" : `penalty ${row.penalty}`}${missing(row.heads) ? "" : `, ${number(row.heads, 0)} heads`}`

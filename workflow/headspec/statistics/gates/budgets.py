@@ -22,16 +22,17 @@ from headspec.statistics.training.comparison import (
     differences,
     mean_over_tasks,
     predicted,
+    unlearnt,
     values_of,
 )
-from headspec.tables import FLOAT, INT, TEXT, Schema
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 BUDGETS = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "sets": TEXT, "way": TEXT, "fraction": FLOAT,
      "penalty": FLOAT, "task": TEXT, "metric": TEXT, "against": TEXT, "heads": FLOAT,
      "open_heads": FLOAT, "missed": FLOAT, "n_seeds": INT, "value": FLOAT, "value_low": FLOAT,
      "value_high": FLOAT, "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT,
-     "p_value": FLOAT, "p_holm": FLOAT},
+     "p_value": FLOAT, "p_holm": FLOAT, "unpruned_at_chance": FLAG},
     keys=10,
 )  # fmt: skip
 """Table `budgets`: a row for each way, number of heads, task, metric, and way that it is compared with.
@@ -46,9 +47,13 @@ missed: share of the sets of gates whose number is off its target by more than 5
     heads are those with the largest scores, not the ones that stayed open
 value: value of the metric, mean over seeds
 p_value: from three seeds on over seeds and examples, else by permutation of predictions
+unpruned_at_chance: of `whole`, models of some seed are no better (at 95 %) than the best constant prediction,
+    of task `mean` at every task: they learnt nothing; of a difference, models of both ways, pruned or not: it
+    counts as no finding
 """
 
 Floats = NDArray[np.float64]
+Kept = tuple[str, float | None, float | None]  # way, fraction, penalty
 
 #: the ways that others are compared with
 IMPORTANCE, WHOLE = "importance", "whole"
@@ -108,34 +113,35 @@ def _rows(
     common = keys[0]
     for more in keys[1:]:
         common = common.merge(more)
-    by_way: dict[tuple[str, float | None, float | None], dict[str, Predicted]] = {}
-    numbers: dict[tuple[str, float | None, float | None], dict[str, float]] = {}
+    by_way: dict[Kept, dict[str, Predicted]] = {}
+    numbers: dict[Kept, dict[str, float]] = {}
     for key in dict.fromkeys((cell.way, cell.fraction, cell.penalty) for cell in group):
         of_way = [cell for cell in group if (cell.way, cell.fraction, cell.penalty) == key]
         by_way[key] = predicted((cell.run, frames[cell].merge(common)) for cell in of_way)
         means = np.mean([heads[cell] for cell in of_way], axis=0).tolist()
         numbers[key] = Counts(*means)._asdict()
+    nothing = {key: unlearnt(of_tasks, metrics) for key, of_tasks in by_way.items()}
     for (way, fraction, penalty), of_tasks in by_way.items():
         values = values_of(of_tasks, metrics)
         intervals = _value_intervals(of_tasks, metrics, values, resamples, confidence, seed)
-        others = {
-            IMPORTANCE: by_way.get((IMPORTANCE, fraction, None)), WHOLE: by_way.get((WHOLE, 1.0, None))
-        }  # fmt: skip
+        own = way, fraction, penalty
+        others: list[Kept] = [(IMPORTANCE, fraction, None), (WHOLE, 1.0, None)]
         if paired := PAIRED.get(way):
-            others[paired] = by_way.get((paired, fraction, penalty))
-        compared: list[tuple[str | None, dict[Key, dict[str, Any]]]] = [
-            (name, differences(of_tasks, other, metrics, resamples, confidence, seed))
-            for name, other in others.items()
-            if other and name != way
+            others.append((paired, fraction, penalty))
+        compared: list[tuple[str | None, Kept, dict[Key, dict[str, Any]]]] = [
+            (other[0], other, differences(of_tasks, by_way[other], metrics, resamples, confidence, seed))
+            for other in others
+            if other in by_way and other[0] != way
         ]
-        for against, of_metrics in compared or [(None, {})]:
+        for against, other, of_metrics in compared or [(None, own, {})]:
             for (task, metric), of_seeds in values.items():
                 low, high, _ = intervals[task, metric]
                 yield {
                     "way": way, "fraction": fraction, "penalty": penalty, "task": task, "metric": metric,
-                    "against": against, **numbers[way, fraction, penalty], "n_seeds": len(of_seeds),
+                    "against": against, **numbers[own], "n_seeds": len(of_seeds),
                     "value": of_seeds.mean(), "value_low": float(low), "value_high": float(high),
                     **of_metrics.get((task, metric), {}),
+                    "unpruned_at_chance": nothing[own][task, metric] and nothing[other][task, metric],
                 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.seeds import derive
+from headspec.statistics.chance import learnt_nothing
 from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
 from headspec.statistics.metrics import score
 from headspec.statistics.resampling import p_value, paired_differences
@@ -154,6 +155,16 @@ def values_of(of_tasks: Mapping[str, Predicted], metrics: Mapping[str, Sequence[
         for metric in metrics[task]
     }
     return values | ({(MEAN, MEAN): mean_over_tasks(values)} if len(of_tasks) > 1 else {})
+
+
+def unlearnt(of_tasks: Mapping[str, Predicted], metrics: Mapping[str, Sequence[str]]) -> dict[Key, bool]:
+    """Whether models of some seed are no better than the best constant prediction; mean: at all tasks."""
+    marks = {
+        (task, metric): any(learnt_nothing(metric, of.label, one) for one in of.prediction)
+        for task, of in of_tasks.items()
+        for metric in metrics[task]
+    }
+    return marks | {(MEAN, MEAN): all(marks.values())}
 
 
 def differences(

@@ -10,13 +10,20 @@ import pandas as pd
 from headspec.config.runs import Run
 from headspec.seeds import derive
 from headspec.statistics.resampling import holm
-from headspec.statistics.training.comparison import MEAN, Predicted, differences, predicted, values_of
-from headspec.tables import FLOAT, INT, TEXT, Schema
+from headspec.statistics.training.comparison import (
+    MEAN,
+    Predicted,
+    differences,
+    predicted,
+    unlearnt,
+    values_of,
+)
+from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 SHARING = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "metric": TEXT, "n_seeds": INT,
      "value": FLOAT, "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT,
-     "p_value": FLOAT, "p_holm": FLOAT},
+     "p_value": FLOAT, "p_holm": FLOAT, "unpruned_at_chance": FLAG},
     keys=5,
 )  # fmt: skip
 """Table `sharing`: a row for each mixture or task alone, method, task and metric.
@@ -24,6 +31,9 @@ tables/sharing.parquet
 
 task: name of the task, or `mean` over tasks
 difference: value less that of the task alone
+unpruned_at_chance: models of some seed are no better (at 95 %) than the best constant prediction, of task
+    `mean` at every task: they learnt nothing; of a difference, nor are those of the task alone: it counts as
+    no finding
 """
 
 SINGLE = "single"
@@ -56,14 +66,16 @@ def sharing(
         row = {"model": model, "mixture": mixture, "method": method}
         others = {task: alone[model, task] for task in of_tasks if (model, task) in alone}
         compared = {task: of_tasks[task] for task in others}
-        tested = {}
+        tested, nothing, nor = {}, unlearnt(of_tasks, metrics), unlearnt(others, metrics)
         if method != SINGLE and others:
             drawn = derive(seed, "sharing", *row.values())
             tested = differences(compared, others, metrics, resamples, confidence, drawn)
         for (task, metric), of_seeds in values_of(of_tasks, metrics).items():
             values = {"task": task, "metric": metric, "n_seeds": len(of_seeds), "value": of_seeds.mean()}
             whole = task != MEAN or len(others) == len(of_tasks)
-            rows.append(row | values | (tested.get((task, metric), {}) if whole else {}))
+            change = tested.get((task, metric), {}) if whole else {}
+            mark = nothing[task, metric] and (not change or nor[task, metric])
+            rows.append(row | values | change | {"unpruned_at_chance": mark})
     result = pd.DataFrame(rows, columns=list(SHARING.columns))
     families = result.groupby(["model", "method", result["task"] == MEAN])
     return result.assign(p_holm=families["p_value"].transform(holm))
