@@ -213,6 +213,7 @@ def test_yaml_that_repeats_itself_is_refused_before_it_is_gone_through(tmp_path,
         strict_yaml(path)
 
 
+@pytest.mark.slow
 def test_as_many_values_as_a_config_may_have(tmp_path):
     path = tmp_path / "study.yaml"
     path.write_text("".join(f"k{i}: {i}\n" for i in range(MOST - 1)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 
@@ -66,6 +67,16 @@ def test_a_part_says_so_and_is_made_again(folder):
     assert b"This is a part of the study" in report.read_bytes()
     folder.snakemake("all")
     assert b"This is a part of the study" not in report.read_bytes()
+
+
+def test_settings_of_the_command_line_are_part_of_what_goes_on(folder):
+    folder.snakemake("preview", "--config", "dissociation={'resamples': 100}")
+    _, said, _ = headspec(folder, "summary", "results/tiny")
+    command = said.splitlines()[0].split("`")[1]
+    options = shlex.split(command)
+    assert options[1:3] == ["--config", "dissociation={'resamples': '100'}"]  # as Snakemake reads it
+    folder.snakemake("all", *options[1:3])
+    assert headspec(folder, "summary", "results/tiny")[0] == 0
 
 
 def test_what_another_config_left_is_left_out(folder):

@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from snakemake.common import dict_to_key_value_args
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 from snakemake.settings.enums import Quietness
@@ -269,9 +270,11 @@ def warm_up() -> None:
 
 
 def named_config() -> list[str]:
-    """The options that name the config of the study."""
-    files = [os.path.relpath(path) for path in workflow.overwrite_configfiles]
-    return ["--configfile", *files] if files else []
+    """The options that name the config of the study, and settings beside it."""
+    paths = [os.path.relpath(path) for path in workflow.overwrite_configfiles]
+    settings = dict_to_key_value_args(workflow.config_settings.config, repr_obj=True)
+    options = {"--configfile": paths, "--config": settings}
+    return [word for name, values in options.items() if values for word in (name, *values)]
 
 
 def remake_command() -> str:
@@ -323,10 +326,7 @@ def compare_results() -> None:
         logger.warning(str(error))
         return
     if damaged := results.damaged():
-        logger.warning(
-            f"results {DAMAGED}, which are made again: {listing(damaged[:5])}"
-            + (f" and {len(damaged) - 5} more" if len(damaged) > 5 else "")
-        )
+        logger.warning(f"results {DAMAGED}, which are made again: {listing(damaged, 5)}")
     if outdated := records.outdated(results, remake_command()):
         logger.warning(outdated)
 

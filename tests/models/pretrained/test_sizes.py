@@ -56,6 +56,15 @@ def test_more_words_in_other_files(tmp_path, file):
     assert f"has {len(WORDS) + 6} tokens, but the model has embeddings for {len(WORDS)}" in refused(path)
 
 
+def test_separators_of_lines_are_tokens(tmp_path):
+    """As in vocabularies of BERT for many languages."""
+    path = local_model(tmp_path)
+    (path / "tokenizer.json").unlink()
+    words = [*WORDS[:-3], "\u2028", "\x85", "\x0b"]
+    (path / "vocab.txt").write_text("".join(f"{word}\n" for word in words), "utf-8")
+    checks.check_model(path, Model(source=str(path), max_length=16), "models.m")
+
+
 @pytest.mark.parametrize("shards", ["1MB", "3KB"])
 @pytest.mark.parametrize(
     ("name", "size", "rows"),

@@ -412,6 +412,7 @@ def test_a_model_that_learnt_nothing_is_marked_and_has_no_case():
     assert of_runs["combined"].set_index("task").loc["mean", "case"] == "chance"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("metric", "base"), [("accuracy", 0.5), ("f1", 0.3), ("matthews", 0.5)])
 def test_most_models_at_chance_are_marked_and_none_that_learnt(metric, base):
     rng = np.random.default_rng(9)

@@ -42,7 +42,7 @@ p          permutation test of that mean, whether it matters whose heads are pru
 {AT_CHANCE}          a pruned model is no better than chance at some task, so D means little
 case       of the tasks one by one, whatever the p of their mean; double: every task clearly above
            0, distinct if the mean reaches the threshold; single: some task, all tested together;
-           inverted: none above 0, some clearly below"""
+           inverted: none above 0, some clearly below; chance: an unpruned model learnt nothing"""
 
 
 def of_results(folder: Path, width: int | None = None) -> tuple[str, bool]:

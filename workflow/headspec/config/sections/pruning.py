@@ -26,9 +26,9 @@ class Pruning(Section):
     )
     draws: Annotated[int, Field(ge=2), NUMBER] = Field(
         20,
-        description="random masks of each kind at the main fraction; of those with a task's numbers by "
-        "layer, at least one for each task of a mixture; beside a list in `models.<name>.heads`, at least "
-        "19, which a `dissociation.confidence` of 0.95 takes, or as many as another takes",
+        description="random masks of each kind at the main fraction; at least one with the numbers by layer "
+        "of each task of a mixture, and beside a list in `models.<name>.heads` at least "
+        "1 / (1 - `dissociation.confidence`) - 1, by default 19",
     )
     draw_examples: Annotated[int | None, Field(ge=1), NUMBER] = Field(
         None,
