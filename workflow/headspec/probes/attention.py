@@ -41,9 +41,9 @@ def probe(model: MultiTask, of: Cases, labels: list[str], device: Device) -> pd.
         by_offset = _hits(fixed, of, starts, direction)[..., 0]
         control = np.zeros(len(of.label), dtype=bool)
         for label, side in itertools.product(np.unique(of.label), (0, 1)):
-            of_label, here = of.label == label, of.fold % 2 == side
-            best = by_offset[of_label & ~here].sum(axis=0).argmax()
-            control[of_label & here] = by_offset[of_label & here, best]
+            labelled, here = of.label == label, of.fold % 2 == side
+            best = by_offset[labelled & ~here].sum(axis=0).argmax()
+            control[labelled & here] = by_offset[labelled & here, best]
         frames.append(counted(of, labels, right, [(of.label, control)], direction))
     return pd.concat(frames, ignore_index=True)
 

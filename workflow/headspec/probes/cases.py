@@ -125,15 +125,15 @@ def counted(
         return sums, np.bincount(cell, minlength=len(sums))
 
     sums, n = summed(of.label, right)
-    of_controls = [summed(*control) for control in controls]
-    cells = np.flatnonzero(n + sum(of_control for _, of_control in of_controls))
+    at_random = [summed(*control) for control in controls]
+    cells = np.flatnonzero(n + sum(units for _, units in at_random))
     at, layer, head = (index.ravel() for index in np.indices((len(cells), *heads)))
     frame = pd.DataFrame(
         {"fold": cells[at] // len(labels), "direction": direction, "layer": layer, "head": head}
     )
     names = np.array(labels, dtype=object)[cells[at] % len(labels)]
-    hits = np.stack([found[cells].ravel() for found, _ in of_controls], axis=1)
-    units = np.stack([of_control[cells[at]] for _, of_control in of_controls], axis=1)
+    hits = np.stack([found[cells].ravel() for found, _ in at_random], axis=1)
+    n_control = np.stack([units[cells[at]] for _, units in at_random], axis=1)
     return frame.assign(
-        label=names, right=sums[cells].ravel(), n=n[cells[at]], control=list(hits), n_control=list(units)
+        label=names, right=sums[cells].ravel(), n=n[cells[at]], control=list(hits), n_control=list(n_control)
     )

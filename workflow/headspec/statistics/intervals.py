@@ -142,8 +142,8 @@ def p_of_moments(n: int, mean: Floats, variance: Floats, shared: Floats, interac
     shared : variance of the mean over examples
     interaction : variance of one seed's estimate over examples, of what is particular to the seed
     """
-    of_mean, freedom = _variance(n, variance, shared, interaction, np.inf)
-    distance, error = np.abs(mean), np.sqrt(of_mean)
+    squared_error, freedom = _variance(n, variance, shared, interaction, np.inf)
+    distance, error = np.abs(mean), np.sqrt(squared_error)
     p = 2 * stdtr(freedom, -np.divide(distance, error, out=np.zeros_like(error), where=error > 0))
 
     ratio = np.geomspace(0.01, 1000, 60).reshape(-1, *[1] * distance.ndim)  # of both standard deviations

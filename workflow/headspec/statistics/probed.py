@@ -42,8 +42,8 @@ class Counts(NamedTuple):
         right = np.empty_like(self.n)
         for side in (0, 1):
             best = by.right[:, half != side].sum(axis=1).argmax(axis=1)[:, None, None]
-            of_side = half == side
-            right[:, of_side] = np.take_along_axis(self.right[:, of_side], best, axis=2)[..., 0]
+            here = half == side
+            right[:, here] = np.take_along_axis(self.right[:, here], best, axis=2)[..., 0]
         right[0] = right[1:].sum(axis=0)
         return right
 
@@ -65,11 +65,11 @@ class Probed(NamedTuple):
     @classmethod
     def of(cls, table: pd.DataFrame) -> Probed:
         """From rows of the schema `PROBED`."""
-        of_label, labels = pd.factorize(table["label"], sort=True)
+        label, labels = pd.factorize(table["label"], sort=True)
         direction = pd.factorize(table["direction"], sort=True)[0]  # -1 where heads have none
-        of_probe = np.stack([direction, table["layer"], table["head"]])
-        probe = np.unique(of_probe, axis=1, return_inverse=True)[1].reshape(-1)
-        at = of_label, table["fold"].to_numpy(), probe
+        places = np.stack([direction, table["layer"], table["head"]])
+        probe = np.unique(places, axis=1, return_inverse=True)[1].reshape(-1)
+        at = label, table["fold"].to_numpy(), probe
         shape = len(labels), table["fold"].max() + 1, probe.max() + 1
 
         def counts(right: Any, n: Any) -> Counts:

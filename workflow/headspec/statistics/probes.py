@@ -114,22 +114,22 @@ def _of_heads(runs: list[Probed], heads: str, weights: Floats, confidence: float
     def rates(counts: Sequence[Counts]) -> tuple[Floats, Floats]:
         """Of each of the counts, (counts, labels), and on resampled folds, (resamples, counts, labels)."""
         found = [_rates(each.of_heads(heads, each), each.n, weights) for each in counts]
-        return np.stack([rate for rate, _ in found]), np.stack([of_folds for _, of_folds in found], axis=1)
+        return np.stack([rate for rate, _ in found]), np.stack([sampled for _, sampled in found], axis=1)
 
     values, sampled = rates([run.found for run in runs])
     controls = [rates(run.controls) for run in runs]
     units = np.stack([control.n.sum(axis=1) > 0 for control in runs[0].controls])  # (labellings, labels)
-    of_control = np.stack([_mean(rate, units) for rate, _ in controls])
-    difference = values - of_control
-    of_folds = sampled - np.stack([_mean(of_folds, units) for _, of_folds in controls], axis=1)
+    control = np.stack([_mean(rate, units) for rate, _ in controls])
+    difference = values - control
+    resampled = sampled - np.stack([_mean(rate, units) for _, rate in controls], axis=1)
     accuracy = over_seeds_and_examples(values, sampled, confidence)
-    selectivity = over_seeds_and_examples(difference, of_folds, confidence)
+    selectivity = over_seeds_and_examples(difference, resampled, confidence)
     gained = difference.mean(axis=0)
     reach = _reach(np.mean([rate for rate, _ in controls], axis=0), units, confidence)
     return {
         "label": runs[0].labels, "accuracy": values.mean(axis=0),
         "accuracy_low": accuracy.low.clip(0, 1), "accuracy_high": accuracy.high.clip(0, 1),
-        "control": of_control.mean(axis=0), "selectivity": gained,
+        "control": control.mean(axis=0), "selectivity": gained,
         "selectivity_low": (gained - np.hypot(gained - selectivity.low, reach)).clip(-1, 1),
         "selectivity_high": (gained + np.hypot(selectivity.high - gained, reach)).clip(-1, 1),
         "n": runs[0].found.n.sum(axis=1).astype(int), "n_seeds": len(runs),

@@ -152,9 +152,9 @@ def _mixtures(mixtures: dict[str, Any], groups: dict[str, Any], tasks: list[str]
     for key, members in lists.items():
         for i, name in enumerate(members):
             if name not in tasks:
-                of_name = lists.get(f"mixtures.groups.{name}") or [t for t in name.split("+") if t in tasks]
-                together = len(of_name) > 1 and not key.endswith(f".{name}")
-                hint = f" Did you mean {', '.join(of_name)}?" if together else nearest(name, tasks)
+                meant = lists.get(f"mixtures.groups.{name}") or [t for t in name.split("+") if t in tasks]
+                together = len(meant) > 1 and not key.endswith(f".{name}")
+                hint = f" Did you mean {', '.join(meant)}?" if together else nearest(name, tasks)
                 yield f"{key}.{i}: no task '{name}'; expected one of {listing(tasks)}.{hint}"
         is_group = key.startswith("mixtures.groups.")
         if len(members) < 2 and (is_group or (key == "mixtures.pairs" and members)):

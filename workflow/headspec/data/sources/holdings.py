@@ -208,11 +208,11 @@ def _classes(path: Path, files: Sequence[Path], folders: Sequence[Path], key: st
         inside = tuple(file for texts, _ in by_class.values() for file in texts)
         return Holding("folders", inside, f"{name}/ (a folder of text files per class)")
     lines = [file for file in files if ending(file) == ".txt" and not DESCRIPTION.match(file.name)]
-    of_splits = [file.name for file in lines if bare(file).stem.casefold() in SPLITS]
-    if len(lines) > 1 and not of_splits:
+    splits = [file.name for file in lines if bare(file).stem.casefold() in SPLITS]
+    if len(lines) > 1 and not splits:
         return Holding("classes", tuple(lines), f"{name}/ (a file of texts per class)")
     present = [*(f"{folder.name}/" for folder in folders), *(file.name for file in files)]
-    hint = f" If {of_splits[0]} has a line per word, end its name in {conll.COLUMNS}." if of_splits else ""
+    hint = f" If {splits[0]} has a line per word, end its name in {conll.COLUMNS}." if splits else ""
     raise DataError(
         f"{key}: {name}/ holds {listing(present)}, and has neither a table per split ({listing(FORMATS)}) "
         f"nor a subfolder of text files, or a .txt file of lines, per class.{hint}"

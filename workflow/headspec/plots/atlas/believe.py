@@ -88,10 +88,10 @@ def _results(means: pd.DataFrame, column: str, factor: float) -> pd.DataFrame:
     clear = means[p] < SIGNIFICANCE if p else apart
     if column == "dissociation":
         clear &= apart  # p is about these seeds, the interval of three or more about others
-    nothing, of_d = means["unpruned_at_chance"].eq(True), column == "dissociation"
+    nothing, dissociates = means["unpruned_at_chance"].eq(True), column == "dissociation"
     shown = means[[*KEYS, "ci_over"]].assign(
         value=factor * means[column], low=factor * low, high=factor * high, clear=clear & ~nothing,
-        at_chance=means["at_chance"].eq(True) & of_d, unpruned_at_chance=nothing & of_d,
+        at_chance=means["at_chance"].eq(True) & dissociates, unpruned_at_chance=nothing & dissociates,
     )  # fmt: skip
     return shown.dropna(subset="value")
 

@@ -157,13 +157,13 @@ def _columns(seeds: list[_Scores], confidence: float) -> dict[str, Any]:
     base, listed, shared = values.mean(axis=0)
     parts, resampled = _parts(values), _parts(bootstrap)
     low, high, over = over_seeds_and_examples(parts, resampled, confidence)
-    of_parts = {
-        f"{name}{end}": of_part
+    bounded = {
+        f"{name}{end}": part
         for end, both in {"": parts.mean(axis=0), "_low": low, "_high": high}.items()
-        for name, of_part in zip(("own", "others"), both, strict=True)
+        for name, part in zip(("own", "others"), both, strict=True)
     }
     floors = np.any([one.at_chance for one in seeds], axis=0)  # (3, k)
-    return of_parts | {
+    return bounded | {
         "base": base, "value": listed, "random": draws.mean(axis=0), "draws_low": draws.min(axis=0),
         "draws_high": draws.max(axis=0), "shared": shared, "harm": draws.mean(axis=0) - listed,
         "ci_over": over, "p_specific": _p_above(parts, resampled).max(axis=0),

@@ -188,9 +188,9 @@ def samples(
             point, bootstrap = _bootstrapped(metrics[task], label, predictions, weights)
             null = _permuted(metrics[task], label, pruned, permutations, permutation_rng, units)
             floor = at_chance(metrics[task], label, weights, np.moveaxis(bootstrap, 1, 0), confidence)
-            of_pruned = floor[:, 1:].reshape(pruned.shape[:3]).any(axis=1)
+            reached = floor[:, 1:].reshape(pruned.shape[:3]).any(axis=1)
             constant = np.full(len(runs), chance(metrics[task], label))
-            drawn.append((point, bootstrap, null, of_pruned, floor[:, 0], constant))
+            drawn.append((point, bootstrap, null, reached, floor[:, 0], constant))
         sampled[examples] = [
             _sampled(of_run, examples, [[values[r] for values in task] for task in drawn])
             for r, (of_run, _) in enumerate(runs)
@@ -271,7 +271,7 @@ def _sampled(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -> Sampled
         at_chance (F,), unpruned_at_chance, and chance
     """
     k = len(tasks)
-    point, bootstrap, null, of_pruned, unpruned, constant = zip(*tasks, strict=True)
+    point, bootstrap, null, reached, unpruned, constant = zip(*tasks, strict=True)
 
     def by_fraction(of_tasks: list[Floats]) -> Floats:
         """Stack the (..., k * F) of each task to (..., F, k, tasks)."""
@@ -287,7 +287,7 @@ def _sampled(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -> Sampled
         d=scores(by_fraction([metrics[1:] for metrics in point]), base)[None],
         bootstrap=scores(by_fraction([metrics[:, 1:] for metrics in bootstrap]), resampled[:, None])[:, None],
         null=scores(np.stack(null, axis=-1), base),
-        at_chance=np.stack(of_pruned, axis=-1),
+        at_chance=np.stack(reached, axis=-1),
         unpruned_at_chance=np.array(unpruned),
         chance=np.array(constant),
     )

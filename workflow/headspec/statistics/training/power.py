@@ -34,12 +34,12 @@ def power(effect: float, parts: Components, seeds: int, examples: float = 1.0, l
     level : of the two-sided test
     """
     number = np.arange(STUDIES)
-    of_mean, of_variance = (number + 0.5) / STUDIES, (number * (np.sqrt(5) - 1) / 2 + 0.5) % 1
+    quantile, other = (number + 0.5) / STUDIES, (number * (np.sqrt(5) - 1) / 2 + 0.5) % 1
     interaction = np.square(parts.both) / examples
     shared = np.square(parts.examples) / examples + interaction / seeds
     between = parts.seeds**2 + interaction  # variance of the estimates of seeds
-    mean = effect + np.sqrt(parts.seeds**2 / seeds + shared) * ndtri(of_mean)
-    variance = between * gammaincinv((seeds - 1) / 2, of_variance) * 2 / (seeds - 1)
+    mean = effect + np.sqrt(parts.seeds**2 / seeds + shared) * ndtri(quantile)
+    variance = between * gammaincinv((seeds - 1) / 2, other) * 2 / (seeds - 1)
     return float(np.mean(p_of_moments(seeds, mean, variance, shared, interaction) <= level))
 
 
