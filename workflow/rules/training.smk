@@ -187,7 +187,7 @@ rule evaluate:
         runtime=runtime("evaluate", 60),
     params:
         study=STUDY.study,
-        tasks=INPUTS.tasks,
+        metrics=INPUTS.metrics,
         further=lambda wildcards: INPUTS.more_names("further", wildcards.mixture),
         beams=INPUTS.beams,
         precision=STUDY.precision,

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.config.runs import Run, Variant
-from headspec.progress import log, stage
+from headspec.progress import stage
 from headspec.statistics.training.improvement import IAT, scores
 from headspec.training.schedule import rate_share
 
@@ -18,7 +18,4 @@ with stage(snakemake, "scores of every training method"):
     predictions = (tables.read(path) for path in snakemake.input.evaluations)
     shares = {v.method: rate_share(v.delta, **params.rates) for v in variants if v.delta is not None}
     frame = scores(zip(runs, predictions, strict=True), variants, params.metrics, shares)
-    run = ["model", "mixture", "method", "seed", "task"]
-    for names in frame.loc[frame["unpruned_at_chance"], run].drop_duplicates().itertuples(index=False):
-        log.warning("%s, %s, %s, seed %s: %s is no better than chance, so nothing of it is learnt", *names)
     tables.write(snakemake.output[0], IAT, frame, tables.provenance(snakemake))

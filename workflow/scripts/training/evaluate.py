@@ -10,14 +10,20 @@ import pandas as pd
 from headspec import tables
 from headspec.heads.pruning import EVALUATION, evaluation_table
 from headspec.models.stage import ModelStage
-from headspec.progress import stage
+from headspec.progress import log, stage
+from headspec.statistics.chance import warnings
 
 params = snakemake.params
 with stage(snakemake, "evaluate {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     model = job.trained()
-    frames = [evaluation_table(model, job.examples(params.tasks, snakemake.input.tokens), job.device)]
+    metrics = dict(params.metrics)
+    frames = [evaluation_table(model, job.examples(metrics, snakemake.input.tokens), job.device)]
     for (name, task), path in zip(params.further.items(), snakemake.input.further, strict=True):
         split = evaluation_table(model, job.examples([task], [path]), job.device)
         frames.append(split.assign(task=name))
-    tables.write(snakemake.output[0], EVALUATION, pd.concat(frames), job.footer())
+        metrics[name] = metrics[task]
+    frame = pd.concat(frames)
+    for warning in warnings(frame, metrics):
+        log.warning("%s", warning)
+    tables.write(snakemake.output[0], EVALUATION, frame, job.footer())
