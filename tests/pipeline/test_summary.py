@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from headspec import tables
-from headspec.pipeline import summary
+from headspec.pipeline import state, summary
 from headspec.pipeline.outputs import schemas
 
 RUN = {"model": "m", "mixture": "a+b", "method": "tuned"}
@@ -92,3 +92,13 @@ def test_pairs_across_paradigms(tmp_path):
     assert found(tmp_path) == [
         "m, tuned: mean D of pairs across paradigms 10.0 %, less that of pairs within paradigms 2.0"
     ]
+
+
+def test_results_that_were_copied_or_renamed_are_taken_as_they_are(tmp_path):
+    """Their config is of another place, in which nobody has to be asked."""
+    row = RUN | {"task": "mean", "metric": "mean", "difference": -0.1, "p_holm": 0.01}
+    for place in ("results/renamed", "elsewhere/tiny"):
+        write(tmp_path / place, "sharing", [row])
+        state.note(tmp_path / place, {"study": "tiny"}, ["snakemake"], ["all"])
+        said, finished = summary.of_results(tmp_path / place)
+        assert finished and said.startswith("found      tasks together")

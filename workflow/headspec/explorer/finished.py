@@ -49,5 +49,5 @@ def of_results(results: Path, output: Path | None = None) -> Path:
     with atomic(output) as temporary:
         temporary.write_text(html, encoding="utf-8")
     if own.unfinished:
-        raise UnfinishedError(f"{output} is of a part of the study\n{said}")
+        raise UnfinishedError(f"{output} is made of the results that are there\n{said}")
     return output

@@ -1,7 +1,7 @@
 """What belongs to a study, and what of it is finished: Snakemake's answer for the config of its last start.
 
 A start writes that config beside the results, under the command that goes on. Results without it, such as
-those that a repository keeps, are taken as they are.
+those that a repository keeps, and those that were copied or renamed since are taken as they are.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Belonging(NamedTuple):
 def belonging(results: Path, paths: Iterable[Path]) -> Belonging:
     """Those of `paths` that are finished results of the study, and what is said of the others.
 
-    Without a noted config, all are taken; if they cannot be compared with it, that is said.
+    Without a config of this place, all are taken; if they cannot be compared with it, that is said.
     """
     names = {path: path.relative_to(results).as_posix() for path in paths}
     try:
@@ -109,17 +109,17 @@ def belonging(results: Path, paths: Iterable[Path]) -> Belonging:
 
 
 def of(results: Path) -> State | None:
-    """The state of the results of a study; None if no start has noted its config there.
+    """The state of the results of a study; None if no start has noted its config there, or in another place.
 
     Raises
     ------
     HeadspecError
         Snakemake cannot compare them with the study, for example because its texts are missing.
     """
-    command, _ = _noted(results)
-    if not command:
+    command, text = _noted(results)
+    results = Path(os.path.abspath(results))  # `results` may be a link to another disk
+    if not command or results.parts[-2:] != ("results", str(yaml.safe_load(text)["study"])):
         return None
-    results = results.resolve()
     root = results.parents[1]
     own = [name for name in ("Snakefile", "workflow/Snakefile") if (root / name).exists()]
     snakefile = own[0] if own else str(next(path for path in SNAKEFILES if path.exists()))
