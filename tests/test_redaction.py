@@ -60,6 +60,7 @@ CLEAN = [
     "prompt: 'Password: {text_a}'", "password: ${DB_PASS}", "token: 14 per example", "pad_token: <pad>",
     "unk_token=[UNK] sep_token='</s>'", "forward_pass: 0.5", "https://h/x?monkey=1&page=2#key",
     "86b5e0934494bd15c9632b12f734a8a67f723594", "a3f3ab759b9d7018046ce361f115ef38276d2e1e", "1e-05", "3.14",
+    "hub:me/sk-internationalization",
     "sk-learn-is-a-task-with-a-long-name", "basic internationalization", "task-hf_short", "risk-averse",
 ]  # fmt: skip
 #: variable: whether it holds a secret
