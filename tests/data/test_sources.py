@@ -348,6 +348,10 @@ def test_a_table_without_a_header(here, ending):
     assert rows(source, columns=["words", "class"], text_a="words", label="class")["train"][0] == ("a 0", "a")
     message = problem(source, columns=["text", "label", "more"])
     assert message.startswith(f"tasks.t.columns: got 3 names, but the first line of t{ending} has 2 columns")
+    lines = source.read_text()
+    source.write_text(("text,label\n" if ending == ".csv" else "text\tlabel\n") + lines)
+    message = problem(source, columns=["text", "label"])
+    assert message.startswith(f"tasks.t.columns: got text, label, which is the header line of t{ending}")
     assert "columns: has no effect" in problem(
         written(here, {"t.jsonl": jsonl("a")}) / "t.jsonl", columns=["a"]
     )

@@ -14,7 +14,7 @@ import pyarrow.csv as pa_csv
 
 from headspec import text_files
 from headspec.data.sources.formats.options import BLOCK, Choice, Options, frame
-from headspec.errors import DataError
+from headspec.errors import DataError, listing
 
 
 def names(path: Path, options: Options) -> list[str]:
@@ -28,12 +28,8 @@ def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
     data = pa.py_buffer(text_files.text(path, options.key, options.encoding).encode())
     with io.TextIOWrapper(pa.BufferReader(data), encoding="utf-8", newline="") as file:
         first = _first(file, path)
-    if options.columns and len(options.columns) != len(first):
-        key = options.key.removesuffix("source")
-        raise DataError(
-            f"{key}columns: got {len(options.columns)} names, but the first line of {path.name} has "
-            f"{len(first)} columns; expected a name for each"
-        )
+    if options.columns:
+        _check_names(options, first, path)
     chosen = choice(options.columns or first) if first else []
     table = _parsed(data, path, options, chosen)
     for name in chosen:
@@ -43,6 +39,20 @@ def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
             if _parsed(data, path, options, [name], [value])[name].null_count:
                 table = table.set_column(table.column_names.index(name), name, numbers)
     return frame(table)
+
+
+def _check_names(options: Options, first: list[str], path: Path) -> None:
+    """DataError if the config's names of columns do not fit the first line of a file, or are that line."""
+    names, key = options.columns or [], f"{options.key.removesuffix('source')}columns"
+    if len(names) != len(first):
+        raise DataError(
+            f"{key}: got {len(names)} names, but the first line of {path.name} has {len(first)} columns; "
+            "expected a name for each"
+        )
+    if names == first:
+        raise DataError(
+            f"{key}: got {listing(names)}, which is the header line of {path.name}; expected none"
+        )
 
 
 def _tabs(path: Path) -> bool:
