@@ -260,9 +260,8 @@ def lock_folder() -> None:
 def warm_up() -> None:
     """Let the jobs of this machine start as forks of a process that has imported what they need."""
     jobs = [job for job in workflow.dag.needrun_jobs() if job.output]
-    quoted = sys.executable == shlex.quote(
-        sys.executable
-    )  # Snakemake writes it unquoted into a shell
+    # Snakemake writes it unquoted into a shell
+    quoted = sys.executable == shlex.quote(sys.executable)
     if workflow.non_local_exec or (len(jobs) < 2 and quoted):
         return
     models = any("microbatches" in job.rule.resources for job in jobs)
@@ -306,16 +305,8 @@ def remake_pages() -> None:
         with contextlib.suppress(HeadspecError):
             finished.of_results(Path(result()))
     if state.is_of_a_part(Path(result("report.html"))):
-        again = [
-            *named_config(),
-            "--cores",
-            "1",
-            "--quiet",
-            "all",
-            "--report",
-            result("report.html"),
-        ]
-        subprocess.run([sys.executable, "-m", "snakemake", *again])
+        options = ["--cores", "1", "--quiet", "all", "--report", result("report.html")]
+        subprocess.run([sys.executable, "-m", "snakemake", *named_config(), *options])
 
 
 def compare_results() -> None:
