@@ -250,6 +250,21 @@ def test_the_verdict_has_every_variant_in_the_panels_of_its_alpha_and_delta(case
     assert set(drawn) == {v.method for v in config.variants if v.heads and v.base == "tuned"}
 
 
+def test_differences_of_ways_that_learnt_nothing_are_crossed_and_hollow():
+    tasks, seeds, iat = CASES["small"]
+    figures = every_figure(tasks, seeds, iat)
+    for name in ("improvement", "verdict"):
+        module, (table, *rest) = figures[name]
+        table = table.assign(unpruned_at_chance=table["method"].eq("iat"), ci_low=0.01, p_holm=0.0)
+        figure = module.draw(table, *rest)
+        crosses = [line for axes in figure.axes for line in labelled(axes, improvement.CROSS["label"])]
+        drawn = np.concatenate([line.get_xdata() for line in crosses])
+        rows = table[table["method"].eq("iat")]
+        if name == "verdict":
+            rows = rows[rows["task"].eq("mean")]
+        np.testing.assert_allclose(np.unique(drawn), np.unique(100 * rows["difference"]))
+
+
 @pytest.mark.parametrize("name", ["improvement", "specialization", "alpha-delta", "verdict"])
 def test_texts_neither_overlap_nor_leave_the_figure(case, name):
     module, arguments = case[2][name]

@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 
 from headspec import tables
 from headspec.errors import HeadspecError
@@ -174,6 +175,16 @@ def pairs(tasks: list[str]) -> dict[str, list[str]]:
     return {"+".join(pair): list(pair) for pair in itertools.combinations(tasks, 2)}
 
 
+def nothing_of(tasks: list[str]) -> dict[int, pd.DataFrame]:
+    """Predictions of two seeds, of which the second says the same class whatever the text, of `tasks`."""
+    label = np.arange(100) % 2
+    rows = [
+        dict(pruned_for="none", task=task, label=label, prediction=[label, 0 * label][seed])
+        for seed in (0, 1) for task in tasks
+    ]  # fmt: skip
+    return {seed: pd.concat(map(pd.DataFrame, rows[seed * len(tasks) :][: len(tasks)])) for seed in (0, 1)}
+
+
 def every_figure(tasks: list[str] = SMALL) -> dict[str, tuple]:
     """Name: module and arguments, for two seeds."""
     pruning = {seed: pruning_table(tasks, seed) for seed in (0, 1)}
@@ -181,13 +192,23 @@ def every_figure(tasks: list[str] = SMALL) -> dict[str, tuple]:
     importances = {seed: importance_table(tasks, 6, 12, seed) for seed in (0, 1)}
     return {
         "importance": (importance, (importances, tasks, FRACTION)),
-        "matrix": (matrix, (pruning, tasks, FRACTION, metrics)),
+        "matrix": (matrix, (pruning, nothing_of(tasks[:1]), tasks, FRACTION, metrics)),
         "dissociation": (dissociation, (*dissociation_tables(pairs(tasks)), pairs(tasks), 0.1)),
         "fractions": (
             fractions,
             (*fractions_tables(every := pairs(tasks) | {"all": tasks}), every, FRACTION, "tuned"),
         ),
-        "curves": (curves, (pruning, tasks, FRACTION, metrics, dict.fromkeys(tasks) | {tasks[0]: 0.5})),
+        "curves": (
+            curves,
+            (
+                pruning,
+                nothing_of(tasks[:1]),
+                tasks,
+                FRACTION,
+                metrics,
+                dict.fromkeys(tasks) | {tasks[0]: 0.5},
+            ),
+        ),
         "reliability": (reliability, (reliability_table(pairs(tasks)), pairs(tasks))),
         "brain_encoding": (
             brain_encoding,
@@ -261,7 +282,7 @@ def test_matrix_cells_are_means_and_deviations():
     one, other = small_matrix([0.6, 0.8]), small_matrix([0.6, 0.8])
     other["value"] += 0.1
     metrics = dict.fromkeys(SMALL, "accuracy")
-    figure = matrix.draw({0: one, 1: other}, SMALL, FRACTION, metrics)
+    figure = matrix.draw({0: one, 1: other}, {}, SMALL, FRACTION, metrics)
     shown = cells(figure)
     over_seeds, over_draws = 10 * 0.5**0.5, 20 * 0.5**0.5  # sample deviations of two values
     assert shown[0, 0] == f"85.0\n±{over_seeds:.1f}"
@@ -275,7 +296,8 @@ def test_matrix_cells_are_means_and_deviations():
 
 
 def test_matrix_of_one_seed_has_no_deviation_over_seeds():
-    figure = matrix.draw({0: small_matrix([0.6, 0.8])}, SMALL, FRACTION, dict.fromkeys(SMALL, "accuracy"))
+    metrics = dict.fromkeys(SMALL, "accuracy")
+    figure = matrix.draw({0: small_matrix([0.6, 0.8])}, {}, SMALL, FRACTION, metrics)
     assert figure.axes[0].get_xlabel().endswith("± SD over draws in random rows)")
     figure.draw_without_rendering()
     ticks = [float(label.get_text()) for label in figure.axes[1].get_yticklabels()]
@@ -323,6 +345,18 @@ def test_marks_of_models_that_learnt_nothing():
     assert labelled(axes, "crossed: unpruned model at chance")
 
 
+def test_tasks_of_which_nothing_is_learnt_are_marked_where_their_metrics_are():
+    """In the figures of pruned metrics, after their names; without any, nothing is said."""
+    for name in ("matrix", "curves"):
+        module, (pruning, nothing, *rest) = every_figure()[name]
+        texts, without = (
+            "\n".join(text.get_text() for text in module.draw(pruning, each, *rest).findobj(Text))
+            for each in (nothing, {})
+        )
+        assert f"{SMALL[0]} ×" in texts and f"{SMALL[1]} ×" not in texts
+        assert texts.count("unpruned model at chance") == 1 and "×" not in without
+
+
 def test_dissociation_intervals_dots_and_line():
     combined, seeds = dissociation_tables(pairs(SMALL), methods=["tuned"])
     axes = dissociation.draw(combined, seeds, pairs(SMALL), 0.1).axes[0]
@@ -360,7 +394,7 @@ def test_fractions_show_every_value_of_the_table():
 def test_curves_run_from_the_base_through_the_fractions():
     pruning = {seed: pruning_table(SMALL, seed) for seed in (0, 1)}
     figure = curves.draw(
-        pruning, SMALL, FRACTION, dict.fromkeys(SMALL, "accuracy"), dict.fromkeys(SMALL, 0.5)
+        pruning, {}, SMALL, FRACTION, dict.fromkeys(SMALL, "accuracy"), dict.fromkeys(SMALL, 0.5)
     )
     for axes, task in zip(figure.axes, SMALL, strict=True):
         drawn = [line for line in axes.lines if len(line.get_xdata()) == 6]
@@ -390,7 +424,7 @@ def test_curves_run_from_the_base_through_the_fractions():
 def test_curves_of_numbers_of_heads_have_numbers():
     pruning = {0: pruning_table(SMALL, 0)}
     metrics = dict.fromkeys(SMALL, "accuracy")
-    figure = curves.draw(pruning, SMALL, FRACTION, metrics, dict.fromkeys(SMALL), counted=True)
+    figure = curves.draw(pruning, {}, SMALL, FRACTION, metrics, dict.fromkeys(SMALL), counted=True)
     numbers = [0, *(prune_count(fraction, 72) for fraction in (0.1, 0.2, 0.3, 0.4, 0.5))]
     for axes in figure.axes:
         assert axes.get_xlabel() == "heads pruned"

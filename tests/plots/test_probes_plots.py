@@ -61,7 +61,7 @@ def sharing_table() -> pd.DataFrame:
         rows += [(mixture, method, "pos", 0.88, -0.02, 0.01), (mixture, method, "dep", 0.81, 0.01, 0.3)]
     frame = pd.DataFrame(rows, columns=["mixture", "method", "task", "value", "difference", "p_holm"])
     more = frame.query("mixture == 'all' and task == 'pos'").assign(task="ner", value=0.5, difference=np.nan)
-    return pd.concat([frame, more]).assign(metric="las")
+    return pd.concat([frame, more]).assign(metric="las", unpruned_at_chance=False)
 
 
 def test_points_are_those_of_untrained_single_and_joint_models():
@@ -118,3 +118,11 @@ def test_cells_are_scores_and_differences_by_partner():
     assert shade[0, 2] == pytest.approx(2) and shade[1, 1] == pytest.approx(-1)  # lost, gained
     assert axes.images[0].get_clim() == pytest.approx((-2, 2))
     assert_readable(figure)
+
+
+def test_cells_of_models_that_learnt_nothing_are_marked_and_have_no_star():
+    table = sharing_table()
+    table["unpruned_at_chance"] = table["task"].eq("pos") & table["mixture"].eq("pos+dep")
+    axes = sharing.draw(table, dict.fromkeys(["pos", "dep", "ner"], "las")).axes[0]
+    assert [text.get_text() for text in axes.texts if "×" in text.get_text()] == ["88.0 ×\n\N{MINUS SIGN}2.0"]
+    assert "×: no better than chance" in axes.get_xlabel()

@@ -119,6 +119,7 @@ use rule figure_reliability as figure_importance with:
 use rule figure_reliability as figure_matrix with:
     input:
         pruning=INPUTS.of_seeds("pruning.parquet"),
+        predictions=INPUTS.of_seeds("predictions.parquet"),
     output:
         report(
             figure("matrix.{model}.{mixture}.{method}"),

@@ -168,7 +168,7 @@ def _counts() -> list[int]:
 
 def figure() -> Figure:
     """The pruning matrix."""
-    return matrix.draw(of_runs(STUDY, "pruning"), [*METRICS], FRACTION, METRICS)
+    return matrix.draw(of_runs(STUDY, "pruning"), {}, [*METRICS], FRACTION, METRICS)
 
 
 BLOCKS = {

@@ -30,7 +30,8 @@ def budgets_table() -> pd.DataFrame:
         for task, metric in (("a", "accuracy"), ("b", "f1"), ("b", "accuracy"), ("mean", "mean"))
     ]  # fmt: skip
     frame = pd.DataFrame(rows)
-    return frame.assign(value_low=frame["value"] - 0.02, value_high=frame["value"] + 0.02, missed=np.nan)
+    frame = frame.assign(value_low=frame["value"] - 0.02, value_high=frame["value"] + 0.02)
+    return frame.assign(missed=np.nan, unpruned_at_chance=False)
 
 
 def gates() -> pd.DataFrame:
@@ -89,6 +90,15 @@ def test_gates_that_missed_their_target_are_crossed():
     assert cross.get_xdata() == pytest.approx([2], abs=0.2) and cross.get_ydata() == pytest.approx([50])
     (legend,) = figure.legends
     assert "crossed: gates missed their target" in [text.get_text() for text in legend.get_texts()]
+
+
+def test_tasks_of_which_the_whole_model_learnt_nothing_are_marked():
+    table = budgets_table()
+    table["unpruned_at_chance"] = table["task"].eq("a") & table["way"].isin(["whole", "l0"])
+    figure = budgets.draw(table[table["sets"] == "own"], {"a": "accuracy", "b": "f1"}, LABELS, PLACES)
+    assert [axes.get_title() for axes in figure.axes] == ["a ×", "b", "mean"]
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "after a task: unpruned model at chance" in texts
 
 
 def test_three_seeds_are_the_three_colours_of_a_picture():

@@ -288,7 +288,8 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("older texts", older_texts, FROM_ONE_TASK, r"tone\+topic"),
     ("a link to older texts", switched_link, FROM_ONE_TASK, r"tone\+topic"),
     ("weights of the same size and date", weights_of_the_same_size_and_date, FEATURES | FROM_TRAINING, ""),
-    ("older predictions of a run", older_predictions, STATISTICS | {"figure_curves": 1}, ""),
+    ("older predictions of a run", older_predictions,
+     STATISTICS | {"figure_matrix": 1, "figure_curves": 1}, ""),
     ("a figure in the place of another", swapped_figures, {"figure_matrix": 1}, ""),
     # under another name
     ("renamed", renamed("tiny2"), {}, ""),
@@ -316,7 +317,7 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int], str]] = [
     ("records gone, other weights", forgotten(other_weights), FEATURES | FROM_TRAINING, ""),
     ("records gone, older texts", forgotten(older_texts), FROM_ONE_TASK, r"tone\+topic"),
     ("records gone, older predictions of a run", forgotten(older_predictions),
-     STATISTICS | {"figure_curves": 1}, ""),
+     STATISTICS | {"figure_matrix": 1, "figure_curves": 1}, ""),
     ("records gone, texts touched", forgotten(touch("texts/*", "texts/tone/*")), {}, ""),
     ("records gone, other texts", forgotten(other_words),
      FROM_ONE_TASK, r"tone\+topic"),

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from headspec.plots.drawing.style import METRICS, PAGE, at_fraction, legend, stacked, styled, task_style
+from headspec.plots.drawing.unlearnt import key, marked, unlearnt
 
 #: kind of random heads: (legend entry, side of the main fraction, look of the box)
 BOXES: dict[str, tuple[str, int, dict[str, Any]]] = {
@@ -26,6 +27,7 @@ BOTTOM: dict[str, Any] = {"linestyle": "--", "markerfacecolor": "white", "zorder
 @styled
 def draw(
     pruning: Mapping[int, pd.DataFrame],
+    predictions: Mapping[int, pd.DataFrame],
     tasks: Sequence[str],
     fraction: float,
     metrics: Mapping[str, str],
@@ -37,6 +39,7 @@ def draw(
     Parameters
     ----------
     pruning : seed: table 'pruning' of the run
+    predictions : seed: table 'predictions' of the run, which says of which tasks nothing is learnt
     tasks : tasks of the mixture
     fraction : main fraction of heads to prune, beside which the random draws are shown
     metrics : task: its main metric
@@ -51,6 +54,8 @@ def draw(
     size = (min(PAGE, 0.3 + 2.5 * columns), 0.75 + 1.75 * rows)
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    nothing = unlearnt(predictions, metrics)
+    key(grid[0], nothing)
     _keys(grid[0], tasks, bottom=bool((frame["order"] == "bottom").any()))
     for axes, evaluated in zip(grid, tasks, strict=False):
         panel = frame[frame["task"] == evaluated].assign(value=lambda rows: 100 * rows["value"])
@@ -59,7 +64,7 @@ def draw(
         level = chance[evaluated]
         if level is not None:
             axes.axhline(100 * level, color="black", linestyle=":", label="chance")
-        axes.set_title(evaluated)
+        axes.set_title(marked(evaluated, nothing))
         axes.set_xlabel("heads pruned" if counted else "heads pruned (%)")
         axes.set_ylabel(f"{METRICS[metrics[evaluated]]} (%)")
         axes.grid(axis="y")

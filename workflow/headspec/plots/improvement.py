@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -129,6 +129,16 @@ def draw(
     return figure
 
 
+def draw_points(axes: Axes, results: pd.DataFrame, ys: Sequence[int]) -> None:
+    """Draw differences at `ys`, filled where they are clear, crossed where no way has learnt anything."""
+    fills = ["black" if filled else "white" for filled in clear(results)]
+    for y, difference, fill in zip(ys, 100 * results["difference"], fills, strict=True):
+        axes.plot(difference, y, markerfacecolor=fill, **POINT)
+    nothing = results["unpruned_at_chance"].eq(True).to_numpy()
+    if nothing.any():
+        axes.plot(100 * results["difference"][nothing], np.array(ys)[nothing], **CROSS)
+
+
 def _draw_rows(axes: Axes, results: pd.DataFrame, dots: pd.DataFrame, tasks: list[str]) -> None:
     """Draw the differences of one method: mean, interval and single seeds in the row of each of `tasks`."""
     axes.axvline(0, color="black", linewidth=0.6)
@@ -138,12 +148,7 @@ def _draw_rows(axes: Axes, results: pd.DataFrame, dots: pd.DataFrame, tasks: lis
     axes.hlines(
         ys, 100 * results["ci_low"], 100 * results["ci_high"], color="black", linewidth=1.1, label=over
     )
-    fills = ["black" if filled else "white" for filled in clear(results)]
-    for y, difference, fill in zip(ys, 100 * results["difference"], fills, strict=True):
-        axes.plot(difference, y, markerfacecolor=fill, **POINT)
-    nothing = results["unpruned_at_chance"].eq(True).to_numpy()
-    if nothing.any():
-        axes.plot(100 * results["difference"][nothing], np.flatnonzero(nothing), **CROSS)
+    draw_points(axes, results, ys)
     places = dots["task"].map({task: y + BELOW for y, task in enumerate(tasks)})
     axes.plot(100 * dots["difference"], places, **DOT)
     axes.grid(axis="x")

@@ -11,6 +11,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from headspec.plots.drawing.style import METRICS, SHADES, at_fraction, stacked, styled
+from headspec.plots.drawing.unlearnt import SAYS, marked, unlearnt
 from headspec.statistics.dissociation.scores import relative
 
 #: rows that belong to no task
@@ -19,13 +20,18 @@ BASE, RANDOM = "none", {"random": "random", "random_by_layer": "random by layer"
 
 @styled
 def draw(
-    pruning: Mapping[int, pd.DataFrame], tasks: Sequence[str], fraction: float, metrics: Mapping[str, str]
+    pruning: Mapping[int, pd.DataFrame],
+    predictions: Mapping[int, pd.DataFrame],
+    tasks: Sequence[str],
+    fraction: float,
+    metrics: Mapping[str, str],
 ) -> Figure:
     """Metric of every task with nothing pruned, the top heads of each task, and random heads.
 
     Parameters
     ----------
     pruning : seed: table 'pruning' of the run
+    predictions : seed: table 'predictions' of the run, which says of which tasks nothing is learnt
     tasks : tasks of the mixture
     fraction : main fraction of heads to prune
     metrics : task: its main metric
@@ -54,13 +60,18 @@ def draw(
         axes.add_patch(Rectangle(corner, 1, 1, fill=False, linewidth=1.6, clip_on=False, zorder=3))
     for edge in (0.5, len(tasks) + 0.5):
         axes.axhline(edge, color="black", linewidth=0.6)
-    axes.set_xticks(range(len(tasks)), [f"{task}\n{METRICS[metrics[task]]}" for task in tasks])
+    nothing = unlearnt(predictions, metrics)
+    named = [f"{marked(task, nothing)}\n{METRICS[metrics[task]]}" for task in tasks]
+    axes.set_xticks(range(len(tasks)), named)
     names = ["nothing (base)", *(f"top of {task}" for task in tasks), *RANDOM.values()]
     axes.set_yticks(range(len(rows)), names)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     over = ["seeds"] * (len(pruning) > 1) + ["draws in random rows"] * (not np.isnan(spread[-2:]).all())
-    axes.set_xlabel("evaluated task (metric in %" + (f",\n± SD over {', '.join(over)})" if over else ")"))
+    key = f"\n×: {SAYS}" if nothing else ""
+    axes.set_xlabel(
+        "evaluated task (metric in %" + (f",\n± SD over {', '.join(over)})" if over else ")") + key
+    )
     axes.set_ylabel(f"heads pruned ({100 * fraction:.3g} %)")
     bar = figure.colorbar(image, ax=axes, aspect=14, pad=0.02)
     bar.ax.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))

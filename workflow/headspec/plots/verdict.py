@@ -12,8 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headspec.plots.drawing.style import MEAN, PAGE, interval_label, legend, styled
-from headspec.plots.improvement import NARROWEST, POINT, plain_sampling
-from headspec.statistics.training.improvement import clear
+from headspec.plots.improvement import NARROWEST, draw_points, plain_sampling
 
 
 def variants(improvement: pd.DataFrame) -> pd.DataFrame:
@@ -64,8 +63,7 @@ def _draw_panel(axes: Axes, rows: pd.DataFrame, heads: list[str], over: str) -> 
     ys = [heads.index(name) for name in rows["heads"]]
     line: dict[str, Any] = {"color": "black", "linewidth": 1.1, "label": over}
     axes.hlines(ys, 100 * rows["ci_low"], 100 * rows["ci_high"], **line)
-    for y, difference, filled in zip(ys, 100 * rows["difference"], clear(rows), strict=True):
-        axes.plot(difference, y, markerfacecolor="black" if filled else "white", **POINT)
+    draw_points(axes, rows, ys)
     axes.grid(axis="x")
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))

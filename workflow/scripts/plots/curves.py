@@ -13,13 +13,16 @@ from headspec.statistics import metrics
 
 params = snakemake.params
 with stage(snakemake, "figure curves"):
-    seeds = {
-        seed: tables.read(path) for seed, path in zip(params.seeds, snakemake.input.pruning, strict=True)
-    }
-    unpruned = tables.read(snakemake.input.predictions[0]).query("pruned_for == 'none'")
+    pruning, predictions = (
+        {seed: tables.read(path) for seed, path in zip(params.seeds, paths, strict=True)}
+        for paths in (snakemake.input.pruning, snakemake.input.predictions)
+    )
+    unpruned = predictions[params.seeds[0]].query("pruned_for == 'none'")
     chance: dict[str, float | None] = {
         str(task): metrics.chance(params.metrics[task], rows["label"])
         for task, rows in unpruned.groupby("task")
     }
-    figure = curves.draw(seeds, params.tasks, params.fraction, params.metrics, chance, params.counted)
+    figure = curves.draw(
+        pruning, predictions, params.tasks, params.fraction, params.metrics, chance, params.counted
+    )
     save(figure, snakemake.output, params.dpi, tables.record(snakemake))

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headspec.plots.drawing.style import COLOURS, MARKERS, MEAN, METRICS, PAGE, legend, styled
+from headspec.plots.drawing.unlearnt import key, marked
 from headspec.plots.gates.panels import scale
 
 #: the way that closes no head
@@ -62,7 +63,10 @@ def draw(
         for axes, task in zip(panels, tasks, strict=False):
             panel = rows[(rows["sets"] == sets) & (rows["task"] == task)]
             _draw_panel(axes, panel, labels, places)
-            axes.set_title(task if len(kinds) == 1 else f"{task}, {sets} heads")
+            whole = panel[panel["way"] == WHOLE]
+            nothing = {*whole.loc[whole["unpruned_at_chance"].eq(True), "task"]}
+            key(axes, nothing)
+            axes.set_title(marked(task, nothing) + (f", {sets} heads" if len(kinds) > 1 else ""))
             axes.set_ylabel("mean (%)" if task == MEAN else f"{METRICS[metrics[task]]} (%)")
         for axes in panels[len(tasks) :]:
             axes.remove()

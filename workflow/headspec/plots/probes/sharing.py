@@ -29,13 +29,17 @@ def draw(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
     -------
     Figure
         Cells: metric in per cent, mean over seeds, and the difference from the task alone in points; a star
-        where its p_holm is below `SIGNIFICANCE`. Blue: lost; orange: gained.
+        where its p_holm is below `SIGNIFICANCE`, × where neither is better than chance. Blue: lost; orange:
+        gained.
     """
     main = sharing[sharing["metric"] == sharing["task"].map(metrics)]
     main = main[main["method"].isin(["single", "tuned", "iat", "even"])]
     members = main.groupby(["mixture", "method"])["task"].agg(list)
     tasks = [task for task in metrics if task in {*main["task"]}]
-    main = main.assign(column=[_column(row, members) for row in main.itertuples()])
+    main = main.assign(
+        column=[_column(row, members) for row in main.itertuples()],
+        nothing=main["unpruned_at_chance"].eq(True),
+    )
     pairs = [SINGLE, *(f"+ {task}" for task in tasks)]
     others = [name for name in main["column"].unique() if name not in pairs]
     others.sort(key=lambda name: "\n" in name)  # plain training first
@@ -48,19 +52,19 @@ def draw(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
     axes = figure.subplots()
     image = axes.imshow(-100 * lost.fillna(0), cmap=SIGNED, vmin=-largest, vmax=largest, aspect="auto")
     for _, row in main.iterrows():
-        text = f"{100 * row['value']:.1f}"
+        text = f"{100 * row['value']:.1f}{' ×' if row['nothing'] else ''}"
         if pd.notna(row["difference"]):
             sign = "+" if row["difference"] > 0 else ""
-            text += (
-                f"\n{sign}{number(100 * row['difference'], 1)}{'*' if row['p_holm'] < SIGNIFICANCE else ''}"
-            )
+            star = "*" if row["p_holm"] < SIGNIFICANCE and not row["nothing"] else ""
+            text += f"\n{sign}{number(100 * row['difference'], 1)}{star}"
         at = columns.index(row["column"]), tasks.index(row["task"])
         axes.text(*at, text, ha="center", va="center", fontsize="small", linespacing=1.05)
     axes.set_xticks(range(len(columns)), columns)
     axes.set_yticks(range(len(tasks)), [f"{task}\n{METRICS[metrics[task]]}" for task in tasks])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    axes.set_xlabel("trained (metric in %,\ndifference from single-task in points)")
+    key = "\n×: no better than chance, nor is single-task" if main["nothing"].any() else ""
+    axes.set_xlabel("trained (metric in %,\ndifference from single-task in points)" + key)
     figure.colorbar(image, ax=axes, aspect=14, pad=0.02).set_label("lost (points), below 0 gained")
     return figure
 

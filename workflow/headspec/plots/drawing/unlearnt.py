@@ -1,0 +1,39 @@
+"""The mark of tasks of which unpruned models learnt nothing, after their names."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from headspec.statistics.chance import learnt_nothing
+
+SAYS = "unpruned model at chance"
+
+
+def unlearnt(predictions: Mapping[int, pd.DataFrame], metrics: Mapping[str, str]) -> set[str]:
+    """The tasks of which the unpruned model of some seed has learnt nothing.
+
+    Parameters
+    ----------
+    predictions : seed: table 'predictions' of the run
+    metrics : task: its main metric
+    """
+    return {
+        str(task)
+        for table in predictions.values()
+        for task, rows in table[table["pruned_for"] == "none"].groupby("task")
+        if learnt_nothing(metrics[str(task)], rows["label"].to_numpy(), rows["prediction"].to_numpy())
+    }
+
+
+def marked(task: str, nothing: Collection[str]) -> str:
+    """The name of a task, with the mark if it is one of `nothing`."""
+    return f"{task} ×" if task in nothing else task
+
+
+def key(axes: Axes, nothing: Collection[str]) -> None:
+    """Add the legend's entry for the mark if any task has it."""
+    if nothing:
+        axes.plot([], linestyle="none", marker="x", color="black", label=f"after a task: {SAYS}")
