@@ -14,6 +14,9 @@ from headspec.statistics.metrics import bootstrap_counts, chance, score
 
 Floats = NDArray[np.float64]
 
+#: of marks alone: few, as test sets may be large, and seconds of every job
+RESAMPLES = 300
+
 
 def at_chance(
     metric: str, label: Floats, weights: NDArray[np.integer], scores: Floats, confidence: float
@@ -58,6 +61,6 @@ def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, Sequence[str]]) -> 
             )
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=2)
 def _weights(n: int) -> NDArray[np.int16]:
-    return bootstrap_counts(n, 1000, np.random.default_rng(derive(0, "chance")))
+    return bootstrap_counts(n, RESAMPLES, np.random.default_rng(derive(0, "chance")))
