@@ -1,7 +1,7 @@
 # Figures of the head atlas.
 
 
-use rule figure_reliability as figure_atlas_heads with:
+use rule figure_alpha_delta as figure_atlas_heads with:
     input:
         heads=rules.heads.output.heads,
         roles=rules.heads.output.roles,
@@ -27,7 +27,7 @@ use rule figure_reliability as figure_atlas_heads with:
         "Figure atlas/heads.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
-use rule figure_reliability as figure_atlas_ablation with:
+use rule figure_alpha_delta as figure_atlas_ablation with:
     input:
         heads=rules.heads.output.heads,
     output:
@@ -52,7 +52,7 @@ use rule figure_reliability as figure_atlas_ablation with:
         "Figure atlas/ablation.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
-use rule figure_reliability as figure_atlas_ranked with:
+use rule figure_alpha_delta as figure_atlas_ranked with:
     input:
         curves=rules.rankings.output.pruning_curves,
         cumulative=INPUTS.of_first_seed("atlas/cumulative.parquet"),
@@ -82,7 +82,7 @@ use rule figure_reliability as figure_atlas_ranked with:
         "Figure atlas/ranked.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
-use rule figure_reliability as figure_atlas_agreement with:
+use rule figure_alpha_delta as figure_atlas_agreement with:
     input:
         agreement=rules.heads.output.agreement,
     output:
@@ -107,7 +107,7 @@ use rule figure_reliability as figure_atlas_agreement with:
         "Figure atlas/agreement.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
-use rule figure_reliability as figure_atlas_confidence with:
+use rule figure_alpha_delta as figure_atlas_confidence with:
     input:
         heads=rules.heads.output.heads,
     output:
@@ -132,7 +132,7 @@ use rule figure_reliability as figure_atlas_confidence with:
         "Figure atlas/confidence.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
-use rule figure_reliability as figure_atlas_change with:
+use rule figure_alpha_delta as figure_atlas_change with:
     input:
         heads=rules.heads.output.heads,
     output:
@@ -160,7 +160,7 @@ use rule figure_reliability as figure_atlas_change with:
         "Figure atlas/change.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
-use rule figure_reliability as figure_atlas_differences with:
+use rule figure_alpha_delta as figure_atlas_differences with:
     input:
         differences=rules.heads.output.differences,
     output:
@@ -185,7 +185,7 @@ use rule figure_reliability as figure_atlas_differences with:
         "Figure atlas/differences.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
-use rule figure_reliability as figure_atlas_believe with:
+use rule figure_alpha_delta as figure_atlas_believe with:
     input:
         belief=rules.belief.output[0],
     output:

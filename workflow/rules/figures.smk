@@ -3,7 +3,38 @@
 # A cluster draws several in one job: the profile says how many are in a group.
 
 
-rule figure_reliability:
+rule figure_alpha_delta:
+    input:
+        improvement=rules.improvement.output[0],
+    output:
+        report(
+            figure("alpha-delta.{model}.{mixture}"),
+            caption="../report/alpha_delta.rst",
+            category="IAT",
+            labels={"figure": "alpha and delta", "model": "{model}", "mixture": "{mixture}"},
+        ),
+    log:
+        log("figures/alpha-delta.{model}.{mixture}"),
+    group:
+        "figures"
+    conda:
+        "../../envs/figures.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=5,
+    params:
+        script="figure",
+        figure="alpha_delta",
+        dpi=STUDY.figures.dpi,
+        code=code("plots/figure.py", "plots/alpha_delta.py"),
+    message:
+        "Figure alpha-delta.{wildcards.model}.{wildcards.mixture}"
+    script:
+        "../scripts/plots/{params.script}.py"
+
+
+use rule figure_alpha_delta as figure_reliability with:
     input:
         reliability=rules.reliability.output[0],
     output:
@@ -15,27 +46,15 @@ rule figure_reliability:
         ),
     log:
         log("figures/reliability"),
-    group:
-        "figures"
-    conda:
-        "../../envs/figures.yaml"
-    threads: 1
-    resources:
-        mem_mb=4000,
-        runtime=5,
     params:
-        script="figure",
         figure="reliability",
         mixtures={mixture: list(tasks) for mixture, tasks in STUDY.mixture_tasks.items()},
-        dpi=STUDY.figures.dpi,
         code=code("plots/figure.py", "plots/reliability.py"),
     message:
         "Figure reliability"
-    script:
-        "../scripts/plots/{params.script}.py"
 
 
-use rule figure_reliability as figure_dissociation with:
+use rule figure_alpha_delta as figure_dissociation with:
     input:
         combined=rules.dissociation.output.combined,
         dissociation=rules.dissociation.output.dissociation,
@@ -71,7 +90,7 @@ use rule figure_dissociation as figure_preview with:
         "Figure dissociation of the first mixture"
 
 
-use rule figure_reliability as figure_fractions with:
+use rule figure_alpha_delta as figure_fractions with:
     input:
         fractions=rules.dissociation.output.fractions,
         areas=rules.dissociation.output.areas,
@@ -94,7 +113,7 @@ use rule figure_reliability as figure_fractions with:
         "Figure fractions.{wildcards.model}"
 
 
-use rule figure_reliability as figure_importance with:
+use rule figure_alpha_delta as figure_importance with:
     input:
         importance=INPUTS.of_seeds("importance.parquet"),
     output:
@@ -116,7 +135,7 @@ use rule figure_reliability as figure_importance with:
         "Figure importance.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
-use rule figure_reliability as figure_matrix with:
+use rule figure_alpha_delta as figure_matrix with:
     input:
         pruning=INPUTS.of_seeds("pruning.parquet"),
         predictions=INPUTS.of_seeds("predictions.parquet"),
@@ -140,7 +159,7 @@ use rule figure_reliability as figure_matrix with:
         "Figure matrix.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
-use rule figure_reliability as figure_curves with:
+use rule figure_alpha_delta as figure_curves with:
     input:
         pruning=INPUTS.of_seeds("pruning.parquet"),
         predictions=INPUTS.of_seeds("predictions.parquet"),
@@ -166,7 +185,7 @@ use rule figure_reliability as figure_curves with:
         "Figure curves.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
-use rule figure_reliability as figure_similarity with:
+use rule figure_alpha_delta as figure_similarity with:
     input:
         similarity=result("tables/similarity.parquet"),
     output:
@@ -187,7 +206,7 @@ use rule figure_reliability as figure_similarity with:
         "Figure similarity.{wildcards.model}"
 
 
-use rule figure_reliability as figure_scatter with:
+use rule figure_alpha_delta as figure_scatter with:
     input:
         similarity=result("tables/similarity.parquet"),
         combined=rules.dissociation.output.combined,
@@ -212,7 +231,7 @@ use rule figure_reliability as figure_scatter with:
         "Figure scatter.{wildcards.measure}"
 
 
-use rule figure_reliability as figure_correlation with:
+use rule figure_alpha_delta as figure_correlation with:
     input:
         similarity=result("tables/similarity.parquet"),
         combined=rules.dissociation.output.combined,
@@ -237,7 +256,7 @@ use rule figure_reliability as figure_correlation with:
         "Figure correlation"
 
 
-use rule figure_reliability as figure_improvement with:
+use rule figure_alpha_delta as figure_improvement with:
     input:
         improvement=rules.improvement.output[0],
         scores=rules.iat_scores.output[0],
@@ -262,7 +281,7 @@ use rule figure_reliability as figure_improvement with:
         "Figure improvement.{wildcards.model}.{wildcards.mixture}"
 
 
-use rule figure_reliability as figure_specialization with:
+use rule figure_alpha_delta as figure_specialization with:
     input:
         specialization=rules.specialization.output[0],
         combined=rules.iat_dissociation.output.combined,
@@ -286,26 +305,7 @@ use rule figure_reliability as figure_specialization with:
         "Figure specialization.{wildcards.model}.{wildcards.mixture}"
 
 
-use rule figure_reliability as figure_alpha_delta with:
-    input:
-        improvement=rules.improvement.output[0],
-    output:
-        report(
-            figure("alpha-delta.{model}.{mixture}"),
-            caption="../report/alpha_delta.rst",
-            category="IAT",
-            labels={"figure": "alpha and delta", "model": "{model}", "mixture": "{mixture}"},
-        ),
-    log:
-        log("figures/alpha-delta.{model}.{mixture}"),
-    params:
-        figure="alpha_delta",
-        code=code("plots/figure.py", "plots/alpha_delta.py"),
-    message:
-        "Figure alpha-delta.{wildcards.model}.{wildcards.mixture}"
-
-
-use rule figure_reliability as figure_verdict with:
+use rule figure_alpha_delta as figure_verdict with:
     input:
         improvement=rules.improvement.output[0],
     output:
@@ -325,7 +325,7 @@ use rule figure_reliability as figure_verdict with:
         "Figure verdict.{wildcards.model}.{wildcards.mixture}"
 
 
-use rule figure_reliability as figure_transfer with:
+use rule figure_alpha_delta as figure_transfer with:
     input:
         rules.transfer_scores.output.summary,
     output:
@@ -349,7 +349,7 @@ use rule figure_reliability as figure_transfer with:
 
 if STUDY.brain:
 
-    use rule figure_reliability as figure_brain_encoding with:
+    use rule figure_alpha_delta as figure_brain_encoding with:
         input:
             encoding=[
                 result(f"similarity/{{model}}/seed{seed}/brain_encoding.parquet")

@@ -1,7 +1,7 @@
 # Figures of ways to keep a number of heads.
 
 
-use rule figure_reliability as figure_gates_budgets with:
+use rule figure_alpha_delta as figure_gates_budgets with:
     input:
         budgets=rules.budgets.output.budgets,
     output:
@@ -28,7 +28,7 @@ use rule figure_reliability as figure_gates_budgets with:
         "Figure gates/budgets.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
-use rule figure_reliability as figure_gates_kept with:
+use rule figure_alpha_delta as figure_gates_kept with:
     input:
         gates=rules.budgets.output.gates,
     output:
@@ -54,7 +54,7 @@ use rule figure_reliability as figure_gates_kept with:
         "Figure gates/kept.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
-use rule figure_reliability as figure_gates_learning with:
+use rule figure_alpha_delta as figure_gates_learning with:
     input:
         gates=rules.budgets.output.gates,
     output:
@@ -80,7 +80,7 @@ use rule figure_reliability as figure_gates_learning with:
         "Figure gates/learning.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
-use rule figure_reliability as figure_gates_overlap with:
+use rule figure_alpha_delta as figure_gates_overlap with:
     input:
         overlap=rules.budgets.output.overlap,
     output:
@@ -100,7 +100,7 @@ use rule figure_reliability as figure_gates_overlap with:
         "Figure gates/overlap.{wildcards.model}"
 
 
-use rule figure_reliability as figure_gates_kept_roles with:
+use rule figure_alpha_delta as figure_gates_kept_roles with:
     input:
         counts=rules.kept_roles.output.counts,
     output:
@@ -126,7 +126,7 @@ use rule figure_reliability as figure_gates_kept_roles with:
         "Figure gates/kept_roles.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
 
 
-use rule figure_reliability as figure_gates_kept_kinds with:
+use rule figure_alpha_delta as figure_gates_kept_kinds with:
     input:
         kinds=rules.budgets.output.kinds,
     output:

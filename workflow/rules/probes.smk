@@ -113,7 +113,7 @@ rule sharing:
         "../scripts/statistics/sharing.py"
 
 
-use rule figure_reliability as figure_known with:
+use rule figure_alpha_delta as figure_known with:
     input:
         probes=rules.probe_tables.output.probes,
     output:
@@ -133,7 +133,7 @@ use rule figure_reliability as figure_known with:
         "Figure probes/known.{wildcards.model}.{wildcards.task}"
 
 
-use rule figure_reliability as figure_probe_changes with:
+use rule figure_alpha_delta as figure_probe_changes with:
     input:
         changes=rules.probe_tables.output.changes,
     output:
@@ -153,7 +153,7 @@ use rule figure_reliability as figure_probe_changes with:
         "Figure probes/changes.{wildcards.model}.{wildcards.task}"
 
 
-use rule figure_reliability as figure_probed_heads with:
+use rule figure_alpha_delta as figure_probed_heads with:
     input:
         PROBING.shown_tables,
     output:
@@ -174,7 +174,7 @@ use rule figure_reliability as figure_probed_heads with:
         "Figure probes/heads.{wildcards.model}.{wildcards.task}"
 
 
-use rule figure_reliability as figure_sharing with:
+use rule figure_alpha_delta as figure_sharing with:
     input:
         sharing=rules.sharing.output[0],
     output:
