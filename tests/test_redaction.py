@@ -43,7 +43,7 @@ SECRETS = {
     "token of GitLab": (f"glpat-{'aB3' * 7}", "***"),
     "key of OpenAI": (f"sk-{'aB3' * 16}", "***"),
     "key of a project": (f"sk-proj-{'aB3' * 8}", "***"),
-    "key of Anthropic": (f"sk-ant-api03-{'aB3' * 8}-x", "***"),
+    "key of a model service, in parts": (f"sk-ant-api03-{'aB3' * 8}-x", "***"),
     "key of Amazon": ("AKIA0123456789ABCDEF", "***"),
     "token of Slack": ("xoxb-123456789012-abcdef", "***"),
     "web token": ("eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.SflKxwRJ", "***"),

@@ -20,7 +20,7 @@ NAMED = (
 TOKENS = (
     r"hf_[A-Za-z0-9]{16,}",  # Hugging Face
     r"gh[opsur]_\w{20,}", r"github_pat_\w{20,}", r"gl(?:pat|dt|ft|soat|rt|ptt|cbt|imt|agent)-[\w-]{20,}",
-    r"sk-(?=[\w-]{0,99}\d)(?:[\w-]{0,40}[_-])?[A-Za-z0-9]{16,}[\w-]*",  # OpenAI, Anthropic
+    r"sk-(?=[\w-]{0,99}\d)(?:[\w-]{0,40}[_-])?[A-Za-z0-9]{16,}[\w-]*",  # of model services
     r"[rs]k_live_\w{16,}",  # Stripe
     r"(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}", r"AIza[\w-]{35}",  # Amazon, Google
     r"xox[abposr]-[\w-]{10,}", r"npm_[A-Za-z0-9]{36}", r"pypi-Ag[\w-]{50,}",
