@@ -21,20 +21,19 @@ from headspec.atlas.sample import HEAD_FOLDS as SCHEMA
 from headspec.errors import NumericalError
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
-from support.tiny import CPU, HEADS, LAYERS, encoder, examples
+from support.tiny import CPU, HEADS, LAYERS, TYPES, encoder, examples, pooling
 
 CLASSES = {"a": ["x", "y", "z"], "r": None}
 BOTH = (ABLATION, MEAN_ABLATION)
 SMALL = Device("cpu", None, tokens=40)  # several batches
 
 
-@pytest.fixture(scope="module", params=list(ARCHITECTURES))
+@pytest.fixture(scope="module", params=list(TYPES))
 def model(request) -> MultiTask:
     torch.manual_seed(1)
-    return MultiTask(encoder(request.param), ARCHITECTURES[request.param].pooling, CLASSES).eval()
+    return MultiTask(encoder(request.param), pooling(request.param), CLASSES).eval()
 
 
 @pytest.fixture(scope="module")

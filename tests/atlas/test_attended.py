@@ -11,7 +11,6 @@ import torch
 
 from headspec.atlas.attended import ATTENDED, attended, most_attended
 from headspec.data.sources.treebank import TREEBANK
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.devices import Device
 from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.multitask import MultiTask
@@ -21,7 +20,7 @@ from headspec.statistics.atlas.roles import POSITIONAL, RARE, ROLES, SYNTACTIC, 
 from headspec.tables import read, write
 from support import tiny
 from support.models import TEXTS, make
-from support.tiny import CPU, HEADS, LAYERS, encoder
+from support.tiny import CPU, HEADS, LAYERS, TYPES, encoder
 
 KEYS = ["sentence", "layer", "head"]
 
@@ -40,7 +39,7 @@ def sentences(n: int = 9) -> WordTokens:
     return WordTokens(examples, words)
 
 
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+@pytest.mark.parametrize("kind", TYPES)
 @torch.no_grad()
 def test_most_attended_equals_a_loop(kind):
     model, given = MultiTask(encoder(kind), "mean", {}), sentences()
@@ -49,7 +48,7 @@ def test_most_attended_equals_a_loop(kind):
     found = frame.set_index(["sentence", "layer", "head"])
     for row, of_tokens in enumerate(given.words):
         maps = []
-        with attention_maps(model.encoder, lambda layer, weights: maps.append(weights[0].numpy())):  # noqa: B023
+        with attention_maps(model.gates, lambda layer, weights: maps.append(weights[0].numpy())):  # noqa: B023
             model.pool(given.examples.batch(np.array([row])))
         real = np.flatnonzero(of_tokens >= 0)
         places = [np.flatnonzero(of_tokens == word) for word in range(of_tokens.max() + 1)]

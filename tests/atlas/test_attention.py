@@ -8,14 +8,13 @@ import torch
 
 from headspec.atlas.attention import MEASURES, Tokens, attention_measures, statistics
 from headspec.atlas.sample import FOLDS, HEAD_FOLDS, sampled
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.multitask import MultiTask
 from headspec.tables import read, write
 from support import tiny
-from support.tiny import CPU, LAYERS, encoder
+from support.tiny import CPU, LAYERS, TYPES, encoder, pooling
 
 SEPARATORS = {3, 4}
 
@@ -33,9 +32,9 @@ def texts(n: int = 24) -> Examples:
     return examples
 
 
-@pytest.fixture(scope="module", params=ARCHITECTURES)
+@pytest.fixture(scope="module", params=TYPES)
 def model(request) -> MultiTask:
-    return MultiTask(encoder(request.param), ARCHITECTURES[request.param].pooling, {"a": ["x", "y"]}).eval()
+    return MultiTask(encoder(request.param), pooling(request.param), {"a": ["x", "y"]}).eval()
 
 
 def by_loop(weights: np.ndarray, ids: list[int]) -> dict[str, float]:
@@ -68,7 +67,7 @@ def test_measures_equal_a_loop_without_batches(model):
     for fold in (0, 3, FOLDS - 1):
         maps = []
         alone = rows[fold::FOLDS]
-        with attention_maps(model.encoder, lambda layer, weights: maps.append(weights[0].numpy())):  # noqa: B023
+        with attention_maps(model.gates, lambda layer, weights: maps.append(weights[0].numpy())):  # noqa: B023
             for row in alone:
                 model.pool(examples.batch(np.array([row])))
         of_fold = frame[frame["fold"] == fold].set_index(["measure", "layer", "head"])

@@ -27,10 +27,9 @@ from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
 from headspec.heads.ranking import prune_count, top_heads
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.multitask import MultiTask
 from headspec.statistics.atlas.rankings import BOTTOM, TOP
-from support.tiny import CPU, HEADS, LAYERS, encoder, examples
+from support.tiny import CPU, HEADS, LAYERS, TYPES, encoder, examples, pooling
 
 CLASSES = {"a": ["x", "y"], "r": None}
 SIZES = {"a": 24, "r": 17}
@@ -198,11 +197,11 @@ def test_random_orders_are_seeded():
     assert len({r.maps.tobytes() for r in one}) == 4
 
 
-@pytest.mark.parametrize(("kind", "order"), [*((kind, TOP) for kind in ARCHITECTURES), ("bert", BOTTOM)])
+@pytest.mark.parametrize(("kind", "order"), [*((kind, TOP) for kind in TYPES), ("bert", BOTTOM)])
 def test_importance_again_in_every_architecture(kind, order):
     """The first step is importance; each further one that of the model without the heads before."""
     sign = 1 if order == TOP else -1
-    model = MultiTask(encoder(kind), ARCHITECTURES[kind].pooling, {"a": ["x", "y"]}).eval()
+    model = MultiTask(encoder(kind), pooling(kind), {"a": ["x", "y"]}).eval()
     of_task, sample = examples(8), sampled("a", 8, 8)
     (ranking,) = rescored(model, {"a": of_task}, {"a": sample}, levels(0.25, [0.5]), CPU, order)
     for half in (0, 1):

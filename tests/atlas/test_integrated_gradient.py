@@ -8,17 +8,17 @@ import torch
 
 from headspec.atlas import integrated_gradient
 from headspec.atlas.integrated_gradient import measure
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.multitask import MultiTask
-from support.tiny import CPU, HEADS, LAYERS, encoder, examples
+from support import tiny
+from support.tiny import CPU, HEADS, LAYERS, TYPES, encoder, examples
 
 ROWS = np.array([3, 0, 2, 5])
 
 
-@pytest.fixture(params=ARCHITECTURES)
+@pytest.fixture(params=TYPES)
 def model(request) -> MultiTask:
     torch.manual_seed(1)
-    pooling = ARCHITECTURES[request.param].pooling
+    pooling = tiny.pooling(request.param)
     return MultiTask(encoder(request.param), pooling, {"b": ["x", "y", "z"]}).eval()
 
 

@@ -71,7 +71,7 @@ def ends_of(model: MultiTask) -> set[int]:
 def maps_of(model: MultiTask, batch: Batch) -> list[np.ndarray]:
     """The maps (heads, attending, attended to) of every row, of a batch of one."""
     maps: dict[int, np.ndarray] = {}
-    with attention_maps(model.encoder, lambda row, weights: maps.update({row: weights[0].numpy()})):
+    with attention_maps(model.gates, lambda row, weights: maps.update({row: weights[0].numpy()})):
         model.read(batch)
     assert sorted(maps) == list(range(ROWS))
     return [maps[row] for row in range(ROWS)]
@@ -179,7 +179,7 @@ def test_relevance_is_that_of_the_largest_logits_and_ends_in_what_the_layers_tak
         for name, parameter in model.requires_grad_(False).named_parameters()
         if name.endswith("bias") and "embedding" not in name
     ]
-    with propagating(model.encoder, "constant_attention"):
+    with propagating(model.gates, "constant_attention"):
         logit = model.evidence("a", model.pool(batch), batch.labels).sum()
     gradients = torch.autograd.grad(logit, [*inputs, *biases], allow_unused=True)
     for hook in hooks:
@@ -356,7 +356,7 @@ def test_what_heads_attend_to_most_equals_a_loop(made):
         ids = model.tokenizer(TEXTS[sentence], return_special_tokens_mask=True)
         real = np.flatnonzero(np.array(ids["special_tokens_mask"]) == 0)
         maps: dict[int, np.ndarray] = {}
-        with attention_maps(model.encoder, lambda row, weights: maps.update({row: weights[0].numpy()})):  # noqa: B023
+        with attention_maps(model.gates, lambda row, weights: maps.update({row: weights[0].numpy()})):  # noqa: B023
             model.encoder.get_encoder()(input_ids=torch.tensor([ids["input_ids"]]))
         mine = found.loc[(sentence, 1, 3)]
         assert mine["tokens"].tolist() == [real[np.argmax(maps[1][3][i, real])] - i for i in real]

@@ -11,11 +11,10 @@ from headspec.atlas.relevance import loss_gradients, relevance_measures, relevan
 from headspec.atlas.sample import FOLDS, HEAD_FOLDS, sampled
 from headspec.errors import NumericalError
 from headspec.heads.importance import gate_gradients
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
-from support.tiny import CPU, LAYERS, encoder, examples
+from support.tiny import CPU, LAYERS, TYPES, encoder, examples
 
 ROWS = np.array([3, 0, 2, 5])
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}
@@ -23,13 +22,13 @@ CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}
 
 def multitask(kind: str = "bert", pooling: str | None = None) -> MultiTask:
     torch.manual_seed(1)
-    model = MultiTask(encoder(kind), pooling or ARCHITECTURES[kind].pooling, CLASSES).eval()
+    model = MultiTask(encoder(kind), pooling or pooling(kind), CLASSES).eval()
     for classifier in model.classifiers:
         torch.nn.init.normal_(classifier.weight)
     return model
 
 
-@pytest.fixture(scope="module", params=ARCHITECTURES)
+@pytest.fixture(scope="module", params=TYPES)
 def model(request) -> MultiTask:
     return multitask(request.param)
 

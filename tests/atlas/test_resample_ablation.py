@@ -8,10 +8,10 @@ import torch
 
 from headspec.atlas.resample_ablation import aligned, measure
 from headspec.atlas.sample import sampled
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
-from support.tiny import HEADS, LAYERS, encoder, examples
+from support import tiny
+from support.tiny import HEADS, LAYERS, TYPES, encoder, examples
 
 SMALL = Device("cpu", None, tokens=40)  # several batches
 
@@ -31,11 +31,11 @@ def contexts(model: MultiTask, texts, row: int) -> list[torch.Tensor]:
     return found
 
 
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+@pytest.mark.parametrize("kind", TYPES)
 @torch.no_grad()
 def test_a_head_passes_on_what_it_made_of_another_text(kind):
     torch.manual_seed(1)
-    pooling = ARCHITECTURES[kind].pooling
+    pooling = tiny.pooling(kind)
     model = MultiTask(encoder(kind), pooling, {"a": ["x", "y", "z"], "r": None}).eval()
     texts = examples(14, 3, seed=2)
     rows = sampled("a", len(texts), 11)

@@ -10,11 +10,10 @@ from headspec.config import loading
 from headspec.config.study import Study
 from headspec.cost import memory
 from headspec.cost.memory import BERT_LARGE, STAGES, Sizes
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.devices import SIZES
 from headspec.models.multitask import MultiTask
 from support.running.studies import CONFIG
-from support.tiny import encoder
+from support.tiny import TYPES, encoder
 
 NAMES = "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"
 BERT = {"minilm": (384, 6, 12, 1536), "base": (768, 12, 12, 3072), "large": (1024, 24, 16, 4096)}
@@ -60,7 +59,7 @@ def test_no_request_is_below_what_was_measured(case, tmp_path):
     assert MEASURED[case] < requested < 6 * MEASURED[case]
 
 
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+@pytest.mark.parametrize("kind", TYPES)
 def test_sizes_are_those_of_the_model(kind):
     model = encoder(kind)
     sizes = Sizes.of(json.loads(model.config.to_json_string(use_diff=False)))

@@ -30,7 +30,6 @@ from headspec.data import prepare
 from headspec.data.planned import Planned
 from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.live.jobs import seconds as forecast_seconds
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.pretrained import folders
 from headspec.pipeline import preflight
 from headspec.pipeline.inputs import Inputs
@@ -38,7 +37,7 @@ from headspec.pipeline.layout import Layout
 from support import language
 from support.paths import ROOT
 from support.running.studies import CONFIG, Folder
-from support.tiny import CPU, LAYERS, encoder
+from support.tiny import CPU, LAYERS, TYPES, encoder
 
 T, WIDTH, INNER = 12, 32, 48
 ATTENTION = 4 * LAYERS * WIDTH * T**2
@@ -101,7 +100,7 @@ def test_grouped_queries_have_smaller_matrices():
     assert throughput.forward(encoder("llama").config, T, 1) == 2 * matrices * T + ATTENTION
 
 
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+@pytest.mark.parametrize("kind", TYPES)
 def test_every_architecture_can_be_counted(kind):
     full = encoder(kind)
     assert throughput.forward(full.config, T, 4) >= ATTENTION

@@ -16,7 +16,6 @@ from headspec.config.loading import load as study
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
 from headspec.heads import head_count
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.batching import Batch, Examples
 from headspec.models.encoders import load
 from headspec.models.multitask import MultiTask, classifier_dropout
@@ -28,6 +27,7 @@ from support import tiny
 from support.data.labelled_texts import table
 from support.models import MODELS, make
 from support.running.studies import CONFIG, Folder
+from support.tiny import TYPES, pooling
 
 #: model: its convention
 POOLING = dict.fromkeys(MODELS, "first") | dict.fromkeys(("mpnet", "modernbert"), "mean")
@@ -70,7 +70,7 @@ def finished(folders, shared, request) -> Folder:
 
 
 def test_every_architecture_of_the_table_is_tested():
-    assert {kind for kind, _, _ in MODELS.values()} == set(ARCHITECTURES)
+    assert {kind for kind, _, _ in MODELS.values()} == set(TYPES)
 
 
 @pytest.mark.slow
@@ -178,16 +178,14 @@ def test_truncated_texts_keep_their_ends(folders):
     assert [i for i, token in enumerate(frame["input_ids"][0]) if token == end] == [3, 7]
 
 
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+@pytest.mark.parametrize("kind", TYPES)
 def test_microbatches_give_the_same_gradients(kind):
     """With dropout, and they leave the same random state."""
     dropout = {"attention_dropout": 0.2} if tiny.encoder(kind).config.model_type in ("llama", "qwen2") else {}
     results = {}
     for microbatches in (1, 2, 3):
         torch.manual_seed(1)
-        model = MultiTask(
-            tiny.encoder(kind, **dropout), ARCHITECTURES[kind].pooling, {"a": ["x", "y"]}
-        ).train()
+        model = MultiTask(tiny.encoder(kind, **dropout), pooling(kind), {"a": ["x", "y"]}).train()
         model.attend_for_gradients(tiny.CPU)
         batch = tiny.examples(7).batch(np.arange(7))
         torch.manual_seed(5)
@@ -211,7 +209,7 @@ def losses_of_copies(kind: str, microbatches: int) -> torch.Tensor:
     torch.manual_seed(1)
     encoder = tiny.encoder(kind, **rates, classifier_dropout=0.0)
     encoder.set_attn_implementation("sdpa")
-    model = MultiTask(encoder, ARCHITECTURES[kind].pooling, {"a": ["x", "y"]}).train()
+    model = MultiTask(encoder, pooling(kind), {"a": ["x", "y"]}).train()
     model.dropout.p = 0.0
     batch, seen = tiny.examples(1).batch(np.zeros(8, dtype=int)), []
 
@@ -233,7 +231,7 @@ def test_parts_of_a_batch_have_different_masks_in_fused_attention(kind):
 
 
 def test_dropout_of_a_classifier_is_the_architectures():
-    rates = {kind: classifier_dropout(tiny.encoder(kind).config) for kind in ARCHITECTURES}
+    rates = {kind: classifier_dropout(tiny.encoder(kind).config) for kind in TYPES}
     assert rates["bert"] == rates["roberta"] == rates["gpt2"] == 0.1
     assert rates["distilbert"] == 0.2 and rates["albert"] == 0.1
     assert rates["llama"] == rates["modernbert"] == 0.0

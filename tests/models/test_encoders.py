@@ -14,10 +14,10 @@ from safetensors.torch import load_file, save_file
 from headspec.config.sections.model import Model
 from headspec.errors import DataError, EncoderError
 from headspec.models import encoders
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.encoders import load
 from support import tiny
 from support.running.studies import bert, local_model
+from support.tiny import TYPES
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_the_config_overrides_the_pooling(folder):
     assert load(Model(source=str(folder), pooling="mean"), "models.own")[1] == "mean"
 
 
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+@pytest.mark.parametrize("kind", TYPES)
 def test_random_weights_are_those_of_an_untrained_model(kind, tmp_path, monkeypatch):
     """As spread as the config says, others for every seed, and no draw of another purpose changes."""
     pretrained = tiny.encoder(kind)

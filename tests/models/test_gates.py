@@ -12,19 +12,18 @@ from transformers import PreTrainedModel
 
 from headspec.errors import EncoderError
 from headspec.heads.importance import gate_gradients
-from headspec.models.architectures import ARCHITECTURES, ENCODER_DECODERS, Architecture
 from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
-from support.tiny import CPU, HEADS, LAYERS, encoder, examples
+from support.tiny import CPU, ENCODER_DECODERS, HEADS, LAYERS, TYPES, encoder, examples, pooling
 from support.tiny import KINDS as TRANSLATOR
 
-KINDS = list(ARCHITECTURES)
+KINDS = list(TYPES)
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def model(request) -> MultiTask:
     torch.manual_seed(1)
-    return MultiTask(encoder(request.param), ARCHITECTURES[request.param].pooling, {"a": ["x", "y"]}).eval()
+    return MultiTask(encoder(request.param), pooling(request.param), {"a": ["x", "y"]}).eval()
 
 
 def logits(model: MultiTask, batch, values) -> torch.Tensor:
@@ -157,7 +156,7 @@ def test_albert_has_gates_for_every_call_of_its_one_layer(model):
 )  # fmt: skip
 def test_another_layer_than_the_output_projection_is_refused(monkeypatch, kind, wrong):
     """Comparison with zeroed weights is not enough, because it succeeds for every linear layer."""
-    monkeypatch.setitem(ARCHITECTURES, kind, Architecture(wrong, "mean", ()))
+    monkeypatch.setitem(TYPES, kind, Architecture(wrong, "mean", ()))
     with pytest.raises(EncoderError, match="cannot be gated"):
         HeadGates(encoder(kind))
 

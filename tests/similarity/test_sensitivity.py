@@ -10,14 +10,14 @@ import torch
 
 from headspec.heads.importance import gate_gradients, importance
 from headspec.heads.ranking import importance_map
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.gates import HeadGates
 from headspec.models.internals.representations import mean_of_tasks, of_tasks, vectors
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.similarity import sensitivity, traits
 from headspec.similarity.sensitivity import fisher, gradient, parameters
-from support.tiny import CPU, encoder, examples
+from support import tiny
+from support.tiny import CPU, TYPES, encoder, examples
 
 #: types with parameters whose use has no dimension of examples
 SHARING = ["deberta", "deberta-v2", "mpnet"]
@@ -27,7 +27,7 @@ ROWS = np.array([7, 2, 9, 4, 11])
 
 def model(kind: str) -> MultiTask:
     torch.manual_seed(1)
-    pooling = "mean" if kind in ("bert", "albert", "modernbert") else ARCHITECTURES[kind].pooling
+    pooling = "mean" if kind in ("bert", "albert", "modernbert") else tiny.pooling(kind)
     return MultiTask(encoder(kind), pooling, {"a": ["no", "yes"], "b": None}).eval()
 
 
@@ -43,7 +43,7 @@ def gradients_one_by_one(net: MultiTask, task: str, texts) -> torch.Tensor:
     return torch.stack(gradients)
 
 
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+@pytest.mark.parametrize("kind", TYPES)
 def test_fisher_of_every_architecture_is_that_of_single_examples(kind, caplog):
     """By batches, except where a module's output is one for all examples."""
     net, texts = model(kind), examples()

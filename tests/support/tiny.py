@@ -7,7 +7,7 @@ import pandas as pd
 import torch
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, PreTrainedModel
 
-from headspec.models.architectures import ARCHITECTURES, ENCODER_DECODERS
+from headspec.models.architectures import continues
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 
@@ -53,7 +53,20 @@ _T5 = {
     "d_model": 32, "d_kv": 6, "d_ff": 48, "num_layers": LAYERS, "num_decoder_layers": KINDS["decoder"],
     "num_heads": HEADS, "eos_token_id": 2, "decoder_start_token_id": 0,
 }  # fmt: skip
-_STACKS = dict.fromkeys(ENCODER_DECODERS, _BART) | {"t5": _T5, "mt5": _T5}
+_STACKS = dict.fromkeys(("marian", "bart", "mbart", "m2m_100"), _BART) | dict.fromkeys(("t5", "mt5"), _T5)
+#: encoders and decoders, and encoder-decoders, that tests of every type go through
+TYPES = (
+    "bert", "roberta", "xlm-roberta", "camembert", "electra", "deberta", "deberta-v2", "albert", "distilbert",
+    "mpnet", "modernbert", "gpt2", "openai-gpt", "llama", "qwen2", "qwen3", "mistral",
+)  # fmt: skip
+ENCODER_DECODERS = tuple(_STACKS)
+
+
+def pooling(kind: str) -> str:
+    """The pooling that tests use for a type."""
+    return (
+        "last" if continues({"model_type": kind}) else "mean" if kind in ("mpnet", "modernbert") else "first"
+    )
 
 
 def encoder(kind: str, seed: int = 0, **settings) -> PreTrainedModel:
@@ -63,7 +76,6 @@ def encoder(kind: str, seed: int = 0, **settings) -> PreTrainedModel:
         sizes = {"vocab_size": VOCABULARY, "pad_token_id": 0} | _STACKS[kind] | settings
         model = AutoModelForSeq2SeqLM.from_config(AutoConfig.for_model(kind, **sizes))
         return _enlarged(model)
-    assert kind in ARCHITECTURES
     common = {"vocab_size": VOCABULARY} if kind in NATIVE_SIZES else _SIZE
     return _enlarged(
         AutoModel.from_config(AutoConfig.for_model(kind, **(common | _OWN.get(kind, {}) | settings)))

@@ -16,14 +16,13 @@ from headspec.errors import DamageError, EncoderError, NumericalError
 from headspec.heads.importance import gate_gradients
 from headspec.models import encoders
 from headspec.models.adapters import adapters
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from headspec.models.saved import adopt, read_encoder
 from headspec.training.adapting import adapt, size, targets
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train, trainer
-from support.tiny import CPU, LAYERS, encoder, examples
+from support.tiny import CPU, LAYERS, TYPES, encoder, examples
 
 CLASSES = {"a": ["x", "y"], "r": None}
 SETTINGS = Training(batch_size=8, epochs=1, learning_rate=1e-2)
@@ -65,7 +64,7 @@ def logits(net: MultiTask) -> torch.Tensor:
         return net.logits("a", net.pool(data()["a"].batch(np.arange(12))))
 
 
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+@pytest.mark.parametrize("kind", TYPES)
 def test_a_loaded_model_is_the_one_that_was_trained(tmp_path, kind):
     """Its weights are W + B A, and its heads can be gated."""
     source = written(kind, tmp_path / "source")
@@ -84,7 +83,7 @@ def test_a_loaded_model_is_the_one_that_was_trained(tmp_path, kind):
         torch.testing.assert_close(new - old, sum_.detach(), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+@pytest.mark.parametrize("kind", TYPES)
 def test_only_adapters_and_classifiers_train(tmp_path, kind):
     net = MultiTask(encoder(kind), "mean", CLASSES)
     before = copy.deepcopy(net)

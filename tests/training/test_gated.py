@@ -15,7 +15,6 @@ from headspec.config.ways import WAYS
 from headspec.gates.learnt import learnt_gates
 from headspec.heads.importance import gate_gradients
 from headspec.heads.ranking import top_heads
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.head_parameters import head_slices
 from headspec.statistics.gates import targets
 from headspec.statistics.gates.targets import counts
@@ -33,7 +32,7 @@ from headspec.training.budgets import (
 )
 from headspec.training.gated import Fixed, Learning, Sets, Stepwise, last_kept
 from headspec.training.loop import train, trainer
-from support.tiny import CPU, HEADS, LAYERS
+from support.tiny import CPU, HEADS, LAYERS, TYPES
 from support.two_tasks import CLASSES, data, model, never
 
 SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3)
@@ -80,7 +79,7 @@ def test_closed_heads_do_not_learn(tmp_path):
     kept = np.ones((1, *SHAPE), dtype=bool)
     kept[0, 1, 2] = kept[0, 2] = False  # one head, and a whole layer
     net = model()
-    slices = head_slices(net.encoder, net.gates, "qkvo")
+    slices = head_slices(net.gates, "qkvo")
     before = [part.of(part.parameter.detach()).clone() for part in slices]
     trained(Fixed(Sets(list(CLASSES), False), kept), tmp_path, net)
     for part, value in zip(slices, before, strict=True):
@@ -109,7 +108,7 @@ def test_batches_of_a_task_meet_its_own_heads(tmp_path):
 # --- gates that learn
 
 
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+@pytest.mark.parametrize("kind", TYPES)
 def test_gates_learn_on_every_architecture(kind, tmp_path):
     net = model(kind)
     shape = (net.gates.layers, net.gates.heads)

@@ -13,7 +13,6 @@ from headspec.config.sections.training import Training
 from headspec.errors import ConfigError
 from headspec.heads.importance import importance
 from headspec.heads.ranking import importance_map
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.head_parameters import Slice, head_slices
 from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
@@ -22,7 +21,7 @@ from headspec.training.loop import train, trainer
 from headspec.training.updates import Updates
 from headspec.training.variants.own import Own, OwnHeads
 from headspec.training.variants.owned import owned_heads
-from support.tiny import CPU, HEADS, LAYERS, examples
+from support.tiny import CPU, HEADS, LAYERS, TYPES, examples
 from support.two_tasks import CLASSES, data, model, never
 
 SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3)
@@ -40,11 +39,11 @@ def gradients(net: MultiTask, gates: torch.Tensor | None = None) -> None:
 # --- slices of heads
 
 
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+@pytest.mark.parametrize("kind", TYPES)
 def test_slices_are_those_of_their_heads(kind):
     """With every gate but one closed, exactly that head's slices have gradients."""
     net = model(kind)
-    slices = head_slices(net.encoder, net.gates, "qkvo")
+    slices = head_slices(net.gates, "qkvo")
     layers, heads = net.gates.layers, net.gates.heads
     for layer, head in [(0, 0), (1, heads - 1), (layers - 1, 1)]:
         gates = torch.zeros(layers, heads)
@@ -60,10 +59,10 @@ def test_slices_are_those_of_their_heads(kind):
                 assert (gradient == 0).all(), (layer, head)
 
 
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+@pytest.mark.parametrize("kind", TYPES)
 def test_slices_cover_the_projections_once(kind):
     net = model(kind)
-    slices = head_slices(net.encoder, net.gates, "qkvo")
+    slices = head_slices(net.gates, "qkvo")
     counts = {id(s.parameter): torch.zeros_like(s.parameter) for s in slices}
     for part in slices:
         part.of(counts[id(part.parameter)]).add_(1)
@@ -92,7 +91,7 @@ def restricted(net: MultiTask, projections: str) -> tuple[OwnHeads, dict[str, np
     layers, heads = net.gates.layers, net.gates.heads
     owned = {task: np.zeros((layers, heads), dtype=bool) for task in CLASSES}
     owned["a"][:, 0] = owned["b"][:, 1] = owned["a"][0, 1] = True
-    return OwnHeads(updates, head_slices(net.encoder, net.gates, projections), owned), owned
+    return OwnHeads(updates, head_slices(net.gates, projections), owned), owned
 
 
 def backward(net: MultiTask, task: str) -> None:
@@ -119,13 +118,13 @@ def moments(updates: OwnHeads, part: Slice) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("projections", ["qkv", "qkvo"])
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+@pytest.mark.parametrize("kind", TYPES)
 def test_rows_that_a_task_does_not_own_are_frozen_bit_by_bit(kind, projections):
     """Despite momentum from plain training, momentum from other tasks' steps, and weight decay."""
     net = model(kind)
     updates, owned = restricted(net, projections)
     step(net, updates, "b")
-    slices = head_slices(net.encoder, net.gates, projections)
+    slices = head_slices(net.gates, projections)
     attention = {id(part.parameter) for part in slices}
     outside = {name: p for name, p in net.named_parameters() if id(p) not in attention}
     for task in ("a", "b", "a"):
@@ -158,7 +157,7 @@ def test_owned_rows_move_as_plain_adamw_moves_them():
             step(net, updates, task)
         if restrict:
             everyone = {task: np.ones((net.gates.layers, net.gates.heads), dtype=bool) for task in CLASSES}
-            updates = OwnHeads(updates, head_slices(net.encoder, net.gates, "qkvo"), everyone)
+            updates = OwnHeads(updates, head_slices(net.gates, "qkvo"), everyone)
         for task in ("b", "a", "b"):
             step(net, updates, task)
         results.append(net.state_dict())
@@ -170,7 +169,7 @@ def test_owned_rows_move_as_plain_adamw_moves_them():
 def test_a_shared_layer_belongs_to_every_task_that_owns_a_head_in_it():
     """ALBERT: all layers are one module, so a head that a task owns in one layer is updated in all."""
     net = model("albert")
-    slices = head_slices(net.encoder, net.gates, "qkv")
+    slices = head_slices(net.gates, "qkv")
     assert net.gates.layers == LAYERS and len({id(s.parameter) for s in slices}) == 6
     assert all(s.heads.sum() == LAYERS and s.heads.any(axis=0).sum() == 1 for s in slices)
 
@@ -178,7 +177,7 @@ def test_a_shared_layer_belongs_to_every_task_that_owns_a_head_in_it():
 def test_keys_and_values_of_a_group_belong_to_all_its_query_heads():
     net = model("llama")  # 4 query heads, 2 of keys and values
     by_heads = {}
-    for part in head_slices(net.encoder, net.gates, "qkv"):
+    for part in head_slices(net.gates, "qkv"):
         by_heads.setdefault(int(part.heads.sum()), []).append(part)
     assert {n: len(slices) for n, slices in by_heads.items()} == {1: LAYERS * HEADS, 2: LAYERS * 2 * 2}
 
@@ -291,7 +290,7 @@ def test_heads_that_no_task_owns_do_not_change_after_the_branch(trained, tmp_pat
     names = {id(p): name for name, p in net.named_parameters()}
     anyone = np.any(list(masks.values()), axis=0)
     assert 0 < anyone.sum() < anyone.size
-    for part in head_slices(net.encoder, net.gates, "qkv"):
+    for part in head_slices(net.gates, "qkv"):
         same = torch.equal(part.of(part.parameter), part.of(state[names[id(part.parameter)]]))
         assert same != bool((part.heads & anyone).any())
 
@@ -358,7 +357,7 @@ def test_unrestricted_parameters_move_as_in_plain_training():
         step(net, updates, "b")
         if restrict:
             masks = {task: np.eye(LAYERS, HEADS, dtype=bool) for task in CLASSES}
-            updates = OwnHeads(updates, head_slices(net.encoder, net.gates, "qkv"), masks)
+            updates = OwnHeads(updates, head_slices(net.gates, "qkv"), masks)
         step(net, updates, "b")
         attention = {id(p) for layer in net.encoder.encoder.layer for p in layer.attention.self.parameters()}
         results.append({name: p for name, p in net.named_parameters() if id(p) not in attention})

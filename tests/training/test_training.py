@@ -18,7 +18,6 @@ from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
 from headspec.models import devices
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.internals.representations import REPRESENTATIONS, features, vectors
@@ -29,7 +28,7 @@ from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train, trainer
 from headspec.training.schedule import buckets, learning_rate, schedule
 from headspec.training.updates import clip
-from support.tiny import CPU, encoder, examples
+from support.tiny import CPU, TYPES, encoder, examples, pooling
 
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}
 
@@ -255,10 +254,10 @@ def every_mask():
         AttentionMaskInterface.register(name, before[name])
 
 
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+@pytest.mark.parametrize("kind", TYPES)
 def test_no_step_waits_for_numbers_from_the_device(kind, every_mask):
     """The device `meta` has no numbers, so reading one of a loss, gradient, norm or prediction would fail."""
-    net = MultiTask(encoder(kind), ARCHITECTURES[kind].pooling, CLASSES).to("meta").train()
+    net = MultiTask(encoder(kind), pooling(kind), CLASSES).to("meta").train()
     batch = examples(8, 2, 1).batch(np.arange(8), "meta")
     loss = net.losses("a", net.pool(batch), batch.labels).mean()
     loss.backward()

@@ -12,12 +12,11 @@ import pytest
 import torch
 
 from headspec.errors import EncoderError
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.batching import Examples
 from headspec.models.export import folder, onnx_file
 from headspec.models.multitask import MultiTask
 from support.running import studies
-from support.tiny import HEADS, LAYERS, encoder, examples
+from support.tiny import HEADS, LAYERS, TYPES, encoder, examples, pooling
 
 TASKS = {"a": ["x", "y"], "of two words": None}
 TEXTS = {task: examples(20, seed=i) for i, task in enumerate(TASKS)}
@@ -31,7 +30,7 @@ def model(kind: str) -> MultiTask:
     torch.manual_seed(1)
     built = encoder(kind)
     torch.manual_seed(1)
-    return MultiTask(built, ARCHITECTURES[kind].pooling, TASKS).eval()
+    return MultiTask(built, pooling(kind), TASKS).eval()
 
 
 def export(net: MultiTask, out: Path, texts: dict[str, Examples] = TEXTS) -> float:
@@ -39,7 +38,7 @@ def export(net: MultiTask, out: Path, texts: dict[str, Examples] = TEXTS) -> flo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [kind for kind in ARCHITECTURES if kind not in SAME])
+@pytest.mark.parametrize("kind", [kind for kind in TYPES if kind not in SAME])
 def test_the_file_computes_what_the_gated_model_does(kind, tmp_path):
     """Also on texts in other numbers and longer than those that it was written with."""
     assert export(model(kind), tmp_path / "out") < 1e-5

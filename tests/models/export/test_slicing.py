@@ -7,17 +7,16 @@ import pytest
 import torch
 
 from headspec.errors import EncoderError
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.export.slicing import remove_heads
 from headspec.models.multitask import MultiTask
-from support.tiny import HEADS, LAYERS, encoder, examples
+from support.tiny import HEADS, LAYERS, TYPES, encoder, examples, pooling
 
 
 def model(kind: str, **settings) -> MultiTask:
     torch.manual_seed(1)
     built = encoder(kind, **settings)
     torch.manual_seed(1)
-    return MultiTask(built, ARCHITECTURES[kind].pooling, {"a": ["x", "y"], "b": None}).eval()
+    return MultiTask(built, pooling(kind), {"a": ["x", "y"], "b": None}).eval()
 
 
 @torch.no_grad()
@@ -38,7 +37,7 @@ def sets_of_heads() -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", sets_of_heads())
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+@pytest.mark.parametrize("kind", TYPES)
 def test_removed_heads_are_closed_heads(kind, name):
     kept = sets_of_heads()[name]
     gated, sliced = model(kind), model(kind)

@@ -9,15 +9,14 @@ import pytest
 import torch
 
 from headspec.errors import EncoderError
-from headspec.models.architectures import ARCHITECTURES, Architecture
 from headspec.models.gates import HeadGates
 from headspec.models.internals.attention_maps import attention_maps
-from support.tiny import HEADS, LAYERS, encoder, examples
+from support.tiny import HEADS, LAYERS, TYPES, encoder, examples
 
 CAUSAL = ("gpt2", "openai-gpt", "llama", "qwen2", "qwen3", "mistral")
 
 
-@pytest.fixture(scope="module", params=ARCHITECTURES)
+@pytest.fixture(scope="module", params=TYPES)
 def model(request):
     return encoder(request.param, attn_implementation="sdpa" if fused(request.param) else "eager")
 
@@ -135,7 +134,7 @@ def test_gates_act_on_captured_models(model, inputs):
 def test_an_encoder_that_gives_no_weights_is_refused(monkeypatch, inputs):
     model = encoder("bert")
     for inside in ("encoder.layer.*.attention.self.query.x", "encoder.layer.*.output.dense", "nothing.x"):
-        monkeypatch.setitem(ARCHITECTURES, "bert", Architecture("", "mean", (inside,)))
+        monkeypatch.setitem(TYPES, "bert", Architecture("", "mean", (inside,)))
         with pytest.raises(EncoderError, match="attention of this bert cannot be captured"):
             captured(model, inputs)
 

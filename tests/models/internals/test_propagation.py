@@ -13,10 +13,9 @@ from torch.nn.modules.module import _global_forward_hooks
 from torch.overrides import TorchFunctionMode
 from transformers.activations import ACT2FN
 
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.internals.propagation import Rules, propagating
 from headspec.models.multitask import MultiTask
-from support.tiny import HEADS, LAYERS, encoder, examples
+from support.tiny import HEADS, LAYERS, TYPES, encoder, examples
 
 CLASSES = {"a": ["x", "y", "z"]}
 RULES = get_args(Rules)
@@ -24,7 +23,7 @@ RULES = get_args(Rules)
 
 def multitask(kind: str, pooling: str | None = None, **settings) -> MultiTask:
     """A random model with random biases, and weights without gradients."""
-    model = MultiTask(encoder(kind, **settings), pooling or ARCHITECTURES[kind].pooling, CLASSES).eval()
+    model = MultiTask(encoder(kind, **settings), pooling or pooling(kind), CLASSES).eval()
     torch.manual_seed(3)
     for name, parameter in model.requires_grad_(False).named_parameters():
         if name.endswith("bias"):
@@ -32,7 +31,7 @@ def multitask(kind: str, pooling: str | None = None, **settings) -> MultiTask:
     return model
 
 
-@pytest.fixture(scope="module", params=ARCHITECTURES)
+@pytest.fixture(scope="module", params=TYPES)
 def model(request) -> MultiTask:
     return multitask(request.param)
 
@@ -97,7 +96,7 @@ def check_ends(model: MultiTask, rules: Rules) -> None:
     batch, ends = examples(4).batch(np.arange(4)), sources(model)
     for parameter in ends:
         parameter.requires_grad_(True).grad = None
-    with Offsets() as offsets, propagating(model.encoder, rules):
+    with Offsets() as offsets, propagating(model.gates, rules):
         logit = top_logit(model, batch)
     logit.backward()
     relevance = sum(float((end * end.grad).sum().detach()) for end in ends if end.grad is not None)
@@ -114,7 +113,7 @@ def test_heads_and_bias_share_the_relevance_of_their_attention(model, rules):
     batch, outputs = examples(3).batch(np.arange(3)), []
     keep = [p.register_forward_hook(lambda *call: outputs.append(call[-1])) for p in model.gates.projections]
     model.gates.values = gates = torch.ones(3, model.gates.layers, HEADS, requires_grad=True)
-    with propagating(model.encoder, rules):
+    with propagating(model.gates, rules):
         logit = top_logit(model, batch)
     model.gates.values = None
     for output in outputs:
@@ -139,7 +138,7 @@ def test_without_biases_every_layer_has_all_the_relevance(kind):
     layers = [module for module in model.modules() if isinstance(module, nn.ModuleList)]
     for layer in next(blocks for blocks in layers if len(blocks) == LAYERS):
         layer.register_forward_pre_hook(lambda _, args: states.append(args[0]))
-    with propagating(model.encoder, "constant_attention"):
+    with propagating(model.gates, "constant_attention"):
         logits = model.logits("a", model.pool(batch)).amax(1)
     for state in states:
         state.retain_grad()
@@ -195,7 +194,7 @@ def test_relevance_of_the_heads_of_one_layer_in_closed_form():
     }.items():  # fmt: skip
         module.register_forward_pre_hook(lambda _, args, name=name: seen.update({name: args[0][0, 0]}))
     model.gates.values = gates = torch.ones(1, 1, HEADS, requires_grad=True)
-    with propagating(model.encoder, "constant_attention"):
+    with propagating(model.gates, "constant_attention"):
         logits = model.logits("a", model.pool(examples(1).batch(np.arange(1))))
     logits.max().backward()
 
@@ -223,7 +222,7 @@ def test_outputs_stay_and_gradients_come_back(model, rules):
         return logit.detach(), gradient
 
     before = gradient()
-    with propagating(model.encoder, rules):
+    with propagating(model.gates, rules):
         within = gradient()
     torch.testing.assert_close(within[0], before[0])
     assert not torch.allclose(within[1], before[1], rtol=0.01)

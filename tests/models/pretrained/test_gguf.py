@@ -9,12 +9,12 @@ import torch
 from headspec.config.loading import load as study
 from headspec.config.loading import strict_yaml
 from headspec.config.sections.model import Model
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.encoders import load
 from headspec.models.gates import HeadGates
 from headspec.models.pretrained.folders import folder
 from headspec.models.tokens.tokenization import tokenizer
 from support.paths import ROOT
+from support.tiny import TYPES
 
 pytestmark = pytest.mark.slow
 LAYERS, HEADS = 30, 9
@@ -75,7 +75,7 @@ def test_it_predicts_words(encoder, tokens):
 
 
 def test_its_query_heads_are_gated(encoder):
-    assert encoder.config.num_key_value_heads == 3 and encoder.config.model_type in ARCHITECTURES
+    assert encoder.config.num_key_value_heads == 3 and encoder.config.model_type in TYPES
     gates = HeadGates(encoder)
     assert (gates.layers, gates.heads) == (LAYERS, HEADS)
 

@@ -11,7 +11,6 @@ import torch
 
 from headspec.config.sections.training import Training
 from headspec.errors import ConfigError
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.gates import HeadGates
 from headspec.models.head_parameters import head_slices
 from headspec.models.multitask import MultiTask
@@ -19,7 +18,7 @@ from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import branch, retrain
 from headspec.training.loop import Trainer, trainer
 from headspec.training.variants.lora import LoRA
-from support.tiny import CPU, HEADS, LAYERS, examples
+from support.tiny import CPU, HEADS, LAYERS, TYPES, examples
 from support.two_tasks import data, model, never
 
 SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3, clip=1e6)  # never reached
@@ -71,12 +70,12 @@ def adapters(run: Trainer) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("projections", ["qkv", "qkvo"])
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+@pytest.mark.parametrize("kind", TYPES)
 def test_adapters_train_in_place_of_the_projections(tmp_path, kind, projections):
     """Adapters do not change the initial outputs; all but the projections is trained; adapters are merged."""
     net = model(kind)
     state = branched(net, tmp_path)
-    slices = head_slices(net.encoder, net.gates, projections)
+    slices = head_slices(net.gates, projections)
     fixed = {name for name, p in net.named_parameters() if any(p is s.parameter for s in slices)}
     names = [name for name, _ in net.named_parameters()]
     with trainer(net, data(), SETTINGS, None, SEED, CPU) as run:
@@ -105,12 +104,12 @@ def used(run: Trainer, name: str) -> bool:
 
 
 @pytest.mark.parametrize("projections", ["qkv", "qkvo"])
-@pytest.mark.parametrize("kind", ARCHITECTURES)
+@pytest.mark.parametrize("kind", TYPES)
 def test_as_many_parameters_as_iat_updates(tmp_path, kind, projections):
     """Within half a rank of the mean over tasks of the slices of the task's heads."""
     net = model(kind)
     owned = heads(net)
-    slices = head_slices(net.encoder, net.gates, projections)
+    slices = head_slices(net.gates, projections)
     in_iat = np.mean([
         sum(p.of(p.parameter.detach()).numel() for p in slices if (p.heads & mask).any())
         for mask in owned.values()

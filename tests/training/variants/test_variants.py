@@ -56,14 +56,14 @@ def finished(branched: dict, folder: Path, restriction, settings=SETTINGS, check
 
 def weights(run: Trainer) -> list[torch.Tensor]:
     """Those of every slice."""
-    slices = head_slices(run.model.encoder, run.model.gates, "qkv")
+    slices = head_slices(run.model.gates, "qkv")
     return [part.of(part.parameter.detach()).clone() for part in slices]
 
 
 def moved(run: Trainer, folder: Path) -> list[tuple[str, np.ndarray, bool, bool]]:
     """For every step and slice: the task, the heads, whether it moved, and whether it has two dimensions."""
     rows = []
-    slices = head_slices(run.model.encoder, run.model.gates, "qkv")
+    slices = head_slices(run.model.gates, "qkv")
     for number in range(len(run.history), STEPS):
         before = weights(run)
         run.run(number + 1, never(folder))
@@ -100,7 +100,7 @@ def test_a_leaking_step_is_that_of_adamw_with_masked_gradients(branched):
         with trainer(model(), data(), settings, None, SEED, CPU) as run:
             run.restore(deepcopy(branched))
             run.updates.optimizer.param_groups[0]["weight_decay"] = 0.1
-            slices.append(head_slices(run.model.encoder, run.model.gates, "qkv"))
+            slices.append(head_slices(run.model.gates, "qkv"))
             state = run.updates.optimizer.state
             moments = [deepcopy(state[part.parameter]) for part in slices[-1]]
             before = weights(run)

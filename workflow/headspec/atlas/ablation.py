@@ -161,12 +161,12 @@ def _half_means(
         member = torch.from_numpy(np.eye(2, dtype=np.float32)[half[chunk]]).to(device.name)
         # a token's weight in each half, (batch, tokens, 2), by layer
         weights = [member[:, None] * attending[..., None] for attending in model.attending(batch)]
-        of_layers = zip(passes.contexts, weights, strict=True)
+        of_layers = zip(passes.contexts.values(), weights, strict=True)
         sums = sums + torch.stack(
-            [torch.einsum("btd,btk->kd", of.float(), weight) for of, weight in of_layers], dim=1
+            [torch.einsum("bthd,btk->khd", of.float(), weight) for of, weight in of_layers], dim=1
         )
         tokens += torch.stack([weight.sum((0, 1)) for weight in weights], dim=1)
-    return (sums / tokens[..., None]).unflatten(-1, (model.gates.heads, -1))
+    return sums / tokens[..., None, None]
 
 
 def heads_table(task: str, ablated: Ablated) -> pd.DataFrame:

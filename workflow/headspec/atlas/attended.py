@@ -109,7 +109,7 @@ def most_attended(model: MultiTask, sentences: WordTokens, device: Device) -> pd
         between = membership.transpose(1, 2)[:, None] @ to_words  # (batch, heads, words, words)
         layers.append((_offsets(weights.float(), membership.any(2)), _offsets(between, membership.any(1))))
 
-    with attention_maps(model.encoder, receive):
+    with attention_maps(model.gates, receive):
         for chunk in (batches := examples.in_length_order(rows, device)):
             layers.clear()
             try:
@@ -156,7 +156,7 @@ def most_attended_in_targets(
         if model.gates.kind(layer) == DECODER:
             layers[layer] = _offsets(weights.float(), real)
 
-    with attention_maps(model.encoder, receive):
+    with attention_maps(model.gates, receive):
         for chunk in (batches := examples.in_length_order(rows, device)):
             batch = examples.batch(chunk, device.name)
             assert isinstance(batch.labels, Targets)

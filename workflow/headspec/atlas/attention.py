@@ -186,5 +186,5 @@ def _of_examples(
         model.read(batch)
         return torch.stack([layers[layer] for layer in sorted(layers)], dim=2)
 
-    with attention_maps(model.encoder, receive):
+    with attention_maps(model.gates, receive):
         return examples.values(of_batch, rows, device, progress)

@@ -112,7 +112,7 @@ def relevances(
 
     def of_batch(batch: Batch) -> torch.Tensor:
         gates = open_gates(model, len(batch.rows))
-        with device.cast(), propagating(model.encoder, rules):
+        with device.cast(), propagating(model.gates, rules):
             top = model.evidence(task, model.pool(batch), batch.labels).sum()
         return torch.autograd.grad(top, gates)[0]
 

@@ -44,8 +44,8 @@ def measure(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, d
             return model.losses(task, model.pool(batch), batch.labels)
 
         losses = [passes.record(run)]
-        for layer, context in enumerate(contexts):
-            given = context.take_along_dim(places[layer][..., None], 1).unflatten(-1, (model.gates.heads, -1))
+        for layer, context in contexts.items():
+            given = context.take_along_dim(places[layer][..., None, None], 1)
             losses += [
                 passes.without(layer, head, run, given[..., head, :]) for head in range(model.gates.heads)
             ]

@@ -169,7 +169,7 @@ def read(study: Study, plan: Planned | None = None) -> Extent:
                     study.tasks[task], task_size.texts, tokenizer, model.max_length
                 )
                 extent.prompts[name, task] = length or model.max_length
-                if not remembers(extent.configs[name]):
+                if not remembers(extent.configs[name].to_dict()):
                     extent.shared[name, task] = 0
                 extent.scored[name, task] = scored(study.tasks[task], tokenizer, extent.prompts[name, task])
     return extent

@@ -1,161 +1,108 @@
-"""The model types whose heads can be gated, as a table; docs/architectures.md explains how to add one."""
+"""What cannot be found out from a model of transformers itself.
+
+Heads are found where a model calls its attention function (`headspec.models.interface`). The types below
+compute attention themselves; theirs are found by the name of W_O, the linear layer that takes the context
+vectors of all heads.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+import csv
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from headspec.attention import CROSS, DECODER, ENCODER, SELF
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
-
-    from headspec.config.sections.model import Pooling
+#: what models of a type do with a text: represent it, continue it, or write another one
+READS, CONTINUES, WRITES = "encoder", "decoder", "encoder-decoder"
 
 
-@dataclass(frozen=True)
-class Architecture:
-    """The attention projections of a model type, and its sentence vector.
+class Names(NamedTuple):
+    """Names of modules inside `AutoModel`, with ``*`` for the number of a layer.
 
     Attributes
     ----------
-    projection : names of the attention output projections W_O inside `AutoModel`, with ``*`` for numbers
-        Their input, (batch, tokens, heads * head size), is the one place where heads are separate in
-        every implementation of attention.
-    pooling : the meaning of `pooling: auto`
-        ``first`` includes the pooler if the weights have one. Decoders need ``last``, because only the
-        last token attends to the whole text.
-    inputs : names of the linear layers or parameters that compute queries, keys and values
-        A ``*`` stands for the same number as in `projection`. Names that a model lacks are skipped:
-        DeBERTa's position projections depend on its config.
-    interleaved : order of the output of a layer that computes queries, keys and values
-        If true, head by head (DeBERTa); else all queries, then all keys, then all values.
-    reserved : number of position embeddings that no token uses (RoBERTa's positions start after padding)
-    takes_masks : whether its code takes a mask of which tokens attend to which, and keys and values of
-        tokens before them
-    relative : whether positions are relative, so that texts may have any length, whatever the config says
-    weights : place of the attention weights in what the attention returns
+    attention : the module with the projections of queries, keys and values, which returns attention weights
+    output : W_O
     """
 
-    projection: str
-    pooling: Pooling
-    inputs: tuple[str, ...]
-    interleaved: bool = False
-    reserved: int = 0
-    takes_masks: bool = True
-    relative: bool = False
-    weights: int = 1
-
-    @property
-    def causal(self) -> bool:
-        """Whether the model continues texts, rather than fills masks."""
-        return self.pooling == "last"
+    attention: str
+    output: str
 
 
-def _each(attention: str, *names: str) -> tuple[str, ...]:
-    return tuple(f"{attention}.{name}" for name in names)
+_BERT = {SELF: Names("encoder.layer.*.attention.self", "encoder.layer.*.attention.output.dense")}
+_GPT = {SELF: Names("h.*.attn", "h.*.attn.c_proj")}
+_GPTJ = {SELF: Names("h.*.attn", "h.*.attn.out_proj")}
+_BLOOM = {SELF: Names("h.*.self_attention", "h.*.self_attention.dense")}
+_XLM = {SELF: Names("attentions.*", "attentions.*.out_lin")}
 
-
-BERT = Architecture(
-    "encoder.layer.*.attention.output.dense",
-    "first",
-    _each("encoder.layer.*.attention.self", "query", "key", "value"),
-)
-ROBERTA = replace(BERT, reserved=2)
-POSITIONS = "pos_proj", "pos_q_proj", "pos_key_proj", "pos_query_proj"  # of DeBERTa
-GPT = Architecture("h.*.attn.c_proj", "last", ("h.*.attn.c_attn",))
-LLAMA = Architecture(
-    "layers.*.self_attn.o_proj", "last", _each("layers.*.self_attn", "q_proj", "k_proj", "v_proj")
-)
-
-ARCHITECTURES: dict[str, Architecture] = {
-    "bert": BERT,
-    "roberta": ROBERTA,
-    "xlm-roberta": ROBERTA,
-    "camembert": ROBERTA,
-    "electra": BERT,
-    "deberta": replace(
-        BERT,
-        inputs=_each("encoder.layer.*.attention.self", "in_proj", "q_bias", "v_bias", *POSITIONS),
-        interleaved=True,
-    ),
-    "deberta-v2": replace(  # and v3
-        BERT,
-        inputs=_each("encoder.layer.*.attention.self", "query_proj", "key_proj", "value_proj", *POSITIONS),
-    ),
-    "albert": Architecture(
-        "encoder.albert_layer_groups.*.albert_layers.*.attention.dense",
-        "first",
-        _each("encoder.albert_layer_groups.*.albert_layers.*.attention", "query", "key", "value"),
-    ),
-    "distilbert": Architecture(
-        "transformer.layer.*.attention.out_lin",
-        "first",
-        _each("transformer.layer.*.attention", "q_lin", "k_lin", "v_lin"),
-    ),
-    "mpnet": Architecture(
-        "encoder.layer.*.attention.attn.o",
-        "mean",
-        _each("encoder.layer.*.attention.attn", "q", "k", "v"),
-        reserved=2,
-    ),
-    "modernbert": Architecture("layers.*.attn.Wo", "mean", ("layers.*.attn.Wqkv",)),
-    "gpt2": GPT,
-    "openai-gpt": replace(GPT, takes_masks=False),
-    "llama": LLAMA,
-    "qwen2": LLAMA,
-    "qwen3": LLAMA,
-    "mistral": LLAMA,
+#: model type: its kinds of attention, in the order of rows
+OWN_ATTENTION: dict[str, dict[str, Names]] = {
+    "big_bird": _BERT,
+    "bloom": _BLOOM,
+    "deberta": _BERT,
+    "deberta-v2": _BERT,
+    "falcon": _BLOOM,
+    "flaubert": _XLM,
+    "gpt_neo": {SELF: Names("h.*.attn.attention", "h.*.attn.attention.out_proj")},
+    "gpt_neox_japanese": {SELF: Names("layers.*.attention", "layers.*.attention.dense")},
+    "gptj": _GPTJ,
+    "led": {
+        ENCODER: Names(
+            "encoder.layers.*.self_attn.longformer_self_attn", "encoder.layers.*.self_attn.output"
+        ),
+        DECODER: Names("decoder.layers.*.self_attn", "decoder.layers.*.self_attn.out_proj"),
+        CROSS: Names("decoder.layers.*.encoder_attn", "decoder.layers.*.encoder_attn.out_proj"),
+    },
+    "luke": _BERT,
+    "megatron-bert": _BERT,
+    "mpnet": {SELF: Names("encoder.layer.*.attention.attn", "encoder.layer.*.attention.attn.o")},
+    "mpt": {SELF: Names("blocks.*.attn", "blocks.*.attn.out_proj")},
+    "openai-gpt": _GPT,
+    "rembert": _BERT,
+    "roformer": _BERT,
+    "xglm": {SELF: Names("layers.*.self_attn", "layers.*.self_attn.out_proj")},
+    "xlm": _XLM,
 }
 
-
-def _bart() -> dict[str, Architecture]:
-    """The three kinds of attention of BART, and of the models that have its code."""
-    places = {
-        ENCODER: "model.encoder.layers.*.self_attn",
-        DECODER: "model.decoder.layers.*.self_attn",
-        CROSS: "model.decoder.layers.*.encoder_attn",
-    }
-    return {
-        kind: Architecture(f"{place}.out_proj", "mean", _each(place, "q_proj", "k_proj", "v_proj"))
-        for kind, place in places.items()
-    }
+#: number of position embeddings that no token uses: those of fairseq's models start after padding
+RESERVED = dict.fromkeys(
+    ("camembert", "data2vec-text", "ibert", "mpnet", "roberta", "roberta-prelayernorm", "xlm-roberta",
+     "xlm-roberta-xl", "xmod", "longformer", "luke", "esm"), 2,
+)  # fmt: skip
+#: types whose code takes neither masks of which tokens see which nor keys and values of earlier tokens
+FORGETFUL = {"openai-gpt"}
 
 
-def _t5() -> dict[str, Architecture]:
-    places = {
-        ENCODER: "encoder.block.*.layer.0.SelfAttention",
-        DECODER: "decoder.block.*.layer.0.SelfAttention",
-        CROSS: "decoder.block.*.layer.1.EncDecAttention",
-    }
-    return {
-        kind: Architecture(f"{place}.o", "mean", _each(place, "q", "k", "v"), relative=True, weights=2)
-        for kind, place in places.items()
-    }
+@functools.cache
+def types() -> dict[str, str]:
+    """Type of transformers: its family, `READS`, `CONTINUES` or `WRITES`; without loading transformers."""
+    with open(Path(__file__).with_name("types.tsv"), encoding="utf-8", newline="") as file:
+        return {row["type"]: row["family"] for row in csv.DictReader(file, delimiter="\t")}
 
 
-BART, T5 = _bart(), _t5()
-#: encoder-decoders: the entry of each kind of attention, in the order of rows; names inside
-#: `AutoModelForSeq2SeqLM`
-ENCODER_DECODERS: dict[str, dict[str, Architecture]] = {
-    "marian": BART,
-    "bart": BART,
-    "mbart": BART,
-    "m2m_100": BART,
-    "t5": T5,
-    "mt5": T5,
-}
-#: all model types
-TYPES = (*ARCHITECTURES, *ENCODER_DECODERS)
+def family(config: Mapping[str, Any]) -> str:
+    """The family of a model with this config.json; where its type is new, by what the file says."""
+    if known := types().get(str(config.get("model_type"))):
+        return known
+    if config.get("is_encoder_decoder"):
+        return WRITES
+    names = config.get("architectures") or []
+    return CONTINUES if any(str(name).endswith(("ForCausalLM", "LMHeadModel")) for name in names) else READS
 
 
-def attentions(model_type: str) -> dict[str, Architecture]:
-    """The kinds of attention of a model type, in the order of rows; KeyError if it is unknown."""
-    return ENCODER_DECODERS.get(model_type) or {SELF: ARCHITECTURES[model_type]}
+def writes(config: Mapping[str, Any]) -> bool:
+    """Whether a model with this config.json is an encoder-decoder."""
+    return family(config) == WRITES
 
 
-def remembers(config: PreTrainedConfig) -> bool:
+def continues(config: Mapping[str, Any]) -> bool:
+    """Whether a model with this config.json continues texts, rather than fills masks."""
+    return family(config) == CONTINUES
+
+
+def remembers(config: Mapping[str, Any]) -> bool:
     """Whether tokens of a model see earlier ones alone, and can go on from the keys and values of these."""
-    architecture = ARCHITECTURES.get(config.model_type)
-    causal = architecture is not None and architecture.causal and architecture.takes_masks
-    return causal and getattr(config, "is_causal", True)
+    return continues(config) and config.get("model_type") not in FORGETFUL and config.get("is_causal", True)

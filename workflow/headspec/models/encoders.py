@@ -12,7 +12,7 @@ from safetensors import SafetensorError
 
 from headspec import files
 from headspec.errors import EncoderError
-from headspec.models.architectures import ENCODER_DECODERS, attentions
+from headspec.models.architectures import writes
 from headspec.models.pretrained import described
 from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.config_json import settings
@@ -48,7 +48,7 @@ def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
         a pooling that is not known.
     """
     if is_described(model):
-        return fresh(model, seed), next(iter(attentions(described.MODEL_TYPE).values())).pooling
+        return fresh(model, seed), "mean"
     path = folder(model, key)
     architecture(path, model, key)
     pooling, _ = pooled(path, model, key)
@@ -113,8 +113,7 @@ def pretrained(path: Path, dtype: str = "fp32") -> PreTrainedModel:
         from transformers import AutoModel, AutoModelForSeq2SeqLM
 
         silence()
-        kind = settings(path, "model", str(path)).get("model_type")
-        loading = AutoModelForSeq2SeqLM if kind in ENCODER_DECODERS else AutoModel
+        loading = AutoModelForSeq2SeqLM if writes(settings(path, "model", str(path))) else AutoModel
         encoder, info = loading.from_pretrained(
             **location(path), dtype=DTYPES[dtype], use_safetensors=True, trust_remote_code=False,
             output_loading_info=True,

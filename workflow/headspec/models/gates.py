@@ -1,190 +1,190 @@
 """Head gates: xi_h in `head_h(x) -> xi_h * head_h(x)` (Michel et al. 2019; Li et al. 2023).
 
-A gate multiplies the head's context vector, which is a slice of the *input* of the attention output
-projection W_O. The output of W_O mixes heads, so that they can no longer be gated.
+A gate multiplies the head's context vector, where attention has made it and before W_O. The output of W_O
+mixes heads, so that they can no longer be gated.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import functools
-import itertools
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
-from headspec.attention import CROSS, DECODER, ENCODER, SELF
 from headspec.errors import EncoderError
-from headspec.models.architectures import attentions
+from headspec.models import gate_checks
+from headspec.models.interface import Attended, Attention, unwatch, watch
+from headspec.models.probe_inputs import probe_inputs
+from headspec.models.sites import Site, find, stacks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-
-def stacks(encoder: PreTrainedModel) -> dict[nn.Module, list[str]]:
-    """The modules that call all layers once, and the kinds of their attention."""
-    if not encoder.config.is_encoder_decoder:
-        return {encoder: [SELF]}
-    return {encoder.get_encoder(): [ENCODER], encoder.get_decoder(): [DECODER, CROSS]}
+#: sees the context vectors of a row, (batch, tokens, heads, size), and returns those that go on
+Edit = Callable[[int, torch.Tensor], torch.Tensor]
+#: receives a row and its attention weights, (batch, heads, attending tokens, tokens that they attend to)
+Receiver = Callable[[int, torch.Tensor], None]
 
 
 class HeadGates:
-    """Gates on every attention head of an unmodified encoder.
+    """Gates on every attention head of an unmodified model.
 
-    Weights and code of the encoder stay the same; each W_O gets a forward pre-hook. Layers are counted
-    by calls, so that a module shared by several layers (ALBERT) has gates for each layer. Those of an
-    encoder-decoder are the layers of its kinds of attention, one kind after the other
-    (`headspec.attention`), and its decoder may be called many times after the encoder.
+    Weights and code of the model stay the same. A row of heads is a layer. The rows of an encoder-decoder are
+    the layers of its kinds of attention, one kind after the other (`headspec.attention`), and its decoder may
+    be called many times after the encoder. A module shared by several layers (ALBERT) has gates for each.
+
+    Parameters
+    ----------
+    model : any model of transformers
+    inputs : arguments of a small forward pass, in which heads are found and checked; by default two short
+        sequences of what the model's config says that it takes
 
     Attributes
     ----------
     values : None, or tensor of shape ([batch, [tokens,]] layers, heads)
-        The gates, 1 is open and 0 closed; with None, the encoder runs without gates. Of more tokens than
-        a layer has, it takes the first.
+        The gates, 1 is open and 0 closed; with None, the model runs without gates. Of more tokens than a
+        layer has, it takes the first.
     layers, heads : int
-        Numbers of layers (calls of W_O) and of heads per layer.
-    kinds : for each projection, the kind of its attention
-    called : kind of attention: for each of its layers called so far, the index of its projection
+        Numbers of rows, and of heads in the row that has most.
+    exists : bool (layers, heads)
+        False in rows of layers without attention (hybrid models), and past the heads of rows with fewer.
+    sites : the modules whose heads are gated
+    before : kind of attention: number of rows before its first
+    edit : called with the context vectors of every row, after the gates
+    receive : called with the attention weights of every row, which attention must then return
+    given : row: context vectors that take the place of its attention, which is not computed
+    first : the row that runs first in the next pass, where what is before it is not called
+    attending : whether the attention of a row is being computed
+
+    Raises
+    ------
+    EncoderError
+        Its heads are not found, or gates do not act on them.
     """
 
-    def __init__(self, encoder: PreTrainedModel) -> None:
-        config = encoder.config
-        modules = dict(encoder.named_modules())
-        patterns = {kind: entry.projection for kind, entry in attentions(config.model_type).items()}
-        found = [
-            (kind, name)
-            for kind, pattern in patterns.items()
-            for name in modules
-            if fnmatch.fnmatchcase(name, pattern)
-        ]
-        self.kinds, self.names = [kind for kind, _ in found], [name for _, name in found]
-        self.projections: list[Any] = [modules[name] for name in self.names]
-        self.heads: int = config.num_attention_heads
+    def __init__(self, model: PreTrainedModel, inputs: Mapping[str, torch.Tensor] | None = None) -> None:
+        self.model = model
         self.values: torch.Tensor | None = None
-        self.layers = 0
-        self.called: dict[str, list[int]] = {kind: [] for kind in patterns}
-        self.before: dict[str, int] = {}  # number of layers of other kinds before those of a kind
-        for stack, kinds in stacks(encoder).items():
-            stack.register_forward_pre_hook(functools.partial(self._begin, kinds))
-        for index, projection in enumerate(self.projections):
-            projection.register_forward_pre_hook(functools.partial(self._gate, index))
-        self._check(encoder)
-
-    @property
-    def owners(self) -> list[int]:
-        """For each layer, the index of its projection."""
-        return list(itertools.chain.from_iterable(self.called.values()))
+        self.edit: Edit | None = None
+        self.receive: Receiver | None = None
+        self.given: dict[int, torch.Tensor] = {}
+        self.first, self.attending = 0, False
+        self.sites: list[Site] = []
+        self._hooks: list[RemovableHandle] = []
+        self._calls: dict[str, int] = {}  # of sites that several layers share, in this pass
+        inputs = probe_inputs(model) if inputs is None else inputs
+        modes = {module: module.training for module in model.modules()}
+        model.eval()
+        try:
+            self.sites, self.before, self.layers = find(model, inputs)
+            self.heads = max(site.heads for site in self.sites)
+            self.exists = np.zeros((self.layers, self.heads), dtype=bool)
+            for site in self.sites:
+                self.exists[site.rows, : site.heads] = True
+            self._watch()
+            gate_checks.check(self, inputs)
+        except EncoderError as error:
+            self.remove()
+            raise EncoderError(
+                f"the heads of this {model.config.model_type} cannot be gated: {error}"
+            ) from None
+        finally:
+            for module, training in modes.items():
+                module.training = training
 
     def kind(self, layer: int) -> str:
-        """The kind of attention of a layer."""
+        """The kind of attention of a row."""
         return [kind for kind, before in self.before.items() if before <= layer][-1]
 
-    def _begin(self, kinds: list[str], stack: nn.Module, args: tuple) -> None:
-        for kind in kinds:
-            self.called[kind].clear()
+    def site(self, layer: int) -> Site:
+        """The module that computes a row."""
+        return next(site for site in self.sites if layer in site.rows)
 
-    def _gate(self, index: int, projection: nn.Module, args: tuple) -> tuple | None:
-        called = self.called[self.kinds[index]]
-        called.append(index)
-        if self.values is None:
-            return None
-        layer = self.before[self.kinds[index]] + len(called) - 1
-        context = args[0]  # (batch, tokens, heads * size)
-        gate = self.values[..., layer, :, None]  # (heads, 1), (batch, heads, 1), (batch, tokens, heads, 1)
-        if gate.dim() == 3:
-            gate = gate[:, None]  # (batch, 1, heads, 1)
-        elif gate.dim() == 4:
-            gate = gate[:, : context.shape[1]]
-        if not gate.requires_grad:
-            gate = gate.to(context.dtype)  # else the product would take the precision of the gate
-        gate = gate.to(context.device)  # of the layers of one model, there may be several
-        by_head = context.unflatten(-1, (self.heads, -1))  # (batch, tokens, heads, size)
-        return (by_head * gate).flatten(-2), *args[1:]
-
-    def weights(self, index: int) -> torch.Tensor:
-        """The rows of projection `index` that each head's context meets, a view (heads, size, hidden)."""
-        projection = self.projections[index]
-        # inputs are columns of a Linear (out, in), but rows of GPT's Conv1D (in, out)
-        by_input = projection.weight.T if isinstance(projection, nn.Linear) else projection.weight
-        return by_input.unflatten(0, (self.heads, -1))
-
-    @staticmethod
-    def _calls(
-        encoder: PreTrainedModel, states: Callable[[], torch.Tensor]
-    ) -> tuple[torch.Tensor, list[str]]:
-        """The result of `states`, and the names of the linear layers that it called, in order."""
-        called: list[str] = []
-        hooks = [
-            module.register_forward_hook(lambda *_, name=name: called.append(name))
-            for name, module in encoder.named_modules()
-            if getattr(module, "weight", None) is not None and module.weight.dim() == 2
-        ]
-        result = states()
-        for hook in hooks:
+    def remove(self) -> None:
+        """Leave the model as it was before it had gates."""
+        for hook in self._hooks:
             hook.remove()
-        return result, called
+        for site in self.sites:
+            unwatch(site.attention, self)
+        self._hooks, self.sites = [], []
 
-    @torch.no_grad()
-    def _check(self, encoder: PreTrainedModel) -> None:
-        """EncoderError if gates on this encoder do not act on its heads.
+    def _watch(self) -> None:
+        for site in self.sites:
+            if site.own:
+                assert site.output is not None
+                self._hooks.append(
+                    site.output.register_forward_pre_hook(functools.partial(self._project, site))
+                )
+            else:
+                watch(site.attention, self)
+        for stack, kinds in stacks(self.model).items():
+            shared = [site for site in self.sites if site.kind in kinds and len(site.rows) > 1]
+            if shared:
+                self._hooks.append(stack.register_forward_pre_hook(functools.partial(self._begin, shared)))
 
-        Each projection must be the last linear layer of its attention, open gates must change nothing,
-        and closing a head must equal setting its input weights in W_O to zero.
-        """
-        device = next(encoder.parameters()).device
-        ids = torch.arange(16, device=device).view(2, 8) % encoder.config.vocab_size
-        training = encoder.training
-        encoder.eval()
+    def _begin(self, shared: list[Site], *_: Any) -> None:
+        for site in shared:
+            self._calls[site.name] = sum(row < self.first for row in site.rows)
 
-        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-        if encoder.config.is_encoder_decoder:
-            inputs["decoder_input_ids"] = ids
-
-        def states(gates: torch.Tensor | None = None) -> torch.Tensor:
-            self.values = gates
-            output = encoder(**inputs)
-            self.values = None
-            return output.logits if encoder.config.is_encoder_decoder else output.last_hidden_state
-
-        def refuse(reason: str) -> EncoderError:
-            return EncoderError(f"the heads of this {encoder.config.model_type} cannot be gated: {reason}")
-
-        plain, called = self._calls(encoder, states)
-        numbers = [len(called) for called in self.called.values()]
-        self.layers = sum(numbers)  # not counted later: memory may run out between two layers
-        self.before = dict(zip(self.called, itertools.accumulate(numbers, initial=0), strict=False))
-        if not all(numbers):
-            raise refuse("it has no attention output projection of the name in the architecture table")
-        if getattr(encoder.config, "decoder_attention_heads", self.heads) != self.heads:
-            raise refuse(
-                f"its encoder has {self.heads} heads in a layer, its decoder "
-                f"{encoder.config.decoder_attention_heads}; expected equal numbers"
+    def _row(self, site: Site) -> int:
+        """The row of a site that is called now."""
+        if len(site.rows) == 1:
+            return site.rows[0]
+        number = self._calls.get(site.name, 0)
+        if number >= len(site.rows):
+            raise EncoderError(
+                f"'{site.name}' is called more often than in a pass. Gradient checkpointing cannot be used "
+                "where layers share a module"
             )
-        for name in self.names:
-            attention = re.match(
-                r"(.*?\.)?[^.]*att[^.]*\.", name, re.IGNORECASE
-            )  # the innermost module with att in its name
-            inside = [layer for layer in called if attention and layer.startswith(attention[0])]
-            if not inside or inside[-1] != name:
-                raise refuse(f"'{name}' is not the last linear layer of an attention")
-        ones = torch.ones(self.layers, self.heads, device=device)
-        if not torch.equal(states(ones), plain):
-            raise refuse("gates of one change its output")
-        head = self.heads - 1
-        owners = self.owners
-        ends = {self.kinds.index(kind) for kind in self.called}
-        for index in sorted({*ends, *(end - 1 for end in ends if end), len(self.projections) - 1}):
-            gates = ones.clone()
-            gates[[owner == index for owner in owners], head] = 0
-            head_weight = self.weights(index)[head]
-            original = head_weight.clone()
-            closed = states(gates)
-            head_weight.zero_()
-            zeroed = states()
-            head_weight.copy_(original)
-            if torch.equal(closed, plain) or not torch.allclose(closed, zeroed, rtol=1e-4, atol=1e-5):
-                raise refuse(f"closing head {head} of projection {index} differs from zeroing its weights")
-        encoder.train(training)
+        self._calls[site.name] = number + 1
+        return site.rows[number]
+
+    def attend(self, attention: Attention, module: nn.Module, *states: torch.Tensor) -> Attended:
+        """Attention whose heads are gated, in the place of that of a module."""
+        layer = self._row(next(site for site in self.sites if site.attention is module))
+        if layer in self.given:
+            return self.given[layer], None
+        self.attending = True
+        try:
+            context, weights = attention(*states)
+        finally:
+            self.attending = False
+        if self.receive is not None:
+            if weights is None:
+                raise EncoderError(f"attention of layer {layer} returns no weights; it needs an eager one")
+            self.receive(layer, weights)
+            weights = None  # else the model would collect those of all layers
+        return self._gated(layer, context), weights
+
+    def _project(self, site: Site, output: nn.Module, args: tuple) -> tuple | None:
+        """The arguments of a W_O whose heads are gated."""
+        layer, context = self._row(site), args[0].unflatten(-1, (site.heads, site.size))
+        gated = self.given[layer] if layer in self.given else self._gated(layer, context)
+        return None if gated is context else (gated.flatten(-2), *args[1:])
+
+    def _gated(self, layer: int, context: torch.Tensor) -> torch.Tensor:
+        """Context vectors (batch, tokens, heads, size) times the gates, as edited."""
+        if self.values is not None:
+            gate = self.values[..., layer, : context.shape[2], None]  # ([batch, [tokens,]] heads, 1)
+            if gate.dim() == 3:
+                gate = gate[:, None]  # (batch, 1, heads, 1)
+            elif gate.dim() == 4:
+                gate = gate[:, : context.shape[1]]
+            if not gate.requires_grad:
+                gate = gate.to(context.dtype)  # else the product would take the precision of the gate
+            context = context * gate.to(context.device)  # layers of one model may be on several devices
+        return context if self.edit is None else self.edit(layer, context)
+
+    @contextmanager
+    def edited(self, edit: Edit) -> Iterator[None]:
+        """Passes whose context vectors `edit` sees, and may replace."""
+        before, self.edit = self.edit, edit
+        try:
+            yield
+        finally:
+            self.edit = before

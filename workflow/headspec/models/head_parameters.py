@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from headspec.errors import EncoderError
-from headspec.models.architectures import attentions
 from headspec.models.gates import HeadGates
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+from headspec.models.probe_inputs import probe_inputs
+from headspec.models.sites import Site, by_columns
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,8 @@ class Slice:
     start, stop : range of rows or columns
     heads : bool (layers, heads)
         The heads that use the slice. There are several where weights are shared: by the query heads of a
-        group (keys and values of grouped-query attention), or by layers with one module (ALBERT).
+        group (keys and values of grouped-query attention), by all heads (latent attention, a norm over all of
+        them), or by layers with one module (ALBERT).
     """
 
     parameter: nn.Parameter
@@ -48,62 +47,123 @@ class Slice:
         return bool((self.heads & heads).any())
 
 
-def head_slices(encoder: PreTrainedModel, gates: HeadGates, projections: str) -> list[Slice]:
+def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
     """The slices of all heads in all attention projections.
+
+    Rows of queries, keys and values are those that a head's context vectors depend on, whatever the layers
+    are called: a gradient of nan at these vectors makes the gradients of the rows nan, and no others.
 
     Parameters
     ----------
     projections : {"qkv", "qkvo"}
-        Without or with W_O. The bias of W_O and norms of queries and keys (Qwen3) belong to no head.
+        Without or with W_O. The bias of W_O, norms and embeddings of positions belong to no head.
 
     Raises
     ------
     EncoderError
-        The names in the architecture table do not cover this encoder's queries, keys and values.
+        With "qkvo", the columns of W_O are not those of heads, because something comes before it.
     """
-    kind = encoder.config.model_type
-    architectures = attentions(kind)
-    modules, parameters = dict(encoder.named_modules()), dict(encoder.named_parameters())
     slices: list[Slice] = []
-    for index, name in enumerate(gates.names):
-        architecture = architectures[gates.kinds[index]]
-        served = np.array([owner == index for owner in gates.owners])
-        output = modules[name]
-        is_linear = isinstance(output, nn.Linear)  # (out, in), so its inputs are columns
-        width = output.weight.shape[1 if is_linear else 0]  # heads * size
-        numbers = re.findall(r"\d+", name)
-        rows = 0
-        for pattern in architecture.inputs:
-            full_name = pattern.replace("*", "{}").format(*numbers)
-            module = modules.get(full_name)
-            candidates = [parameters.get(full_name)] if module is None else [module.weight, module.bias]
-            for parameter in (p for p in candidates if p is not None):
-                across = parameter.dim() == 2 and not isinstance(module, nn.Linear)
-                slices += _slices(parameter, across, width, gates.heads, architecture.interleaved, served)
-                rows += parameter.shape[1 if across else 0] if parameter.dim() == 2 else 0
-        if rows <= width:
-            raise EncoderError(
-                f"the architecture table lacks names of query, key or value projections of '{kind}' ({name})"
-            )
-        if projections == "qkvo":
-            slices += _slices(output.weight, is_linear, width, gates.heads, False, served)
+    with _contexts(gates) as contexts:
+        for site in gates.sites:
+            served = np.zeros_like(gates.exists)
+            served[site.rows] = gates.exists[site.rows]
+            slices += _inputs(site, contexts[site.rows[0]], served)
+            if projections != "qkvo":
+                continue
+            if site.output is None:
+                kind = gates.model.config.model_type
+                raise EncoderError(
+                    f"the columns of W_O of this {kind} are not those of heads: something comes between the "
+                    f"context vectors of '{site.name}' and W_O"
+                )
+            slices += list(_outputs(site, served))
     return slices
 
 
-def _slices(
-    parameter: nn.Parameter, across: bool, width: int, heads: int, interleaved: bool, served: np.ndarray
-) -> Iterator[Slice]:
-    """The slices of one parameter.
+class _contexts:
+    """Context vectors of every row in a small pass, computed from parameters that all have gradients."""
+
+    def __init__(self, gates: HeadGates) -> None:
+        self.gates = gates
+        self.frozen = [p for p in gates.model.parameters() if not p.requires_grad]
+
+    def __enter__(self) -> dict[int, torch.Tensor]:
+        found: dict[int, torch.Tensor] = {}
+
+        def note(row: int, context: torch.Tensor) -> torch.Tensor:
+            found[row] = context
+            return context.detach()
+
+        for parameter in self.frozen:
+            parameter.requires_grad_(True)
+        with torch.enable_grad(), self.gates.edited(note):
+            self.gates.model(**probe_inputs(self.gates.model))
+        return found
+
+    def __exit__(self, *error: object) -> None:
+        for parameter in self.frozen:
+            parameter.requires_grad_(False)
+
+
+def _inputs(site: Site, context: torch.Tensor, served: np.ndarray) -> Iterator[Slice]:
+    """The slices of the parameters that queries, keys and values are computed with."""
+    owners = {id(p): module for module in site.attention.modules() for p in module.parameters(recurse=False)}
+    outside = {id(p) for p in site.output.parameters()} if site.output is not None else set()
+    parameters = [
+        p
+        for p in site.attention.parameters()
+        if id(p) not in outside and not isinstance(owners[id(p)], nn.Embedding) and p.is_floating_point()
+    ]
+    reached: list[list[torch.Tensor]] = [[] for _ in parameters]  # parameter: head: which entries
+    for head in range(site.heads):
+        seed = torch.zeros_like(context)
+        seed[:, :, head] = torch.nan
+        gradients = torch.autograd.grad(context, parameters, seed, retain_graph=True, allow_unused=True)
+        for entries, parameter, gradient in zip(reached, parameters, gradients, strict=True):
+            entries.append(
+                torch.zeros_like(parameter, dtype=torch.bool) if gradient is None else gradient.isnan()
+            )
+    for parameter, entries in zip(parameters, reached, strict=True):
+        by_head = torch.stack(entries).cpu()
+        across, owned = _rows(by_head)
+        weight: Any = getattr(owners[id(parameter)], "weight", None)
+        separate = bool((owned != owned[:1]).any())
+        if separate or (owned.any() and weight is not None and weight.dim() == 2):
+            yield from _runs(parameter, across, owned, served)
+
+
+def _rows(entries: torch.Tensor) -> tuple[bool, np.ndarray]:
+    """Whether heads are told apart by columns, and which rows or columns each uses, bool (heads, n).
 
     Parameters
     ----------
-    width : heads * head size
-    served : bool (layers,), the layers that use the parameter
+    entries : bool (heads, *shape of a parameter), those that each head depends on
     """
-    rows, size = parameter.shape[1 if across else 0], width // heads
-    kinds = max(rows // width, 1)  # 3 if it computes queries, keys and values
-    step = size * kinds if interleaved else size
-    for start in range(0, rows, step):
-        number = start // step % heads  # of the head, among those in this parameter
-        readers = np.arange(heads) // (width // min(rows, width)) == number
-        yield Slice(parameter, across, start, start + step, served[:, None] & readers)
+    rows = entries.flatten(2).any(2) if entries.dim() > 2 else entries
+    if entries.dim() == 3:
+        columns = entries.any(1)
+        if not (rows != rows[:1]).any() and (columns != columns[:1]).any():
+            return True, columns.numpy()
+    return False, rows.numpy()
+
+
+def _runs(parameter: nn.Parameter, across: bool, owned: np.ndarray, served: np.ndarray) -> Iterator[Slice]:
+    """A slice for each run of rows that the same heads use."""
+    start = 0
+    for heads, run in groupby(map(tuple, owned.T.tolist())):
+        stop = start + len(list(run))
+        if any(heads):
+            users = np.zeros(served.shape[1], dtype=bool)
+            users[: len(heads)] = heads
+            yield Slice(parameter, across, start, stop, served & users)
+        start = stop
+
+
+def _outputs(site: Site, served: np.ndarray) -> Iterator[Slice]:
+    """The columns of W_O that each head's context vectors meet."""
+    assert site.output is not None
+    weight: Any = site.output.weight
+    for head in range(site.heads):
+        one = np.arange(served.shape[1]) == head
+        yield Slice(weight, by_columns(site.output), head * site.size, (head + 1) * site.size, served & one)

@@ -64,6 +64,7 @@ class MultiTask(nn.Module):
 
     Attributes
     ----------
+    remembers : whether tokens see earlier ones alone, and can go on from the keys and values of these
     beams : of tasks whose texts are not decoded greedily
     """
 
@@ -78,6 +79,7 @@ class MultiTask(nn.Module):
         super().__init__()
         self.encoder, self.pooling, self.head, self.tokenizer = encoder, pooling, head, tokenizer
         self.gates = HeadGates(encoder)
+        self.remembers = remembers(encoder.config.to_dict())
         self.beams: Mapping[str, int] = {}
         self.dropout = nn.Dropout(classifier_dropout(encoder.config))
         self.new_classifiers(classes)
@@ -106,11 +108,6 @@ class MultiTask(nn.Module):
             nn.init.normal_(classifier.weight, std=0.02)
             nn.init.zeros_(classifier.bias)
             self.classifiers.append(classifier)
-
-    @property
-    def remembers(self) -> bool:
-        """Whether tokens see earlier ones alone, and can go on from the keys and values of these."""
-        return remembers(self.encoder.config)
 
     def attend_for_gradients(self, device: Device) -> None:
         """Use unfused attention on a CPU, where the backward pass of fused attention is slower."""

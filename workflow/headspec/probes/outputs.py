@@ -25,17 +25,15 @@ from headspec.progress import Progress
 
 @contextmanager
 def contexts(gates: HeadGates) -> Iterator[list[torch.Tensor]]:
-    """The inputs of W_O of every layer, (batch, tokens, heads * size), of the passes made inside."""
+    """The context vectors of every layer, (batch, tokens, heads * size), of the passes made inside."""
     found: list[torch.Tensor] = []
-    hooks = [
-        projection.register_forward_pre_hook(lambda _, args: found.append(args[0]))
-        for projection in gates.projections
-    ]
-    try:
+
+    def note(layer: int, context: torch.Tensor) -> torch.Tensor:
+        found.append(context.flatten(-2))
+        return context
+
+    with gates.edited(note):
         yield found
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 @torch.no_grad()

@@ -11,7 +11,7 @@ from headspec.config.checks import prompt_consistency
 from headspec.config.task_types.pair_types import ANSWERS, TEXTS, TYPES
 from headspec.data import continuations
 from headspec.errors import ConfigError, EncoderError, HeadspecError
-from headspec.models.architectures import ARCHITECTURES
+from headspec.models.architectures import FORGETFUL, continues
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.folders import present
 from headspec.prompts.wording import Wording
@@ -80,8 +80,7 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
 
 def check_model(path: Path, model: Model, key: str) -> None:
     """EncoderError if the model at `path` lacks a language-model head."""
-    kind = settings(path, key, model.source).get("model_type")
-    if path.is_dir() and (head := _missing_head(path, str(kind))):
+    if path.is_dir() and (head := _missing_head(path)):
         raise EncoderError(
             f"{key}.source: '{model.source}' has no language-model head ({head}), without which it answers "
             "no prompt; expected the weights of the whole model, because methods has 'prompted'"
@@ -96,8 +95,8 @@ def check_type(path: Path, model: Model, key: str, task: Task, task_key: str) ->
     task : its keys `type` and `prompt`
     task_key : its key
     """
-    kind = str(settings(path, key, model.source).get("model_type"))
-    causal, prompt = ARCHITECTURES[kind].causal, task.prompt or ""
+    config = settings(path, key, model.source)
+    kind, causal, prompt = config.get("model_type"), continues(config), task.prompt or ""
     masked = Wording(prompt, ()).masked
     if task.type in TYPES and not causal:
         raise EncoderError(
@@ -124,7 +123,7 @@ def check_scoring(path: Path, model: Model, key: str, task: str) -> None:
     task : config key that asks for it
     """
     config = settings(path, key, model.source)
-    if not ARCHITECTURES[str(config.get("model_type"))].takes_masks:
+    if config.get("model_type") in FORGETFUL:
         raise EncoderError(
             f"{task}: whole answers or texts are scored, expected a prompt with answers of one token each, "
             f"because {key} is of type {config['model_type']}, which reads none beside each other"
@@ -137,7 +136,7 @@ def check_scoring(path: Path, model: Model, key: str, task: str) -> None:
         )
 
 
-def _missing_head(path: Path, kind: str) -> str | None:
+def _missing_head(path: Path) -> str | None:
     """The name of the language-model head that the weights in a folder lack, if it is not the embedding."""
     from safetensors import safe_open
     from transformers import AutoConfig  # slow to import
@@ -148,7 +147,7 @@ def _missing_head(path: Path, kind: str) -> str | None:
     else:
         with safe_open(path / "model.safetensors", framework="np") as weights:
             names = list(weights.keys())
-    if ARCHITECTURES[kind].causal:
+    if continues(config.to_dict()):
         found = config.tie_word_embeddings or any(name.endswith("lm_head.weight") for name in names)
         return None if found else "lm_head.weight"
     return None if any(name.startswith(HEADS) for name in names) else "a head that fills masks"

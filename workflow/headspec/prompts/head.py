@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from headspec.config.task_types.word_types import Classes
-from headspec.models.architectures import ARCHITECTURES
+from headspec.models.architectures import continues
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.language.answer_rows import AnswerRows
@@ -47,7 +47,7 @@ def prompted(
     answers : task: token of each class's answer; of tasks whose continuations are scored, nothing
     classes : task: its `Classes`
     """
-    causal = ARCHITECTURES[model.config.model_type].causal
+    causal = continues(model.config.to_dict())
     head = model.get_output_embeddings()
     joint = MultiTask(model.base_model, "last" if causal else "mask", classes, head if causal else None)
     for i, task in enumerate(classes):

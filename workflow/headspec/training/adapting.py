@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
+import re
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
 from headspec.errors import EncoderError
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.devices import Device
 from headspec.seeds import derive
 from headspec.training.microbatches import random_state, set_random_state
@@ -33,24 +32,22 @@ def targets(encoder: PreTrainedModel, layers: str) -> list[str]:
     """
     from transformers.pytorch_utils import Conv1D  # slow to import
 
-    kind = encoder.config.model_type
-    architecture, modules = ARCHITECTURES[kind], dict(encoder.named_modules())
-    patterns = architecture.projection, *architecture.inputs
-    attention = [name for name in modules if any(fnmatchcase(name, pattern) for pattern in patterns)]
-    for name in attention:
-        if not isinstance(modules[name], (nn.Linear, Conv1D)):
+    # modules whose names have the number of a layer
+    blocks = {name: module for name, module in encoder.named_modules() if re.search(r"(^|\.)\d+\.", name)}
+    attention = {name: module for name, module in blocks.items() if re.search("att", name, re.IGNORECASE)}
+    for name, module in attention.items():
+        weight = dict(module.named_parameters(recurse=False)).get("weight")
+        if (
+            weight is not None
+            and weight.dim() > 1
+            and not isinstance(module, (nn.Linear, Conv1D, nn.Embedding))
+        ):
             raise EncoderError(
-                f"the weights of this {kind} cannot have adapters: '{name}' is a "
-                f"{type(modules[name]).__name__}, expected a Linear or Conv1D"
+                f"the weights of this {encoder.config.model_type} cannot have adapters: '{name}' is a "
+                f"{type(module).__name__}, expected a Linear or Conv1D"
             )
-    if layers == "attention":
-        return attention
-    block = f"{architecture.projection.rpartition('*')[0]}*.*"
-    return [
-        name
-        for name, module in modules.items()
-        if fnmatchcase(name, block) and isinstance(module, (nn.Linear, Conv1D))
-    ]
+    among = attention if layers == "attention" else blocks
+    return [name for name, module in among.items() if isinstance(module, (nn.Linear, Conv1D))]
 
 
 def size(encoder: PreTrainedModel, rank: int, layers: str) -> int:

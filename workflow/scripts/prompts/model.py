@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.config.stage_settings import section
 from headspec.models import versions
+from headspec.models.architectures import CONTINUES
 from headspec.models.language.whole import language_model
 from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.folders import folder
@@ -24,7 +25,7 @@ with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake
     verify(path, model, key)
     with versions.held(versions.weights, params.version, model, key):
         answering = language_model(
-            path, f"{key}.source: '{model.source}'", architecture(path, model, key).causal, model.dtype
+            path, f"{key}.source: '{model.source}'", architecture(path, model, key) == CONTINUES, model.dtype
         )
     footers = dict(zip(params.tasks, map(tables.footer, snakemake.input.tokens), strict=True))
     joint = prompted(

@@ -82,11 +82,11 @@ def remove_heads(model: MultiTask, kept: np.ndarray) -> None:
     mixing = [name for name, _ in encoder.named_modules() if name.endswith(MIXING)]
     if mixing:
         raise EncoderError(f"heads cannot be removed one by one: '{mixing[0]}' mixes their attention maps")
-    if len(gates.names) < gates.layers:
+    if any(len(site.rows) > 1 for site in gates.sites):
         gates = _unshare(encoder, gates)
-    slices = head_slices(encoder, gates, "qkvo")
-    for layer, owner in enumerate(gates.owners):
-        gates.projections[owner]._forward_pre_hooks.clear()
+    slices = head_slices(gates, "qkvo")
+    gates.remove()
+    for layer in range(len(kept)):
         own = [each for each in slices if each.heads[layer].any()]
         _shrink(encoder, layer, own, kept[layer])
 
@@ -96,9 +96,8 @@ def _unshare(encoder: PreTrainedModel, gates: HeadGates) -> HeadGates:
 
     ALBERT's groups of layers become as many as there are calls of them.
     """
-    for projection in gates.projections:
-        projection._forward_pre_hooks.clear()
-    own = {id(each.parameter) for each in head_slices(encoder, gates, "qkvo")}
+    own = {id(each.parameter) for each in head_slices(gates, "qkvo")}
+    gates.remove()
     transformer, n = encoder.encoder, encoder.config.num_hidden_layers
     groups, copies = transformer.albert_layer_groups, []
     for layer in range(n):

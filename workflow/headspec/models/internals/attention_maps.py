@@ -1,32 +1,21 @@
-"""Attention weights of every layer of an unmodified encoder, one layer at a time."""
+"""Attention weights of every layer of an unmodified model, one layer at a time."""
 
 from __future__ import annotations
 
-import fnmatch
 import functools
-import itertools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import torch
 
-from headspec.attention import SELF
 from headspec.errors import EncoderError
-from headspec.models import gates
-from headspec.models.architectures import attentions
-from headspec.models.pretrained import config_json
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel
-
-#: receives the number of a layer and its weights, (batch, heads, attending tokens, tokens that they attend
-#: to), as they are computed
-Receiver = Callable[[int, torch.Tensor], None]
+from headspec.models.gates import HeadGates, Receiver
+from headspec.models.sites import Site
 
 
 @contextmanager
-def attention_maps(encoder: PreTrainedModel, receive: Receiver) -> Iterator[None]:
+def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
     """Give every layer's attention weights to `receive` during forward passes within the block.
 
     Weights are those after the softmax: the row of a token sums to 1, and padding has weight 0. Rows of
@@ -34,69 +23,52 @@ def attention_maps(encoder: PreTrainedModel, receive: Receiver) -> Iterator[None
     layers of an encoder-decoder are numbered by kind of attention (`headspec.attention`), and those of its
     decoder come only if that runs.
 
-    Fused attention never has the weights, so the encoder runs unfused here, without dropout. In this mode
-    the attention module of every architecture returns its weights, those outside of transformers' attention
-    interface (DeBERTa, MPNet, GPT) only with `output_attentions`. Hooks take the weights out of what the
-    module returns, so that the encoder, which would collect those of all layers, holds none. On leaving,
-    the encoder is as before.
+    Fused attention never has the weights, so the model runs unfused here, without dropout. Types that compute
+    attention themselves return weights only with `output_attentions`; hooks take them out of what a module
+    returns, so that the model, which would collect those of all layers, holds none. On leaving, the model is
+    as before.
 
     Raises
     ------
     EncoderError
-        The encoder runs without giving its weights (raised within the block, at the forward pass).
+        The model runs without giving its weights (raised within the block, at the forward pass).
     """
-    config = encoder.config
-    fused, training = config._attn_implementation, encoder.training
-    layers = _layers(config)
-    before = dict(zip(layers, itertools.accumulate(layers.values(), initial=0), strict=False))
-    done = dict.fromkeys(layers, 0)
-    first = next(encoder.parameters()).device  # of several, where the layers of one model have several
+    model: Any = gates.model
+    fused, modes = model.config._attn_implementation, {m: m.training for m in model.modules()}
+    first = next(model.parameters()).device  # of several, where the layers of one model have several
+    own = [site for site in gates.sites if site.own]
 
-    def begin(kinds: list[str], module: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-        done.update(dict.fromkeys(kinds, 0))
-        return args, kwargs | {"output_attentions": True}
-
-    def take(kind: str, place: int, module: Any, args: tuple, output: Any) -> Any:
-        weights = output[place] if len(output) > place else None
-        if weights is None or weights.dim() != 4 or weights.shape[1] != config.num_attention_heads:
-            raise EncoderError(f"the attention of this {config.model_type} cannot be captured: no weights")
-        receive(before[kind] + done[kind], weights.to(first))
-        done[kind] += 1
+    def take(site: Site, module: Any, args: tuple, output: Any) -> Any:
+        place = next((i for i, each in enumerate(output) if _is_map(each, site)), None)
+        if place is None:
+            raise EncoderError(
+                f"the attention of this {model.config.model_type} cannot be captured: no weights"
+            )
+        receive(site.rows[0], output[place].to(first))
         return type(output)([*output[:place], None, *output[place + 1 :]])
 
-    def end(kinds: list[str], module: Any, args: tuple, output: Any) -> None:
-        for kind in kinds:
-            if done[kind] != layers[kind]:
-                raise EncoderError(
-                    f"the attention of this {config.model_type} cannot be captured: {done[kind]} of "
-                    f"{layers[kind]} layers give weights"
-                )
+    def asked(module: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+        return args, kwargs | {"output_attentions": True}
 
-    hooks = []
-    for kind, entry in attentions(config.model_type).items():
-        # the modules that own the projections of queries, keys and values
-        pattern = entry.inputs[0].rpartition(".")[0]
-        taking = functools.partial(take, kind, entry.weights)
-        for name, module in encoder.named_modules():
-            if fnmatch.fnmatchcase(name, pattern):
-                # before other hooks: transformers has its own to collect the weights of all layers
-                hooks.append(module.register_forward_hook(taking, prepend=True))
-    for stack, kinds in gates.stacks(encoder).items():
-        hooks.append(stack.register_forward_pre_hook(functools.partial(begin, kinds), with_kwargs=True))
-        hooks.append(stack.register_forward_hook(functools.partial(end, kinds)))
-    encoder.set_attn_implementation("eager")
-    encoder.eval()
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
-        encoder.set_attn_implementation(fused)
-        encoder.train(training)
+    with ExitStack() as stack:
+        for site in own:
+            # before other hooks: transformers has its own to collect the weights of all layers
+            hook = site.attention.register_forward_hook(functools.partial(take, site), prepend=True)
+            stack.callback(hook.remove)
+        if own:
+            stack.callback(model.register_forward_pre_hook(asked, with_kwargs=True).remove)
+        model.set_attn_implementation("eager")
+        model.eval()
+        gates.receive = lambda row, weights: receive(row, weights.to(first))
+        try:
+            yield
+        finally:
+            gates.receive = None
+            model.set_attn_implementation(fused)
+            for module, training in modes.items():
+                module.training = training
 
 
-def _layers(config: PreTrainedConfig) -> dict[str, int]:
-    """Layers by kind of attention."""
-    if grid := config_json.stacks(config.to_dict()):
-        return grid[0]
-    return {SELF: config.num_hidden_layers * getattr(config, "inner_group_num", 1)}  # ALBERT's groups
+def _is_map(output: Any, site: Site) -> bool:
+    """Whether an output of attention is (batch, heads, tokens, tokens)."""
+    return isinstance(output, torch.Tensor) and output.dim() == 4 and output.shape[1] == site.heads

@@ -26,7 +26,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -34,8 +34,7 @@ from torch.nn import functional as F
 from torch.nn.modules.module import register_module_forward_hook
 from torch.overrides import TorchFunctionMode
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+from headspec.models.gates import HeadGates
 
 Rules = Literal["constant_attention", "attnlrp"]
 
@@ -49,21 +48,22 @@ PRODUCTS = {
 
 
 @contextmanager
-def propagating(encoder: PreTrainedModel, rules: Rules) -> Iterator[None]:
+def propagating(gates: HeadGates, rules: Rules) -> Iterator[None]:
     """Gradients of forward passes in this context follow `rules`; outputs stay the same.
 
     The rules hold for all that is computed in the context, thus also for pooler and classifier. Attention
     is unfused, so that its softmax can be seen.
     """
-    attention = encoder.config._attn_implementation
-    encoder.set_attn_implementation("eager")
+    model: Any = gates.model
+    attention = model.config._attn_implementation
+    model.set_attn_implementation("eager")
     activations = register_module_forward_hook(_scaled)
     try:
-        with _Propagation(rules):
+        with _Propagation(rules, gates):
             yield
     finally:
         activations.remove()
-        encoder.set_attn_implementation(attention)
+        model.set_attn_implementation(attention)
 
 
 @functools.cache
@@ -83,9 +83,10 @@ def _scaled(module: nn.Module, args: tuple, output: Any) -> Any:
 
 
 class _Propagation(TorchFunctionMode):
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, gates: HeadGates) -> None:
         super().__init__()
-        self.constant_attention = rules == "constant_attention"
+        self.constant_attention, self.gates = rules == "constant_attention", gates
+        self.own = any(site.own for site in gates.sites)  # then every softmax is one of attention
 
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
@@ -94,12 +95,17 @@ class _Propagation(TorchFunctionMode):
         if func is F.layer_norm:
             return _layer_norm(*args, **kwargs)
         output = func(*args, **kwargs)
-        if func in ROOTS or (func in SOFTMAX and self.constant_attention):
+        if func in ROOTS or (func in SOFTMAX and self.constant_attention and self._attending):
             return output.detach()
         factors = args[1:3] if func is torch.baddbmm else args[:2]
         if func in PRODUCTS and all(map(_is_state, factors)):
             output.register_hook(lambda gradient: gradient / 2)
         return output
+
+    @property
+    def _attending(self) -> bool:
+        """Whether a softmax is one of attention, and not, say, of the router of a mixture of experts."""
+        return self.own or self.gates.attending
 
 
 def _layer_norm(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
-from torch import nn
 
 from headspec.models.gates import HeadGates
-from headspec.models.internals.resuming import Result, Resuming, Run
+from headspec.models.internals.resuming import Result, Resuming, Run, replaced
 
 if TYPE_CHECKING:
     from headspec.models.multitask import MultiTask
@@ -24,50 +22,32 @@ class Replacing:
 
     Attributes
     ----------
-    contexts : for each layer, the input of its W_O (batch, tokens, heads * size) in the last `record`, when
-        the layer was called first
+    contexts : row: its context vectors (batch, tokens, heads, size) in the last `record`, when it was called
+        first
     """
 
     def __init__(self, gates: HeadGates) -> None:
         self.gates = gates
-        self._found: dict[int, torch.Tensor] | None = None  # while recording
-        self._replaced: tuple[int, int, torch.Tensor | None] | None = None
-        self.contexts: list[torch.Tensor] = []
+        self.contexts: dict[int, torch.Tensor] = {}
 
     def __enter__(self) -> Replacing:
-        # projections are in the order of layers, and none is shared
-        self._hooks = [
-            projection.register_forward_pre_hook(functools.partial(self._replace, layer))
-            for layer, projection in enumerate(self.gates.projections)
-        ]
         return self
 
     def __exit__(self, *error: object) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        self.contexts = []
-
-    def _replace(self, layer: int, projection: nn.Module, args: tuple) -> tuple | None:
-        context = args[0]
-        if self._found is not None:
-            self._found.setdefault(layer, context)
-        if self._replaced is None or self._replaced[0] != layer:
-            return None
-        _, head, instead = self._replaced
-        by_head = context.unflatten(-1, (self.gates.heads, -1)).clone()
-        by_head[..., head, :] = 0
-        if instead is not None:
-            beams = len(context) // len(instead)  # of a text follow one another
-            by_head[..., head, :] = instead.to(context.dtype).repeat_interleave(beams, 0)
-        return by_head.flatten(-2), *args[1:]
+        self.contexts = {}
 
     def record(self, run: Callable[[], Result]) -> Result:
         """The result of `run`."""
-        self._found = {}
-        try:
-            return run()
-        finally:
-            self.contexts, self._found = [self._found[layer] for layer in sorted(self._found)], None
+        found: dict[int, torch.Tensor] = {}
+
+        def note(layer: int, context: torch.Tensor) -> torch.Tensor:
+            found.setdefault(layer, context)
+            return context
+
+        with self.gates.edited(note):
+            result = run()
+        self.contexts = dict(sorted(found.items()))
+        return result
 
     def without(self, layer: int, head: int, run: Run, instead: torch.Tensor | None = None) -> torch.Tensor:
         """The result of `run` without a head's contribution to its layer.
@@ -77,11 +57,15 @@ class Replacing:
         instead : (batch, tokens or 1, size), optional
             Context vectors of the tokens, or one for all tokens of a text, in place of the head's own.
         """
-        self._replaced = layer, head, instead
-        try:
+
+        def edit(row: int, context: torch.Tensor) -> torch.Tensor:
+            if row != layer:
+                return context
+            beams = 1 if instead is None else len(context) // len(instead)  # of a text follow one another
+            return replaced(context, head, None if instead is None else instead.repeat_interleave(beams, 0))
+
+        with self.gates.edited(edit):
             return run()
-        finally:
-            self._replaced = None
 
 
 def ablating(model: MultiTask) -> Resuming | Replacing:

@@ -1,4 +1,4 @@
-"""Forward passes that start at an attention output projection, from the states of an earlier pass."""
+"""Forward passes that start at the attention of a layer, from the states of an earlier pass."""
 
 from __future__ import annotations
 
@@ -22,33 +22,30 @@ Result = TypeVar("Result")
 
 @dataclass
 class Point:
-    """A call of an attention output projection W_O, and what is known before it.
+    """A call of attention, and what is known before it.
 
     Attributes
     ----------
     finished : modules and their outputs
         The calls that have ended while the call that contains them has not, in order: earlier layers as
         a whole, and parts of this layer.
-    owner : index of the projection in `HeadGates.projections`
-    context : (batch, tokens, heads * size), input of W_O
-    projected : (batch, tokens, hidden), output of W_O
+    context : (batch, tokens, heads, size), the context vectors of its heads
     """
 
     finished: list[tuple[nn.Module, Any]]
-    owner: int
     context: torch.Tensor
-    projected: torch.Tensor
 
 
 class Resuming:
     """Passes of an unmodified encoder that repeat only what follows a change of one head.
 
-    `record` runs the encoder and keeps, for every call of W_O, the outputs of the modules that have
-    finished before it. `without` runs the encoder's code again on the same batch: these modules return
-    what they returned, that W_O returns its output without the contribution of one head, and all others
-    compute. Which modules these are follows from the order of calls, so that neither layers nor their
-    arguments have to be known, and a module shared by several layers (ALBERT) is no special case. Over all
-    heads of a deep encoder this saves half of the operations: layers above a head have to be computed.
+    `record` runs the encoder and keeps, for every call of attention, its context vectors and the outputs of
+    the modules that have finished before it. `without` runs the encoder's code again on the same batch: these
+    modules return what they returned, that attention returns its context vectors without those of one head,
+    and all others compute. Which modules these are follows from the order of calls, so that neither layers
+    nor their arguments have to be known, and a module shared by several layers (ALBERT) is no special case.
+    Over all heads of a deep encoder this saves half of the operations: layers above a head have to be
+    computed.
 
     The context manager replaces `forward` of the encoder's modules, and checks on a small batch that a
     head left out is a closed gate; no gradients, no dropout.
@@ -62,10 +59,9 @@ class Resuming:
 
     def __init__(self, encoder: PreTrainedModel, gates: HeadGates) -> None:
         self.encoder, self.gates = encoder, gates
-        self.points: list[Point] = []
+        self.points: dict[int, Point] = {}
         self._open: list[list[tuple[nn.Module, Any]]] | None = None  # finished calls in each open one
         self._expected: deque[tuple[nn.Module, Any]] = deque()
-        self._projected: torch.Tensor | None = None
 
     def __enter__(self) -> Resuming:
         self._replaced = {}
@@ -81,49 +77,43 @@ class Resuming:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.points = []
+        self.points = {}
         for module, forward in self._replaced.items():
             del module.forward
             if forward is not None:
                 module.forward = forward
 
     def _replacing(self, module: nn.Module, forward: Callable) -> Callable:
-        is_projection = any(module is projection for projection in self.gates.projections)
-
         def replacement(*args: Any, **kwargs: Any) -> Any:
             if self._open is not None:
-                return self._recorded(module, is_projection, lambda: forward(*args, **kwargs), args)
+                self._open.append([])
+                output = forward(*args, **kwargs)
+                self._open.pop()
+                self._open[-1].append((module, output))
+                return output
             if self._expected and self._expected[0][0] is module:
                 return self._expected.popleft()[1]
-            if is_projection and self._projected is not None:
-                projected, self._projected = self._projected, None
-                return projected
             return forward(*args, **kwargs)
 
         return replacement
 
-    def _recorded(self, module: nn.Module, is_projection: bool, run: Callable[[], Any], args: tuple) -> Any:
+    def _note(self, layer: int, context: torch.Tensor) -> torch.Tensor:
         assert self._open is not None
-        finished = [call for calls in self._open for call in calls] if is_projection else []
-        self._open.append([])
-        output = run()
-        self._open.pop()
-        self._open[-1].append((module, output))
-        if is_projection:
-            self.points.append(Point(finished, self.gates.projections.index(module), args[0], output))
-        return output
+        self.points[layer] = Point([call for calls in self._open for call in calls], context)
+        return context
 
     @property
-    def contexts(self) -> list[torch.Tensor]:
-        """For each layer, the input of its W_O (batch, tokens, heads * size) in the last `record`."""
+    def contexts(self) -> dict[int, torch.Tensor]:
+        """Row: its context vectors (batch, tokens, heads, size) in the last `record`."""
         first = next(self.encoder.parameters()).device  # of several, as in `models.language.spread`
-        return [point.context.to(first) for point in self.points]
+        return {layer: point.context.to(first) for layer, point in self.points.items()}
 
     def record(self, run: Callable[[], Result]) -> Result:
         """The result of `run`, which calls the encoder once; later passes start from its states."""
-        self.points, self._open = [], [[]]
+        self.points, self._open = {}, [[]]
         try:
-            return run()
+            with self.gates.edited(self._note):
+                return run()
         finally:
             self._open = None
 
@@ -135,21 +125,18 @@ class Resuming:
         instead : (batch, tokens or 1, size), optional
             Context vectors of the tokens, or one for all tokens of a text, in place of the head's own.
         """
-        point, called = self.points[layer], {kind: list(of) for kind, of in self.gates.called.items()}
-        removed = point.context.unflatten(-1, (self.gates.heads, -1))[..., head, :]  # (batch, tokens, size)
-        if instead is not None:
-            removed = removed - instead.to(removed)
-        weight = self.gates.weights(point.owner)[head]
-        self._projected = point.projected - removed.to(weight.dtype) @ weight
+        point = self.points[layer]
+        context = replaced(point.context, head, instead)
         self._expected = deque(point.finished)
+        self.gates.first, self.gates.given = layer, {layer: context}
         try:
             result = run()
-            if self._expected or self._projected is not None:
+            if self._expected:
                 raise self._refusal(f"it does not repeat its calls up to layer {layer}")
             return result
         finally:
-            self._expected, self._projected = deque(), None
-            self.gates.called |= called  # a count of all layers again
+            self._expected = deque()
+            self.gates.first, self.gates.given = 0, {}
 
     def _refusal(self, reason: str) -> EncoderError:
         kind = self.encoder.config.model_type
@@ -166,15 +153,22 @@ class Resuming:
             return self.encoder(input_ids=ids, attention_mask=attended).last_hidden_state[attended.bool()]
 
         self.record(run)
-        for layer in range(self.gates.layers):
-            head = layer % self.gates.heads
+        for layer in self.points:
+            head = layer % self.gates.site(layer).heads
             resumed = self.without(layer, head, run)
             values = torch.ones(self.gates.layers, self.gates.heads, device=device)
             values[layer, head] = 0
             self.gates.values = values
             closed = run()
             self.gates.values = None
-            half = self.gates.weights(0).dtype == torch.bfloat16
+            half = self.encoder.dtype == torch.bfloat16
             within = 0.05 if half else 1e-4
             if not torch.allclose(resumed, closed, rtol=within, atol=within * float(closed.abs().max())):
                 raise self._refusal(f"without head {head} of layer {layer} it differs from closing its gate")
+
+
+def replaced(context: torch.Tensor, head: int, instead: torch.Tensor | None) -> torch.Tensor:
+    """Context vectors (batch, tokens, heads, size) in which those of a head are zeros, or `instead`."""
+    changed = context.clone()
+    changed[..., head, :] = 0 if instead is None else instead.to(context)
+    return changed

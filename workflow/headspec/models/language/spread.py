@@ -29,7 +29,7 @@ def places(model: MultiTask, key: str, memory: Mapping[int, int] | None = None) 
     from accelerate.utils import get_balanced_memory
 
     encoder = model.encoder
-    parts = model.gates.names[0].split(".")
+    parts = model.gates.sites[0].name.split(".")
     number = next(i for i, part in enumerate(parts) if part.isdecimal())
     layer = [type(encoder.get_submodule(".".join(parts[: number + 1]))).__name__]
     if memory is None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from headspec.config.task_types import translation
 from headspec.errors import EncoderError, HeadspecError, listing, shown
-from headspec.models.architectures import ENCODER_DECODERS, TYPES, Architecture, attentions
+from headspec.models.architectures import family, writes
 from headspec.models.pretrained import sizes
-from headspec.models.pretrained.config_json import settings, stacks
+from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.described import content, is_described
 from headspec.models.pretrained.folders import present, weight_files
 from headspec.models.pretrained.pooling import pooled
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from headspec.config.study import Study
 
 
-def architecture(path: Path, model: Model, key: str) -> Architecture:
-    """The entry for the model at `path`, of an encoder-decoder that of its encoder's attention.
+def architecture(path: Path, model: Model, key: str) -> str:
+    """The family of the model at `path`.
 
     Raises
     ------
     EncoderError
-        Its heads cannot be gated, it has neither safetensors nor GGUF weights, or something beside them
+        It is no model of transformers, it has neither safetensors nor GGUF weights, or something beside them
         would be loaded, too.
     """
     beside = path if path.is_dir() else path.parent
@@ -45,16 +45,8 @@ def architecture(path: Path, model: Model, key: str) -> Architecture:
             f"{key}.source: config.json of '{model.source}' has transformers_weights {shown(named)}; "
             "expected weights in model.safetensors"
         )
-    kind = config.get("model_type")
-    if kind not in TYPES:
-        raise EncoderError(
-            f"{key}.source: the heads of '{model.source}' cannot be gated: its model type is {kind!r}; "
-            f"expected one of {listing(TYPES)}. docs/architectures.md explains how to add one"
-        )
-    try:
-        stacks(config)
-    except EncoderError as error:
-        raise EncoderError(f"{key}.source: the heads of '{model.source}' cannot be gated: {error}") from None
+    if config.get("model_type") is None:
+        raise EncoderError(f"{key}.source: config.json of '{model.source}' has no model_type")
     if path.is_dir() and not weight_files(path):
         others = sorted(p.name for p in path.iterdir() if p.suffix in (".bin", ".pt", ".h5", ".gguf"))
         has = f"; it has {listing(others)}" if others else ""
@@ -62,7 +54,7 @@ def architecture(path: Path, model: Model, key: str) -> Architecture:
             f"{key}.source: '{model.source}' has no complete safetensors weights (model.safetensors) in "
             f"{path}{has}. Pickled weights are not loaded; for a GGUF file, write the path of the file"
         )
-    return next(iter(attentions(kind).values()))
+    return family(config)
 
 
 def verify(path: Path, model: Model, key: str) -> None:
@@ -85,20 +77,21 @@ def verify(path: Path, model: Model, key: str) -> None:
 
 def check_tasks(model: Model, key: str, tasks: Mapping[str, Task]) -> None:
     """EncoderError if a model that is here cannot learn one of `tasks`, or be judged by lists of heads."""
-    kind = (content(model, key) or {})["model_type"]
+    config = content(model, key) or {}
+    kind = config["model_type"]
     where, what = (f"{key}.source", f"'{model.source}'") if model.source else (f"{key}.transformer", "it")
-    if model.heads and kind in ENCODER_DECODERS:
+    if model.heads and writes(config):
         raise EncoderError(
             f"{key}.heads: got {listing(model.heads)}, expected none for an encoder-decoder ({kind}), whose "
             "heads have a kind of attention beside layer and head"
         )
     for name, task in tasks.items():
-        if task.type == translation.NAME and kind not in ENCODER_DECODERS:
+        if task.type == translation.NAME and not writes(config):
             raise EncoderError(
                 f"{key}.source: '{model.source}' is of type {kind}, which has no cross-attention and writes "
-                f"no texts for tasks.{name}; expected an encoder-decoder: one of {listing(ENCODER_DECODERS)}"
+                f"no texts for tasks.{name}; expected an encoder-decoder, such as Marian or T5"
             )
-        if task.type != translation.NAME and kind in ENCODER_DECODERS:
+        if task.type != translation.NAME and writes(config):
             raise EncoderError(
                 f"{where}: {what} is of type {kind}, an encoder-decoder, but tasks.{name} is "
                 f"a {task.type} task; expected tasks of translation alone, or another model"
@@ -107,11 +100,11 @@ def check_tasks(model: Model, key: str, tasks: Mapping[str, Task]) -> None:
 
 def check_attention(model: Model, key: str, kinds: Sequence[str]) -> None:
     """EncoderError if `gates.attention` names `kinds` that a model that is here does not have."""
-    kind = (content(model, key) or {})["model_type"]
-    if kinds and kind not in ENCODER_DECODERS:
+    config = content(model, key) or {}
+    if kinds and not writes(config):
         raise EncoderError(
             f"gates.attention: got {listing(kinds)}, expected none, because {key}.source '{model.source}' is "
-            f"of type {kind}, which has one kind of attention"
+            f"of type {config['model_type']}, which has one kind of attention"
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from headspec.attention import CROSS, DECODER, ENCODER
 from headspec.errors import EncoderError, shown
-from headspec.models.architectures import ENCODER_DECODERS, attentions
+from headspec.models.architectures import RESERVED, writes
 
 #: sizes in configs, under the names of different architectures
 SIZES = (
@@ -114,21 +114,17 @@ def _gguf(path: Path) -> dict[str, Any]:
 def positions(config: Mapping[str, Any]) -> int | None:
     """The most tokens that a model with this config.json takes; None if any number."""
     stored = config.get("max_position_embeddings", config.get("n_positions"))
-    architecture = next(iter(attentions(config["model_type"]).values()))
-    if not stored or not config.get("position_biased_input", True) or architecture.relative:
-        return None  # DeBERTa's positions are relative, too
-    return stored - architecture.reserved
+    if not stored or not config.get("position_biased_input", True):
+        return None  # DeBERTa's positions are relative
+    return stored - RESERVED.get(config["model_type"], 0)
 
 
 def stacks(config: Mapping[str, Any]) -> Grid | None:
     """Layers and heads of an encoder-decoder; None of other models, or where the config does not say.
 
-    Raises
-    ------
-    EncoderError
-        Its decoder has other numbers of heads than its encoder.
+    Of stacks with different numbers of heads, the larger one counts.
     """
-    if config.get("model_type") not in ENCODER_DECODERS:
+    if not writes(config):
         return None
     (n, heads), (of_decoder, others) = (
         [next((config[name] for name in names if config.get(name)), None) for names in of_stack]
@@ -136,8 +132,4 @@ def stacks(config: Mapping[str, Any]) -> Grid | None:
     )
     if not (n and heads and of_decoder and others):
         return None
-    if heads != others:
-        raise EncoderError(
-            f"its encoder has {heads} heads in a layer, its decoder {others}; expected equal numbers"
-        )
-    return {ENCODER: n, DECODER: of_decoder, CROSS: of_decoder}, heads
+    return {ENCODER: n, DECODER: of_decoder, CROSS: of_decoder}, max(heads, others)

@@ -119,6 +119,21 @@ def weight_files(path: Path) -> list[Path]:
     return [path / INDEX, *shards] if complete else []
 
 
+def tensors(path: Path) -> dict[str, list[int]]:
+    """Tensor: its shape, in the weights of a folder; none where loading would report that it cannot."""
+    from safetensors import SafetensorError, safe_open
+
+    shapes: dict[str, list[int]] = {}
+    try:
+        for file in weight_files(path):
+            if file.suffix == ".safetensors":
+                with safe_open(file, framework="np") as weights:
+                    shapes |= {name: weights.get_slice(name).get_shape() for name in list(weights.keys())}
+    except (SafetensorError, OSError):
+        return {}
+    return shapes
+
+
 def text_files(path: Path) -> list[Path]:
     """What transformers may open beside weights: the texts in a model's folder and in the folders in it.
 

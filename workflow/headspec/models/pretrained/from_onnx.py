@@ -9,9 +9,9 @@ with those that onnxruntime computes from the file.
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import json
 import os
+import re
 import shutil
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -30,7 +30,6 @@ from headspec.config.sections.model import Model
 from headspec.config.sources import locate
 from headspec.errors import EncoderError, listing
 from headspec.files import digest, storage_error
-from headspec.models.architectures import ARCHITECTURES
 from headspec.models.pretrained.folders import folder
 from headspec.models.pretrained.from_pretrained import silence
 from headspec.models.pretrained.onnx_agreement import tokens, verify
@@ -73,16 +72,9 @@ def tensors(export: Export, config: PreTrainedConfig) -> dict[str, torch.Tensor]
 
 
 def layers(export: Export, config: PreTrainedConfig) -> int:
-    """The number of layers, counted by attention output projections in the file."""
-    before, *after = ARCHITECTURES[config.model_type].projection.split("*")
-    if len(after) > 1:
-        return config.num_hidden_layers  # shared by all layers
-    names = {name[name.index(before) :] for name in [*export.named, *export.used] if before in name}
-    numbers = [
-        name.removeprefix(before).partition(".")[0]
-        for name in fnmatch.filter(names, f"{before}*{after[0]}.*")
-    ]
-    return len(set(numbers)) or config.num_hidden_layers
+    """The number of layers, by the numbers in the names of their weights in the file."""
+    places = (re.search(r"\b(?:layers?|h)\.(\d+)\.", name) for name in [*export.named, *export.used])
+    return len({place[1] for place in places if place}) or config.num_hidden_layers
 
 
 def _rows(module: nn.Module) -> str | None:
@@ -153,10 +145,6 @@ def convert(file: str, source: str, out: Path) -> str:
         config = AutoConfig.from_pretrained(origin, local_files_only=True, trust_remote_code=False)
     except Exception as error:
         raise EncoderError(f"'{source}' has no readable config.json: {error}") from None
-    if config.model_type not in ARCHITECTURES:
-        raise EncoderError(
-            f"the heads of a {config.model_type} cannot be gated; expected one of {listing(ARCHITECTURES)}"
-        )
     export = read(path)
     model = encoder(export, config)
     found = verify(export, model, tokens(Model(source=source), config))

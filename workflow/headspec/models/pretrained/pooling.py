@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headspec.errors import EncoderError, listing, shown
-from headspec.models.architectures import attentions
+from headspec.models.architectures import CONTINUES, WRITES, family
 from headspec.models.pretrained.config_json import settings
+from headspec.models.pretrained.folders import tensors
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
 #: modules of sentence-transformers in the folder of an encoder, and the settings of one
-MODULES, CONFIG = "modules.json", "config.json"
+MODULES, CONFIG, TOKENIZER = "modules.json", "config.json", "tokenizer_config.json"
 #: these settings name a mode, or have a switch for each; where none is said it is the mean
 NAMED, SWITCHES = "pooling_mode", {"pooling_mode_mean_tokens": True}
 #: modes, and which pooling each is
@@ -66,10 +67,23 @@ def pooled(path: Path, model: Model, key: str) -> Pooled:
         raise EncoderError(
             f"{key}.pooling: got auto, but {error}; write what to use instead: first, cls, mean or last"
         ) from None
-    kind = settings(path, key, model.source)["model_type"]
+    convention = _convention(path, family(settings(path, key, model.source)))
     place = "the cache" if model.source.startswith("hub:") else "its folder"
     lacks = "" if said or path.is_file() else f"; no {MODULES} in {place}"
-    return Pooled(next(iter(attentions(kind).values())).pooling, f"convention of {kind}{lacks}")
+    return Pooled(convention.pooling, f"{convention.reason}{lacks}")
+
+
+def _convention(path: Path, of: str) -> Pooled:
+    """The pooling of models of a family; of an encoder it is that of what it was pretrained with."""
+    if of == CONTINUES:
+        return Pooled("last", "it continues texts")
+    if of == WRITES:
+        return Pooled("mean", "an encoder-decoder")
+    if path.is_file() or any(".pooler." in f".{name}" for name in tensors(path)):
+        return Pooled("first", "its weights have a pooler")
+    if (path / TOKENIZER).exists() and not _read(path / TOKENIZER, dict).get("cls_token"):
+        return Pooled("mean", "its tokenizer has no class token")
+    return Pooled("first", "its tokenizer puts a class token first")
 
 
 def _mode(file: Path) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headspec.errors import EncoderError
 from headspec.models.pretrained.config_json import positions
 from headspec.models.pretrained.described import content
-from headspec.models.pretrained.folders import present, weight_files
+from headspec.models.pretrained.folders import present, tensors
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
@@ -63,20 +63,11 @@ def check_tokens(tokens: int, embeddings: int | None, model: Model, key: str) ->
 
 def _rows(path: Path) -> dict[str, int]:
     """Rows of the embeddings in the weights of a folder, by the last part of their names."""
-    from safetensors import SafetensorError, safe_open
-
     rows: dict[str, int] = {}
-    for file in weight_files(path):
-        if file.suffix != ".safetensors":
-            continue
-        try:
-            with safe_open(file, framework="np") as weights:
-                for name in list(weights.keys()):
-                    last = name.removesuffix(".weight").rpartition(".")[-1]
-                    if name.endswith(".weight") and len(shape := weights.get_slice(name).get_shape()) == 2:
-                        rows[last] = min(shape[0], rows.get(last, shape[0]))
-        except (SafetensorError, OSError):
-            return {}  # which loading it reports
+    for name, shape in tensors(path).items():
+        last = name.removesuffix(".weight").rpartition(".")[-1]
+        if name.endswith(".weight") and len(shape) == 2:
+            rows[last] = min(shape[0], rows.get(last, shape[0]))
     return rows
 
 

@@ -18,7 +18,7 @@ from headspec.config.task_types.translation import is_translation
 from headspec.config.task_types.word_types import Classes
 from headspec.errors import EncoderError
 from headspec.models import versions
-from headspec.models.architectures import ENCODER_DECODERS
+from headspec.models.architectures import writes
 from headspec.models.pretrained import described, sizes
 from headspec.models.pretrained.checks import learnt
 from headspec.models.pretrained.config_json import stacks
@@ -122,7 +122,7 @@ def _config(path: Path) -> PretrainedConfig:
 def kinds_of_attention(model: Model, key: str) -> dict[str, int]:
     """Layers by kind of attention of an encoder-decoder (`headspec.attention`); none of other models."""
     content = described.content(model, key) or {}
-    if content.get("model_type") not in ENCODER_DECODERS:
+    if not writes(content):
         return {}
     if not is_described(model):
         content = _config(folder(model, key)).to_dict()  # with the defaults that config.json leaves out

@@ -68,7 +68,7 @@ class Leaking:
         """Context in which batches of `run` have gradients for the heads that their task owns."""
         if not plain(self.heads):
             assert isinstance(run.updates, Updates)
-            slices = head_slices(run.model.encoder, run.model.gates, self.projections)
+            slices = head_slices(run.model.gates, self.projections)
             run.updates = LeakingUpdates(run.updates, slices, self.heads)
         yield
 

@@ -82,7 +82,7 @@ class LoRA:
         """
         encoder, before = run.model.encoder, run.updates
         assert isinstance(before, Updates)
-        slices = head_slices(encoder, run.model.gates, self.projections)
+        slices = head_slices(run.model.gates, self.projections)
         frozen = {s.parameter for s in slices}
         weights = {
             name.removesuffix(".weight"): parameter

@@ -155,7 +155,7 @@ class Own:
         """Context in which batches of `run` update only the heads that their task owns."""
         if not plain(self.heads):
             assert isinstance(run.updates, Updates)
-            slices = head_slices(run.model.encoder, run.model.gates, self.projections)
+            slices = head_slices(run.model.gates, self.projections)
             run.updates = OwnHeads(run.updates, slices, self.heads)
         yield
 

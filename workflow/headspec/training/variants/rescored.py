@@ -74,7 +74,7 @@ class Rescored:
         """Context in which batches of `run` update only the heads that their task owns by then."""
         if not plain(self.heads):
             assert isinstance(run.updates, Updates)
-            slices = head_slices(run.model.encoder, run.model.gates, self.projections)
+            slices = head_slices(run.model.gates, self.projections)
             run.updates = ChangingHeads(run.updates, slices, self.heads)
             point, n = len(run.history), len(run.steps)
             parts = self.rescorings + 1

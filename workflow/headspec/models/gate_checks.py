@@ -1,0 +1,119 @@
+"""Proof, at loading, that gates act on the heads of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from headspec.errors import EncoderError
+from headspec.models.interface import Attended, Attention, unwatch, watch
+
+if TYPE_CHECKING:
+    from headspec.models.gates import HeadGates
+    from headspec.models.sites import Site
+
+
+def check(gates: HeadGates, inputs: Mapping[str, torch.Tensor]) -> None:
+    """EncoderError if gates do not act on heads.
+
+    Gates of one change no bit; a closed head changes the output; its context vectors are computed from its
+    own values alone. Where a closed gate is not the same as its columns of W_O at zero, sites have no W_O
+    from then on, unless that is where heads are gated.
+    """
+    device = next(gates.model.parameters()).device
+
+    @torch.no_grad()
+    def states(values: torch.Tensor | None = None) -> torch.Tensor:
+        gates.values = values
+        try:
+            return _first(gates.model(**inputs))
+        finally:
+            gates.values = None
+
+    plain, ones = states(), torch.ones(gates.layers, gates.heads, device=device)
+    if not torch.equal(states(ones), plain):
+        raise EncoderError("gates of one change its output")
+    for site in _sample(gates):
+        if not site.own:
+            _own_values(gates, site, inputs)
+        head, values = site.heads - 1, ones.clone()
+        values[site.rows, head] = 0
+        closed = states(values)
+        if torch.equal(closed, plain):
+            raise EncoderError(f"closing head {head} of '{site.name}' changes nothing")
+        if site.output is not None and not _zeroed(site, head, closed, states):
+            if site.own:
+                raise EncoderError(f"closing head {head} of '{site.name}' differs from zeroing its weights")
+            for each in gates.sites:
+                each.output = None
+
+
+def _sample(gates: HeadGates) -> list[Site]:
+    """The first and the last site of each kind of attention."""
+    sites = []
+    for kind in gates.before:
+        here = [site for site in gates.sites if site.kind == kind]
+        sites += [here[0], here[-1]] if len(here) > 1 else here
+    return sites
+
+
+def _first(output: Any) -> torch.Tensor:
+    """The logits of an output, else its first tensor."""
+    logits = getattr(output, "logits", None)
+    return logits if isinstance(logits, torch.Tensor) else output[0]
+
+
+def _zeroed(site: Site, head: int, closed: torch.Tensor, states: Any) -> bool:
+    """Whether a closed head is the same as its columns of W_O at zero."""
+    with torch.no_grad():
+        columns = site.columns()[head]
+        original = columns.clone()
+        columns.zero_()
+        try:
+            return torch.allclose(closed, states(), rtol=1e-4, atol=1e-5)
+        finally:
+            columns.copy_(original)
+
+
+class _Values:
+    """Watches one call of a site, and finds the heads of values that a head's context vectors come from."""
+
+    def __init__(self) -> None:
+        self.mixing = False
+
+    def attend(
+        self,
+        attention: Attention,
+        module: nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+    ) -> Attended:
+        with torch.enable_grad():
+            own = value.detach().requires_grad_()
+            context, weights = attention(query.detach(), key.detach(), own)
+            heads, groups = context.shape[2], own.shape[1]
+            for head in {0, heads - 1}:
+                # nan in a gradient reaches all that the head depends on, however small its share
+                seed = torch.zeros_like(context)
+                seed[:, :, head] = torch.nan
+                (reached,) = torch.autograd.grad(context, own, seed, retain_graph=True)
+                found = reached.isnan().flatten(2).any(2).any(0).nonzero().flatten().tolist()
+                self.mixing |= found != [head * groups // heads]
+        return context.detach(), weights
+
+
+def _own_values(gates: HeadGates, site: Site, inputs: Mapping[str, torch.Tensor]) -> None:
+    """EncoderError if a head's context vectors are computed from the values of another head."""
+    values = _Values()
+    watch(site.attention, values)
+    try:
+        with torch.no_grad():
+            gates.model(**inputs)
+    finally:
+        unwatch(site.attention, values)
+    if values.mixing:
+        raise EncoderError(f"a head of '{site.name}' is computed from the values of another")

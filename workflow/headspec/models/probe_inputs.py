@@ -1,0 +1,51 @@
+"""Arguments of a small forward pass, by what a model's config says that it takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from headspec.errors import EncoderError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+#: of the probe; targets are shorter, so that attention to the source can be told from other attention
+TEXTS, TOKENS, TARGETS = 2, 8, 5
+SAMPLES = 4000  # of a waveform; a few frames remain of them
+
+
+def probe_inputs(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+    """Inputs for a model: token ids, pixels, mel features or a waveform; with a decoder, targets too.
+
+    Raises
+    ------
+    EncoderError
+        The model takes something else.
+    """
+    device, config = next(model.parameters()).device, model.config
+    text = config.get_text_config()
+    ids = torch.arange(TEXTS * TOKENS, device=device).view(TEXTS, TOKENS) % text.vocab_size
+    main = model.main_input_name
+    if main == "input_ids":
+        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    else:
+        generator = torch.Generator().manual_seed(0)
+        values = torch.randn(_shape(model, main), generator=generator)
+        inputs = {main: values.to(device, next(model.parameters()).dtype)}
+    if config.is_encoder_decoder:
+        inputs["decoder_input_ids"] = ids[:, :TARGETS]
+    return inputs
+
+
+def _shape(model: PreTrainedModel, name: str) -> tuple[int, ...]:
+    config = model.config
+    if name == "pixel_values" and (side := getattr(config, "image_size", None)):
+        height, width = side if isinstance(side, (list, tuple)) else (side, side)
+        return TEXTS, getattr(config, "num_channels", 3), height, width
+    if name == "input_features" and (bins := getattr(config, "num_mel_bins", None)):
+        return TEXTS, bins, 2 * getattr(config, "max_source_positions", TOKENS)
+    if name == "input_values":
+        return TEXTS, SAMPLES
+    raise EncoderError(f"its main input is {name}; expected `inputs`, the arguments of a small forward pass")
