@@ -10,10 +10,10 @@ import pandas as pd
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
 
+from headspec.models.architectures import continues
 from support import models, tiny
-from support.tiny import TYPES
 
-CAUSAL = [name for name, (kind, *_) in models.MODELS.items() if TYPES[kind].causal]
+CAUSAL = [name for name, (kind, *_) in models.MODELS.items() if continues({"model_type": kind})]
 MASKED = [name for name in models.MODELS if name not in CAUSAL]
 CLASSES = ["bad", "good"]
 PROMPT = "saw {text_a} the house:"
