@@ -16,7 +16,6 @@ from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
 from headspec.models import translation
-from headspec.models.architectures import ENCODER_DECODERS
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import checks
@@ -26,10 +25,11 @@ from headspec.models.tokens.tokenization import encode, kinds_of_attention
 from headspec.statistics import text_counts
 from headspec.statistics.metrics import score
 from headspec.training.microbatches import backward
+from support.contexts import zeroed
 from support.data.labelled_texts import table
 from support.models import LANGUAGES, TRANSLATORS, make
 from support.running.studies import CONFIG
-from support.tiny import CPU, HEADS, KINDS
+from support.tiny import CPU, ENCODER_DECODERS, HEADS, KINDS
 from support.translators import classes, translator
 
 
@@ -203,14 +203,9 @@ def test_closed_heads_change_texts_as_zeroed_weights_do(made):
     closed[::2] = True  # of every kind of attention
     masks = [Mask("none", None, 0.0, None, closed & False), Mask("a", "top", 0.1, None, closed)]
     plain, pruned = predictions(model, {"a": examples}, masks, CPU)["a"]
-    saved = [model.gates.projections[owner].weight.detach().clone() for owner in model.gates.owners]
-    with torch.no_grad():
-        for layer, head in zip(*np.nonzero(closed), strict=True):
-            model.gates.weights(model.gates.owners[layer])[head].zero_()
-        zeroed = predictions(model, {"a": examples}, masks[:1], CPU)["a"][0]
-        for owner, weight in zip(model.gates.owners, saved, strict=True):
-            model.gates.projections[owner].weight.copy_(weight)
-    assert (pruned == zeroed).all() and (plain != pruned).any()
+    with zeroed(model.gates, closed):
+        without = predictions(model, {"a": examples}, masks[:1], CPU)["a"][0]
+    assert (pruned == without).all() and (plain != pruned).any()
 
 
 def test_a_saved_model_is_the_same(made, tmp_path):

@@ -13,8 +13,10 @@ from torch.nn.modules.module import _global_forward_hooks
 from torch.overrides import TorchFunctionMode
 from transformers.activations import ACT2FN
 
+from headspec.models.gates import HeadGates
 from headspec.models.internals.propagation import Rules, propagating
 from headspec.models.multitask import MultiTask
+from support import tiny
 from support.tiny import HEADS, LAYERS, TYPES, encoder, examples
 
 CLASSES = {"a": ["x", "y", "z"]}
@@ -23,7 +25,7 @@ RULES = get_args(Rules)
 
 def multitask(kind: str, pooling: str | None = None, **settings) -> MultiTask:
     """A random model with random biases, and weights without gradients."""
-    model = MultiTask(encoder(kind, **settings), pooling or pooling(kind), CLASSES).eval()
+    model = MultiTask(encoder(kind, **settings), pooling or tiny.pooling(kind), CLASSES).eval()
     torch.manual_seed(3)
     for name, parameter in model.requires_grad_(False).named_parameters():
         if name.endswith("bias"):
@@ -111,7 +113,10 @@ def check_ends(model: MultiTask, rules: Rules) -> None:
 @pytest.mark.parametrize("rules", RULES)
 def test_heads_and_bias_share_the_relevance_of_their_attention(model, rules):
     batch, outputs = examples(3).batch(np.arange(3)), []
-    keep = [p.register_forward_hook(lambda *call: outputs.append(call[-1])) for p in model.gates.projections]
+    keep = [
+        site.output.register_forward_hook(lambda *call: outputs.append(call[-1]))
+        for site in model.gates.sites
+    ]
     model.gates.values = gates = torch.ones(3, model.gates.layers, HEADS, requires_grad=True)
     with propagating(model.gates, rules):
         logit = top_logit(model, batch)
@@ -120,7 +125,7 @@ def test_heads_and_bias_share_the_relevance_of_their_attention(model, rules):
         output.retain_grad()
     logit.backward()
     for layer, output in enumerate(outputs):
-        bias = model.gates.projections[model.gates.owners[layer]].bias
+        bias = model.gates.site(layer).output.bias
         constant = 0 if bias is None else (bias * output.grad).sum((1, 2))
         torch.testing.assert_close(
             gates.grad[:, layer].sum(1) + constant, (output * output.grad).sum((1, 2)), rtol=1e-3, atol=1e-5
@@ -153,7 +158,7 @@ def test_without_biases_every_layer_has_all_the_relevance(kind):
 )
 def test_an_activation_passes_output_over_input(activation):
     x = torch.tensor([-2.0, -0.5, 0.0, 1.0, 3.0], requires_grad=True)
-    with propagating(encoder("bert"), "constant_attention"):
+    with propagating(HeadGates(encoder("bert")), "constant_attention"):
         y = ACT2FN[activation](x)
     y.sum().backward()
     expected = [0 if value == 0 else ACT2FN[activation](torch.tensor(value)) / value for value in x.tolist()]
@@ -165,7 +170,7 @@ def test_the_rules_of_other_operations(rules):
     torch.manual_seed(0)
     x, weight, c = torch.randn(5, requires_grad=True), torch.randn(5), torch.randn(5)
     a, b = torch.randn(5, requires_grad=True), torch.randn(5, requires_grad=True)
-    with propagating(encoder("bert"), rules):
+    with propagating(HeadGates(encoder("bert")), rules):
         normed = F.layer_norm(x, (5,), weight, torch.ones(5), 1e-5)
         product = (a + 0) * (b + 0)
         scaled = weight * (a + 0)
@@ -234,7 +239,7 @@ def test_outputs_stay_and_gradients_come_back(model, rules):
 def test_an_error_leaves_nothing_behind(rules):
     bert = encoder("bert")
     assert bert.config._attn_implementation == "sdpa"
-    with pytest.raises(ZeroDivisionError), propagating(bert, rules):
+    with pytest.raises(ZeroDivisionError), propagating(HeadGates(bert), rules):
         assert bert.config._attn_implementation == "eager" and _global_forward_hooks
         1 / 0  # noqa: B018
     assert bert.config._attn_implementation == "sdpa" and not _global_forward_hooks

@@ -11,6 +11,7 @@ from headspec.errors import EncoderError
 from headspec.models.internals.resuming import Resuming
 from headspec.models.multitask import MultiTask
 from support import tiny
+from support.contexts import at_outputs
 from support.tiny import HEADS, LAYERS, TYPES, encoder, examples
 
 KINDS = list(TYPES)
@@ -51,23 +52,21 @@ def test_a_head_left_out_is_a_closed_gate(model, run):
 @torch.no_grad()
 def test_a_head_with_another_context(model, run):
     """The same as an encoder whose projection is given this context by a hook."""
-    instead = torch.randn(6, model.gates.weights(0).shape[1])
+    instead = torch.randn(6, model.gates.sites[0].size)
     with Resuming(model.encoder, model.gates) as passes:
         passes.record(run)
         resumed = [passes.without(layer, 2, run, instead[:, None]) for layer in range(LAYERS)]
     for layer in range(LAYERS):
 
-        def give(module, args, layer=layer):
-            if len(model.gates.owners) - 1 != layer:  # the gates' own hook has counted this call
+        def give(row, context, layer=layer):
+            if row != layer:
                 return None
-            by_head = args[0].unflatten(-1, (HEADS, -1)).clone()
-            by_head[:, :, 2] = instead[:, None]
-            return by_head.flatten(-2), *args[1:]
+            changed = context.clone()
+            changed[:, :, 2] = instead[:, None]
+            return changed
 
-        hooks = [projection.register_forward_pre_hook(give) for projection in model.gates.projections]
-        torch.testing.assert_close(resumed[layer], run(), rtol=1e-5, atol=1e-6)
-        for hook in hooks:
-            hook.remove()
+        with at_outputs(model.gates, give):
+            torch.testing.assert_close(resumed[layer], run(), rtol=1e-5, atol=1e-6)
 
 
 @torch.no_grad()

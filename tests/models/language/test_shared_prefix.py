@@ -9,6 +9,7 @@ import torch
 
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
+from headspec.models.architectures import remembers
 from headspec.models.batching import LEAST_SHARED, Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
@@ -18,7 +19,7 @@ from support.tiny import TYPES
 PREFIX = 20
 SLIDING = {"use_sliding_window": True, "sliding_window": 6}
 #: type, settings; windows end within the prefix, in some layers or in all
-KINDS = {kind: (kind, {}) for kind, entry in TYPES.items() if entry.causal and entry.takes_masks} | {
+KINDS = {kind: (kind, {}) for kind in TYPES if remembers({"model_type": kind})} | {
     "many keys": ("llama", {"num_key_value_heads": 4}),
     "window": ("mistral", {"sliding_window": 6}),
     "some windows": ("qwen2", SLIDING | {"max_window_layers": 1}),

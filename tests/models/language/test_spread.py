@@ -22,6 +22,7 @@ from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
 from headspec.models import stage
+from headspec.models.architectures import continues
 from headspec.models.language.spread import places, spread
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.half import keep_half
@@ -30,7 +31,7 @@ from headspec.pipeline.layout import Layout
 from support.running.studies import CONFIG
 from support.tiny import CPU, HEADS, LAYERS, TYPES, encoder, examples
 
-CAUSAL = [kind for kind, entry in TYPES.items() if entry.causal]
+CAUSAL = [kind for kind in TYPES if continues({"model_type": kind})]
 
 
 def size(model: MultiTask) -> int:
@@ -108,8 +109,8 @@ def test_gates_meet_the_layers_where_they_are(model):
     far = {name for name, place in halves(model).items() if place and name.rpartition(".")[2].isdecimal()}
     spread(model, {name: "meta" if name in far else "cpu" for name in halves(model)})
     where: list[str] = []
-    for projection in model.gates.projections:
-        projection.register_forward_hook(lambda _, args, output: where.append(output.device.type))
+    for site in model.gates.sites:
+        site.output.register_forward_hook(lambda _, args, output: where.append(output.device.type))
     model.gates.values = torch.ones(LAYERS, HEADS)
     with pytest.raises(NotImplementedError, match="out of meta tensor"):  # after the last layer
         model.pool(examples().batch(np.arange(12)))

@@ -29,7 +29,6 @@ from headspec.data.planned import Planned
 from headspec.data.prepare import Prepared
 from headspec.data.sources import columns, readers
 from headspec.errors import DataError, EncoderError, HeadspecError, listing
-from headspec.models.architectures import TYPES as TYPES_OF_MODELS
 from headspec.models.architectures import remembers
 from headspec.models.batching import ATTENDED, LEAST_SHARED
 from headspec.models.devices import SIZES
@@ -314,11 +313,6 @@ def config(model: Model, key: str) -> tuple[Path | None, PretrainedConfig]:
         raise EncoderError(
             f"{key}.source: the config.json of '{model.source}' cannot be loaded ({type(error).__name__})"
         ) from None
-    if loaded.model_type not in TYPES_OF_MODELS:
-        raise EncoderError(
-            f"{key}.source: the heads of '{model.source}' cannot be gated: its model type is "
-            f"{loaded.model_type!r}; expected one of {listing(TYPES_OF_MODELS)}"
-        )
     return path, loaded
 
 

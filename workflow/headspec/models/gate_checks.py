@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from headspec.models.sites import Site
 
 
-def check(gates: HeadGates, inputs: Mapping[str, torch.Tensor]) -> None:
+def check(gates: HeadGates) -> None:
     """EncoderError if gates do not act on heads.
 
     Gates of one change no bit; a closed head changes the output; its context vectors are computed from its
@@ -29,7 +28,7 @@ def check(gates: HeadGates, inputs: Mapping[str, torch.Tensor]) -> None:
     def states(values: torch.Tensor | None = None) -> torch.Tensor:
         gates.values = values
         try:
-            return _first(gates.model(**inputs))
+            return _first(gates.model(**gates.inputs))
         finally:
             gates.values = None
 
@@ -38,7 +37,7 @@ def check(gates: HeadGates, inputs: Mapping[str, torch.Tensor]) -> None:
         raise EncoderError("gates of one change its output")
     for site in _sample(gates):
         if not site.own:
-            _own_values(gates, site, inputs)
+            _own_values(gates, site)
         head, values = site.heads - 1, ones.clone()
         values[site.rows, head] = 0
         closed = states(values)
@@ -56,7 +55,7 @@ def _sample(gates: HeadGates) -> list[Site]:
     sites = []
     for kind in gates.before:
         here = [site for site in gates.sites if site.kind == kind]
-        sites += [here[0], here[-1]] if len(here) > 1 else here
+        sites += here[:1] + here[1:][-1:]
     return sites
 
 
@@ -106,13 +105,13 @@ class _Values:
         return context.detach(), weights
 
 
-def _own_values(gates: HeadGates, site: Site, inputs: Mapping[str, torch.Tensor]) -> None:
+def _own_values(gates: HeadGates, site: Site) -> None:
     """EncoderError if a head's context vectors are computed from the values of another head."""
     values = _Values()
     watch(site.attention, values)
     try:
         with torch.no_grad():
-            gates.model(**inputs)
+            gates.model(**gates.inputs)
     finally:
         unwatch(site.attention, values)
     if values.mixing:

@@ -19,6 +19,7 @@ from torch.utils.hooks import RemovableHandle
 from headspec.errors import EncoderError
 from headspec.models import gate_checks
 from headspec.models.interface import Attended, Attention, unwatch, watch
+from headspec.models.modes import evaluating
 from headspec.models.probe_inputs import probe_inputs
 from headspec.models.sites import Site, find, stacks
 
@@ -42,7 +43,8 @@ class HeadGates:
     ----------
     model : any model of transformers
     inputs : arguments of a small forward pass, in which heads are found and checked; by default two short
-        sequences of what the model's config says that it takes
+        sequences of what the model's config says that it takes. Targets of an encoder-decoder have other
+        numbers of tokens than sources, by which attention across is told from attention within.
 
     Attributes
     ----------
@@ -77,25 +79,21 @@ class HeadGates:
         self.sites: list[Site] = []
         self._hooks: list[RemovableHandle] = []
         self._calls: dict[str, int] = {}  # of sites that several layers share, in this pass
-        inputs = probe_inputs(model) if inputs is None else inputs
-        modes = {module: module.training for module in model.modules()}
-        model.eval()
         try:
-            self.sites, self.before, self.layers = find(model, inputs)
-            self.heads = max(site.heads for site in self.sites)
-            self.exists = np.zeros((self.layers, self.heads), dtype=bool)
-            for site in self.sites:
-                self.exists[site.rows, : site.heads] = True
-            self._watch()
-            gate_checks.check(self, inputs)
+            self.inputs = probe_inputs(model) if inputs is None else inputs
+            with evaluating(model):
+                self.sites, self.before, self.layers = find(model, self.inputs)
+                self.heads = max(site.heads for site in self.sites)
+                self.exists = np.zeros((self.layers, self.heads), dtype=bool)
+                for site in self.sites:
+                    self.exists[site.rows, : site.heads] = True
+                self._watch()
+                gate_checks.check(self)
         except EncoderError as error:
             self.remove()
             raise EncoderError(
                 f"the heads of this {model.config.model_type} cannot be gated: {error}"
             ) from None
-        finally:
-            for module, training in modes.items():
-                module.training = training
 
     def kind(self, layer: int) -> str:
         """The kind of attention of a row."""

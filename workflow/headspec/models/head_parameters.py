@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -13,7 +14,7 @@ from torch import nn
 
 from headspec.errors import EncoderError
 from headspec.models.gates import HeadGates
-from headspec.models.probe_inputs import probe_inputs
+from headspec.models.modes import evaluating
 from headspec.models.sites import Site, by_columns
 
 
@@ -81,28 +82,25 @@ def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
     return slices
 
 
-class _contexts:
+@contextmanager
+def _contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
     """Context vectors of every row in a small pass, computed from parameters that all have gradients."""
+    found: dict[int, torch.Tensor] = {}
 
-    def __init__(self, gates: HeadGates) -> None:
-        self.gates = gates
-        self.frozen = [p for p in gates.model.parameters() if not p.requires_grad]
+    def note(row: int, context: torch.Tensor) -> torch.Tensor:
+        found[row] = context
+        return context.detach()
 
-    def __enter__(self) -> dict[int, torch.Tensor]:
-        found: dict[int, torch.Tensor] = {}
-
-        def note(row: int, context: torch.Tensor) -> torch.Tensor:
-            found[row] = context
-            return context.detach()
-
-        for parameter in self.frozen:
-            parameter.requires_grad_(True)
-        with torch.enable_grad(), self.gates.edited(note):
-            self.gates.model(**probe_inputs(self.gates.model))
-        return found
-
-    def __exit__(self, *error: object) -> None:
-        for parameter in self.frozen:
+    frozen = [p for p in gates.model.parameters() if not p.requires_grad and p.is_floating_point()]
+    for parameter in frozen:
+        parameter.requires_grad_(True)
+    device = next(gates.model.parameters()).device  # the model may have moved since it was given gates
+    try:
+        with torch.enable_grad(), evaluating(gates.model), gates.edited(note):
+            gates.model(**{name: values.to(device) for name, values in gates.inputs.items()})
+        yield found
+    finally:
+        for parameter in frozen:
             parameter.requires_grad_(False)
 
 

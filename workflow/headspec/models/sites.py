@@ -20,6 +20,9 @@ from headspec.models.interface import Attended, Attention, unwatch, watch
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+#: the number of a layer, in the name of a module inside it
+LAYER = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")
+
 
 @dataclass(eq=False)
 class Site:
@@ -61,7 +64,7 @@ def by_columns(layer: nn.Module) -> bool:
 def stacks(model: PreTrainedModel) -> dict[nn.Module, tuple[str, ...]]:
     """The modules that call layers in a forward pass, and the kinds of their attention."""
     if not model.config.is_encoder_decoder:
-        return {model: (SELF,)}
+        return {model.base_model: (SELF,)}
     return {model.get_encoder(): (ENCODER,), model.get_decoder(): (DECODER, CROSS)}
 
 
@@ -95,7 +98,8 @@ class _Calls:
             for module in model.modules():
                 watch(module, self)
                 stack.callback(unwatch, module, self)
-                if getattr(module, "weight", None) is not None and module.weight.dim() == 2:
+                weight = getattr(module, "weight", None)
+                if isinstance(weight, torch.Tensor) and weight.dim() == 2:
                     hook = module.register_forward_pre_hook(self.linear, with_kwargs=True)
                     stack.callback(hook.remove)
             yield
@@ -149,7 +153,6 @@ def _by_call(
 ) -> Iterator[tuple[int, Site]]:
     """Every call of the attention interface, and its site."""
     decoder = set(model.get_decoder().modules()) if model.config.is_encoder_decoder else set()
-    source = None  # tokens that the decoder attends to across
     for place, call in enumerate(calls):
         if call.keys is None:
             continue
@@ -159,9 +162,8 @@ def _by_call(
             )
         kind = SELF
         if model.config.is_encoder_decoder:
-            kind = DECODER if call.module in decoder else ENCODER
-            source = call.keys if kind == ENCODER else source
-            kind = CROSS if kind == DECODER and call.keys != call.context.shape[1] else kind
+            across = call.keys != call.context.shape[1]  # sources and targets of the probe differ in length
+            kind = ENCODER if call.module not in decoder else CROSS if across else DECODER
         *_, heads, size = call.context.shape
         output = _following(calls[place + 1 :], heads * size)
         yield place, Site(names[call.module], call.module, output, False, kind, heads, size)
@@ -208,12 +210,12 @@ def _number(sites: list[tuple[Site, list[int]]], kinds: list[str], layers: int) 
     for kind in kinds:
         here = [(site, places) for site, places in sites if site.kind == kind]
         before[kind] = rows
-        numbers = [int(number[0]) for site, _ in here if (number := re.search(r"\d+", site.name))]
+        numbers = [int(found[1]) for site, _ in here if (found := LAYER.search(site.name))]
         ascending = all(a < b for a, b in itertools.pairwise(numbers))
         if ascending and len(numbers) == sum(len(places) for _, places in here):
             for (site, _), number in zip(here, numbers, strict=True):
                 site.rows = [rows + number]
-            rows += max(numbers[-1] + 1, layers if kind == SELF else 0)
+            rows += max([layers if kind == SELF else 0, *(number + 1 for number in numbers)])
             continue
         order = sorted(place for _, places in here for place in places)
         for site, places in here:

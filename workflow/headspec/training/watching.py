@@ -17,6 +17,7 @@ from headspec.config.task_types.word_types import Classes
 from headspec.errors import HeadspecError
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
+from headspec.models.modes import evaluating
 from headspec.models.multitask import MultiTask
 from headspec.progress import log
 from headspec.statistics import text_counts
@@ -107,15 +108,11 @@ class Watching:
         """``BLEU: german 21.3, french 19.8``, decoded greedily; nothing in processes that write no log."""
         if not parallel.is_first():
             return ""
-        modes = {module: module.training for module in self.model.modules()}
         before = random_state()
-        self.model.eval()
         try:
-            with torch.no_grad(), self.device.cast():
+            with evaluating(self.model), torch.no_grad(), self.device.cast():
                 found = [f"{task} {100 * self._bleu(task):.1f}" for task in self.rows]
         finally:
-            for module, training in modes.items():
-                module.training = training
             set_random_state(before)
         return f"BLEU: {', '.join(found)}"
 

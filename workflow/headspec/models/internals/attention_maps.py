@@ -11,6 +11,7 @@ import torch
 
 from headspec.errors import EncoderError
 from headspec.models.gates import HeadGates, Receiver
+from headspec.models.modes import evaluating
 from headspec.models.sites import Site
 
 
@@ -34,7 +35,7 @@ def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
         The model runs without giving its weights (raised within the block, at the forward pass).
     """
     model: Any = gates.model
-    fused, modes = model.config._attn_implementation, {m: m.training for m in model.modules()}
+    fused = model.config._attn_implementation
     first = next(model.parameters()).device  # of several, where the layers of one model have several
     own = [site for site in gates.sites if site.own]
 
@@ -58,15 +59,13 @@ def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
         if own:
             stack.callback(model.register_forward_pre_hook(asked, with_kwargs=True).remove)
         model.set_attn_implementation("eager")
-        model.eval()
+        stack.enter_context(evaluating(model))
         gates.receive = lambda row, weights: receive(row, weights.to(first))
         try:
             yield
         finally:
             gates.receive = None
             model.set_attn_implementation(fused)
-            for module, training in modes.items():
-                module.training = training
 
 
 def _is_map(output: Any, site: Site) -> bool:
