@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,6 +57,7 @@ class HeadGates:
         False in rows of layers without attention (hybrid models), and past the heads of rows with fewer.
     sites : the modules whose heads are gated
     before : kind of attention: number of rows before its first
+    inputs : arguments of the pass in which heads were found
     edit : called with the context vectors of every row, after the gates
     receive : called with the attention weights of every row, which attention must then return
     given : row: context vectors that take the place of its attention, which is not computed
@@ -71,12 +72,13 @@ class HeadGates:
 
     def __init__(self, model: PreTrainedModel, inputs: Mapping[str, torch.Tensor] | None = None) -> None:
         self.model = model
-        self.values: torch.Tensor | None = None
+        self._values: torch.Tensor | None = None
         self.edit: Edit | None = None
         self.receive: Receiver | None = None
         self.given: dict[int, torch.Tensor] = {}
         self.first, self.attending = 0, False
         self.sites: list[Site] = []
+        self._watching = False
         self._hooks: list[RemovableHandle] = []
         self._calls: dict[str, int] = {}  # of sites that several layers share, in this pass
         try:
@@ -87,7 +89,7 @@ class HeadGates:
                 self.exists = np.zeros((self.layers, self.heads), dtype=bool)
                 for site in self.sites:
                     self.exists[site.rows, : site.heads] = True
-                self._watch()
+                self.watch()
                 gate_checks.check(self)
         except EncoderError as error:
             self.remove()
@@ -103,15 +105,81 @@ class HeadGates:
         """The module that computes a row."""
         return next(site for site in self.sites if layer in site.rows)
 
+    @property
+    def values(self) -> torch.Tensor | None:
+        return self._values
+
+    @values.setter
+    def values(self, values: torch.Tensor | None) -> None:
+        self._values = values
+        if values is not None:
+            self.watch()
+
+    @contextmanager
+    def at(self, values: torch.Tensor | np.ndarray) -> Iterator[HeadGates]:
+        """Passes with these gates, after which the model is as it was before.
+
+        Parameters
+        ----------
+        values : ([batch, [tokens,]] layers, heads), 1 is open and 0 closed; gradients reach a tensor
+
+        Raises
+        ------
+        ValueError
+            The last two sizes are not those of the model's heads.
+
+        Examples
+        --------
+        >>> xi = torch.ones(len(batch["labels"]), gates.layers, gates.heads, requires_grad=True)
+        >>> with gates.at(xi):
+        ...     model(**batch).loss.backward()
+        """
+        if tuple(values.shape[-2:]) != self.exists.shape:
+            raise ValueError(f"gates: got {tuple(values.shape)}, expected (..., {self.layers}, {self.heads})")
+        before, device = self.values, next(self.model.parameters()).device
+        self.values = torch.as_tensor(values).to(device)
+        try:
+            yield self
+        finally:
+            self.values = before
+            if before is None:
+                self.remove()
+
+    def closed(self, heads: torch.Tensor | np.ndarray) -> AbstractContextManager[HeadGates]:
+        """Passes without these heads, after which the model is as it was before.
+
+        Parameters
+        ----------
+        heads : bool ([batch, [tokens,]] layers, heads), True is closed
+
+        Raises
+        ------
+        ValueError
+            `heads` is not of this type, or not of the model's heads.
+
+        Examples
+        --------
+        >>> with headspec.HeadGates(model).closed(headspec.top_heads(scores, 0.1)):
+        ...     evaluate(model)
+        """
+        closed = torch.as_tensor(heads)
+        if closed.dtype != torch.bool:
+            raise ValueError(f"closed heads: got {closed.dtype}, expected bool, such as of top_heads")
+        return self.at((~closed).float())
+
     def remove(self) -> None:
-        """Leave the model as it was before it had gates."""
+        """Leave the model as it was before it had gates, until they are set again."""
         for hook in self._hooks:
             hook.remove()
         for site in self.sites:
             unwatch(site.attention, self)
-        self._hooks, self.sites = [], []
+        self._hooks, self._watching = [], False
 
-    def _watch(self) -> None:
+    def watch(self) -> None:
+        """Act on the model, which gates do from the beginning, after `remove` has ended it."""
+        if self._watching:
+            return
+        self._watching = True
         for site in self.sites:
             if site.own:
                 assert site.output is not None
@@ -181,6 +249,7 @@ class HeadGates:
     @contextmanager
     def edited(self, edit: Edit) -> Iterator[None]:
         """Passes whose context vectors `edit` sees, and may replace."""
+        self.watch()
         before, self.edit = self.edit, edit
         try:
             yield

@@ -60,6 +60,7 @@ def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
             stack.callback(model.register_forward_pre_hook(asked, with_kwargs=True).remove)
         model.set_attn_implementation("eager")
         stack.enter_context(evaluating(model))
+        gates.watch()
         gates.receive = lambda row, weights: receive(row, weights.to(first))
         try:
             yield
