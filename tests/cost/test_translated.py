@@ -13,11 +13,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from headspec.config.loading import load
 from headspec.cost import throughput, translated, workload
 from headspec.models import translation
-from headspec.models.architectures import ENCODER_DECODERS
 from headspec.models.multitask import MultiTask
 from support.models import TEXTS, make
 from support.running.studies import CONFIG
-from support.tiny import CPU, encoder
+from support.tiny import CPU, ENCODER_DECODERS, encoder
 
 SOURCE, TARGET = 9, 5
 BATCH = translation.ROWS  # the head is given no row in vain

@@ -160,7 +160,5 @@ def test_prefixes():
 
 def test_bidirectional_decoders_read_no_prefix():
     assert model("llama").remembers
-    bidirectional = model("llama")
-    bidirectional.encoder.config.is_causal = False
-    assert not bidirectional.remembers
+    assert not model("llama", is_causal=False).remembers
     assert not model("bert").remembers

@@ -20,7 +20,7 @@ from headspec import digests
 from headspec.config.sections.model import Model
 from headspec.errors import ChangedError, EncoderError
 from headspec.models import encoders, versions
-from headspec.models.architectures import TYPES
+from headspec.models.architectures import types
 from headspec.models.pretrained.folders import TEXTS
 from headspec.models.tokens import tokenization
 from support.data.hub import REVISION, lay_out
@@ -124,7 +124,9 @@ def test_all_that_is_opened_has_a_version(everything):
 def test_tokenizers_of_all_types_of_models_read_files_that_have_versions():
     from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
 
-    classes = {tokenizer_class_from_name(TOKENIZER_MAPPING_NAMES.get(kind) or "") for kind in TYPES} - {None}
+    classes = {tokenizer_class_from_name(TOKENIZER_MAPPING_NAMES.get(kind) or "") for kind in types()} - {
+        None
+    }
     names = {name for each in classes for name in each.vocab_files_names.values()}
     assert {"tokenizer.json", "vocab.txt", "source.spm"} <= names
     assert {name for name in names if not any(fnmatch(name, kind) for kind in TEXTS)} == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,6 +10,7 @@ from torch import nn
 
 from headspec.errors import EncoderError
 from headspec.models.interface import Attended, Attention, unwatch, watch
+from headspec.models.modes import unfused
 
 if TYPE_CHECKING:
     from headspec.models.gates import HeadGates
@@ -48,6 +50,21 @@ def check(gates: HeadGates) -> None:
                 raise EncoderError(f"closing head {head} of '{site.name}' differs from zeroing its weights")
             for each in gates.sites:
                 each.output = None
+    _every_row(gates, states)
+
+
+def _every_row(gates: HeadGates, states: Callable[[], torch.Tensor]) -> None:
+    """EncoderError if a row is not gated when attention is unfused, as for its weights and on CPUs."""
+    seen: set[int] = set()
+
+    def note(row: int, context: torch.Tensor) -> torch.Tensor:
+        seen.add(row)
+        return context
+
+    with unfused(gates.model), gates.edited(note):
+        states()
+    if missing := [site.name for site in gates.sites if not seen.issuperset(site.rows)]:
+        raise EncoderError(f"without fused attention, gates of '{missing[0]}' do not act")
 
 
 def _sample(gates: HeadGates) -> list[Site]:
@@ -65,7 +82,7 @@ def _first(output: Any) -> torch.Tensor:
     return logits if isinstance(logits, torch.Tensor) else output[0]
 
 
-def _zeroed(site: Site, head: int, closed: torch.Tensor, states: Any) -> bool:
+def _zeroed(site: Site, head: int, closed: torch.Tensor, states: Callable[[], torch.Tensor]) -> bool:
     """Whether a closed head is the same as its columns of W_O at zero."""
     with torch.no_grad():
         columns = site.columns()[head]

@@ -222,7 +222,9 @@ class HeadGates:
             self.attending = False
         if self.receive is not None:
             if weights is None:
-                raise EncoderError(f"attention of layer {layer} returns no weights; it needs an eager one")
+                raise EncoderError(
+                    f"the attention of this {self.model.config.model_type} cannot be captured: no weights"
+                )
             self.receive(layer, weights)
             weights = None  # else the model would collect those of all layers
         return self._gated(layer, context), weights

@@ -41,8 +41,13 @@ class Watcher(Protocol):
 
 
 def watch(module: nn.Module, watcher: Watcher) -> None:
-    """Let `watcher` be called in the place of the attention function of a module."""
+    """Let `watcher` be called in the place of the attention function of a module.
+
+    GPT-2 can compute eager attention, and no other, in a way of its own. It then computes the usual one.
+    """
     _install()
+    if getattr(module, "reorder_and_upcast_attn", False):
+        module.reorder_and_upcast_attn = False
     module.__dict__.setdefault(WATCHERS, []).append(watcher)
 
 

@@ -1,11 +1,15 @@
-"""Models that evaluate for a while."""
+"""Models that evaluate, or compute attention unfused, for a while."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from torch import nn
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @contextmanager
@@ -18,3 +22,14 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in training.items():
             module.training = mode
+
+
+@contextmanager
+def unfused(model: PreTrainedModel) -> Iterator[None]:
+    """Compute attention step by step within the block, so that its weights can be had."""
+    before = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)

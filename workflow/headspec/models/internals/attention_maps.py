@@ -11,7 +11,7 @@ import torch
 
 from headspec.errors import EncoderError
 from headspec.models.gates import HeadGates, Receiver
-from headspec.models.modes import evaluating
+from headspec.models.modes import evaluating, unfused
 from headspec.models.sites import Site
 
 
@@ -35,7 +35,6 @@ def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
         The model runs without giving its weights (raised within the block, at the forward pass).
     """
     model: Any = gates.model
-    fused = model.config._attn_implementation
     first = next(model.parameters()).device  # of several, where the layers of one model have several
     own = [site for site in gates.sites if site.own]
 
@@ -58,7 +57,7 @@ def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
             stack.callback(hook.remove)
         if own:
             stack.callback(model.register_forward_pre_hook(asked, with_kwargs=True).remove)
-        model.set_attn_implementation("eager")
+        stack.enter_context(unfused(model))
         stack.enter_context(evaluating(model))
         gates.watch()
         gates.receive = lambda row, weights: receive(row, weights.to(first))
@@ -66,7 +65,6 @@ def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
             yield
         finally:
             gates.receive = None
-            model.set_attn_implementation(fused)
 
 
 def _is_map(output: Any, site: Site) -> bool:

@@ -35,6 +35,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.overrides import TorchFunctionMode
 
 from headspec.models.gates import HeadGates
+from headspec.models.modes import unfused
 
 Rules = Literal["constant_attention", "attnlrp"]
 
@@ -54,16 +55,12 @@ def propagating(gates: HeadGates, rules: Rules) -> Iterator[None]:
     The rules hold for all that is computed in the context, thus also for pooler and classifier. Attention
     is unfused, so that its softmax can be seen.
     """
-    model: Any = gates.model
-    attention = model.config._attn_implementation
-    model.set_attn_implementation("eager")
     activations = register_module_forward_hook(_scaled)
     try:
-        with _Propagation(rules, gates):
+        with unfused(gates.model), _Propagation(rules, gates):
             yield
     finally:
         activations.remove()
-        model.set_attn_implementation(attention)
 
 
 @functools.cache

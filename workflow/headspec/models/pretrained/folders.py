@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
 #: what transformers opens in a model's folder beside weights; all else is documents, code, and other formats
-TEXTS = ("*.json", "*.jinja", "*.txt", "*.model", "*.spm", "*.codes")
+TEXTS = ("*.json", "*.jinja", "*.txt", "*.model", "*.spm", "*.codes", "*.tokenizer")
 FETCHED = (*TEXTS, "model*.safetensors")
 DESCRIBING = ("*config.json", "modules.json")
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
