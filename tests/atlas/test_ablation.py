@@ -23,6 +23,7 @@ from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
+from support.contexts import replaced, seen, without_columns
 from support.tiny import CPU, HEADS, LAYERS, TYPES, encoder, examples, pooling
 
 CLASSES = {"a": ["x", "y", "z"], "r": None}
@@ -45,19 +46,12 @@ def bert() -> MultiTask:
 def context_means(model: MultiTask, texts, rows: np.ndarray) -> np.ndarray:
     """Mean context vectors over the tokens of `rows`, (layers, heads, size), from one text at a time."""
     contexts: list[list[np.ndarray]] = [[] for _ in range(LAYERS)]
-
-    def keep(module, args):
-        contexts[len(model.gates.owners) - 1].append(args[0][0].numpy())  # the gates' hook has counted
-
-    hooks = [projection.register_forward_pre_hook(keep) for projection in model.gates.projections]
     for row in rows:
-        with torch.no_grad():
+        with torch.no_grad(), seen(model.gates) as found:
             model.pool(texts.batch(np.array([row])))
-    for hook in hooks:
-        hook.remove()
-    return np.stack([np.concatenate(of_layer).mean(axis=0) for of_layer in contexts]).reshape(
-        LAYERS, HEADS, -1
-    )
+        for layer, context in found.items():
+            contexts[layer].append(context[0].numpy())
+    return np.stack([np.concatenate(of_layer).mean(axis=0) for of_layer in contexts])
 
 
 @pytest.mark.parametrize("task", CLASSES)
@@ -96,20 +90,11 @@ def test_mean_ablation_gives_every_token_the_mean_of_the_other_half(model):
         means = context_means(model, texts, rows[1 - half :: 2])
         batch = texts.batch(rows[half::2])
         for layer, head in [(0, 0), (1, 3), (LAYERS - 1, 2)]:
-
-            def give(module, args, layer=layer, head=head, means=means):
-                if len(model.gates.owners) - 1 != layer:
-                    return None
-                by_head = args[0].unflatten(-1, (HEADS, -1)).clone()
-                by_head[:, :, head] = torch.from_numpy(means[layer, head])
-                return by_head.flatten(-2), *args[1:]
-
+            mean = torch.from_numpy(means[layer, head])[None]
             with torch.no_grad():
                 plain = model.losses("a", model.pool(batch), batch.labels)
-                hooks = [p.register_forward_pre_hook(give) for p in model.gates.projections]
-                changed = model.losses("a", model.pool(batch), batch.labels)
-                for hook in hooks:
-                    hook.remove()
+                with replaced(model.gates, layer, head, mean):
+                    changed = model.losses("a", model.pool(batch), batch.labels)
             increase = found.increase[MEAN_ABLATION][half::2, layer, head]
             np.testing.assert_allclose(increase, (changed - plain).numpy(), rtol=1e-3, atol=1e-5)
 
@@ -131,13 +116,10 @@ def test_a_head_that_is_the_same_for_every_token_is_worth_nothing_by_its_mean(be
 def test_a_model_with_one_head_that_decides():
     """All other heads do not reach the residual stream: only this one changes losses and predictions."""
     model = MultiTask(encoder("bert", seed=3), "mean", CLASSES).eval()
-    with torch.no_grad():
-        for layer, head in np.ndindex(LAYERS, HEADS):
-            if (layer, head) != (1, 2):
-                model.gates.weights(layer)[head].zero_()
-    found = ablate(model, "r", examples(10, 3), np.arange(10), CPU, BOTH)
     matters = np.zeros((LAYERS, HEADS), dtype=bool)
     matters[1, 2] = True
+    without_columns(model.gates, ~matters)
+    found = ablate(model, "r", examples(10, 3), np.arange(10), CPU, BOTH)
     for measure in BOTH:
         assert np.array_equal(np.abs(found.increase[measure]).max(axis=0) > 1e-4, matters)
         moved = np.abs(found.predictions[measure] - found.prediction[:, None, None]).max(axis=0)

@@ -29,6 +29,7 @@ from headspec.heads.pruning import predictions
 from headspec.heads.ranking import prune_count, top_heads
 from headspec.models.multitask import MultiTask
 from headspec.statistics.atlas.rankings import BOTTOM, TOP
+from support.contexts import without_columns
 from support.tiny import CPU, HEADS, LAYERS, TYPES, encoder, examples, pooling
 
 CLASSES = {"a": ["x", "y"], "r": None}
@@ -238,13 +239,9 @@ def test_gradients_where_heads_are_closed():
 def test_a_ranking_of_the_head_that_alone_decides(data, rows):
     """Pruned first, the first step already gives what pruning everything gives; pruned last, no step does."""
     lonely = MultiTask(encoder("bert", seed=3), "mean", {"r": None}).eval()
-    with torch.no_grad():  # only head 1 of layer 2 reaches the output of its attention
-        for index in range(LAYERS):
-            for head in range(HEADS):
-                if (index, head) != (2, 1):
-                    lonely.gates.weights(index)[head].zero_()
     decides = np.zeros((2, *SHAPE))
     decides[:, 2, 1] = 1
+    without_columns(lonely.gates, decides[0] == 0)  # of all other heads
     right = [Ranking("decides", "r", TOP, None, decides)]
     chosen = [*right, *bottom_first(right)]
     table = cumulative(lonely, {"r": data["r"]}, {"r": rows["r"]}, chosen, 0.25, [0.1, 0.9], CPU)

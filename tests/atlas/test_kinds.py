@@ -30,6 +30,7 @@ from headspec.models.tokens import tokenization, vocabulary
 from headspec.models.tokens.text_encoding import completed
 from headspec.models.tokens.word_tokens import encode_words
 from headspec.statistics.atlas.roles import POSITIONAL, RARE, SYNTACTIC, roles
+from support.contexts import replaced, seen
 from support.models import TEXTS, TRANSLATORS, make
 from support.tiny import CPU, HEADS, KINDS
 from support.translators import classes, translator
@@ -222,16 +223,11 @@ def test_ablation_is_a_full_pass_with_a_closed_gate(made):
         assert np.array_equal(found.predictions[ABLATION][:, layer, head], texts)
 
 
-def contexts_of(model: MultiTask, batch: Batch) -> list[np.ndarray]:
+def contexts_of(model: MultiTask, batch: Batch) -> list[torch.Tensor]:
     """Context vectors (tokens, heads, size) of every row, of a batch of one."""
-    found: list[np.ndarray] = []
-    for projection in model.gates.projections:
-        seen: list[torch.Tensor] = []
-        hook = projection.register_forward_pre_hook(lambda _, args, seen=seen: seen.append(args[0][0]))
+    with seen(model.gates) as found:
         model.read(batch)
-        hook.remove()
-        found.append(seen[0].unflatten(-1, (HEADS, -1)).numpy())
-    return found
+    return [found[row][0] for row in range(ROWS)]
 
 
 @torch.no_grad()
@@ -246,18 +242,11 @@ def test_mean_ablation_gives_every_token_the_mean_of_the_other_half(marian):
         batch = examples.batch(rows[half::2])
         plain = model.losses("a", model.pool(batch), batch.labels)
         for layer, head in [(0, 1), (DECODER, 0), (CROSS + 1, 3)]:
-            mean = np.concatenate([contexts[layer] for contexts in of_texts]).mean(axis=0)[head]
-
-            def give(module, args, head=head, mean=mean):
-                by_head = args[0].unflatten(-1, (HEADS, -1)).clone()
-                by_head[:, :, head] = torch.from_numpy(mean)
-                return by_head.flatten(-2), *args[1:]
-
-            hook = model.gates.projections[layer].register_forward_pre_hook(give)
-            states = model.pool(batch)
-            changed = model.losses("a", states, batch.labels)
-            texts = model.predictions("a", states, batch.labels)
-            hook.remove()
+            mean = torch.cat([contexts[layer][:, head] for contexts in of_texts]).mean(0, keepdim=True)
+            with replaced(model.gates, layer, head, mean):
+                states = model.pool(batch)
+                changed = model.losses("a", states, batch.labels)
+                texts = model.predictions("a", states, batch.labels)
             increase = found.increase[MEAN_ABLATION][half::2, layer, head]
             np.testing.assert_allclose(increase, (changed - plain).numpy(), rtol=1e-3, atol=1e-4)
             assert np.array_equal(found.predictions[MEAN_ABLATION][half::2, layer, head], texts.numpy())
@@ -299,15 +288,8 @@ def test_resampling_gives_targets_what_other_targets_have(marian):
         for layer, head in [(1, 1), (DECODER, 0), (CROSS, 3)]:
             length = len(own[layer])
             given = contexts[layer][np.arange(length) % len(contexts[layer]), head]
-
-            def give(module, args, head=head, given=given):
-                by_head = args[0].unflatten(-1, (HEADS, -1)).clone()
-                by_head[0, :, head] = torch.from_numpy(given)
-                return by_head.flatten(-2), *args[1:]
-
-            hook = model.gates.projections[layer].register_forward_pre_hook(give)
-            changed = model.losses("a", model.pool(batch), batch.labels)
-            hook.remove()
+            with replaced(model.gates, layer, head, given):
+                changed = model.losses("a", model.pool(batch), batch.labels)
             assert found[row, layer, head] == pytest.approx((changed - plain).item(), rel=1e-3, abs=1e-4)
 
 

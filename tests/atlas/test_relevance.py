@@ -14,6 +14,8 @@ from headspec.heads.importance import gate_gradients
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
+from support import tiny
+from support.contexts import seen
 from support.tiny import CPU, LAYERS, TYPES, encoder, examples
 
 ROWS = np.array([3, 0, 2, 5])
@@ -22,7 +24,7 @@ CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}
 
 def multitask(kind: str = "bert", pooling: str | None = None) -> MultiTask:
     torch.manual_seed(1)
-    model = MultiTask(encoder(kind), pooling or pooling(kind), CLASSES).eval()
+    model = MultiTask(encoder(kind), pooling or tiny.pooling(kind), CLASSES).eval()
     for classifier in model.classifiers:
         torch.nn.init.normal_(classifier.weight)
     return model
@@ -53,17 +55,13 @@ def test_gates_on_tokens_add_up_to_the_gate_of_the_head(model):
 
 def test_token_importance_is_the_product_of_context_and_its_gradient(model):
     """The sum over tokens of |ctx . dL/dctx|, as released with Michel et al.; one example, no padding."""
-    texts, contexts = examples(1), []
-    hooks = [
-        projection.register_forward_pre_hook(lambda _, args: contexts.append(args[0]))
-        for projection in model.gates.projections
-    ]
+    texts = examples(1)
     batch = texts.batch(np.arange(1))
-    loss = model.losses("a", model.pool(batch), batch.labels).sum()
-    for hook in hooks:
-        hook.remove()
-    for layer, gradient in enumerate(torch.autograd.grad(loss, contexts)):
-        product = (contexts[layer] * gradient)[0].unflatten(-1, (model.gates.heads, -1)).sum(-1)
+    with seen(model.gates) as contexts:
+        loss = model.losses("a", model.pool(batch), batch.labels).sum()
+    gradients = torch.autograd.grad(loss, [contexts[layer] for layer in range(LAYERS)])
+    for layer, gradient in enumerate(gradients):
+        product = (contexts[layer] * gradient)[0].sum(-1)
         expected = product.abs().sum(0).detach()  # over tokens
         measured = loss_gradients(model, "a", texts, np.arange(1), CPU)[0, 1, layer]
         np.testing.assert_allclose(measured, expected, rtol=2e-3, atol=2e-5 * float(expected.max()))

@@ -11,24 +11,10 @@ from headspec.atlas.sample import sampled
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from support import tiny
+from support.contexts import replaced, seen
 from support.tiny import HEADS, LAYERS, TYPES, encoder, examples
 
 SMALL = Device("cpu", None, tokens=40)  # several batches
-
-
-def contexts(model: MultiTask, texts, row: int) -> list[torch.Tensor]:
-    """Context vectors of one text by layer, (tokens, heads, size)."""
-    found: list[torch.Tensor] = []
-    hooks = [
-        projection.register_forward_pre_hook(
-            lambda _, args: found.append(args[0][0].unflatten(-1, (HEADS, -1)))
-        )
-        for projection in model.gates.projections
-    ]
-    model.pool(texts.batch(np.array([row])))
-    for hook in hooks:
-        hook.remove()
-    return found
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -44,23 +30,14 @@ def test_a_head_passes_on_what_it_made_of_another_text(kind):
     for i in (0, 4, 10):
         batch = texts.batch(rows[[i]])
         n = int(batch.attention_mask.sum())
-        donor = contexts(model, texts, rows[(i - 5) % 11])
+        with seen(model.gates) as donor:
+            model.pool(texts.batch(rows[[(i - 5) % 11]]))
         plain = model.losses("a", model.pool(batch), batch.labels)
-        m = len(donor[0])
+        m = donor[0].shape[1]
         places = [(m - n + t) % m if pooling == "last" else t % m for t in range(n)]
         for layer, head in [(0, 0), (1, 3), (LAYERS - 1, 2)]:
-
-            def give(module, args, layer=layer, head=head, given=donor[layer][places]):
-                if len(model.gates.owners) - 1 != layer:
-                    return None
-                by_head = args[0].unflatten(-1, (HEADS, -1)).clone()
-                by_head[0, : len(given), head] = given[:, head]
-                return by_head.flatten(-2), *args[1:]
-
-            hooks = [p.register_forward_pre_hook(give) for p in model.gates.projections]
-            changed = model.losses("a", model.pool(batch), batch.labels)
-            for hook in hooks:
-                hook.remove()
+            with replaced(model.gates, layer, head, donor[layer][0, places, head]):
+                changed = model.losses("a", model.pool(batch), batch.labels)
             np.testing.assert_allclose(found[i, layer, head], (changed - plain).item(), rtol=1e-3, atol=1e-5)
     assert np.abs(found).max() > 1e-3
 

@@ -38,6 +38,39 @@ def at_outputs(
         yield
 
 
+@contextmanager
+def seen(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
+    """What W_O of each row is given first in passes within the block, (batch, tokens, heads, size)."""
+    found: dict[int, torch.Tensor] = {}
+
+    def keep(row: int, context: torch.Tensor) -> torch.Tensor:
+        found.setdefault(row, context)
+        return context  # so that gradients reach it
+
+    with at_outputs(gates, keep):
+        yield found
+
+
+@contextmanager
+def replaced(gates: HeadGates, row: int, head: int, vectors: torch.Tensor) -> Iterator[None]:
+    """Passes in which W_O of a row is given other vectors of a head.
+
+    Parameters
+    ----------
+    vectors : (tokens, size) for the first tokens, or (1, size) for all
+    """
+
+    def change(each: int, context: torch.Tensor) -> torch.Tensor | None:
+        if each != row:
+            return None
+        context = context.clone()
+        context[:, : len(vectors) if len(vectors) > 1 else None, head] = vectors
+        return context
+
+    with at_outputs(gates, change):
+        yield
+
+
 def without_columns(gates: HeadGates, heads: np.ndarray) -> None:
     """Set the columns of W_O of `heads`, bool (rows, heads), to zero."""
     with torch.no_grad():
