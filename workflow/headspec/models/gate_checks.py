@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from headspec.errors import EncoderError
+from headspec.models.head_parameters import contexts, reached
 from headspec.models.interface import Attended, Attention, unwatch, watch
 from headspec.models.modes import unfused
 
@@ -21,7 +23,8 @@ def check(gates: HeadGates) -> None:
     """EncoderError if gates do not act on heads.
 
     Gates of one change no bit; a closed head changes the output; its context vectors are computed from its
-    own values alone. Where a closed gate is not the same as its columns of W_O at zero, sites have no W_O
+    own values alone, or where values are not known, from rows of weights that another head does not use.
+    Where a closed gate is not the same as its columns of W_O at zero, sites have no W_O
     from then on, unless that is where heads are gated.
     """
     device = next(gates.model.parameters()).device
@@ -38,8 +41,7 @@ def check(gates: HeadGates) -> None:
     if not torch.equal(states(ones), plain):
         raise EncoderError("gates of one change its output")
     for site in _sample(gates):
-        if not site.own:
-            _own_values(gates, site)
+        (_own_rows if site.own else _own_values)(gates, site)
         head, values = site.heads - 1, ones.clone()
         values[site.rows, head] = 0
         closed = states(values)
@@ -133,3 +135,18 @@ def _own_values(gates: HeadGates, site: Site) -> None:
         unwatch(site.attention, values)
     if values.mixing:
         raise EncoderError(f"a head of '{site.name}' is computed from the values of another")
+
+
+def _own_rows(gates: HeadGates, site: Site) -> None:
+    """EncoderError if what W_O takes is not computed from rows of weights that differ between heads."""
+    with contexts(gates) as found:
+        first, last = (
+            np.concatenate(rows)
+            for rows in zip(
+                *(rows for _, _, rows in reached(site, found[site.rows[0]], (0, site.heads - 1))), strict=True
+            )
+        )
+    if not ((first & ~last).any() and (last & ~first).any()):
+        raise EncoderError(
+            f"what its W_O by name takes is not made by the heads of '{site.name}': they share all weights"
+        )

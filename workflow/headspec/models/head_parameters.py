@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from headspec.errors import EncoderError
-from headspec.models.gates import HeadGates
 from headspec.models.modes import evaluating
 from headspec.models.sites import Site, by_columns
+
+if TYPE_CHECKING:
+    from headspec.models.gates import HeadGates
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,11 @@ def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
         With "qkvo", the columns of W_O are not those of heads, because something comes before it.
     """
     slices: list[Slice] = []
-    with _contexts(gates) as contexts:
+    with contexts(gates) as found:
         for site in gates.sites:
             served = np.zeros_like(gates.exists)
             served[site.rows] = gates.exists[site.rows]
-            slices += _inputs(site, contexts[site.rows[0]], served)
+            slices += _inputs(site, found[site.rows[0]], served)
             if projections != "qkvo":
                 continue
             if site.output is None:
@@ -83,7 +85,7 @@ def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
 
 
 @contextmanager
-def _contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
+def contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
     """Context vectors of every row in a small pass, computed from parameters that all have gradients."""
     found: dict[int, torch.Tensor] = {}
 
@@ -106,44 +108,54 @@ def _contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
 
 def _inputs(site: Site, context: torch.Tensor, served: np.ndarray) -> Iterator[Slice]:
     """The slices of the parameters that queries, keys and values are computed with."""
-    owners = {id(p): module for module in site.attention.modules() for p in module.parameters(recurse=False)}
-    outside = {id(p) for p in site.output.parameters()} if site.output is not None else set()
-    parameters = [
-        p
-        for p in site.attention.parameters()
-        if id(p) not in outside and not isinstance(owners[id(p)], nn.Embedding) and p.is_floating_point()
-    ]
-    reached: list[list[torch.Tensor]] = [[] for _ in parameters]  # parameter: head: which entries
-    for head in range(site.heads):
-        seed = torch.zeros_like(context)
-        seed[:, :, head] = torch.nan
-        gradients = torch.autograd.grad(context, parameters, seed, retain_graph=True, allow_unused=True)
-        for entries, parameter, gradient in zip(reached, parameters, gradients, strict=True):
-            entries.append(
-                torch.zeros_like(parameter, dtype=torch.bool) if gradient is None else gradient.isnan()
-            )
-    for parameter, entries in zip(parameters, reached, strict=True):
-        by_head = torch.stack(entries).cpu()
-        across, owned = _rows(by_head)
-        weight: Any = getattr(owners[id(parameter)], "weight", None)
-        separate = bool((owned != owned[:1]).any())
-        if separate or (owned.any() and weight is not None and weight.dim() == 2):
+    linear = {
+        id(p)
+        for module in site.attention.modules()
+        for p in module.parameters(recurse=False)
+        if isinstance(weight := getattr(module, "weight", None), torch.Tensor) and weight.dim() == 2
+    }
+    for parameter, across, owned in reached(site, context, range(site.heads)):
+        # heads may share rows of a linear layer; what all share of a norm, say, belongs to none
+        if (owned != owned[:1]).any() or (owned.any() and id(parameter) in linear):
             yield from _runs(parameter, across, owned, served)
 
 
-def _rows(entries: torch.Tensor) -> tuple[bool, np.ndarray]:
-    """Whether heads are told apart by columns, and which rows or columns each uses, bool (heads, n).
+def reached(
+    site: Site, context: torch.Tensor, heads: Sequence[int]
+) -> Iterator[tuple[nn.Parameter, bool, np.ndarray]]:
+    """What the context vectors of heads are computed with, of each parameter of their attention but W_O.
 
-    Parameters
-    ----------
-    entries : bool (heads, *shape of a parameter), those that each head depends on
+    Yields
+    ------
+    the parameter, whether heads are told apart by its columns, and bool (heads, its rows or columns)
     """
-    rows = entries.flatten(2).any(2) if entries.dim() > 2 else entries
-    if entries.dim() == 3:
-        columns = entries.any(1)
-        if not (rows != rows[:1]).any() and (columns != columns[:1]).any():
-            return True, columns.numpy()
-    return False, rows.numpy()
+    outside = {id(p) for p in site.output.parameters()} if site.output is not None else set()
+    parameters = [
+        p
+        for module in site.attention.modules()
+        for p in module.parameters(recurse=False)
+        if id(p) not in outside and not isinstance(module, nn.Embedding) and p.is_floating_point()
+    ]
+    parameters = list(dict.fromkeys(parameters))
+    entries: list[list[tuple[torch.Tensor, torch.Tensor]]] = [[] for _ in parameters]
+    for head in heads:
+        seed = torch.zeros_like(context)
+        seed[:, :, head] = torch.nan
+        gradients = torch.autograd.grad(
+            context, parameters, seed, retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        for of_parameter, gradient in zip(entries, gradients, strict=True):
+            of_parameter.append(_rows_and_columns(gradient.isnan()))
+    for parameter, of_parameter in zip(parameters, entries, strict=True):
+        rows, columns = (torch.stack(each).cpu().numpy() for each in zip(*of_parameter, strict=True))
+        across = not (rows != rows[:1]).any() and bool((columns != columns[:1]).any())
+        yield parameter, across, columns if across else rows
+
+
+def _rows_and_columns(entries: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which rows have true entries, and which columns of a matrix."""
+    rows = entries.flatten(1).any(1) if entries.dim() > 1 else entries
+    return rows, entries.any(0) if entries.dim() == 2 else entries.new_zeros(1)
 
 
 def _runs(parameter: nn.Parameter, across: bool, owned: np.ndarray, served: np.ndarray) -> Iterator[Slice]:

@@ -1,0 +1,127 @@
+"""What HeadGates refuses, because gates would not be those of heads."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from transformers import AttentionInterface, PreTrainedModel
+
+from headspec.attention import SELF
+from headspec.errors import EncoderError
+from headspec.models.architectures import OWN_ATTENTION, Names
+from headspec.models.gates import HeadGates
+from headspec.models.interface import WATCHERS
+from support.tiny import encoder
+
+
+def refused(model: PreTrainedModel, reason: str) -> None:
+    """The refusal names the type and the reason, and leaves the model as it was."""
+    weights = [parameter.clone() for parameter in model.parameters()]
+    hooks = [len(module._forward_pre_hooks) for module in model.modules()]
+    with pytest.raises(EncoderError, match=f"this {model.config.model_type} cannot be gated: .*{reason}"):
+        HeadGates(model)
+    assert all(map(torch.equal, weights, model.parameters()))
+    assert [len(module._forward_pre_hooks) for module in model.modules()] == hooks
+    assert not any(WATCHERS in module.__dict__ for module in model.modules())
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        ("mpnet", "encoder.layer.*.attention.attn.v"),
+        ("mpnet", "encoder.layer.*.attention.attn.q"),
+        ("mpnet", "encoder.layer.*.output.dense"),
+        ("openai-gpt", "h.*.attn.c_attn"),
+        ("openai-gpt", "h.*.mlp.c_proj"),
+        ("deberta", "encoder.layer.*.attention.output.dropout"),
+        ("deberta", "nothing.*"),
+    ],
+)
+def test_another_layer_than_the_output_projection_is_refused(monkeypatch, kind, wrong):
+    """Comparison with zeroed weights is not enough, because it succeeds for every linear layer."""
+    attention, _ = OWN_ATTENTION[kind][SELF]
+    monkeypatch.setitem(OWN_ATTENTION, kind, {SELF: Names(attention, wrong)})
+    refused(encoder(kind), "W_O")
+
+
+def plain(module, query, key, value, *args, **kwargs):
+    weights = (query @ key.mT * query.shape[-1] ** -0.5).softmax(-1)
+    return (weights @ value).transpose(1, 2), weights
+
+
+def of_two_heads(module, query, key, value, *args, **kwargs):
+    """Heads one of which sees the values of the next as well."""
+    return plain(module, query, key, value + 0.1 * value.roll(1, 1))
+
+
+def flat(*args, **kwargs):
+    """Heads that are not told apart."""
+    context, weights = plain(*args, **kwargs)
+    return context.flatten(-2), weights
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [(of_two_heads, "is computed from the values of another"), (flat, "returns context vectors of")],
+)
+def test_attention_that_is_not_by_heads_is_refused(monkeypatch, function, reason):
+    monkeypatch.setitem(AttentionInterface._global_mapping, "own", function)
+    model = encoder("bert")
+    model.set_attn_implementation("own")
+    refused(model, reason)
+    monkeypatch.setitem(AttentionInterface._global_mapping, "own", plain)
+    assert HeadGates(model).exists.all()
+
+
+def test_a_model_that_ignores_its_heads_is_refused():
+    model = encoder("bert")
+    model.encoder.layer[2].attention.output.dense.weight.data.zero_()
+    refused(model, "closing head 3 of 'encoder.layer.2.attention.self' changes nothing")
+
+
+def test_a_model_that_computes_eager_attention_by_itself_is_refused(monkeypatch):
+    """Its gates would act as it is loaded, and not where its attention weights are asked for."""
+    model = encoder("bert", attn_implementation="sdpa")
+    attention = model.encoder.layer[1].attention.self
+    forward = attention.forward
+
+    def by_itself(states: torch.Tensor, *args, **kwargs):
+        if model.config._attn_implementation != "eager":
+            return forward(states, *args, **kwargs)
+        query, key, value = (
+            layer(states).unflatten(-1, (4, -1)).transpose(1, 2)
+            for layer in (attention.query, attention.key, attention.value)
+        )
+        context, weights = plain(attention, query, key, value)
+        return context.flatten(-2), weights
+
+    attention.forward = by_itself
+    refused(model, "without fused attention, gates of 'encoder.layer.1.attention.self' do not act")
+
+
+@pytest.mark.parametrize("kind", ["gpt2"])
+def test_attention_beside_the_interface_that_has_another_way_takes_it(kind):
+    """GPT-2 can compute eager attention by itself; so it does not when it is gated."""
+    model = encoder(kind, reorder_and_upcast_attn=True, attn_implementation="eager")
+    ids = torch.arange(5, 21).view(2, 8)
+    with torch.no_grad():
+        before = model(ids).last_hidden_state
+        HeadGates(model)
+        torch.testing.assert_close(model(ids).last_hidden_state, before)
+
+
+def test_something_between_the_heads_and_their_weights_leaves_gates_and_no_weights():
+    """A norm over all heads: a closed head is not the same as its columns of W_O at zero."""
+    model = encoder("bert")
+    for layer in model.encoder.layer:
+        layer.attention.output.dense = nn.Sequential(nn.LayerNorm(32), layer.attention.output.dense)
+    gates = HeadGates(model)
+    assert [site.output for site in gates.sites] == [None] * 3
+
+
+def test_an_unknown_input_is_named():
+    model = encoder("bert")
+    model.main_input_name = "spectrum"
+    refused(model, "its main input is spectrum; expected `inputs`")
+    assert HeadGates(model, {"input_ids": torch.arange(5, 21).view(2, 8)}).exists.all()
