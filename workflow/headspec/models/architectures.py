@@ -1,9 +1,4 @@
-"""What cannot be found out from a model of transformers itself.
-
-Heads are found where a model calls its attention function (`headspec.models.interface`). The types below
-compute attention themselves; theirs are found by the name of W_O, the linear layer that takes the context
-vectors of all heads.
-"""
+"""What cannot be found out from a model of transformers itself."""
 
 from __future__ import annotations
 
@@ -11,61 +6,11 @@ import csv
 import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from headspec.attention import CROSS, DECODER, ENCODER, SELF
+from typing import Any
 
 #: what models of a type do with a text: represent it, continue it, or write another one
 READS, CONTINUES, WRITES = "encoder", "decoder", "encoder-decoder"
 
-
-class Names(NamedTuple):
-    """Names of modules inside `AutoModel`, with ``*`` for the number of a layer.
-
-    Attributes
-    ----------
-    attention : the module with the projections of queries, keys and values, which returns attention weights
-    output : W_O
-    """
-
-    attention: str
-    output: str
-
-
-_BERT = {SELF: Names("encoder.layer.*.attention.self", "encoder.layer.*.attention.output.dense")}
-_GPT = {SELF: Names("h.*.attn", "h.*.attn.c_proj")}
-_GPTJ = {SELF: Names("h.*.attn", "h.*.attn.out_proj")}
-_BLOOM = {SELF: Names("h.*.self_attention", "h.*.self_attention.dense")}
-_XLM = {SELF: Names("attentions.*", "attentions.*.out_lin")}
-
-#: model type: its kinds of attention, in the order of rows
-OWN_ATTENTION: dict[str, dict[str, Names]] = {
-    "big_bird": _BERT,
-    "bloom": _BLOOM,
-    "deberta": _BERT,
-    "deberta-v2": _BERT,
-    "falcon": _BLOOM,
-    "flaubert": _XLM,
-    "gpt_neo": {SELF: Names("h.*.attn.attention", "h.*.attn.attention.out_proj")},
-    "gpt_neox_japanese": {SELF: Names("layers.*.attention", "layers.*.attention.dense")},
-    "gptj": _GPTJ,
-    "led": {
-        ENCODER: Names(
-            "encoder.layers.*.self_attn.longformer_self_attn", "encoder.layers.*.self_attn.output"
-        ),
-        DECODER: Names("decoder.layers.*.self_attn", "decoder.layers.*.self_attn.out_proj"),
-        CROSS: Names("decoder.layers.*.encoder_attn", "decoder.layers.*.encoder_attn.out_proj"),
-    },
-    "luke": _BERT,
-    "megatron-bert": _BERT,
-    "mpnet": {SELF: Names("encoder.layer.*.attention.attn", "encoder.layer.*.attention.attn.o")},
-    "mpt": {SELF: Names("blocks.*.attn", "blocks.*.attn.out_proj")},
-    "openai-gpt": _GPT,
-    "rembert": _BERT,
-    "roformer": _BERT,
-    "xglm": {SELF: Names("layers.*.self_attn", "layers.*.self_attn.out_proj")},
-    "xlm": _XLM,
-}
 
 #: number of position embeddings that no token uses: those of fairseq's models start after padding
 RESERVED = dict.fromkeys(

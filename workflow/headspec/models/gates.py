@@ -70,7 +70,7 @@ class HeadGates:
         Its heads are not found, or gates do not act on them.
     """
 
-    def __init__(self, model: PreTrainedModel, inputs: Mapping[str, torch.Tensor] | None = None) -> None:
+    def __init__(self, model: PreTrainedModel, inputs: Mapping[str, Any] | None = None) -> None:
         self.model = model
         self._values: torch.Tensor | None = None
         self.edit: Edit | None = None

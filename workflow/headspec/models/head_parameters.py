@@ -99,7 +99,12 @@ def contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
     device = next(gates.model.parameters()).device  # the model may have moved since it was given gates
     try:
         with torch.enable_grad(), evaluating(gates.model), gates.edited(note):
-            gates.model(**{name: values.to(device) for name, values in gates.inputs.items()})
+            gates.model(
+                **{
+                    name: value.to(device) if isinstance(value, torch.Tensor) else value
+                    for name, value in gates.inputs.items()
+                }
+            )
         yield found
     finally:
         for parameter in frozen:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import inspect
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,7 +17,7 @@ TEXTS, TOKENS, TARGETS = 2, 8, 5
 SAMPLES = 4000  # of a waveform; a few frames remain of them
 
 
-def probe_inputs(model: PreTrainedModel) -> dict[str, torch.Tensor]:
+def probe_inputs(model: PreTrainedModel) -> dict[str, Any]:
     """Inputs for a model: token ids, pixels, mel features or a waveform; with a decoder, targets too.
 
     Raises
@@ -25,17 +26,19 @@ def probe_inputs(model: PreTrainedModel) -> dict[str, torch.Tensor]:
         The model takes something else.
     """
     device, config = next(model.parameters()).device, model.config
-    text = config.get_text_config()
-    ids = torch.arange(TEXTS * TOKENS, device=device).view(TEXTS, TOKENS) % text.vocab_size
+    words = getattr(config.get_text_config(), "vocab_size", TEXTS * TOKENS)  # CANINE reads any character
+    ids = torch.arange(TEXTS * TOKENS, device=device).view(TEXTS, TOKENS) % words
     main = model.main_input_name
     if main == "input_ids":
-        inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+        inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     else:
         generator = torch.Generator().manual_seed(0)
         values = torch.randn(_shape(model, main), generator=generator)
         inputs = {main: values.to(device, next(model.parameters()).dtype)}
     if config.is_encoder_decoder:
         inputs["decoder_input_ids"] = ids[:, :TARGETS]
+    if "use_cache" in inspect.signature(model.forward).parameters:
+        inputs["use_cache"] = False
     return inputs
 
 

@@ -14,7 +14,6 @@ from torch import nn
 
 from headspec.attention import CROSS, DECODER, ENCODER, SELF
 from headspec.errors import EncoderError
-from headspec.models.architectures import OWN_ATTENTION
 from headspec.models.interface import Attended, Attention, unwatch, watch
 
 if TYPE_CHECKING:
@@ -22,6 +21,12 @@ if TYPE_CHECKING:
 
 #: the number of a layer, in the name of a module inside it
 LAYER = re.compile(r"(?:^|\.)(\d+)(?:\.|$)")
+
+#: the outermost module of attention in the name of a layer inside it, as "encoder.layer.0.attention" in
+#: "encoder.layer.0.attention.output.dense", and "attentions.0" in "attentions.0.out_lin"
+OWN_ATTENTION = re.compile(r"(?:[^.]+\.)*?[^.]*att[^.]*(?:\.\d+)?(?=\.)", re.IGNORECASE)
+#: what such a module, or one inside it, calls the number of its heads
+HEADS = ("num_attention_heads", "num_heads", "num_attn_heads", "n_heads", "n_head")
 
 
 @dataclass(eq=False)
@@ -59,6 +64,14 @@ class Site:
 def by_columns(layer: nn.Module) -> bool:
     """Whether the inputs of a linear layer are the columns of its weight."""
     return type(layer).__name__ != "Conv1D"
+
+
+def linear(module: nn.Module) -> Iterator[nn.Module]:
+    """The layers of a module that multiply by a matrix."""
+    for layer in module.modules():
+        weight: Any = getattr(layer, "weight", None)
+        if weight is not None and weight.dim() == 2 and not isinstance(layer, nn.Embedding):
+            yield layer
 
 
 def stacks(model: PreTrainedModel) -> dict[nn.Module, tuple[str, ...]]:
@@ -119,25 +132,34 @@ class Found(NamedTuple):
     rows: int
 
 
-def find(model: PreTrainedModel, inputs: Mapping[str, torch.Tensor]) -> Found:
+def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Found:
     """The sites that a forward pass of a model calls.
 
     Raises
     ------
     EncoderError
-        Its heads are found neither at the attention interface nor by the name of W_O.
+        Its heads are found neither at the attention interface nor before a W_O.
     """
     noted = _Calls()
     with noted.noted(model), torch.no_grad():
         model(**inputs)
     calls = noted.calls
     names = {module: name for name, module in model.named_modules()}
-    own = OWN_ATTENTION.get(model.config.model_type)
-    found = list(_by_name(model, own, calls, names) if own else _by_call(model, calls, names))
+    found = list(_by_call(model, calls, names))
+    kinds = {site.kind for _, site in found}  # some types call it in their decoder alone
+    others = _by_structure(model, calls, names, inputs)
+    found += [(place, site) for place, site in others if site.kind not in kinds]
     if not found:
         raise EncoderError(
-            "it computes attention itself, and its W_O is not in the table of docs/architectures.md"
+            "it neither calls the attention interface of transformers nor has modules of attention that end "
+            "in a linear layer"
         )
+    texts = next(value.shape[0] for value in inputs.values() if isinstance(value, torch.Tensor))
+    for place, site in found:
+        if (shape := calls[place].context.shape)[0] != texts:
+            raise EncoderError(
+                f"context vectors of '{site.name}' are {tuple(shape)}; expected {texts} sequences first"
+            )
     order = [kind for kinds in stacks(model).values() for kind in kinds]
     sites: dict[nn.Module, tuple[Site, list[int]]] = {}
     for place, site in found:
@@ -179,25 +201,31 @@ def _following(calls: list[_Call], width: int) -> nn.Module | None:
     return None
 
 
-def _by_name(
+def _by_structure(
     model: PreTrainedModel,
-    own: Mapping[str, Any],
     calls: list[_Call],
     names: Mapping[nn.Module, str],
+    inputs: Mapping[str, Any],
 ) -> Iterator[tuple[int, Site]]:
-    """Every call of a W_O whose name is known, and its site."""
-    config = model.config.get_text_config()
-    for place, call in enumerate(calls):
-        for kind, (attention, output) in own.items():
-            match = re.fullmatch(
-                rf"((?:.*\.)?){re.escape(output)}".replace(r"\*", r"(\d+)"), names[call.module]
-            )
-            if call.keys is not None or match is None:
-                continue
-            heads = getattr(config, f"{kind}_attention_heads", None) or config.num_attention_heads
-            inside = match[1] + attention.replace("*", match[2])
-            size = call.context.shape[-1] // heads
-            yield place, Site(inside, model.get_submodule(inside), call.module, True, kind, heads, size)
+    """Every call of a module of attention that computes it itself, and its site: W_O is called last in it."""
+    decoder = set(model.get_decoder().modules()) if model.config.is_encoder_decoder else set()
+    inside = [OWN_ATTENTION.match(names[call.module]) for call in calls]
+    for match, group in itertools.groupby(range(len(calls)), lambda i: inside[i] and inside[i][0]):
+        places = list(group)
+        if match is None:
+            continue
+        attention, last = model.get_submodule(match), calls[places[-1]]
+        sizes = (vars(module).get(name) for module in attention.modules() for name in HEADS)
+        heads = next((n for n in sizes if isinstance(n, int)), None)
+        if heads is None or last.context.dim() != 3 or last.context.shape[-1] % heads:
+            continue
+        kind = SELF
+        if model.config.is_encoder_decoder:
+            source = inputs[model.main_input_name].shape[1]
+            across = any(calls[place].context.shape[1] == source for place in places)
+            kind = ENCODER if attention not in decoder else CROSS if across else DECODER
+        size = last.context.shape[-1] // heads
+        yield places[-1], Site(match, attention, last.module, True, kind, heads, size)
 
 
 def _number(sites: list[tuple[Site, list[int]]], kinds: list[str], layers: int) -> dict[str, int]:

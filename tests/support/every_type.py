@@ -1,0 +1,138 @@
+"""A tiny random model of every text type of transformers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel
+
+from headspec.models.architectures import writes
+
+#: of more parameters, a config has a size that is not here
+MOST = 8_000_000
+LAYERS, HEADS, VOCABULARY = 2, 4, 120
+
+#: sizes, under all names that configs have for them
+SIZES: dict[str, Any] = dict(
+    vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=LAYERS, num_attention_heads=HEADS,
+    num_key_value_heads=HEADS, intermediate_size=48, max_position_embeddings=64, d_model=32, n_embd=32,
+    n_head=HEADS, n_layer=LAYERS, n_positions=64, encoder_layers=LAYERS, decoder_layers=LAYERS,
+    encoder_attention_heads=HEADS, decoder_attention_heads=HEADS, encoder_ffn_dim=48, decoder_ffn_dim=48,
+    num_layers=LAYERS, num_heads=HEADS, d_kv=8, d_ff=48, head_dim=8, num_decoder_layers=LAYERS,
+    n_layers=LAYERS, n_heads=HEADS, dim=32, hidden_dim=48, ffn_dim=48, word_embed_proj_dim=32,
+    embedding_size=32, qk_nope_head_dim=8, qk_rope_head_dim=8, qk_head_dim=16, v_head_dim=8, kv_lora_rank=16,
+    q_lora_rank=16, rotary_dim=8, vocab_size_per_layer_input=100, hidden_size_per_layer_input=8,
+    num_kv_shared_layers=0, partial_rotary_factor=1.0, index_n_heads=4, index_head_dim=8, index_topk=16,
+    attention_chunk_size=16, sliding_window=8, global_head_dim=8, num_global_key_value_heads=4,
+    num_experts=4, num_local_experts=4, num_experts_per_tok=2, n_routed_experts=4, moe_intermediate_size=16,
+    pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
+)  # fmt: skip
+#: of these, the ones that are set where a config has none
+NULLABLE = ("head_dim", "num_key_value_heads", "hidden_size", "num_attention_heads")
+_T5_GEMMA = {
+    "vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS, "num_key_value_heads": 2, "head_dim": 8, "sliding_window": 8,
+}  # fmt: skip
+_MAMBA = {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 8, "hidden_size": 32}
+_HYBRID = ["linear_attention", "full_attention"]
+#: what the config of a type is made with, before sizes are set
+OWN: dict[str, dict[str, Any]] = {
+    "axk1": {"n_group": 1, "topk_group": 1},
+    "bamba": _MAMBA | {"num_hidden_layers": LAYERS, "attn_layer_indices": [1]},
+    "dbrx": {"attn_config": {"kv_n_heads": 4, "rope_theta": 1e4, "clip_qkv": 8.0},
+             "ffn_config": {"ffn_hidden_size": 48, "moe_num_experts": 4, "moe_top_k": 2}, "max_seq_len": 64},
+    "deepseek_v2": {"n_group": 1, "topk_group": 1, "num_experts_per_tok": 2},
+    "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "n_group": 1,
+              "topk_group": 1},
+    "esm": {"vocab_size": VOCABULARY, "mask_token_id": 4, "pad_token_id": 1},
+    "falcon_h1": _MAMBA | {"mamba_d_ssm": 64},
+    "funnel": {"block_sizes": [1, 1], "block_repeats": [1, 1], "d_head": 8, "d_inner": 48},
+    "gemma3n_text": {"intermediate_size": [48] * 4, "activation_sparsity_pattern": [0.0] * 4,
+                     "num_hidden_layers": 4, "num_kv_shared_layers": 2, "laurel_rank": 8,
+                     "layer_types": ["sliding_attention", "full_attention"] * 2},
+    "granitemoehybrid": _MAMBA | {"layer_types": _HYBRID, "num_hidden_layers": LAYERS,
+                                  "shared_intermediate_size": 48},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1, "mamba_d_state": 8, "use_mamba_kernels": False},
+    "layoutlmv3": {"coordinate_size": 5, "shape_size": 6},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1,
+                 "num_hidden_layers": LAYERS},
+    "lilt": {"hidden_size": 48, "type_vocab_size": 2},
+    "luke": {"entity_vocab_size": 20, "entity_emb_size": 16},
+    "recurrent_gemma": {"num_hidden_layers": 3, "lru_width": 32, "hidden_size": 32,
+                        "attention_window_size": 8},
+    "roc_bert": {"pronunciation_vocab_size": 120, "shape_vocab_size": 120, "pronunciation_embed_dim": 16,
+                 "shape_embed_dim": 16},
+    "t5gemma": dict.fromkeys(("encoder", "decoder"), _T5_GEMMA),
+    "xmod": {"languages": ["en"], "default_language": "en"},
+    "zamba": {"num_hidden_layers": 4, "layers_block_type": ["linear_attention", "hybrid"] * 2,
+              "mamba_d_state": 8, "use_mamba_kernels": False, "hidden_size": 32,
+              "attention_head_dim": 16, "attention_hidden_size": 64},
+    "zamba2": {"layers_block_type": ["mamba", "hybrid"], "n_mamba_heads": 4, "mamba_d_state": 8,
+               "hidden_size": 32, "attention_head_dim": 16, "attention_hidden_size": 64, "adapter_rank": 8,
+               "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "mamba_headdim": 16,
+               "use_mamba_kernels": False},
+}  # fmt: skip
+
+
+def config(kind: str) -> PreTrainedConfig:
+    """A small config of a type, and of the models inside it."""
+    own = OWN.get(kind, {})
+    made = AutoConfig.for_model(kind, **own)
+    for each in _all(made):
+        _shrink(each, own if each is made else {})
+    return made
+
+
+def _all(config: PreTrainedConfig) -> Iterator[PreTrainedConfig]:
+    yield config
+    for name in config.sub_configs:
+        inner = getattr(config, name, None)
+        if isinstance(inner, PreTrainedConfig):
+            yield from _all(inner)
+
+
+def _shrink(config: PreTrainedConfig, own: dict[str, Any]) -> None:
+    """Set every size that a config has and `own` does not name, and cut lists of layers."""
+    for name, value in SIZES.items():
+        with contextlib.suppress(Exception):  # of some layers alone, or computed from others
+            old = getattr(config, name, None)
+            known = hasattr(config, name) and (old is not None or name in NULLABLE)
+            if known and name not in own and not isinstance(old, (list, dict)):
+                setattr(config, name, value)
+    for name in ("layer_types", "mlp_layer_types"):
+        kinds = getattr(config, name, None)
+        name = config.attribute_map.get(name, name)
+        if (
+            not isinstance(kinds, list)
+            or name in own
+            or isinstance(getattr(type(config), name, None), property)
+        ):
+            continue
+        attention = [kind for kind in kinds if "attention" in kind and "linear" not in kind] or kinds
+        setattr(config, name, [attention[0], attention[-1]] if name == "layer_types" else kinds[:LAYERS])
+
+
+def model(kind: str) -> PreTrainedModel:
+    """A random model of a type, as a study loads it, with larger weights than usual, so that heads matter."""
+    loading: Any = AutoModelForSeq2SeqLM if writes({"model_type": kind}) else AutoModel
+    made = config(kind)
+    with torch.device("meta"):
+        size = sum(p.numel() for p in loading.from_config(made).parameters())
+    if size > MOST:
+        raise ValueError(f"{size} parameters")
+    torch.manual_seed(0)
+    built = loading.from_config(made).float().eval()
+    return built
+
+
+#: types that are not gated yet
+REFUSED = (
+    "blt", "cohere_compass_text", "convbert", "dots3_note", "dots3_note_text", "emu3", "falcon_mamba",
+    "fnet", "fsmt", "funnel", "gemma3n", "gemma4_assistant", "gemma4_unified_assistant", "layoutlmv2",
+    "lilt", "llama4", "mamba", "mamba2", "mistral4", "mra", "musicgen", "musicgen_melody",
+    "nemo_speechlm", "nemotron_h", "neomme", "perceiver", "qwen4_exp", "qwen4_exp_text", "reformer",
+    "rwkv", "squeezebert", "trocr", "vibevoice_asr", "voxtral_realtime", "xlnet", "xlstm", "zamba",
+)  # fmt: skip
