@@ -61,6 +61,7 @@ OWN: dict[str, dict[str, Any]] = {
                  "num_hidden_layers": LAYERS},
     "lilt": {"hidden_size": 48, "type_vocab_size": 2},
     "luke": {"entity_vocab_size": 20, "entity_emb_size": 16},
+    "nemotron_h": {"layers_block_type": _HYBRID, "num_hidden_layers": LAYERS},
     "recurrent_gemma": {"num_hidden_layers": 3, "lru_width": 32, "hidden_size": 32,
                         "attention_window_size": 8},
     "roc_bert": {"pronunciation_vocab_size": 120, "shape_vocab_size": 120, "pronunciation_embed_dim": 16,
@@ -133,6 +134,6 @@ REFUSED = (
     "blt", "cohere_compass_text", "convbert", "dots3_note", "dots3_note_text", "emu3", "falcon_mamba",
     "fnet", "fsmt", "funnel", "gemma3n", "gemma4_assistant", "gemma4_unified_assistant", "layoutlmv2",
     "lilt", "llama4", "mamba", "mamba2", "mistral4", "mra", "musicgen", "musicgen_melody",
-    "nemo_speechlm", "nemotron_h", "neomme", "perceiver", "qwen4_exp", "qwen4_exp_text", "reformer",
-    "rwkv", "squeezebert", "trocr", "vibevoice_asr", "voxtral_realtime", "xlnet", "xlstm", "zamba",
+    "neomme", "perceiver", "qwen4_exp", "qwen4_exp_text", "reformer",
+    "rwkv", "squeezebert", "trocr", "vibevoice_asr", "voxtral_realtime", "xlnet", "xlstm",
 )  # fmt: skip

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from headspec.errors import EncoderError
-from headspec.models.head_parameters import contexts, reached
 from headspec.models.interface import Attended, Attention, unwatch, watch
 from headspec.models.modes import unfused
+from headspec.models.probe_inputs import TARGETS
+from headspec.models.sites import linear
 
 if TYPE_CHECKING:
     from headspec.models.gates import HeadGates
@@ -22,7 +24,7 @@ def check(gates: HeadGates) -> None:
     """EncoderError if gates do not act on heads.
 
     Gates of one change no bit; a closed head changes the output; its context vectors are computed from its
-    own values alone, or where values are not known, from rows of weights that another head does not use.
+    own values alone, or where these are not known, from units that another head does not use.
     Where a closed gate is not the same as its columns of W_O at zero, sites have no W_O
     from then on, unless that is where heads are gated.
     """
@@ -40,7 +42,7 @@ def check(gates: HeadGates) -> None:
     if not torch.equal(states(ones), plain):
         raise EncoderError("gates of one change its output")
     for site in _sample(gates):
-        (_own_rows if site.own else _own_values)(gates, site)
+        (_own_units if site.own else _own_values)(gates, site)
         head, values = site.heads - 1, ones.clone()
         values[site.rows, head] = 0
         closed = states(values)
@@ -136,12 +138,43 @@ def _own_values(gates: HeadGates, site: Site) -> None:
         raise EncoderError(f"a head of '{site.name}' is computed from the values of another")
 
 
-def _own_rows(gates: HeadGates, site: Site) -> None:
-    """EncoderError if no parameter has rows for each of the heads that W_O takes."""
-    with contexts(gates) as found:
-        rows = [rows for _, _, rows in reached(site, found[site.rows[0]], (0, site.heads - 1))]
-    # of one parameter: ConvBERT joins heads to convolutions, which have weights of their own, too
-    if not any((first & ~last).any() and (last & ~first).any() for first, last in rows):
-        raise EncoderError(
-            f"what its W_O takes is not made by the heads of '{site.name}': they share all weights"
+def _own_units(gates: HeadGates, site: Site) -> None:
+    """EncoderError if what W_O takes of a token is not made by heads.
+
+    Units are the outputs of linear layers inside the attention. One of these layers must have units of
+    several tokens (keys or values, not the hidden units of a feed-forward layer), and some that the first
+    head uses and the last does not, and the other way round.
+    """
+    assert site.output is not None
+    context, units = torch.empty(0), []
+
+    def apart(layer: nn.Module, args: tuple, output: Any) -> Any:
+        first, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, ())
+        units.append(first.detach().requires_grad_())
+        own = units[-1].clone()  # which the model may change in place
+        return (own, *rest) if rest else own
+
+    def take(layer: nn.Module, args: tuple) -> None:
+        nonlocal context
+        context = args[0]
+
+    with ExitStack() as stack:
+        for layer in linear(site.attention):
+            if layer is not site.output:
+                stack.callback(layer.register_forward_hook(apart).remove)
+        stack.callback(site.output.register_forward_pre_hook(take).remove)
+        with torch.enable_grad():
+            gates.model(**gates.inputs)
+    used = []
+    for head in (0, site.heads - 1):
+        seed = torch.zeros_like(context)
+        seed[0, min(TARGETS, context.shape[1]) - 1, head * site.size : (head + 1) * site.size] = torch.nan
+        reached = torch.autograd.grad(
+            context, units, seed, retain_graph=True, allow_unused=True, materialize_grads=True
         )
+        used.append([gradient.isnan().flatten(0, -2) for gradient in reached])  # (texts * tokens, units)
+    if not any(
+        (first & ~last).any() and (last & ~first).any() and first.any(1).sum() > 1
+        for first, last in zip(*used, strict=True)
+    ):
+        raise EncoderError(f"what its W_O takes is not made by the heads of '{site.name}'")
