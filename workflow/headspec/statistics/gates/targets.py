@@ -19,7 +19,7 @@ class Counts(NamedTuple):
     ----------
     heads : number kept
     open_heads : number expected to be open by the gates as they were learnt; nan without a target
-    missed : share of the sets whose `open_heads` has missed its target (`headspec.statistics.gates.tolerance`)
+    missed : share of the sets whose `open_heads` has missed its target (`tolerance`)
     """
 
     heads: float
