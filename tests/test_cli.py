@@ -29,8 +29,8 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
 
 def test_the_commands():
     assert list(COMMANDS) == [
-        "plan", "summary", "explorer", "power", "export", "bench", "schema", "reference", "import-onnx",
-        "import-pereira",
+        "plan", "summary", "explorer", "power", "export", "debug", "bench", "schema", "reference",
+        "import-onnx", "import-pereira",
     ]  # fmt: skip
 
 

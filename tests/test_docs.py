@@ -131,6 +131,18 @@ def test_code_that_pages_name_is_there(page):
         assert missing == [], path
 
 
+def test_modules_that_are_run_by_name_do_something():
+    """`python -m headspec.<module>` in code, the Makefile and pages."""
+    named: dict[str, Path] = {}
+    for path in [*LIBRARY.rglob("*.py"), ROOT / "Makefile", *PAGES]:
+        found = re.findall(r"-m[\s\"',]+(headspec(?:\.\w+)+)", path.read_text(encoding="utf-8"))
+        named |= dict.fromkeys(found, path)
+    assert "headspec.cost.operations" in named
+    for name, path in named.items():
+        module = LIBRARY.parent.joinpath(*name.split(".")).with_suffix(".py")
+        assert '\nif __name__ == "__main__":\n' in module.read_text(encoding="utf-8"), (name, path)
+
+
 def unknown(node: reference.Node, value: Any, path: str = "") -> list[str]:
     """Dotted keys in `value` that the config does not have where they stand."""
     if not isinstance(value, dict) or node.get("additionalProperties") is True:

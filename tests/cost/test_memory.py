@@ -9,7 +9,9 @@ import pytest
 from headspec.config import loading
 from headspec.config.study import Study
 from headspec.cost import memory
-from headspec.cost.memory import BERT_LARGE, STAGES, Sizes
+from headspec.cost.memory import BERT_LARGE, Sizes
+from headspec.cost.stages import STAGES
+from headspec.errors import HeadspecError
 from headspec.models.devices import SIZES
 from headspec.models.multitask import MultiTask
 from support.running.studies import CONFIG
@@ -68,15 +70,20 @@ def test_sizes_are_those_of_the_model(kind):
     assert sizes.parameters > 0.75 * sum(parameter.numel() for parameter in model.parameters())
 
 
+def test_a_stage_without_costs_is_named(tmp_path):
+    with pytest.raises(HeadspecError, match="stage 'layers': expected one of features, .*cost/stages.py"):
+        memory.megabytes(of_bert(tmp_path, "base", 64, 32), "bert", "layers", False)
+
+
 def test_longer_texts_and_larger_batches_need_more(tmp_path):
     def requested(tokens: int, batch: int) -> dict[str, int]:
         config = of_bert(tmp_path, "base", tokens, batch)
         return {stage: memory.megabytes(config, "bert", stage, False) for stage in STAGES}
 
     short, long, wide = requested(64, 32), requested(128, 32), requested(64, 64)
-    for stage in memory.TRAINING:
+    for stage in (stage for stage, cost in STAGES.items() if cost.batch):
         assert long[stage] > 1.3 * short[stage] and wide[stage] > 1.3 * short[stage]
-    for stage in memory.FORWARD:
+    for stage in (stage for stage, cost in STAGES.items() if not cost.backward):
         assert wide[stage] == short[stage] < short["train"]
 
 
@@ -132,7 +139,9 @@ def test_beams_that_exceed_the_memory_are_named():
     assert needed[0] == needed[1]
     each = 4 * (3 * 1000 + 2 * 48 * 64 * (2 + 2))  # log-probabilities; keys and values of both attentions
     assert needed[3] - needed[2] == pytest.approx(1.2 * 10**6 * each / 1e6, abs=2)
-    for stage in memory.WRITING:  # also after training, and with every head closed alone
+    for stage in (
+        stage for stage, cost in STAGES.items() if cost.writes
+    ):  # also after training, and with every head closed alone
         more = [memory.megabytes(of(beams), "m", stage, False) for beams in (10**6, 2 * 10**6)]
         assert more[1] - more[0] == pytest.approx(1.2 * 10**6 * each / 1e6, abs=2)
     assert memory.warnings(of(batch)) == []

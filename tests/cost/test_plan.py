@@ -21,9 +21,10 @@ from headspec.config.sections.atlas import Atlas
 from headspec.config.sections.model import Model
 from headspec.config.study import Study
 from headspec.cost import graph, operations, plan, throughput, workload
-from headspec.cost.operations import OF_MODELS, expected_examples, of_job
+from headspec.cost.operations import of_job
 from headspec.cost.report import report
 from headspec.cost.requests import LEAST, SLOWEST, Requests
+from headspec.cost.stages import STAGES, expected_examples
 from headspec.cost.throughput import PASSES, Speed
 from headspec.cost.workload import Extent
 from headspec.data import prepare
@@ -536,16 +537,21 @@ def test_every_stage_that_runs_a_model_is_counted(here):
             "keep_models": ["l0"],
         },
         similarity={"measures": ["text", "cka", "fisher", "gradient", "importance"]},
-        iat={"mixtures": ["tone+topic"], "controls": ["random"], "deltas": [0.2, 0.1], "samplings": ["sqrt"]},
+        iat={"mixtures": ["tone+topic"], "controls": ["random", "rescored"], "deltas": [0.2, 0.1],
+             "samplings": ["sqrt"]},
         transfer={"tasks": ["match"], "samples": [4, 16]},
-    )
+    )  # fmt: skip
     extent, jobs, values = workload.read(config), graph.jobs(config, Planned()), total(config)
+    passed = {(stage, kind) for _, stage, kind, _ in values}
+    assert ("retrain", "importance") in passed
+    assert all(STAGES[stage].reduced_by[kind] for stage, kind in passed)
     counted = {job.outputs: of_job(extent, job.rule, job.wildcards) for job in jobs}
     for stage, of_stage in graph.by_stage(jobs).items():
         known = [counted[job.outputs] for job in of_stage]
-        assert (None in known) == (stage not in OF_MODELS), stage
+        assert (None in known) == (stage not in STAGES), stage
         assert sum(filter(None, known)) == pytest.approx(plan._sum(values, stage=stage)), stage
-    assert {stage for _, stage, *_ in values} == OF_MODELS - {
+    assert {stage for _, stage, *_ in values} == STAGES.keys() - {
+        "predict",
         "measured",
         "probe",
         "probe_pretrained",

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
 import signal
-import subprocess
-import sys
-import termios
-from collections.abc import Callable
 
 import pytest
 
-from support.running import warm
 from support.running.studies import Folder
+from support.running.terminals import on_terminal
 
 pytestmark = pytest.mark.slow
 
@@ -27,44 +22,17 @@ def folder(tmp_path) -> Folder:
     return Folder.new(tmp_path / "study")
 
 
-def on_terminal(
-    folder: Folder, *arguments: str, at: str = "", do: Callable[[int], None] | None = None, **more: str
-) -> tuple[int, str]:
-    """The exit status of `snakemake` on a terminal, and what it writes; `do` is called `at` some words.
-
-    What `do` sends to the process group has to reach Snakemake itself, so that it is no fork then.
-    """
-    terminal, child = pty.openpty()
-    termios.tcsetwinsize(child, (24, 100))
-    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CI", "NO_COLOR")}
-    process = subprocess.Popen(
-        [sys.executable if do else warm.python(), "-m", "snakemake", "--cores", "2", *arguments],
-        cwd=folder.path, env=environment | {"TERM": "xterm", "CUDA_VISIBLE_DEVICES": ""} | more,
-        stdin=child, stdout=child, stderr=child, start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background shell ignores it
-    )  # fmt: skip
-    os.close(child)
-    written = ""
-    while True:
-        try:
-            written += os.read(terminal, 1 << 16).decode(errors="replace")
-        except OSError:  # the last process has closed it
-            break
-        if do and at in written:
-            do(process.pid)
-            do = None
-    os.close(terminal)
-    assert do is None, written
-    return process.wait(), written.replace("\r\n", "\n")
-
-
 def left(written: str) -> str:
     """What stays on the terminal below the last picture, without colours."""
     return re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", written.split("\x1b[?25h")[-1])
 
 
-def interrupt(pid: int) -> None:
+def interrupt(pid: int, terminal: int) -> None:
     os.killpg(pid, signal.SIGINT)
+
+
+def ask_and_go_on(pid: int, terminal: int) -> None:
+    os.write(terminal, b"p 6 * 7\nc\n")
 
 
 def test_without_a_terminal_a_job_is_a_line_when_it_starts_and_one_when_it_ends(folder):
@@ -110,6 +78,21 @@ def test_an_error_of_the_view_does_not_stop_the_run(folder):
     assert status == 0 and (folder.path / TRAINED).exists()
     assert "the view of the run ended with ZeroDivisionError('division by zero'); the run goes on" in written
     assert "4 of 4 steps (100%) done" in left(written)
+
+
+def test_a_job_that_nobody_can_debug_ends_at_its_breakpoint(folder):
+    folder.replace("workflow/scripts/data/training.py", "    task = ", "    breakpoint()\n    task = ")
+    status, written = on_terminal(folder, DATA)
+    assert status == 1 and not (folder.path / DATA).exists()
+    assert "data tone  left at a breakpoint; `headspec debug <result>` stops there" in left(written)
+
+
+def test_a_debugger_has_the_terminal(folder):
+    folder.replace("workflow/scripts/data/training.py", "    task = ", "    breakpoint()\n    task = ")
+    options = "--debug", "--cores", "1"
+    status, written = on_terminal(folder, DATA, *options, at="(Pdb) ", do=ask_and_go_on)
+    assert status == 0 and (folder.path / DATA).exists()
+    assert "\n42\n" in written and "━" not in written
 
 
 @pytest.mark.parametrize("quiet", (["all"], ["progress", "rules"]), ids=str)

@@ -144,6 +144,19 @@ def export(
 
 
 @app.command()
+def debug(
+    result: Annotated[Path, typer.Argument(help="File of a study: results/<study>/...; it stays as it is.")],
+) -> None:
+    """Run the job that makes a file by itself, here, where its breakpoints stop.
+
+    It reads the results that are there, and writes to a temporary folder.
+    """
+    from headspec.pipeline.debug import of_result
+
+    of_result(result)
+
+
+@app.command()
 def bench(
     file: Annotated[
         Path | None, typer.Argument(help="Page that the table is also written to, between its markers.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from bdb import BdbQuit
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -40,6 +41,9 @@ def stage(job: Any, label: str) -> Iterator[None]:
             yield
     except HeadspecError as error:
         log.error("%s", error)
+        sys.exit(1)
+    except BdbQuit:
+        log.error("left at a breakpoint; `headspec debug <result>` stops there in a terminal")
         sys.exit(1)
     except Exception as error:
         if problem := storage_error(error):

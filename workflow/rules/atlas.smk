@@ -168,7 +168,7 @@ use rule attention as measured with:
         measure=any_of(STUDY.atlas.measured),
     resources:
         gpu=gpus,
-        mem_mb=memory("relevance"),
+        mem_mb=memory("measured"),
         microbatches=microbatches,
         runtime=8 * 60,
     params:

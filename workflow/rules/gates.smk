@@ -21,7 +21,7 @@ rule learn_gates:
     threads: training_threads
     resources:
         gpu=training_gpus,
-        mem_mb=memory("train", training_gpus),
+        mem_mb=memory("learn_gates", training_gpus),
         microbatches=microbatches,
         runtime=runtime("learn_gates", 12 * 60),
         checkpoint_seconds=CHECKPOINT_SECONDS,

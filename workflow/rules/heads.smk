@@ -109,7 +109,7 @@ rule listed:
     threads: THREADS
     resources:
         gpu=gpus,
-        mem_mb=memory("prune"),
+        mem_mb=memory("listed"),
         microbatches=microbatches,
         runtime=runtime("listed", 8 * 60),
     params:

@@ -21,7 +21,7 @@ rule probe:
     threads: THREADS
     resources:
         gpu=GPU,
-        mem_mb=memory("attended"),
+        mem_mb=memory("probe"),
         microbatches=microbatches,
         runtime=runtime("probe", 4 * 60),
     params:

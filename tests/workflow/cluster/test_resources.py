@@ -12,8 +12,8 @@ import yaml
 from snakemake.cli import parse_args
 
 from headspec import code_hash
-from headspec.cost.memory import ON_ALL_GPUS
 from headspec.cost.requests import LEAST
+from headspec.cost.stages import STAGES
 from support.paths import ROOT
 from support.running import every_stage
 from support.running.every_stage import TARGETS
@@ -126,7 +126,8 @@ def test_training_requests_the_gpus_of_its_model(whole, tmp_path, arguments):
     study.set("models.bert.gpus", 2)
     two = requests(study, *arguments, CUDA_VISIBLE_DEVICES="0,1")
     wider = {rule for rule in two if two[rule].get("gpu") != one[rule].get("gpu")}
-    assert {"train_and_keep", "retrain"} <= wider <= {"train_and_keep", "budget_and_keep", *ON_ALL_GPUS}
+    on_all = {stage for stage, cost in STAGES.items() if cost.gpus == "all"}
+    assert {"train_and_keep", "retrain"} <= wider <= {"train_and_keep", "budget_and_keep", *on_all}
     for rule in wider:
         assert (two[rule]["gpu"], two[rule]["threads"]) == ("2", "4")
         assert int(two[rule]["mem_mb"]) == 2 * int(one[rule]["mem_mb"])

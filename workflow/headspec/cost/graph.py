@@ -1,13 +1,7 @@
-"""The jobs of a study that has no results yet, as the rules of the workflow make them.
-
-Snakemake lists them in an empty folder and in the mode of a job that it has started, in which it asks for no
-file: neither what has been made, nor what is missing here, nor another Snakemake at work matters.
-"""
+"""The jobs of a study that has no results yet, as the rules of the workflow make them in an empty folder."""
 
 from __future__ import annotations
 
-import contextlib
-import io
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +9,7 @@ from typing import NamedTuple
 
 from headspec.config.study import Study
 from headspec.data.planned import Planned
+from headspec.pipeline import dag
 from headspec.pipeline.state import SNAKEFILES
 
 #: the study whose jobs are listed, and its tasks: the workflow takes these, and reads and checks nothing
@@ -48,32 +43,20 @@ def jobs(study: Study, plan: Planned) -> list[Job]:
     plan : the tasks as they were read
     """
     global listed
-    from snakemake.api import SnakemakeApi  # slow to import
-    from snakemake.settings import types as settings
-    from snakemake.settings.enums import Quietness
-
-    quiet = settings.OutputSettings(quiet={Quietness.ALL})
-    mode = settings.WorkflowSettings(exec_mode=settings.ExecMode.SUBPROCESS)
-    snakefile = next(path for path in SNAKEFILES if path.exists())
     listed = study, plan
+    snakefile = next(path for path in SNAKEFILES if path.exists())
     try:
-        with tempfile.TemporaryDirectory() as folder, SnakemakeApi(quiet) as snakemake:
-            Path(folder, "config.yaml").write_text("{}")
-            workflow = snakemake.workflow(
-                settings.ResourceSettings(cores=1),
-                snakefile=snakefile,
-                workdir=Path(folder),
-                workflow_settings=mode,
-            )
-            dag = workflow.dag(settings.DAGSettings(forceall=True))
-            rules = list(workflow._workflow.rules)
-            for rule in rules:  # jobs need no params, which hash code and ask for versions of models
-                names = list(rule.params.keys())
-                rule.params.clear()
-                rule.set_params(**dict.fromkeys(names))
-            with contextlib.redirect_stdout(io.StringIO()):
-                dag.printrulegraph()  # of all that lists the jobs, the least work
-            return _in_order(rules, workflow._workflow.dag.jobs)
+        with tempfile.TemporaryDirectory() as folder:
+            config = Path(folder, "config.yaml")
+            config.write_text("{}")
+            with dag.opened(snakefile, Path(folder), config) as workflow:
+                rules = list(workflow.rules)
+                for rule in rules:  # jobs need no params, which hash code and ask for versions of models
+                    names = list(rule.params.keys())
+                    rule.params.clear()
+                    rule.set_params(**dict.fromkeys(names))
+                dag.plan(workflow)
+            return _in_order(rules, workflow.dag.jobs)
     finally:
         listed = None
 

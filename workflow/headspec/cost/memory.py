@@ -19,6 +19,7 @@ from headspec.config.methods import METHODS, alone
 from headspec.config.sections.model import Model, Transformer
 from headspec.config.study import Study
 from headspec.config.task_types import translation
+from headspec.cost import stages
 from headspec.errors import HeadspecError
 from headspec.heads.head_count import HEADS, LAYERS
 from headspec.models.devices import SIZES
@@ -32,31 +33,10 @@ MARGIN = 1.2
 ON_GPU = 12_000  # MB requested at least with a GPU: the memory of its host was not measured
 EXAMPLES = 100_000  # training examples of a task for which the config gives no number
 
-#: stage: copies of the weights. Four are trained ones (weights, gradients, two moments), the fifth is the
-#: words in use; a state to continue from, or the encoder to start again from, comes on top
-TRAINING = {"train": 5, "branch": 7, "retrain": 7, "transfer": 6, "budget": 5}
-#: the same of a model in bfloat16 that is prompted: what is read of it, and itself
+#: copies of the weights of a model in bfloat16 that is prompted: what is read of it, and itself
 HALF = 2
 #: the same of a run that trains adapters, which are a hundredth of the weights, or none of the encoder
 ADAPTED = 3
-#: stages whose jobs take all GPUs of their model, with a process for each
-ON_ALL_GPUS = ("train", "branch", "retrain", "learn_gates", "budget")
-#: without training, but with a backward pass; sensitivity also multiplies a block of every task's vector
-SCORING = {"importance": 3, "sensitivity": 5, "relevance": 3, "cumulative": 3}
-#: without a backward pass: weights are read twice; representations load a model beside the last one
-FORWARD = {
-    "prune": 3, "evaluate": 3, "predict": 3, "features": 3, "text_embedding": 3, "representations": 4,
-    "attention": 3, "attended": 3, "ablation": 3,
-}  # fmt: skip
-STAGES = TRAINING | SCORING | FORWARD
-#: stages of prompted models, whose layers may be on several GPUs
-SPREAD = [
-    stage
-    for stage in SCORING | FORWARD
-    if stage not in ("sensitivity", "features", "text_embedding", "representations")
-]
-#: stages that write translations, after training where they train
-WRITING = ("prune", "evaluate", "ablation", "cumulative", "budget")
 
 #: names in configs, beside those of `head_count`
 HIDDEN = ("hidden_size", "n_embd", "dim", "d_model")
@@ -147,17 +127,18 @@ def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "al
 
     Parameters
     ----------
-    stage : key of `STAGES`
+    stage : of `headspec.cost.stages`
     gpu : whether the job runs on a GPU, so that activations are not in the machine's memory
     trains : what is trained, of `headspec.config.methods`
     """
     of_model = sizes(study.models[model].source, study.models[model].transformer)
     length = study.models[model].max_length
-    copies = ADAPTED if (stage, trains) == ("train", "adapters") else STAGES[stage]
-    layers = 0 if stage in FORWARD else of_model.layers
+    cost = stages.of(stage)
+    copies = ADAPTED if (stage, trains) == ("train", "adapters") else cost.copies
+    layers = of_model.layers if cost.backward else 0
     examples = evaluated = max(1, SIZES["cpu"][0] // length)
-    if stage in TRAINING:
-        examples = study.transfer.batch_size if stage == "transfer" else study.training.batch_size
+    if cost.batch:
+        examples = getattr(study, cost.batch).batch_size
     if trains == "nothing":
         dtype = study.models[model].dtype
         weights = (HALF if dtype == "bf16" else copies) * of_model.prompted(dtype)
@@ -166,7 +147,7 @@ def megabytes(study: Study, model: str, stage: str, gpu: bool, trains: str = "al
     if stage == "sensitivity":
         weights += 4 * NUMBER * BLOCK * len(study.mixtures.pairs)  # read, stacked, in double precision
     activations = 0 if gpu else of_model.activations(examples, length, layers)
-    if stage in WRITING and not gpu:
+    if cost.writes and not gpu:
         written = of_model.activations(evaluated, length, 0) + writing(study, model, evaluated)
         activations = max(activations, written)
     needed = PROCESS + weights + activations + vectors(study, stage, of_model)
@@ -204,13 +185,14 @@ def gpus(study: Study, model: str, stage: str) -> int:
     """GPUs of a job, where there are any: those that share its training (runs of the method frozen take
     one), or in studies that train nothing those that hold the layers of its model.
     """
-    holding = stage in SPREAD and METHODS[alone(study.methods)].trains == "nothing"
-    return study.models[model].gpus if stage in ON_ALL_GPUS or holding else 1
+    holds = stages.of(stage).gpus
+    holding = holds == "layers" and METHODS[alone(study.methods)].trains == "nothing"
+    return study.models[model].gpus if holds == "all" or holding else 1
 
 
 def vectors(study: Study, stage: str, of_model: Sizes) -> float:
     """Bytes of the vectors of training examples on which frozen runs learn, four times: in tables and out."""
-    if "frozen" not in study.methods or stage not in ("features", "train"):
+    if "frozen" not in study.methods or not stages.of(stage).vectors:
         return 0
     numbers = {name: task.train_examples for name, task in study.tasks.items()}
     known = {

@@ -7,83 +7,21 @@ and prints their operations as JSON, for the view of a run.
 from __future__ import annotations
 
 import json
-import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
 
-import numpy as np
-
-from headspec.config.runs import PRETRAINED
-from headspec.config.study import Study
-from headspec.config.task_types.word_types import TYPES
-from headspec.config.variants import KINDS
-from headspec.config.ways import WAYS
 from headspec.cost import graph, workload
-from headspec.cost.memory import Sizes
+from headspec.cost.stages import STAGES, Load, Passes
 from headspec.cost.throughput import PASSES
 from headspec.cost.workload import Extent
-from headspec.heads.masks import masks
 from headspec.pipeline import preflight
-
-OF_TRAINING, OF_VALIDATION = "tasks.{task}.train_examples", "tasks.{task}.validation_examples"
-#: (stage, pass of `PASSES`): the setting that reduces it
-REDUCED_BY = {
-    ("features", "prune"): OF_TRAINING,
-    ("train", "train"): OF_TRAINING,
-    ("train", "prune"): OF_TRAINING,
-    ("train", "importance"): OF_TRAINING,
-    ("branch", "train"): OF_TRAINING,
-    ("branch", "importance"): "importance.samples",
-    ("retrain", "train"): OF_TRAINING,
-    ("evaluate", "prune"): OF_VALIDATION,
-    ("transfer", "train"): "transfer.steps",
-    ("transfer", "prune"): OF_VALIDATION,
-    ("importance", "importance"): "importance.samples",
-    ("prune", "prune"): f"pruning.draw_examples or {OF_VALIDATION}",
-    ("listed", "prune"): f"pruning.draws or {OF_VALIDATION}",
-    ("learn_gates", "train"): "gates.epochs",
-    ("budget", "train"): "gates.epochs, or name fewer gates.kept, gates.ways or atlas.rankings",
-    ("budget", "importance"): "gates.rescorings",
-    ("budget", "prune"): OF_VALIDATION,
-    ("text_embedding", "prune"): "similarity.samples",
-    ("representations", "prune"): "similarity.max_sentences",
-    ("sensitivity", "train"): "similarity.samples",
-    ("attention", "prune"): "atlas.examples",
-    ("attended", "prune"): "atlas.sentences",
-    ("probe", "prune"): "probes.sentences",
-    ("probe_pretrained", "prune"): "probes.sentences",
-    ("probe_random", "prune"): "probes.sentences",
-    ("relevance", "importance"): "atlas.examples",
-    ("ablation", "prune"): "atlas.examples, or leave mean_ablation out of atlas.rankings",
-    ("measured", "importance"): "atlas.examples",
-    ("cumulative", "prune"): "atlas.fractions, atlas.rankings or atlas.examples",
-    ("cumulative", "importance"): "atlas.fractions",
-}
-#: stages that run a model
-OF_MODELS = {stage for stage, _ in REDUCED_BY}
-#: stages that evaluate by `headspec.heads.pruning.under_masks`
-UNDER_MASKS = ("prune", "listed", "evaluate", "cumulative", "budget")
-#: cost of ablating every head alone, relative to a whole pass for each: what comes before is computed once
-RESUMED = 0.53
-
-
-class Load(NamedTuple):
-    """Examples of a task that pass through the encoder in a job."""
-
-    kind: str  #: pass of `PASSES`
-    task: str
-    examples: float
-
-
-Loads = Iterable[Load]
 
 
 def loads(extent: Extent, stage: str, wildcards: Mapping[str, str]) -> list[Load]:
     """What passes through the encoder in a job; nothing if it runs no model, or an unknown one."""
-    if stage not in OF_MODELS or not extent.knows(wildcards):
+    if stage not in STAGES or not extent.knows(wildcards):
         return []
-    return list(getattr(_Stages(extent, wildcards), stage)())
+    return list(STAGES[stage].loads(Passes(extent, wildcards)))
 
 
 def of_job(extent: Extent, rule: str, wildcards: Mapping[str, str]) -> float | None:
@@ -104,197 +42,9 @@ def operations(extent: Extent, jobs: Iterable[graph.Job]) -> dict[tuple[str, str
 
 def _operations(extent: Extent, stage: str, wildcards: Mapping[str, str], load: Load) -> float:
     prompted, evaluated = wildcards.get("method") == "prompted", load.kind == "prune"
-    once = evaluated and stage in UNDER_MASKS
+    once = evaluated and STAGES[stage].under_masks
     of_example = extent.forward(wildcards["model"], load.task, prompted, evaluated, once)
     return PASSES[load.kind] * load.examples * of_example
-
-
-def expected_examples(study: Study, sizes: Mapping[str, int], sampling: str) -> dict[str, float]:
-    """Expected training examples of each task over all epochs, as drawn by `headspec.training.schedule`."""
-    training = study.training
-    if sampling == "proportional":
-        return {task: float(training.epochs * n) for task, n in sizes.items()}
-    steps = np.array([-(-n // training.batch_size) for n in sizes.values()])
-    epochs = np.arange(training.epochs)
-    powers = 1 - 0.8 * epochs / max(training.epochs - 1, 1)
-    if sampling == "sqrt":
-        powers = np.full(training.epochs, 0.5)
-    weights = steps[None] ** powers[:, None]  # (epochs, tasks)
-    drawn = steps.sum() * (weights / weights.sum(1, keepdims=True)).sum(0)
-    return {task: d * n / s for (task, n), d, s in zip(sizes.items(), drawn, steps, strict=True)}
-
-
-class _Stages:
-    """The loads of a job, if it is one of the stage with the name of the method.
-
-    Examples count once per epoch and mask.
-    """
-
-    def __init__(self, extent: Extent, wildcards: Mapping[str, str]) -> None:
-        self.extent, self.study, self.wildcards = extent, extent.study, wildcards
-        self.tasks = extent.layout.mixtures.get(wildcards.get("mixture", ""), ())
-        self.method = wildcards.get("method", "")
-        self.variant = extent.layout.variants.get(self.method, extent.layout.variants["tuned"])
-        self.n_train = {task: size.train for task, size in extent.sizes.items()}
-        self.n_validation = {task: size.validation for task, size in extent.sizes.items()}
-
-    # --- training and pruning
-
-    def features(self) -> Loads:
-        yield Load("prune", self.wildcards["task"], self.n_train[self.wildcards["task"]])
-
-    def train(self) -> Loads:
-        """Of frozen runs, what encodes examples anew: their classifiers are negligible.
-
-        Adapters are, too: without gradients of weights, a step passes what importance does.
-        """
-        trains = self.extent.layout.trains(self.method)
-        if trains != "classifiers":
-            for load in self._trained(1.0):
-                yield load._replace(kind="importance") if trains == "adapters" else load
-            return
-        drawn = self.study.models[self.wildcards["model"]].weights != PRETRAINED
-        for task in self.tasks:
-            anew = drawn or self.study.tasks[task].type in TYPES
-            yield Load("prune", task, anew * self.study.training.frozen.epochs * self.n_train[task])
-
-    def _trained(self, part: float) -> Loads:
-        """That part of all training."""
-        sizes = {task: self.n_train[task] for task in self.tasks}
-        for task, n in expected_examples(self.study, sizes, self.variant.sampling).items():
-            yield Load("train", task, part * n)
-
-    def branch(self) -> Loads:
-        yield from self._trained(self.study.iat.reserve - float(self.wildcards["delta"]))
-        yield from self.importance()
-
-    def retrain(self) -> Loads:
-        yield from self._trained(self.variant.delta or 0.0)
-        if self.variant.heads and KINDS[self.variant.heads].module == "rescored":
-            for load in self.importance():
-                yield load._replace(examples=self.study.iat.rescorings * load.examples)
-
-    def importance(self) -> Loads:
-        for task in self.tasks:
-            yield Load("importance", task, min(self.study.importance.samples, self.n_train[task]))
-
-    def prune(self) -> Loads:
-        pruning = self.study.pruning
-        shape = pruning.model_dump(include={"fraction", "fractions", "heads", "draws", "bottom"})
-        planned = masks({task: np.zeros((1, 1009)) for task in self.tasks}, seed=0, **shape)
-        draws = sum(mask.draw is not None for mask in planned)
-        for task in self.tasks:
-            n = self.n_validation[task]
-            of_draw = min(pruning.draw_examples or n, n)
-            yield Load("prune", task, (len(planned) - draws) * n + draws * of_draw)
-
-    def listed(self) -> Loads:
-        masks = len(self.study.models[self.wildcards["model"]].heads) * (3 + self.study.list_draws)
-        for task in self.tasks:
-            yield Load("prune", task, masks * self.n_validation[task])
-
-    # --- gates
-
-    def learn_gates(self) -> Loads:
-        gates = self.study.gates
-        yield from self._gated(self._before() + gates.learning * gates.epochs)
-
-    def budget(self) -> Loads:
-        """Further training, but for what learn_gates has done for an open-ended way, and an evaluation."""
-        gates, way = self.study.gates, WAYS[self.wildcards["way"]]
-        left = gates.epochs * (1 - gates.learning) if way.open_ended else self._before() + gates.epochs
-        yield from self._gated(left)
-        if way.chosen == "stepwise":
-            for load in self.importance():
-                yield load._replace(examples=gates.rescorings * load.examples)
-        for task in self.tasks:
-            yield Load("prune", task, self.n_validation[task])
-
-    def _gated(self, epochs: float) -> Loads:
-        """Training with gates; for those of a frozen encoder, gradients go through it as well."""
-        yield from self._trained(epochs / self.study.training.epochs)
-
-    def _before(self) -> int:
-        """Epochs that a way which starts from other weights than the trained ones makes up for."""
-        return 0 if WAYS[self.wildcards["way"]].start == "trained" else self.study.training.epochs
-
-    # --- similarity
-
-    def text_embedding(self) -> Loads:
-        yield from self._compared("prune", self.study.similarity.samples)
-
-    def sensitivity(self) -> Loads:
-        yield from self._compared("train", self.study.similarity.samples)
-
-    def representations(self) -> Loads:
-        """A sentence counts as an example. Stimuli, which are not read here, are left out."""
-        if self.wildcards["texts"] == "sentences":
-            for load in self._compared("prune", 0):
-                yield load._replace(examples=self.study.similarity.max_sentences)
-
-    def _compared(self, kind: str, samples: int) -> Iterator[Load]:
-        for task in self.extent.layout.compared:
-            if task in self.n_train:
-                yield Load(kind, task, min(samples, self.n_train[task]))
-
-    # --- IAT and transfer
-
-    def evaluate(self) -> Loads:
-        for task in self.tasks:
-            splits = 1 + len(self.study.tasks[task].further)
-            yield Load("prune", task, splits * self.n_validation[task])
-
-    def transfer(self) -> Loads:
-        task, transfer = self.wildcards["task"], self.study.transfer
-        full = "full" in transfer.tuning
-        fits = transfer.draws * len(transfer.samples)
-        yield Load("prune", task, self.n_validation[task] * (1 + fits * full))
-        if full:
-            trained = sum(transfer.steps * min(transfer.batch_size, n) for n in transfer.samples)
-            yield Load("train", task, transfer.draws * trained)
-
-    # --- probes
-
-    def probe(self) -> Loads:
-        task, sentences = self.wildcards["task"], self.study.probes.sentences
-        for n in (self.n_train[task], self.n_validation[task]):
-            yield Load("prune", task, min(sentences, n))
-
-    probe_pretrained = probe_random = probe
-
-    # --- head atlas
-
-    def attended(self) -> Loads:
-        """Sentences for roles count as examples of the run's first task."""
-        yield Load("prune", self.tasks[0], self.study.atlas.sentences)
-
-    def attention(self) -> Loads:
-        yield from self._of_atlas("prune", 1)
-
-    def relevance(self) -> Loads:
-        yield from self._of_atlas("importance", 2)
-
-    def measured(self) -> Loads:
-        """A measure of one's own: what it passes is not known, and assumed to be what importance passes."""
-        yield from self._of_atlas("importance", 1)
-
-    def ablation(self) -> Loads:
-        heads = math.prod(Sizes.of(self.extent.configs[self.wildcards["model"]].to_dict()).grid)
-        yield from self._of_atlas("prune", 1 + len(self.study.atlas.ablations) * heads * RESUMED)
-
-    def cumulative(self) -> Loads:
-        atlas = self.study.atlas
-        levels = len({*atlas.fractions, self.study.pruning.fraction} - {1.0})
-        ends = 1 + atlas.bottom
-        others = len(atlas.rankings) * (len(self.tasks) - 1)
-        for_all = "importance" in atlas.rankings and len(self.tasks) > 1
-        pruned = 2 + levels * (ends * (len(atlas.rankings) + for_all) + atlas.draws) + others
-        yield from self._of_atlas("prune", pruned)
-        yield from self._of_atlas("importance", ends * levels * ("rescored" in atlas.rankings))
-
-    def _of_atlas(self, kind: str, passes: float) -> Iterator[Load]:
-        for task in self.tasks:
-            yield Load(kind, task, passes * min(self.study.atlas.examples, self.n_validation[task]))
 
 
 def main() -> None:

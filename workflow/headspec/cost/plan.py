@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from headspec.cost import graph, memory, throughput
-from headspec.cost.operations import OF_MODELS, REDUCED_BY, operations
+from headspec.cost.operations import operations
+from headspec.cost.stages import STAGES
 from headspec.cost.throughput import PASSES, Speed
 from headspec.cost.workload import Extent
 from headspec.errors import listing
@@ -68,13 +69,13 @@ def stages(
     total = [0.0, 0.0, 0.0]
     share = extent.study.jobs_per_gpu if gpus else 1
     for stage, of_stage in graph.by_stage(jobs).items():
-        runs_model = stage in OF_MODELS
+        runs_model = stage in STAGES
         flops, computing = (_sum(values, stage=stage) for values in (work, seconds))
         start = measured.model_start if runs_model or stage == "tokenize" else measured.light_start
         planned = sum(not runs_model or extent.knows(job.wildcards) for job in of_stage)
         each = gpus_of_a_job(extent, stage, gpus > 0) if runs_model else 1
         per_gpu = share / each if runs_model else 1
-        if stage in memory.SPREAD:
+        if runs_model and STAGES[stage].gpus == "layers":
             computing *= each  # one works while the others wait
         busy = computing + planned * start / per_gpu
         wall = busy / min((gpus or cores) if runs_model else cores, max(planned, 1) / per_gpu)
@@ -104,7 +105,7 @@ def dearest(seconds: Work, unit: str) -> Iterator[str]:
     whole = sum(in_stage.values())
     yield (
         f"{stage} costs most: {100 * whole / total:.0f} % of the {unit}, {100 * most / whole:.0f} % of that "
-        f"for {task}; to reduce it, lower {REDUCED_BY[stage, kind].format(task=task)}"
+        f"for {task}; to reduce it, lower {STAGES[stage].reduced_by[kind].format(task=task)}"
     )
 
 
@@ -175,11 +176,11 @@ def largest_request(extent: Extent, jobs: list[graph.Job], gpu: bool) -> Iterato
     models = dict.fromkeys(
         (job.stage, job.wildcards["model"], extent.layout.trains(job.wildcards.get("method", "")))
         for job in jobs
-        if job.stage in memory.STAGES and job.wildcards["model"] in extent.configs
+        if job.stage in STAGES and job.wildcards["model"] in extent.configs
     )
     requested = {
         (stage, name, trains): memory.megabytes(extent.study, name, stage, gpu, trains)
-        * (memory.gpus(extent.study, name, stage) if gpu and stage in memory.ON_ALL_GPUS else 1)
+        * (memory.gpus(extent.study, name, stage) if gpu and STAGES[stage].gpus == "all" else 1)
         for stage, name, trains in models
     }
     if requested:

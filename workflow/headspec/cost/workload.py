@@ -24,6 +24,7 @@ from headspec.config.study import Study
 from headspec.config.task_types import pair_types, translation
 from headspec.config.task_types.word_types import TYPES
 from headspec.cost import throughput, translated
+from headspec.cost.memory import Sizes
 from headspec.data import planned, prepare
 from headspec.data.planned import Planned
 from headspec.data.prepare import Prepared
@@ -94,6 +95,10 @@ class Extent:
         mixture = self.layout.mixtures.get(wildcards.get("mixture", ""), ())
         tasks = [wildcards["task"]] if "task" in wildcards else mixture
         return wildcards.get("model") in {None, *self.configs} and {*tasks} <= {*self.sizes}
+
+    def grid(self, model: str) -> tuple[int, int]:
+        """Layers, and heads in each."""
+        return Sizes.of(self.configs[model].to_dict()).grid
 
     @functools.cached_property
     def forward(self) -> Callable[..., float]:

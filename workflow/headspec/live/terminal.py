@@ -31,7 +31,8 @@ class Terminal:
     """Draws a picture until it is closed.
 
     What this process and its jobs write to the terminal goes to a file instead, which is copied above the
-    picture; written directly it would tear the picture. A file, unlike a pipe, never makes a job wait.
+    picture; written directly it would tear the picture. A file, unlike a pipe, never makes a job wait. A job
+    that reads keys, as at a breakpoint, finds none.
 
     Parameters
     ----------
@@ -48,6 +49,7 @@ class Terminal:
         self.picture, self.broken = picture, broken
         self.terminals = {stream: os.dup(stream) for stream in STREAMS if os.isatty(stream)}
         self.written = tempfile.TemporaryFile()  # noqa: SIM115
+        self.keys = os.dup(0)
         self.seen = self.copied = 0  # bytes of it
         self.muted = False
         file = open(os.dup(2), "w", encoding=sys.stderr.encoding, errors="replace")  # noqa: SIM115
@@ -65,6 +67,8 @@ class Terminal:
         _flush()
         for stream in self.terminals:
             os.dup2(self.written.fileno(), stream)
+        with open(os.devnull) as nothing:
+            os.dup2(nothing.fileno(), 0)
         self.live.start()
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
@@ -91,6 +95,7 @@ class Terminal:
         _flush()
         for stream, terminal in self.terminals.items():
             os.dup2(terminal, stream)
+        os.dup2(self.keys, 0)
 
     def _run(self) -> None:
         try:

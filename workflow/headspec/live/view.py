@@ -62,7 +62,7 @@ class View(logging.Handler):
         logger.addHandler(self)
 
     def begin(self, study: str, workflow: Any, config: dict[str, Any]) -> None:
-        """The run begins.
+        """The run begins; with `--debug` without the view, as a debugger needs the terminal.
 
         Parameters
         ----------
@@ -70,6 +70,9 @@ class View(logging.Handler):
         workflow : of Snakemake, with its jobs
         config : of the study, by which the operations of jobs are counted
         """
+        if workflow.execution_settings.debug:  # not known when the view was attached
+            self._leave()
+            return
         try:
             limits = workflow.scheduler.global_resources
             self.study, self.config = study, config
@@ -187,13 +190,18 @@ class View(logging.Handler):
             self.counting.kill()
 
     def _give_up(self, error: Exception) -> None:
-        """Leave the rest of the run to Snakemake's handler."""
+        """Leave the rest of the run to Snakemake's handler, and say why."""
+        if self._leave():
+            self.log.warning(f"the view of the run ended with {error!r}; the run goes on")
+
+    def _leave(self) -> bool:
+        """Leave the rest of the run to Snakemake's handler, if that has not happened yet."""
         self._end()
         self.jobs = None
-        if self in self.log.handlers:
+        if left := self in self.log.handlers:
             self.log.removeHandler(self)
             self.log.addHandler(self.plain)
-            self.log.warning(f"the view of the run ended with {error!r}; the run goes on")
+        return left
 
 
 def attach(logger: logging.Logger) -> View | None:

@@ -1,9 +1,9 @@
 """The reference of the tables: where each is, what a row is, and what its columns hold.
 
-``python -m headspec.pipeline.outputs docs/outputs.md`` brings the reference in a file up to date. Columns are
-those of the schemas, which stand with what fills the tables. What a table and its columns mean is a
-string below its schema, which is free to edit: like docstrings, it is no part of a stage's code. What columns
-of many tables mean stands here.
+``python -m headspec reference docs/outputs.md`` brings the reference in a file up to date. Columns are those
+of the schemas, which stand with what fills the tables. What a table and its columns mean is a string below
+its schema, which is free to edit: like docstrings, it is no part of a stage's code. What columns of many
+tables mean stands here.
 """
 
 from __future__ import annotations

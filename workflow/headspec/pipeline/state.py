@@ -108,6 +108,34 @@ def belonging(results: Path, paths: Iterable[Path]) -> Belonging:
     )
 
 
+class Start(NamedTuple):
+    """The last start of a study.
+
+    Attributes
+    ----------
+    folder : in which snakemake ran
+    snakefile, config : of it, the paths from there
+    command : goes on with the study, as a comment
+    """
+
+    folder: Path
+    snakefile: Path
+    config: Path
+    command: str
+
+
+def last_start(results: Path) -> Start | None:
+    """The start that has noted its config in the results; None if none has, or in another place."""
+    command, text = _noted(results)
+    results = Path(os.path.abspath(results))  # it may be a link to another disk
+    if not command or results.parts[-2:] != ("results", str(yaml.safe_load(text)["study"])):
+        return None
+    root = results.parents[1]
+    own = [name for name in ("Snakefile", "workflow/Snakefile") if (root / name).exists()]
+    snakefile = Path(own[0]) if own else next(path for path in SNAKEFILES if path.exists())
+    return Start(root, snakefile, results.relative_to(root) / CONFIG, command)
+
+
 def of(results: Path) -> State | None:
     """The state of the results of a study; None if no start has noted its config there, or in another place.
 
@@ -116,26 +144,21 @@ def of(results: Path) -> State | None:
     HeadspecError
         Snakemake cannot compare them with the study, for example because its texts are missing.
     """
-    command, text = _noted(results)
-    results = Path(os.path.abspath(results))  # `results` may be a link to another disk
-    if not command or results.parts[-2:] != ("results", str(yaml.safe_load(text)["study"])):
+    if (start := last_start(results)) is None:
         return None
-    root = results.parents[1]
-    own = [name for name in ("Snakefile", "workflow/Snakefile") if (root / name).exists()]
-    snakefile = own[0] if own else str(next(path for path in SNAKEFILES if path.exists()))
     asked = subprocess.run(
-        [sys.executable, "-m", "snakemake", "--snakefile", snakefile, "--cores", "1", "--summary",
-         *_targets(command), "--configfile", str(results.relative_to(root) / CONFIG)],
-        cwd=root, capture_output=True, text=True,
+        [sys.executable, "-m", "snakemake", "--snakefile", start.snakefile, "--cores", "1", "--summary",
+         *_targets(start.command), "--configfile", start.config],
+        cwd=start.folder, capture_output=True, text=True,
     )  # fmt: skip
     header, *rows = asked.stdout.splitlines() or [""]
     if asked.returncode or not header.startswith("output_file\t"):
         reason = asked.stderr.partition("the study cannot be run:\n")[2] or asked.stderr
         raise HeadspecError(f"{results}: cannot be compared with its study: {reason.strip()}")
-    below = f"{results.relative_to(root)}{os.sep}"
+    below = f"{start.config.parent}{os.sep}"
     made = (row.split("\t") for row in rows)
     files = {name.removeprefix(below): plan == "no update" for name, *_, plan in made}
-    return State(command.removeprefix("# "), files)
+    return State(start.command.removeprefix("# "), files)
 
 
 def is_of_a_part(page: Path) -> bool:

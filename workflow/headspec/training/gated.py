@@ -17,6 +17,7 @@ from headspec.heads.importance import gate_gradients
 from headspec.heads.ranking import shared_map, top_heads
 from headspec.progress import log
 from headspec.seeds import derive
+from headspec.statistics.gates.tolerance import missed
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 from headspec.training.loop import Trainer
 
@@ -34,8 +35,6 @@ kept: whether the head would be kept
 """
 #: how often gates are recorded while they learn
 RECORDS = 20
-#: fraction of the heads by which gates may miss their target without a warning
-MISSED = 0.05
 
 
 class Sets:
@@ -215,7 +214,7 @@ class Learning:
                 log.warning("%d of %d heads are open%s; expected a %s gates.penalty", n, heads, of, smaller)
             elif gates.target is not None and of_set.probability is not None:
                 expected = of_set.probability.sum()
-                if abs(expected - gates.target) > MISSED * heads:
+                if missed(float(expected), gates.target, heads):
                     log.warning(
                         "%.1f heads are expected to be open%s, the target is %d: those with the largest "
                         "scores are kept; expected more gates.epochs, or a larger gates.learning_rate",

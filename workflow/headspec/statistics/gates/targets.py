@@ -9,9 +9,7 @@ import pandas as pd
 
 from headspec.config.runs import Budget
 from headspec.config.ways import WAYS
-
-#: fraction of the heads by which gates may miss their target; training warns beyond it
-MISSED = 0.05
+from headspec.statistics.gates.tolerance import missed
 
 
 class Counts(NamedTuple):
@@ -21,7 +19,7 @@ class Counts(NamedTuple):
     ----------
     heads : number kept
     open_heads : number expected to be open by the gates as they were learnt; nan without a target
-    missed : share of the sets whose `open_heads` is more than `MISSED` of the learning heads off its target
+    missed : share of the sets whose `open_heads` has missed its target (`tolerance`)
     """
 
     heads: float
@@ -40,5 +38,5 @@ def counts(budget: Budget, gates: pd.DataFrame) -> Counts:
     if WAYS[budget.way].open_ended or last["open_probability"].isna().any():
         return Counts(float(kept.mean()))
     open_heads, learning = sets["open_probability"].sum(), sets["score"].count()
-    missed = (open_heads - kept).abs() > MISSED * learning
-    return Counts(float(kept.mean()), float(open_heads.mean()), float(missed.mean()))
+    off = [missed(*of_set) for of_set in zip(open_heads, kept, learning, strict=True)]
+    return Counts(float(kept.mean()), float(open_heads.mean()), float(np.mean(off)))

@@ -1,0 +1,51 @@
+"""The workflow as Snakemake plans it, in this process.
+
+It is read in the mode of a job that Snakemake has started, in which it asks for no file: neither what has
+been made, nor what is missing, nor another Snakemake at work matters.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from snakemake.workflow import Workflow
+
+
+@contextlib.contextmanager
+def opened(
+    snakefile: Path, folder: Path, config: Path, target: str | None = None, cores: int = 1
+) -> Iterator[Workflow]:
+    """The workflow with its rules, and after `plan` with its jobs.
+
+    Parameters
+    ----------
+    folder : in which it runs
+    config : of the study
+    target : file to make; by default all of the study
+    """
+    from snakemake.api import SnakemakeApi  # slow to import
+    from snakemake.settings import types as settings
+    from snakemake.settings.enums import Quietness
+
+    quiet = settings.OutputSettings(quiet={Quietness.ALL})
+    with SnakemakeApi(quiet) as snakemake:
+        workflow = snakemake.workflow(
+            settings.ResourceSettings(cores=cores),
+            config_settings=settings.ConfigSettings(configfiles=[config]),
+            snakefile=snakefile,
+            workdir=folder,
+            workflow_settings=settings.WorkflowSettings(exec_mode=settings.ExecMode.SUBPROCESS),
+        )
+        workflow.dag(settings.DAGSettings(targets={target} if target else set(), forceall=True))
+        yield workflow._workflow  # the interface offers no way to its rules and jobs
+
+
+def plan(workflow: Workflow) -> None:
+    """List the jobs of the workflow, as its `dag`."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        workflow.printrulegraph()  # of all that lists the jobs, the least work

@@ -1,0 +1,75 @@
+"""``headspec debug``: one job of a study by itself, in a terminal in which its breakpoints stop."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headspec import code_hash
+from headspec.errors import HeadspecError, MissingError, listing
+from headspec.pipeline import dag, state
+
+if TYPE_CHECKING:
+    from snakemake.workflow import Workflow
+
+
+def of_result(path: Path) -> None:
+    """Run the script of the job that makes the result at `path` in this process, with what results are there.
+
+    Its files go to a new temporary folder, with its log: those of the study stay as they are.
+
+    Raises
+    ------
+    HeadspecError
+        No start of snakemake has noted the study of `path`, no job makes it, or an input is missing.
+    SystemExit
+        The script failed.
+    """
+    from snakemake.exceptions import MissingRuleException
+
+    path = Path(os.path.abspath(path))
+    results = next((folder for folder in path.parents if folder.parent.name == "results"), path)
+    if (start := state.last_start(results)) is None:
+        raise HeadspecError(f"{path}: expected a file in results/<study> of a study that snakemake has begun")
+    target = str(path.relative_to(start.folder))
+    os.environ.pop("HEADSPEC_STORE", None)  # from which training would take a finished run
+    cores = len(os.sched_getaffinity(0))
+    with dag.opened(start.snakefile, start.folder, start.config, target, cores) as workflow:
+        own = Path(next(iter(workflow.rules)).basedir).resolve().parent
+        if own != code_hash.LIBRARY.parent.resolve():
+            raise HeadspecError(
+                f"{path}: made by the workflow in {own}; for its code, set the variable PYTHONPATH to that"
+            )
+        try:
+            dag.plan(workflow)
+        except MissingRuleException:
+            raise HeadspecError(f"{path}: no job of the study makes it") from None
+        job = next(job for job in workflow.dag.jobs if target in job.output)
+        folder = tempfile.mkdtemp(prefix="headspec-debug-")
+        arguments = _arguments(job, workflow, folder)
+        script = Path(job.rule.basedir, job.rule.script.format(params=arguments.params)).resolve()
+        print(f"{script}\nwrites to {folder}")
+        copy = shutil.copy(script, folder)  # as Snakemake does; its time is that of the plan
+        runpy.run_path(copy, {"snakemake": arguments})
+
+
+def _arguments(job: Any, workflow: Workflow, folder: str) -> Any:
+    """The object `snakemake` of the script of a job that writes to `folder`."""
+    from snakemake.iocontainers import Snakemake
+
+    if missing := [name for name in job.input if not Path(name).exists()]:
+        raise MissingError(f"{listing(missing, 5)}: missing; run snakemake on the study, which makes it")
+    output, log = (
+        type(paths)(paths, custom_map=lambda path: os.path.join(folder, path))
+        for paths in (job.output, job.log)
+    )
+    for path in [*output, *log]:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    return Snakemake(
+        job.input, output, job.params, job.wildcards, job.threads, job.resources, log, workflow.config,
+        job.rule.name, None, job.rule.basedir,
+    )  # fmt: skip
