@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from headspec.heads.importance import by_batch, open_gates
+from headspec.heads.gradients import open_gates
+from headspec.heads.importance import by_batch
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
@@ -25,7 +26,7 @@ def measure(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, d
     def of_batch(batch: Batch) -> torch.Tensor:
         total = torch.zeros(())
         for step in range(STEPS):
-            gates = open_gates(model, len(batch.rows))
+            gates = open_gates(model.gates, len(batch.rows))
             with torch.no_grad():
                 gates.fill_((step + 0.5) / STEPS)
             with device.cast():

@@ -7,7 +7,8 @@ import pandas as pd
 import torch
 
 from headspec.atlas.sample import fold_means, sampled
-from headspec.heads.importance import by_batch, open_gates
+from headspec.heads.gradients import open_gates
+from headspec.heads.importance import by_batch
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.internals.propagation import Rules, propagating
@@ -82,7 +83,7 @@ def loss_gradients(
 
     def of_batch(batch: Batch) -> torch.Tensor:
         tokens = max(mask.shape[1] for mask in model.attending(batch))  # of sources or of targets
-        gates = open_gates(model, len(batch.rows), tokens)  # (batch, tokens, layers, heads)
+        gates = open_gates(model.gates, len(batch.rows), tokens)  # (batch, tokens, layers, heads)
         with device.cast():
             loss = model.losses(task, model.pool(batch), batch.labels).sum()
         (by_token,) = torch.autograd.grad(loss, gates)
@@ -111,7 +112,7 @@ def relevances(
     """
 
     def of_batch(batch: Batch) -> torch.Tensor:
-        gates = open_gates(model, len(batch.rows))
+        gates = open_gates(model.gates, len(batch.rows))
         with device.cast(), propagating(model.gates, rules):
             top = model.evidence(task, model.pool(batch), batch.labels).sum()
         return torch.autograd.grad(top, gates)[0]

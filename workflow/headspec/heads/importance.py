@@ -9,6 +9,7 @@ import pandas as pd
 import torch
 
 from headspec.heads.folds import fold_means
+from headspec.heads.gradients import gate_derivatives, scoring
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
@@ -40,11 +41,7 @@ def gate_gradients(
     progress: Progress | None = None,
     closed: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Derivative of each example's loss with respect to the gate of every head, at 1.
-
-    One backward pass per batch: the gates have shape (batch, layers, heads) and the loss is
-    summed over the batch, so the gates of an example receive the derivative of that example's
-    loss.
+    """Derivative of each example's loss with respect to the gate of every head (`gate_derivatives`).
 
     Parameters
     ----------
@@ -62,23 +59,13 @@ def gate_gradients(
     """
 
     def of_batch(batch: Batch) -> torch.Tensor:
-        gates = open_gates(model, len(batch.rows))
-        if closed is not None:
-            with torch.no_grad():
-                gates[:, torch.from_numpy(closed).to(gates.device)] = 0
-        with device.cast():
-            loss = model.losses(task, model.pool(batch), batch.labels).sum()
-        return torch.autograd.grad(loss, gates)[0]
+        def losses() -> torch.Tensor:
+            with device.cast():
+                return model.losses(task, model.pool(batch), batch.labels)
+
+        return gate_derivatives(model.gates, losses, len(batch.rows), closed)
 
     return by_batch(of_batch, "gradients of the gates", model, task, examples, rows, device, progress)
-
-
-def open_gates(model: MultiTask, *shape: int) -> torch.Tensor:
-    """Gates of one, (*shape, layers, heads), set on the model, whose derivatives can be taken."""
-    size = (*shape, model.gates.layers, model.gates.heads)
-    gates = torch.ones(size, device=next(model.parameters()).device, requires_grad=True)
-    model.gates.values = gates
-    return gates
 
 
 def by_batch(
@@ -109,16 +96,13 @@ def by_batch(
     NumericalError
         A value is not finite.
     """
-    training, trainable = model.training, [p.requires_grad for p in model.parameters()]
-    model.to(device.name).eval().requires_grad_(False)
+    model.to(device.name)
     model.attend_for_gradients(device)
-    try:
-        values = examples.values(of_batch, rows, device, progress, task)
-    finally:
-        model.gates.values = None
-        model.train(training)
-        for parameter, requires_grad in zip(model.parameters(), trainable, strict=True):
-            parameter.requires_grad_(requires_grad)
+    with scoring(model):
+        try:
+            values = examples.values(of_batch, rows, device, progress, task)
+        finally:
+            model.gates.values = None
     require(values, f"{what}, task '{task}'", examples.example[rows], device)
     return values
 

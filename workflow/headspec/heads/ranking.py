@@ -50,11 +50,31 @@ def prune_count(fraction: float, heads_total: int) -> int:
     return math.floor(fraction * heads_total + 1e-9)
 
 
-def top_heads(heads: NDArray[np.floating], n: int) -> NDArray[np.bool_]:
-    """The `n` most important heads of a map (layers, heads); ties go to the first head."""
+def top_heads(heads: NDArray[np.floating], n: int | float) -> NDArray[np.bool_]:
+    """The most important heads, bool (layers, heads); ties go to the first head.
+
+    Parameters
+    ----------
+    heads : scores (layers, heads), nan where there is no head; `-scores` for the least important ones
+    n : number of heads; or, as a float, a fraction of those that there are, rounded down
+
+    Raises
+    ------
+    ValueError
+        There are no `n` heads, or the fraction is not between 0 and 1.
+
+    Examples
+    --------
+    >>> top_heads(scores, 0.1), top_heads(-scores, 12)
+    """
+    heads, limit = np.asarray(heads), 1 if isinstance(n, float) else np.size(heads)
+    if not 0 <= n <= limit:
+        raise ValueError(f"top heads: got {n}, expected 0 to {limit}")
+    if isinstance(n, float):
+        n = prune_count(n, int((~np.isnan(heads)).sum()))
     top = np.zeros(heads.size, dtype=bool)
     top[np.argsort(-heads.ravel(), kind="stable")[:n]] = True
-    return top.reshape(heads.shape)
+    return top.reshape(heads.shape) & ~np.isnan(heads)
 
 
 def bottom_heads(heads: NDArray[np.floating], n: int) -> NDArray[np.bool_]:

@@ -34,7 +34,7 @@ def check(gates: HeadGates) -> None:
     def states(values: torch.Tensor | None = None) -> torch.Tensor:
         gates.values = values
         try:
-            return _first(gates.model(**gates.inputs))
+            return first(gates.model(**gates.inputs))
         finally:
             gates.values = None
 
@@ -79,7 +79,7 @@ def _sample(gates: HeadGates) -> list[Site]:
     return sites
 
 
-def _first(output: Any) -> torch.Tensor:
+def first(output: Any) -> torch.Tensor:
     """The logits of an output, else its first tensor."""
     logits = getattr(output, "logits", None)
     return logits if isinstance(logits, torch.Tensor) else output[0]

@@ -181,13 +181,12 @@ class HeadGates:
             return
         self._watching = True
         for site in self.sites:
+            watch(site.attention, self)  # where a module is its own, only copies of the gates are found by it
             if site.own:
                 assert site.output is not None
                 self._hooks.append(
                     site.output.register_forward_pre_hook(functools.partial(self._project, site))
                 )
-            else:
-                watch(site.attention, self)
         for stack, kinds in stacks(self.model).items():
             shared = [site for site in self.sites if site.kind in kinds and len(site.rows) > 1]
             if shared:
@@ -212,7 +211,10 @@ class HeadGates:
 
     def attend(self, attention: Attention, module: nn.Module, *states: torch.Tensor) -> Attended:
         """Attention whose heads are gated, in the place of that of a module."""
-        layer = self._row(next(site for site in self.sites if site.attention is module))
+        site = next(site for site in self.sites if site.attention is module)
+        if site.own:
+            return attention(*states)
+        layer = self._row(site)
         if layer in self.given:
             return self.given[layer], None
         self.attending = True

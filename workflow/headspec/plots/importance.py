@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from headspec.attention import Layers
 from headspec.heads.ranking import importance_map, prune_count, top_heads
-from headspec.plots.drawing.kinds import divide, number_layers
-from headspec.plots.drawing.style import PAGE, SHADES, styled
+from headspec.plots.drawing.heat_map import draw_heads
+from headspec.plots.drawing.kinds import divide
+from headspec.plots.drawing.style import PAGE, styled
 
 #: columns of seeds, at most; with more seeds, a column with the mean over all comes first
 SEEDS_SHOWN = 3
@@ -54,12 +52,11 @@ def draw(
     grid = figure.subplots(len(tasks), columns, sharex=True, sharey=True, squeeze=False)
     for row, task in zip(grid, tasks, strict=True):
         for axes, (column, heat) in zip(row, heat_maps[task].items(), strict=True):
-            image = axes.imshow(heat / heat.max(), cmap=SHADES, vmin=0, vmax=1, aspect="auto", origin="lower")
+            pruned = top_heads(heat, prune_count(fraction, heat.size))
+            line_width = min(0.9, 6 * width / heads)
+            image = draw_heads(axes, heat / heat.max(), pruned, attention, line_width=line_width)
             axes.set_title(task, loc="left")
             axes.set_title(column, loc="right", fontsize="small", color="0.3")
-            _outline(axes, top_heads(heat, prune_count(fraction, heat.size)), min(0.9, 6 * width / heads))
-            axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-            number_layers(axes, attention)
             divide(axes, attention, named=axes is row[-1])
         row[0].set_ylabel("layer")
     for axes in grid[-1]:
@@ -76,9 +73,3 @@ def _columns(importance: Mapping[int, pd.DataFrame], task: str) -> dict[str, NDA
         return by_seed
     mean = np.mean(list(by_seed.values()), axis=0)
     return {f"mean of {len(by_seed)}": mean} | dict(list(by_seed.items())[:SEEDS_SHOWN])
-
-
-def _outline(axes: Axes, pruned: NDArray[np.bool_], line_width: float) -> None:
-    """Outline every pruned head, with a line width in points."""
-    for layer, head in np.argwhere(pruned):
-        axes.add_patch(Rectangle((head - 0.5, layer - 0.5), 1, 1, fill=False, linewidth=line_width))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from headspec.errors import EncoderError, shown
-from headspec.prompts.tokens import Prompt, special_tokens, written
+from headspec.models.tokens.continued import special_tokens
+from headspec.prompts.tokens import Prompt, written
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

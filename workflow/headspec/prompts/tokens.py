@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
@@ -11,6 +10,7 @@ import pandas as pd
 from headspec.data import continuations
 from headspec.errors import EncoderError, HeadspecError, shown
 from headspec.models.tokens import empty
+from headspec.models.tokens.continued import following, special_tokens
 from headspec.prompts.wording import CONTENT_FREE, Wording, conversation
 
 if TYPE_CHECKING:
@@ -35,16 +35,6 @@ class Prompt(NamedTuple):
     words: list[int] | None
     cut: bool
     continuations: list[list[int]] | None = None
-
-
-def special_tokens(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
-    """The special tokens with which texts start and end."""
-    probe = tokenizer("a", return_special_tokens_mask=True)
-    special = list(zip(probe["input_ids"], probe["special_tokens_mask"], strict=True))
-    start, end = (
-        [token for token, _ in takewhile(lambda pair: pair[1], side)] for side in (special, special[::-1])
-    )
-    return start, end[::-1]
 
 
 def written(example: pd.Series, label: pd.Series, prompts: Sequence[Prompt]) -> pd.DataFrame:
@@ -239,9 +229,8 @@ class Prompts:
         EncoderError
             The tokenizer joins it with the end of the prompt, or does not know it.
         """
-        before, ids = self.ids(prompt), self.ids(prompt + answer)
-        own = ids[len(before) :]
-        if ids[: len(before)] != before or not own:
+        own = following(self.ids, prompt, answer)
+        if not own:
             raise self._joined(answer, where, f"the end of the prompt, {shown(prompt[-12:])}")
         self._check_known(answer, own, where, "known tokens")
         return own

@@ -67,7 +67,7 @@ def export(
 
     Parameters
     ----------
-    model : loses its other heads
+    model : loses its other heads, and its gates
     kept : bool (layers, heads), chosen in whatever way
     texts : task: examples on which the file is compared with the model whose other gates are closed; the
         first task is that of the example in README.md
@@ -87,8 +87,8 @@ def export(
     """
     model.to("cpu").eval().gates.values = torch.from_numpy(kept).float()
     expected = onnx_file.logits(model, texts)
-    model.gates.values = None
-    remove_heads(model, kept)
+    model.gates.remove()
+    model.encoder = remove_heads(model.encoder, ~kept)
     with complete(folder) as temporary:
         onnx_file.write(model, next(iter(texts.values())), temporary / "model.onnx")
         difference = onnx_file.difference(temporary / "model.onnx", texts, expected)

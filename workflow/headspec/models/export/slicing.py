@@ -1,12 +1,12 @@
-"""Closed heads removed: an encoder without their rows of W_Q, W_K, W_V and their columns of W_O."""
+"""Closed heads removed: a model without their rows of W_Q, W_K, W_V and their columns of W_O."""
 
 from __future__ import annotations
 
 import copy
-import functools
-import inspect
+from collections import Counter
+from collections.abc import Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,153 +14,188 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from headspec.errors import EncoderError
+from headspec.models.export import head_numbers, position_biases
+from headspec.models.export.head_numbers import Numbers
+from headspec.models.export.stand_ins import Constant, Grouped, plain
+from headspec.models.gate_checks import first
 from headspec.models.gates import HeadGates
 from headspec.models.head_parameters import Slice, head_slices
-from headspec.models.multitask import MultiTask
+from headspec.models.interface import WATCHERS
+from headspec.models.modes import evaluating
+from headspec.models.sites import Site
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-#: what attention modules call the number of their heads, the width of all, and query heads for each key head
-COUNTS, WIDTHS = ("num_attention_heads", "n_head"), ("all_head_size", "split_size")
-GROUPS = "num_key_value_groups"
-#: layers that mix the attention maps of all heads, so that none can be left out (DeBERTa's talking heads)
-MIXING = ("head_logits_proj", "head_weights_proj")
+#: largest difference from outputs with closed gates, as a share of the largest output
+TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 3e-2}
 
 
-class Constant(nn.Module):
-    """W_O of a layer without heads: its bias for every token, whatever the input."""
+def remove_heads(
+    model: PreTrainedModel, heads: np.ndarray, inputs: Mapping[str, torch.Tensor] | None = None
+) -> PreTrainedModel:
+    """A smaller model that computes what `model` does with the gates of some heads at 0.
 
-    def __init__(self, projection: nn.Module, hidden: int) -> None:
-        super().__init__()
-        bias = getattr(projection, "bias", None)
-        self.bias = nn.Parameter(torch.zeros(hidden) if bias is None else bias.detach().clone())
-
-    def forward(self, context: torch.Tensor) -> torch.Tensor:
-        return self.bias.expand(*context.shape[:-1], -1)
-
-
-class Grouped(nn.Module):
-    """A projection to keys or values that query heads share; the output has one for each query head.
+    It takes the place of `prune_heads` of transformers 4. A layer that keeps no head has the bias of W_O in
+    place of its attention. Heads of keys and values go with the last of their query heads. Layers that share
+    their weights (ALBERT) get attention weights of their own and go on sharing the others.
 
     Parameters
     ----------
-    projection : its output is (batch, tokens, key heads * size)
-    of_query : the key head of each query head
-    """
+    model : any model that `HeadGates` takes; it stays as it is
+    heads : bool (layers, heads), those to remove, such as ``top_heads(-scores, 0.3)``
+    inputs : as of `HeadGates`
 
-    def __init__(self, projection: nn.Module, of_query: list[int], size: int) -> None:
-        super().__init__()
-        self.projection, self.size = projection, size
-        self.register_buffer("of_query", torch.tensor(of_query))
-
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
-        by_head = self.projection(states).unflatten(-1, (-1, self.size))
-        return by_head.index_select(-2, self.of_query).flatten(-2)
-
-
-@torch.no_grad()
-def remove_heads(model: MultiTask, kept: np.ndarray) -> None:
-    """Remove all heads but `kept`, in place: the model computes what it did with the gates of others at 0.
-
-    A layer that keeps no head has the bias of W_O in place of its attention. Layers that share their weights
-    (ALBERT) get attention weights of their own and go on sharing the others.
-
-    Parameters
-    ----------
-    model : has no gates from then on
-    kept : bool (layers, heads)
+    Returns
+    -------
+    smaller : a copy, of modules of transformers and torch. ``torch.save(smaller, path)`` keeps it, and
+        ``torch.load(path, weights_only=False)`` brings it back, without headspec unless positions have a bias
+        for each head (MPNet, BLOOM). `save_pretrained` does not fit: no config can say which heads each layer
+        has.
 
     Raises
     ------
     EncoderError
-        A head of this encoder cannot be computed without the others.
+        A head cannot be computed without the others, or the smaller model would not compute the same.
+    ValueError
+        `heads` is not bool, or not of this model's heads.
+
+    Examples
+    --------
+    >>> small = headspec.remove_heads(model, headspec.top_heads(-scores, 0.3))
     """
-    encoder, gates = model.encoder, model.gates
-    if kept.shape != (gates.layers, gates.heads):
-        raise ValueError(f"kept heads: got {kept.shape}, expected {(gates.layers, gates.heads)}")
-    mixing = [name for name, _ in encoder.named_modules() if name.endswith(MIXING)]
-    if mixing:
-        raise EncoderError(f"heads cannot be removed one by one: '{mixing[0]}' mixes their attention maps")
-    if any(len(site.rows) > 1 for site in gates.sites):
-        gates = _unshare(encoder, gates)
-    slices = head_slices(gates, "qkvo")
-    gates.remove()
-    for layer in range(len(kept)):
-        own = [each for each in slices if each.heads[layer].any()]
-        _shrink(encoder, layer, own, kept[layer])
+    smaller, heads = copy.deepcopy(model), np.asarray(heads)
+    for watcher in [each for module in smaller.modules() for each in module.__dict__.get(WATCHERS, ())]:
+        watcher.remove()  # copies of the model's gates
+    gates = HeadGates(smaller, inputs)
+
+    with gates.closed(heads):
+        expected = _outputs(gates)
+
+    def same() -> bool:
+        pairs = zip(_outputs(gates), expected, strict=True)
+        return all((a - b).abs().max() <= TOLERANCE[b.dtype] * b.abs().max() for a, b in pairs)
+
+    try:
+        if any(len(np.unique(heads[site.rows], axis=0)) > 1 for site in gates.sites):
+            gates = _unshared(gates)
+        slices = head_slices(gates, "qkvo")
+        gates.remove()
+        attentions = [site.attention for site in gates.sites]
+        with head_numbers.noted(attentions) as read, position_biases.noted(gates.sites) as biases:
+            _outputs(gates)
+        changes = {}
+        for site in gates.sites:
+            kept = ~heads[site.rows[0], : site.heads]
+            if not kept.all():
+                cut = _cut(smaller, site, slices, kept)
+                position_biases.select(site.attention, biases[site.attention], site.heads, cut.kept)
+                changes[site.attention] = cut.before, cut.after
+        head_numbers.settle(changes, read, same)
+    except EncoderError as error:
+        kind = model.config.model_type
+        raise EncoderError(f"these heads of this {kind} cannot be removed: {error}") from None
+    return smaller
 
 
-def _unshare(encoder: PreTrainedModel, gates: HeadGates) -> HeadGates:
-    """Give each layer its own attention weights, and gates to them.
+def _outputs(gates: HeadGates) -> list[torch.Tensor]:
+    """Outputs of the model by its own implementation of attention and by the eager one.
 
-    ALBERT's groups of layers become as many as there are calls of them.
+    They read different attributes: fused attention may tell from shapes how many heads share a key.
     """
-    own = {id(each.parameter) for each in head_slices(gates, "qkvo")}
+    model = gates.model
+    chosen = model.config._attn_implementation
+    with evaluating(model), torch.no_grad():
+        found = [first(model(**gates.inputs))]
+        if chosen != "eager" and not any(site.own for site in gates.sites):
+            model.set_attn_implementation("eager")
+            try:
+                found.append(first(model(**gates.inputs)))
+            finally:
+                model.set_attn_implementation(chosen)
+    return found
+
+
+def _unshared(gates: HeadGates) -> HeadGates:
+    """Give each layer of an ALBERT its own attention weights, and gates to them.
+
+    Its groups of layers become as many as there are calls of them.
+    """
+    model, own = gates.model, {id(each.parameter) for each in head_slices(gates, "qkvo")}
     gates.remove()
-    transformer, n = encoder.encoder, encoder.config.num_hidden_layers
-    groups, copies = transformer.albert_layer_groups, []
+    stack: Any = next((each for each in model.modules() if hasattr(each, "albert_layer_groups")), None)
+    if stack is None:
+        name = next(site.name for site in gates.sites if len(site.rows) > 1)
+        raise EncoderError(f"several layers are '{name}', and would keep different heads of it")
+    groups, n, copies = stack.albert_layer_groups, stack.config.num_hidden_layers, []
     for layer in range(n):
         group = groups[int(layer / (n / len(groups)))]
         shared = {id(p): p for p in group.parameters() if id(p) not in own}
         copies.append(copy.deepcopy(group, shared))
-    transformer.albert_layer_groups = nn.ModuleList(copies)
-    encoder.config.num_hidden_groups = n
-    return HeadGates(encoder)
+    stack.albert_layer_groups = nn.ModuleList(copies)
+    stack.config.num_hidden_groups = n
+    return HeadGates(model, gates.inputs)
 
 
-def _shrink(encoder: PreTrainedModel, layer: int, slices: list[Slice], kept: np.ndarray) -> None:
-    """Remove all heads but `kept`, bool (heads,), from one layer.
+class _Cut(NamedTuple):
+    """A site without some of its heads: indices of those that are computed, numbers before and after."""
+
+    kept: np.ndarray
+    before: Numbers
+    after: Numbers
+
+
+def _cut(model: PreTrainedModel, site: Site, slices: list[Slice], kept: np.ndarray) -> _Cut:
+    """Remove all heads but `kept`, bool (heads,), from the weights of a site.
 
     Parameters
     ----------
-    slices : of its heads; those of W_O come last
+    slices : of all heads of the model
     """
-    paths = {id(parameter): path for path, parameter in encoder.named_parameters()}
-    computed = kept if kept.any() else np.arange(len(kept)) == 0  # nothing reads what this one computes
-    heads, size = np.flatnonzero(computed), slices[-1].stop - slices[-1].start
-    attentions: dict[str, nn.Module] = {}
-    grouped: dict[str, Grouped] = {}
-    for _, group in groupby(slices, key=lambda each: id(each.parameter)):
-        rows = [each for each in group if (each.heads[layer] & computed).any()]
-        path, _, name = paths[id(rows[0].parameter)].rpartition(".")
-        module, parent = encoder.get_submodule(path), path.rpartition(".")[0]
-        attentions |= {path: module, parent: encoder.get_submodule(parent)}
-        whole = torch.cat([each.of(each.parameter) for each in rows])
-        setattr(module, name, nn.Parameter(whole.T.contiguous() if rows[0].across else whole))
-        if any(each.heads[layer].sum() > 1 for each in rows):
-            of_query = [i for head in heads for i, each in enumerate(rows) if each.heads[layer, head]]
-            grouped[path] = Grouped(module, of_query, size)
-    for each in attentions.values():
-        _resize(each, heads, size)
-    for place, keys in grouped.items():
-        encoder.set_submodule(place, keys)
+    assert site.output is not None
+    hidden, names = site.columns().shape[-1], {module: name for name, module in model.named_modules()}
+    computed = np.flatnonzero(kept if kept.any() else np.arange(len(kept)) == 0)  # nothing reads this one
+    owners = {
+        id(p): (module, name)
+        for module in model.modules()
+        for name, p in module.named_parameters(recurse=False)
+    }
+    used = [(each, frozenset(np.flatnonzero(each.heads[site.rows[0]]).tolist())) for each in slices]
+    used = [(each, users) for each, users in used if users]
+    groups = {users for _, users in used if 1 < len(users) < site.heads}  # that share keys and values
+    sizes = Counter(users for users in groups for head in computed if head in users)
+    uneven = len(set(sizes.values())) > 1
+    for _, of_parameter in groupby(used, key=lambda each: id(each[0].parameter)):
+        every = list(of_parameter)
+        rows = [(each, users) for each, users in every if not users.isdisjoint(computed)]
+        parameter, across = every[0][0].parameter, every[0][0].across
+        module, name = owners[id(parameter)]
+        if not rows:
+            raise EncoderError(f"'{names[module]}' is of one head alone")
+        whole = torch.cat([each.of(parameter.detach()) for each, _ in rows])
+        left = nn.Parameter(whole.T.contiguous() if across else whole, parameter.requires_grad)
+        setattr(module, name, left)
+        _resize(module)
+        shared = [users in groups for _, users in rows]
+        if not uneven or name != "weight" or not any(shared):
+            continue
+        if not all(shared):
+            raise EncoderError(
+                f"'{names[module]}' has queries, keys and values in one matrix, where heads of keys cannot "
+                "serve different numbers of heads"
+            )
+        of_query = [i for head in computed for i, (_, users) in enumerate(rows) if head in users]
+        model.set_submodule(names[module], plain(Grouped(module, of_query)))
     if not kept.any():
-        encoder.set_submodule(path, Constant(module, encoder.config.hidden_size))
+        model.set_submodule(names[site.output], plain(Constant(site.output, hidden)))
+    after = len(computed) if uneven or not groups else len(sizes)
+    before = Numbers(site.heads, len(groups) or site.heads, site.size)
+    return _Cut(computed, before, Numbers(len(computed), after, site.size))
 
 
-def _resize(module: nn.Module, heads: np.ndarray, size: int) -> None:
-    """Bring the numbers that a linear layer or an attention keeps, and its position biases, up to date.
-
-    Parameters
-    ----------
-    heads : indices of those that are left
-    size : of a head
-    """
-    sizes = dict.fromkeys(COUNTS, len(heads)) | dict.fromkeys(WIDTHS, len(heads) * size) | {GROUPS: 1}
-    if isinstance(module, nn.Linear):
-        sizes = dict(zip(("out_features", "in_features"), module.weight.shape, strict=True))
-    elif isinstance(module, Conv1D):
-        sizes = dict(zip(("nx", "nf"), module.weight.shape, strict=True))
-    for name in sizes.keys() & vars(module).keys():
-        setattr(module, name, sizes[name])
-    if "position_bias" in inspect.signature(module.forward).parameters:
-        module.register_forward_pre_hook(functools.partial(_own_biases, heads), with_kwargs=True)
-
-
-def _own_biases(heads: np.ndarray, attention: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-    """Arguments of an attention whose `position_bias` (1, heads, tokens, tokens) is that of these heads."""
-    call = inspect.signature(attention.forward).bind(*args, **kwargs)
-    if call.arguments.get("position_bias") is not None:
-        call.arguments["position_bias"] = call.arguments["position_bias"][:, heads]
-    return call.args, call.kwargs
+def _resize(layer: nn.Module) -> None:
+    """Bring the sizes that a linear layer keeps up to date."""
+    if isinstance(layer, nn.Linear):
+        layer.out_features, layer.in_features = layer.weight.shape
+    elif isinstance(layer, Conv1D):
+        layer.nx, layer.nf = layer.weight.shape

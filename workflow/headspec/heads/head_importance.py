@@ -1,0 +1,132 @@
+"""Head importance of any model that a user has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from headspec.errors import EncoderError, NumericalError
+from headspec.heads import text_batches
+from headspec.heads.gradients import gate_derivatives, scoring
+from headspec.heads.losses import Inputs, Loss, count, own_loss, rows
+from headspec.models.gates import HeadGates
+from headspec.models.probe_inputs import probe_inputs
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+def head_importance(
+    model: PreTrainedModel,
+    batches: Iterable[Inputs] | None = None,
+    loss: Loss | None = None,
+    per_example: bool = False,
+    *,
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    texts: Sequence[str] | Sequence[tuple[str, str]] | None = None,
+    labels: Sequence[Any] | None = None,
+    prompts: Sequence[str] | None = None,
+    answers: Sequence[str] | None = None,
+) -> NDArray[np.floating]:
+    """Importance of every attention head: how much the loss of examples depends on its gate.
+
+    I_h = mean over examples x of ``| dL(x) / dxi_h |`` at xi_h = 1, where xi_h multiplies the head's context
+    vectors (Michel et al. 2019; Li et al. 2023, Eq. 4); the absolute value is taken for each example. Dropout
+    is off meanwhile. The model stays as it is, also its mode and which weights are trained.
+
+    Parameters
+    ----------
+    model : any model of transformers that `HeadGates` takes, such as with a task head
+    batches : arguments of `model` for some examples each, as a DataLoader gives them; on any device
+    loss : takes the outputs of the model and a batch, and returns the loss of each example, (batch,). By
+        default the one whose mean the model gives for `labels` in a batch: cross-entropy (of tokens, its mean
+        over an example's), squared error, or binary cross-entropy of several labels.
+    per_example : whether to return derivatives of single examples
+    tokenizer : of `texts` or `prompts`, in the place of `batches`
+    texts, labels : texts or pairs of them, n, and for each a class (its number, or its name in the model's
+        config) or a score
+    prompts, answers : texts that a language model goes on from, n, and what it should write after each. The
+        loss is the mean cross-entropy of an answer's tokens.
+
+    Returns
+    -------
+    scores : (layers, heads), or with `per_example` signed derivatives, (examples, layers, heads); nan where
+        there is no head, as in layers without attention
+
+    Raises
+    ------
+    EncoderError
+        Heads are not found, or the loss of examples is not known.
+    NumericalError
+        A derivative is not finite.
+    ValueError
+        There are no examples, or arguments do not fit together.
+
+    Examples
+    --------
+    >>> scores = headspec.head_importance(model, batches)
+    >>> scores = headspec.head_importance(model, tokenizer=tokenizer, texts=["Fine."], labels=["good"])
+    >>> scores = headspec.head_importance(model, tokenizer=tokenizer, prompts=["2 + 2 ="], answers=[" 4"])
+    """
+    if batches is None:
+        batches = text_batches.made(model, tokenizer, texts, labels, prompts, answers)
+    elif isinstance(batches, Mapping):
+        raise ValueError("batches: got one batch; expected several, such as [batch]")
+    gates: HeadGates | None = None
+    found: list[torch.Tensor] = []
+    try:
+        with scoring(model), torch.enable_grad():
+            for batch in batches:
+                batch = _on(model.device, batch)
+                if gates is None:
+                    gates = HeadGates(model, _inputs(model, batch))
+                    loss = loss or own_loss(model, batch)
+                assert loss is not None
+                found.append(_derivatives(gates, batch, loss))
+    finally:
+        if gates is not None:
+            gates.remove()
+    if gates is None:
+        raise ValueError("batches: got none")
+    derivatives = torch.cat(found).cpu().numpy()
+    wrong = ~np.isfinite(derivatives).all(axis=(1, 2))
+    if wrong.any():
+        raise NumericalError(
+            f"importance: nan or infinite for {wrong.sum()} of {len(wrong)} examples, such as number "
+            f"{np.argmax(wrong)}"
+        )
+    derivatives[:, ~gates.exists] = np.nan
+    return derivatives if per_example else np.abs(derivatives).mean(axis=0, dtype=float)
+
+
+def _on(device: torch.device, batch: Inputs) -> dict[str, Any]:
+    tensors = {name: value.to(device) for name, value in batch.items() if isinstance(value, torch.Tensor)}
+    return {**batch, **tensors}
+
+
+def _inputs(model: PreTrainedModel, batch: Inputs) -> Inputs:
+    """Inputs in which heads are found; examples of a batch, of a model that takes what no other does."""
+    try:
+        return probe_inputs(model)
+    except EncoderError:
+        return {name: value for name, value in rows(batch, slice(2)).items() if name != "labels"}
+
+
+def _derivatives(gates: HeadGates, batch: Inputs, loss: Loss) -> torch.Tensor:
+    """Of each example's loss with respect to the gates, (batch, layers, heads)."""
+    n = count(batch)
+
+    def losses() -> torch.Tensor:
+        of_batch = loss(gates.model(**batch), batch)
+        if of_batch.shape != (n,):
+            raise ValueError(f"loss: returned {tuple(of_batch.shape)}, expected ({n},), one for each example")
+        return of_batch
+
+    try:
+        return gate_derivatives(gates, losses, n).detach()
+    finally:
+        gates.values = None

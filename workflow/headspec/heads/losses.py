@@ -1,0 +1,119 @@
+"""The loss of each example, told by the loss that a model itself gives."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import functional as F
+
+from headspec.errors import EncoderError, listing
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+#: the arguments of a model for some examples, as a DataLoader gives them
+Inputs = Mapping[str, Any]
+#: takes the outputs of a model and its batch, and returns the loss of each example, (batch,)
+Loss = Callable[[Any, Inputs], torch.Tensor]
+#: share by which a loss may be off the model's own, where that is float32, and elsewhere
+EXACT, COARSE = 1e-4, 3e-2
+#: label of tokens that are not scored
+IGNORED = -100
+
+
+def count(batch: Inputs) -> int:
+    """The number of examples of a batch."""
+    sizes = [len(value) for value in batch.values() if isinstance(value, torch.Tensor) and value.dim()]
+    if not sizes:
+        raise ValueError(f"batch: got {listing(batch)}, none of them a tensor with a row for each example")
+    return sizes[0]
+
+
+def rows(batch: Inputs, chosen: slice) -> Inputs:
+    """Some examples of a batch."""
+    n = count(batch)
+
+    def part(value: Any) -> Any:
+        by_example = isinstance(value, torch.Tensor) and value.dim() and len(value) == n
+        return value[chosen] if by_example else value
+
+    return {name: part(value) for name, value in batch.items()}
+
+
+def cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
+    """Of classes, or the mean over the tokens of an example that have labels."""
+    if labels.is_floating_point() or logits.shape[-1] == 1:
+        return None
+    if labels.dim() == logits.dim() and labels.shape[-1] == 1:
+        labels = labels[..., 0]
+    if labels.shape != logits.shape[:-1]:
+        return None
+    tokens = F.cross_entropy(
+        logits.float().flatten(0, -2), labels.long().flatten(), reduction="none", ignore_index=IGNORED
+    )
+    real = (labels != IGNORED).flatten(1) if labels.dim() > 1 else labels[:, None] != IGNORED
+    return tokens.view(real.shape).sum(1) / real.sum(1).clamp(min=1)
+
+
+def next_tokens(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
+    """Cross-entropy of each token by the logits before it."""
+    return cross_entropy(logits[:, :-1], labels[:, 1:]) if labels.dim() == 2 == logits.dim() - 1 else None
+
+
+def squared_error(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
+    """Mean over the scores of an example."""
+    if labels.numel() != logits.numel():
+        return None
+    return (logits.float().view(len(labels), -1) - labels.float().view(len(labels), -1)).square().mean(1)
+
+
+def binary_cross_entropy(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor | None:
+    """Of labels that an example may have several of, 0 or 1 each."""
+    if labels.shape != logits.shape:
+        return None
+    each = F.binary_cross_entropy_with_logits(logits.float(), labels.float(), reduction="none")
+    return each.flatten(1).mean(1)
+
+
+def own_loss(model: PreTrainedModel, batch: Inputs) -> Loss:
+    """The loss of each example whose mean a model gives: the first of this module that agrees with it.
+
+    Parameters
+    ----------
+    batch : of the model, with labels
+
+    Raises
+    ------
+    EncoderError
+        The model gives no loss, or another one.
+    """
+    name = type(model).__name__
+    if not isinstance(batch.get("labels"), torch.Tensor):
+        raise EncoderError(f"loss: missing; a batch has {listing(batch)}, expected labels in it, or `loss`")
+    for row in range(count(batch)):
+        one = rows(batch, slice(row, row + 1))
+        with torch.no_grad():
+            outputs = model(**one)
+        own = getattr(outputs, "loss", None)
+        if own is None:
+            raise EncoderError(f"loss: missing; {name} gives none for labels, expected `loss`")
+        if not own.isfinite():
+            continue  # as of a text all of whose tokens are ignored
+        within = EXACT if own.dtype == outputs.logits.dtype == torch.float32 else COARSE
+        for loss in (cross_entropy, next_tokens, squared_error, binary_cross_entropy):
+            found = loss(outputs.logits, one["labels"].to(outputs.logits.device))
+            if found is not None and torch.isclose(found[0], own.float(), rtol=within):
+                return functools.partial(_of_outputs, loss)
+        break
+    raise EncoderError(
+        f"loss: missing; that of {name} is no cross-entropy or squared error of its logits, expected `loss`"
+    )
+
+
+def _of_outputs(
+    loss: Callable[[torch.Tensor, torch.Tensor], Any], outputs: Any, batch: Inputs
+) -> torch.Tensor:
+    return loss(outputs.logits, batch["labels"].to(outputs.logits.device))

@@ -1,0 +1,123 @@
+"""Numbers of heads that attention modules keep in attributes, found by what they read and by trying."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from headspec.errors import EncoderError
+
+#: most ways of setting attributes that are tried
+MOST = 4096
+CONFIG = "config"
+#: whether an attribute is of a module's config, and its name
+Place = tuple[bool, str]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Heads of queries, and of keys, and the length of a context vector."""
+
+    heads: int
+    keys: int
+    size: int
+
+    def all(self) -> tuple[int, ...]:
+        """What an attribute may count: heads, key heads, query heads for each of these, and widths."""
+        return self.heads, self.keys, self.heads // self.keys, self.heads * self.size, self.keys * self.size
+
+
+@contextmanager
+def noted(attentions: Iterable[nn.Module]) -> Iterator[dict[nn.Module, set[Place]]]:
+    """Notes, for each module, which attributes of it and of its config are read in the block."""
+    read: dict[nn.Module, set[Place]] = {module: set() for module in attentions}
+    found = {module: (type(module), module.__dict__.get(CONFIG)) for module in read}
+    try:
+        for module, (kind, config) in found.items():
+            if config is not None:
+                own = copy.copy(config)
+                object.__setattr__(own, "__class__", _noting(type(config), True, read[module]))
+                module.__dict__[CONFIG] = own
+            module.__class__ = _noting(kind, False, read[module])
+        yield read
+    finally:
+        for module, (kind, config) in found.items():
+            module.__class__ = kind
+            if config is not None:
+                module.__dict__[CONFIG] = config
+
+
+def _noting(kind: type, of_config: bool, read: set[Place]) -> type:
+    """A class like `kind` whose objects note what is read of them."""
+
+    usual: Any = kind.__getattribute__
+
+    def get(self: Any, name: str) -> Any:
+        read.add((of_config, name))
+        return usual(self, name)
+
+    return type(kind.__name__, (kind,), {"__getattribute__": get})
+
+
+def settle(
+    changes: Mapping[nn.Module, tuple[Numbers, Numbers]],
+    read: Mapping[nn.Module, set[Place]],
+    same: Callable[[], bool],
+) -> None:
+    """Set the attributes of attention modules so that the model computes what it should.
+
+    What an attribute counts is told by its value, and is the same in all modules of a class. Where it may be
+    none of what changes, or one of several, all ways are tried, those that change least first.
+
+    Parameters
+    ----------
+    changes : module: its numbers before and after
+    read : module: the attributes that matter
+    same : whether the model computes what it should; raises if numbers do not fit
+
+    Raises
+    ------
+    EncoderError
+        There is no such way.
+    """
+    counts: dict[tuple[type, Place], set[int]] = {}
+    for module, (before, _) in changes.items():
+        for place in read[module]:
+            value = getattr(_holder(module, place), place[1], None)
+            of_value = {i for i, n in enumerate(before.all()) if type(value) is int and value == n}
+            counts[type(module), place] = counts.get((type(module), place), of_value) & of_value
+    counts = {place: counts[place] for place in sorted(counts, key=str) if counts[place]}
+    ways = list(itertools.islice(itertools.product(*([None, *each] for each in counts.values())), MOST))
+    for way in sorted(ways, key=lambda way: len(way) - way.count(None)):
+        chosen = {place: number for place, number in zip(counts, way, strict=True) if number is not None}
+        kept = [(module, dict(module.__dict__)) for module in changes]
+        _set(changes, chosen)
+        try:
+            if same():
+                return
+        except Exception:  # whatever code raises whose numbers do not fit
+            pass
+        for module, attributes in kept:
+            module.__dict__.update(attributes)
+    raise EncoderError("the others alone do not compute what they do beside closed gates")
+
+
+def _holder(module: nn.Module, place: Place) -> Any:
+    return module.__dict__[CONFIG] if place[0] else module
+
+
+def _set(
+    changes: Mapping[nn.Module, tuple[Numbers, Numbers]], chosen: Mapping[tuple[type, Place], int]
+) -> None:
+    for module, (_, after) in changes.items():
+        own = {place: number for (kind, place), number in chosen.items() if kind is type(module)}
+        if any(of_config for of_config, _ in own):
+            module.__dict__[CONFIG] = copy.copy(module.__dict__[CONFIG])  # other modules share it
+        for place, number in own.items():
+            setattr(_holder(module, place), place[1], after.all()[number])

@@ -1,0 +1,79 @@
+"""A heat map of heads: a row for each layer, a column for each head."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from headspec.attention import Layers
+from headspec.plots.drawing.kinds import number_layers
+from headspec.plots.drawing.style import SHADES, SIGNED
+
+MISSING = "0.85"  # grey, of heads that do not exist
+
+
+def heat_map(
+    scores: NDArray[np.floating], outlined: NDArray[np.bool_] | None = None, axes: Axes | None = None
+) -> Axes:
+    """Draw a heat map of heads, with a bar of its colours.
+
+    Parameters
+    ----------
+    scores : (layers, heads), nan where there is no head, which is grey; below zero orange, if there are such
+    outlined : bool (layers, heads), optional
+        Heads with an outline, such as `top_heads(scores, 0.1)`.
+    axes : of matplotlib, optional
+        Where it is drawn; by default in the current ones.
+
+    Returns
+    -------
+    axes
+
+    Examples
+    --------
+    >>> headspec.heat_map(scores, headspec.top_heads(scores, 0.1)).set_title("importance")
+    """
+    if axes is None:
+        from matplotlib import pyplot
+
+        axes = pyplot.gca()
+    largest = float(np.nanmax(np.abs(scores)))
+    signed = bool(np.nanmin(scores) < 0)
+    image = draw_heads(axes, scores, outlined, largest=largest, signed=signed)
+    axes.set_xlabel("head")
+    axes.set_ylabel("layer")
+    bar = axes.figure.colorbar(image, ax=axes)
+    bar.outline.set_visible(False)
+    return axes
+
+
+def draw_heads(
+    axes: Axes,
+    scores: NDArray[np.floating],
+    outlined: NDArray[np.bool_] | None = None,
+    attention: Layers | None = None,
+    *,
+    largest: float = 1.0,
+    signed: bool = False,
+    line_width: float = 0.9,
+) -> AxesImage:
+    """The squares of heads, (layers, heads), without labels.
+
+    Parameters
+    ----------
+    attention : layers by kind of attention, of a model with several
+    largest : score of the darkest colour
+    line_width : of outlines, in points
+    """
+    shades = (SIGNED if signed else SHADES).with_extremes(bad=MISSING)
+    least = -largest if signed else 0.0
+    image = axes.imshow(scores, cmap=shades, vmin=least, vmax=largest, aspect="auto", origin="lower")
+    for layer, head in np.argwhere(outlined) if outlined is not None else ():
+        axes.add_patch(Rectangle((head - 0.5, layer - 0.5), 1, 1, fill=False, linewidth=line_width))
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    number_layers(axes, attention)
+    return image
