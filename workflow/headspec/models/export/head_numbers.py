@@ -33,6 +33,11 @@ class Numbers:
         return self.heads, self.keys, self.heads // self.keys, self.heads * self.size, self.keys * self.size
 
 
+def parts(attention: nn.Module) -> list[nn.Module]:
+    """The modules of an attention that may count heads: all but its layers, which have their sizes alone."""
+    return [module for module in attention.modules() if getattr(module, "weight", None) is None]
+
+
 @contextmanager
 def noted(attentions: Iterable[nn.Module]) -> Iterator[dict[nn.Module, set[Place]]]:
     """Notes, for each module, which attributes of it and of its config are read in the block."""

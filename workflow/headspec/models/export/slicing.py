@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections import Counter
 from collections.abc import Mapping
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -81,16 +81,19 @@ def remove_heads(
             gates = _unshared(gates)
         slices = head_slices(gates, "qkvo")
         gates.remove()
-        attentions = [site.attention for site in gates.sites]
-        with head_numbers.noted(attentions) as read, position_biases.noted(gates.sites) as biases:
+        parts = {site.attention: head_numbers.parts(site.attention) for site in gates.sites}
+        with (
+            head_numbers.noted(itertools.chain(*parts.values())) as read,
+            position_biases.noted(gates.sites) as biases,
+        ):
             _outputs(gates)
-        changes = {}
+        changes: dict[nn.Module, tuple[Numbers, Numbers]] = {}
         for site in gates.sites:
             kept = ~heads[site.rows[0], : site.heads]
             if not kept.all():
                 cut = _cut(smaller, site, slices, kept)
                 position_biases.select(site.attention, biases[site.attention], site.heads, cut.kept)
-                changes[site.attention] = cut.before, cut.after
+                changes |= dict.fromkeys(parts[site.attention], (cut.before, cut.after))
         head_numbers.settle(changes, read, same)
     except EncoderError as error:
         kind = model.config.model_type
@@ -165,7 +168,7 @@ def _cut(model: PreTrainedModel, site: Site, slices: list[Slice], kept: np.ndarr
     groups = {users for _, users in used if 1 < len(users) < site.heads}  # that share keys and values
     sizes = Counter(users for users in groups for head in computed if head in users)
     uneven = len(set(sizes.values())) > 1
-    for _, of_parameter in groupby(used, key=lambda each: id(each[0].parameter)):
+    for _, of_parameter in itertools.groupby(used, key=lambda each: id(each[0].parameter)):
         every = list(of_parameter)
         rows = [(each, users) for each, users in every if not users.isdisjoint(computed)]
         parameter, across = every[0][0].parameter, every[0][0].across
