@@ -14,6 +14,7 @@ from headspec.cost.stages import STAGES
 from headspec.errors import HeadspecError
 from headspec.models.devices import SIZES
 from headspec.models.multitask import MultiTask
+from support import every_type
 from support.running.studies import CONFIG
 from support.tiny import TYPES, encoder
 
@@ -73,6 +74,17 @@ def test_sizes_are_those_of_the_model(kind):
 def test_a_stage_without_costs_is_named(tmp_path):
     with pytest.raises(HeadspecError, match="stage 'layers': expected one of features, .*cost/stages.py"):
         memory.megabytes(of_bert(tmp_path, "base", 64, 32), "bert", "layers", False)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["mixtral", "qwen3_moe", "gpt_oss", "olmoe", "deepseek_v3", "gpt_neox", "gemma2", "opt", "bloom", "phi"],
+)
+def test_sizes_of_newer_types_count_experts(kind):
+    model = every_type.model(kind)
+    sizes = Sizes.of(json.loads(model.config.to_json_string(use_diff=False)))
+    true = sum(parameter.numel() for parameter in model.parameters())
+    assert 0.6 * true < sizes.parameters < 1.7 * true
 
 
 def test_longer_texts_and_larger_batches_need_more(tmp_path):

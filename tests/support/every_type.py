@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, PreTrainedConfig, PreTrainedModel
 
-from headspec.models.architectures import writes
+from headspec.models.architectures import continues, writes
 
 #: of more parameters, a config has a size that is not here
 MOST = 8_000_000
@@ -137,3 +137,8 @@ REFUSED = (
     "neomme", "perceiver", "qwen4_exp", "qwen4_exp_text", "reformer",
     "rwkv", "squeezebert", "trocr", "vibevoice_asr", "voxtral_realtime", "xlnet", "xlstm",
 )  # fmt: skip
+
+
+def pooling(built: PreTrainedModel) -> str:
+    """The pooling of a type in tests."""
+    return "last" if continues(built.config.to_dict()) else "mean"

@@ -41,9 +41,10 @@ ADAPTED = 3
 #: names in configs, beside those of `head_count`
 HIDDEN = ("hidden_size", "n_embd", "dim", "d_model")
 INNER = ("intermediate_size", "n_inner", "hidden_dim", "encoder_ffn_dim", "d_ff")
-POSITIONAL = {"deberta", "deberta-v2"}  # two projections of positions beside the four of attention
-ROTARY = {"llama", "mistral", "qwen2", "qwen3"}  # no embeddings of positions, and a head of their own
-GATED = ROTARY | {"modernbert"}  # three matrices after the attention, not two
+EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")  # of a mixture
+#: of models without embeddings of positions, most of which have a head of their own
+ROTARY = ("rope_theta", "rope_parameters", "rope_scaling", "rotary_dim", "rotary_pct")
+ACTIVATION = ("hidden_act", "hidden_activation", "activation_function", "feed_forward_proj")
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,14 @@ class Sizes:
         if not (layers and heads and hidden):
             return BERT_LARGE
         inner = inner or 4 * hidden
-        kind = config.get("model_type", "")
         shared = config.get("num_key_value_heads") or heads  # of queries, each with a head of keys and values
         width = (config.get("head_dim") or hidden // heads) * (2 * heads + 2 * shared)
-        attention = 6 * hidden if kind in POSITIONAL else width
-        feed_forward, words = 3 if kind in GATED else 2, config.get("vocab_size", 0)
-        embedded = hidden * (words + (0 if kind in ROTARY else config.get("max_position_embeddings", 0)))
-        parameters = hidden * layers * (attention + feed_forward * inner) + embedded
-        tied = config.get("tie_word_embeddings", kind not in ROTARY)
+        # two projections of positions beside the four of attention
+        attention = 6 * hidden if config.get("relative_attention") else width
+        words, rotary = config.get("vocab_size", 0), any(config.get(name) for name in ROTARY)
+        embedded = hidden * (words + (0 if rotary else config.get("max_position_embeddings", 0)))
+        parameters = hidden * layers * (attention + _feed_forward(config, inner)) + embedded
+        tied = config.get("tie_word_embeddings", not rotary)
         return cls(layers, heads, hidden, inner, parameters, embedded, 0 if tied else hidden * words)
 
     @property
@@ -102,6 +103,21 @@ class Sizes:
         """
         vectors = tokens * (13 * self.hidden + 2 * self.inner)
         return NUMBER * examples * (layers + 3) * (vectors + 2.25 * self.heads * tokens**2)
+
+
+def _feed_forward(config: dict[str, Any], inner: int) -> int:
+    """The widths of all matrices of a layer after its attention, those of all experts included."""
+    activation = str(next((config[name] for name in ACTIVATION if config.get(name)), ""))
+    kind = config.get("model_type", "")
+    # gated layers have three matrices, not two; some are gated whatever the activation
+    gated = (
+        activation in ("silu", "swish") or "gated" in activation or kind.startswith(("gemma", "modernbert"))
+    )
+    experts = next((config[name] for name in EXPERTS if config.get(name)), 0)
+    if experts:
+        one = config.get("moe_intermediate_size") or inner
+        return 3 * one * (experts + (config.get("n_shared_experts") or 0))
+    return (3 if gated else 2) * inner
 
 
 #: what a model counts as whose config is not here (on the hub and not in the cache yet)

@@ -22,10 +22,19 @@ FORGETFUL = {"openai-gpt"}
 
 
 @functools.cache
+def _table() -> dict[str, dict[str, str]]:
+    with open(Path(__file__).with_name("types.tsv"), encoding="utf-8", newline="") as file:
+        return {row["type"]: row for row in csv.DictReader(file, delimiter="\t")}
+
+
 def types() -> dict[str, str]:
     """Type of transformers: its family, `READS`, `CONTINUES` or `WRITES`; without loading transformers."""
-    with open(Path(__file__).with_name("types.tsv"), encoding="utf-8", newline="") as file:
-        return {row["type"]: row["family"] for row in csv.DictReader(file, delimiter="\t")}
+    return {name: row["family"] for name, row in _table().items()}
+
+
+def refused(config: Mapping[str, Any]) -> str:
+    """Why no study takes a model with this config.json; empty where one does, or may."""
+    return _table().get(str(config.get("model_type")), {}).get("refused", "")
 
 
 def family(config: Mapping[str, Any]) -> str:

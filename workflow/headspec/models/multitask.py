@@ -86,7 +86,7 @@ class MultiTask(nn.Module):
 
     def new_classifiers(self, classes: Mapping[str, Classes]) -> None:
         """Replace the classifiers and decoders by untrained ones for these tasks."""
-        self.classes, hidden = classes, self.encoder.config.hidden_size
+        self.classes, hidden = classes, self.encoder.config.get_text_config().hidden_size
         # a list, because names of tasks can be invalid as names of modules
         self.classifiers = nn.ModuleList()
         for names in classes.values():

@@ -72,6 +72,8 @@ def write(model: MultiTask, examples: Examples, path: Path) -> None:
     from onnx_ir.passes.common import DeduplicateInitializersPass
 
     model.eval().encoder.config.use_cache = False
+    if hasattr(model.encoder.config, "num_experts_per_tok"):
+        model.encoder.set_experts_implementation("batched_mm")  # others loop over what a batch needs
     example = inputs(examples.batch(np.array([0, len(examples) - 1])))  # two: a batch of one stays one
     sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")}
     heavy = sum(p.numel() * p.element_size() for p in model.parameters()) > LARGEST

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from headspec.config.task_types import translation
 from headspec.errors import EncoderError, HeadspecError, listing, shown
-from headspec.models.architectures import family, writes
+from headspec.models.architectures import family, refused, writes
 from headspec.models.pretrained import sizes
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.described import content, is_described
@@ -29,8 +29,8 @@ def architecture(path: Path, model: Model, key: str) -> str:
     Raises
     ------
     EncoderError
-        It is no model of transformers, it has neither safetensors nor GGUF weights, or something beside them
-        would be loaded, too.
+        It is no model of transformers, of a type that no study takes, it has neither safetensors nor GGUF
+        weights, or something beside them would be loaded, too.
     """
     beside = path if path.is_dir() else path.parent
     if (beside / "adapter_config.json").is_file():
@@ -47,6 +47,11 @@ def architecture(path: Path, model: Model, key: str) -> str:
         )
     if config.get("model_type") is None:
         raise EncoderError(f"{key}.source: config.json of '{model.source}' has no model_type")
+    if reason := refused(config):
+        raise EncoderError(
+            f"{key}.source: '{model.source}' is of type {config['model_type']}, which no study takes, because "
+            f"{reason}; docs/architectures.md lists the types that are taken"
+        )
     if path.is_dir() and not weight_files(path):
         others = sorted(p.name for p in path.iterdir() if p.suffix in (".bin", ".pt", ".h5", ".gguf"))
         has = f"; it has {listing(others)}" if others else ""
