@@ -1,17 +1,58 @@
-"""Heads of every text type of transformers: each is gated and proven, or refused with a reason."""
+"""Heads of every text type of transformers: gated, scored, pruned and evaluated, or refused with a reason."""
 
 from __future__ import annotations
 
-import pytest
+import csv
+import json
+from pathlib import Path
 
+import pytest
+from transformers.models.auto import modeling_auto as mappings
+
+from headspec.config.sections.model import Model
+from headspec.errors import EncoderError
+from headspec.models import architectures
 from headspec.models.architectures import types
 from headspec.models.gates import HeadGates
-from support import every_type
+from headspec.models.pretrained.checks import architecture
+from support import every_type, type_facts
 
-KINDS = [kind for kind in types() if kind not in every_type.REFUSED]
+TAKEN = every_type.taken()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_heads_are_found_and_gated(kind):
-    gates = HeadGates(every_type.model(kind))
-    assert gates.exists.any()
+@pytest.mark.parametrize("kind", TAKEN)
+def test_heads_are_gated_scored_pruned_and_evaluated(kind):
+    """What else works, or why not, is what docs/architectures.md says."""
+    assert type_facts.found(kind) == type_facts.stated()[kind]
+
+
+@pytest.mark.parametrize("kind", every_type.UNGATED)
+def test_types_whose_heads_are_not_gated_are_refused_when_they_are_loaded(kind):
+    with pytest.raises(EncoderError, match="cannot be gated"):
+        HeadGates(every_type.model(kind))
+
+
+def test_every_text_type_of_transformers_is_listed():
+    tasks = ("CAUSAL_LM", "MASKED_LM", "SEQ_TO_SEQ_CAUSAL_LM", "SEQUENCE_CLASSIFICATION")
+    text = {kind for task in tasks for kind in getattr(mappings, f"MODEL_FOR_{task}_MAPPING_NAMES")}
+    assert set(types()) == text
+    assert {*every_type.UNGATED, *every_type.NOT_BUILT, *every_type.OWN} <= text
+
+
+def test_the_page_lists_each_type_once():
+    assert len(TAKEN) >= 190 and set(type_facts.stated()) == set(TAKEN)
+    assert type_facts.on_the_page("types") == type_facts.table(type_facts.stated())
+    assert type_facts.on_the_page("refused") == type_facts.reasons(type_facts.refusals())
+    assert type_facts.on_the_page("untested") == type_facts.reasons(every_type.NOT_BUILT)
+
+
+def test_a_study_with_a_type_that_none_takes_is_refused_at_planning(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "mamba"}))
+    with pytest.raises(EncoderError, match=r"^models.a.source: .* mamba, .* no attention heads; docs/"):
+        architecture(tmp_path, Model(source=str(tmp_path)), "models.a")
+
+
+def test_the_table_of_types_is_part_of_the_package():
+    path = Path(architectures.__file__).with_name("types.tsv")
+    rows = list(csv.DictReader(path.open(), delimiter="\t"))
+    assert [row["type"] for row in rows] == sorted(types()) and {*rows[0]} == {"type", "family", "refused"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from headspec.errors import EncoderError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
+from headspec.models.architectures import family, refused, types, writes
 from headspec.models.batching import Examples
 from headspec.models.export.slicing import remove_heads
 from headspec.models.gates import HeadGates
@@ -21,31 +22,24 @@ from headspec.models.head_parameters import head_slices
 from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.internals.propagation import propagating
 from headspec.models.multitask import MultiTask
+from headspec.models.pretrained.config_json import positions
 from support import every_type
+from support.paths import ROOT
 from support.tiny import CPU
 
 TEXTS = 3
-
-
-@dataclass
-class Facts:
-    """Whether each use of the heads of a type works; a text says why not."""
-
-    maps: str | bool  #: attention weights are captured
-    rows: str | bool  #: rows of Q, K and V, and columns of W_O, that IAT trains
-    relevance: str | bool
-    removed: str | bool  #: heads are removed, for export
+PAGE = ROOT / "docs" / "architectures.md"
 
 
 def same(one: torch.Tensor, other: torch.Tensor, tolerance: float = 1e-4) -> bool:
     return torch.allclose(one, other, rtol=tolerance, atol=tolerance * float(other.abs().max()))
 
 
-def inputs(model: PreTrainedModel) -> dict[str, Any]:
+def inputs(model: PreTrainedModel, gates: HeadGates) -> dict[str, Any]:
     """Texts of as many tokens, with targets for an encoder-decoder."""
     ids = torch.arange(TEXTS * 8).view(TEXTS, 8) % 90 + 7
     given: dict[str, Any] = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "use_cache": False}
-    if "use_cache" not in HeadGates(model).inputs:
+    if "use_cache" not in gates.inputs:
         del given["use_cache"]
     if model.config.is_encoder_decoder:
         given["decoder_input_ids"] = ids[:, :5]
@@ -103,7 +97,7 @@ def check_gradients(model: PreTrainedModel, gates: HeadGates, given: dict[str, A
         assert same(batch[[i]], gradients(one, 1), 1e-3), f"example {i}"
 
 
-def check_study(model: PreTrainedModel, gates: HeadGates) -> MultiTask:
+def check_study(model: PreTrainedModel) -> None:
     """Importance and a masked evaluation, as of a study; texts of several lengths."""
     net = MultiTask(model, every_type.pooling(model), {"a": ["x", "y"]}).eval()
     lengths = [5, 8, 11, 6]
@@ -114,10 +108,11 @@ def check_study(model: PreTrainedModel, gates: HeadGates) -> MultiTask:
     for i in rows:
         alone = gate_gradients(net, "a", texts, rows[[i]], CPU)[0]
         np.testing.assert_allclose(batched[i], alone, rtol=1e-2, atol=1e-3 * np.abs(batched).max())
-    closed = ~np.tri(*gates.exists.shape, dtype=bool) & gates.exists
+    exists = net.gates.exists
+    closed = exists & ~np.tri(*exists.shape, dtype=bool)
     masks = [Mask("none", "top", 0.0, None, np.zeros_like(closed)), Mask("a", "top", 0.5, None, closed)]
     assert np.isfinite(under_masks(net, "a", texts, rows, masks, CPU)).all()
-    return net
+    net.gates.remove()
 
 
 def check_maps(model: PreTrainedModel, gates: HeadGates, given: dict[str, Any]) -> None:
@@ -153,22 +148,113 @@ def check_relevance(model: PreTrainedModel, gates: HeadGates, given: dict[str, A
     assert relevance[:, gates.exists].abs().sum(0).gt(0).all()
 
 
-def check_removed(net: MultiTask) -> None:
+def check_positions(model: PreTrainedModel) -> None:
+    """A text of as many tokens as the config is taken to allow is one."""
+    config = model.config.to_dict()
+    most = positions(config) if "model_type" in config else None
+    if most and most <= 64 and not model.config.is_encoder_decoder:
+        ids = torch.arange(most)[None] % 90 + 7
+        with torch.no_grad():
+            assert model(input_ids=ids, attention_mask=torch.ones_like(ids))[0].isfinite().all()
+
+
+def check_removed(model: PreTrainedModel, given: dict[str, Any]) -> None:
     """A model without half its heads computes what it does with them closed."""
-    rng = np.random.default_rng(0)
-    gates, ids = net.gates, torch.arange(TEXTS * 8).view(TEXTS, 8) % 90 + 7
-    kept = ~gates.exists | (rng.random(gates.exists.shape) < 0.5)
-    given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    gates = HeadGates(model)
+    closed = gates.exists & (np.random.default_rng(0).random(gates.exists.shape) < 0.5)
     with torch.no_grad():
-        closed = states(net.encoder, given, gates, torch.from_numpy(kept).float())
-        remove_heads(net, kept)
-        assert same(net.encoder(**given)[0], closed)
+        expected = states(model, given, gates, 1 - torch.from_numpy(closed).float())
+        gates.remove()
+        smaller = remove_heads(model, closed)
+        output = smaller(**given)
+    assert same(output.logits if model.config.is_encoder_decoder else output[0], expected)
 
 
-def attempt(check: Any, *args: Any) -> str | bool:
-    """True, or why it is refused. Anything else than a refusal in a sentence is an error."""
+def works(check: Any, *args: Any) -> bool:
+    """Whether something works, or is refused in a sentence; anything else is an error."""
     try:
         check(*args)
-    except EncoderError as error:
-        return str(error)
+    except EncoderError:
+        return False
     return True
+
+
+def found(kind: str) -> dict[str, bool]:
+    """What works for a type: a column of the page each. Gates, and where it has them, studies must."""
+    torch.manual_seed(0)
+    model = every_type.model(kind)
+    gates = HeadGates(model)
+    given = inputs(model, gates)
+    check_gates(model, gates, given)
+    check_gradients(model, gates, given)
+    check_positions(model)
+    what = {
+        "attention weights": works(check_maps, model, gates, given),
+        "rows for IAT": works(check_rows, gates),
+        "relevance": works(check_relevance, model, gates, given),
+    }
+    gates.remove()
+    if not writes({"model_type": kind}):
+        check_study(model)
+    return what | {"removal": works(check_removed, model, given)}
+
+
+def table(facts: dict[str, dict[str, bool]]) -> str:
+    """The table of the page: a row for all types of a family for which the same works."""
+    columns = list(next(iter(facts.values())))
+    lines = ["| types | family | " + " | ".join(columns) + " |", "|---" * (2 + len(columns)) + "|"]
+    groups: dict[tuple, list[str]] = {}
+    for kind, what in sorted(facts.items()):
+        groups.setdefault((family({"model_type": kind}), *what.values()), []).append(kind)
+    for (of, *what), kinds in sorted(groups.items(), key=lambda item: (item[0][0], -len(item[1]))):
+        cells = ["yes" if each else "no" for each in what]
+        lines.append("| " + " | ".join([", ".join(kinds), of, *cells]) + " |")
+    return "\n".join(lines)
+
+
+def reasons(of: dict[str, str]) -> str:
+    """A list of reasons, and the types of each."""
+    return "\n".join(
+        f"- {reason}: {', '.join(kind for kind in of if of[kind] == reason)}"
+        for reason in dict.fromkeys(of.values())
+    )
+
+
+def refusals() -> dict[str, str]:
+    return {kind: reason for kind in types() if (reason := refused({"model_type": kind}))}
+
+
+def _marks(part: str) -> tuple[str, str]:
+    return f"<!-- {part}: written by python -m support.type_facts -->", f"<!-- end of {part} -->"
+
+
+def on_the_page(part: str) -> str:
+    """A part of docs/architectures.md that is written from here."""
+    begin, end = _marks(part)
+    return PAGE.read_text().split(begin)[1].split(end)[0].strip()
+
+
+@functools.cache
+def stated() -> dict[str, dict[str, bool]]:
+    """What the page says that works for each type."""
+    cells = [
+        [cell.strip() for cell in row.strip("|").split("|")] for row in on_the_page("types").splitlines()
+    ]
+    return {
+        kind: dict(zip(cells[0][2:], [cell == "yes" for cell in row[2:]], strict=True))
+        for row in cells[2:]
+        for kind in row[0].split(", ")
+    }
+
+
+def write(part: str, text: str) -> None:
+    """Replace a part of the page."""
+    begin, end = _marks(part)
+    page = PAGE.read_text()
+    PAGE.write_text(f"{page.split(begin)[0]}{begin}\n\n{text}\n\n{end}{page.split(end)[1]}")
+
+
+if __name__ == "__main__":
+    write("types", table({kind: found(kind) for kind in every_type.taken()}))
+    write("refused", reasons(refusals()))
+    write("untested", reasons(every_type.NOT_BUILT))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -136,29 +135,9 @@ def test_one_liners_print_something(command):
     assert run(["bash", "-c", f"PATH={Path(sys.executable).parent}:$PATH; {command}"]).strip()
 
 
-@pytest.fixture(scope="module")
-def ernie(tmp_path_factory) -> Path:
-    """A copy of the repository with the architecture that docs/architectures.md adds."""
-    path = tmp_path_factory.mktemp("ernie")
-    for name in ("workflow", "tests"):
-        shutil.copytree(ROOT / name, path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "Snakefile"):
-        shutil.copy(ROOT / name, path)
-    for block in BLOCKS:
-        if block.page == "docs/architectures.md" and block.title:
-            block.apply(path)
-    return path
-
-
 @pytest.mark.parametrize("command", of_program("pytest"))
-def test_tests_of_a_new_architecture_are_there(ernie, command):
-    listed = run([sys.executable, "-m", *shlex.split(command), "--collect-only"], ernie)
-    assert "ernie" in listed or "table" in listed
-
-
-def test_a_new_architecture_passes_its_quick_tests(ernie):
-    files = ["tests/models/test_gates.py", "tests/models/test_architectures.py"]
-    run([sys.executable, "-m", "pytest", *files, "-k", "ernie and not whole_path"], ernie)
+def test_tests_that_pages_name_are_there(command):
+    assert "::" in run([sys.executable, "-m", *shlex.split(command), "--collect-only", "-q"])
 
 
 def test_code_that_reads_results_runs(finished, tmp_path, monkeypatch):

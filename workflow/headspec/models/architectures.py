@@ -11,12 +11,11 @@ from typing import Any
 #: what models of a type do with a text: represent it, continue it, or write another one
 READS, CONTINUES, WRITES = "encoder", "decoder", "encoder-decoder"
 
-
-#: number of position embeddings that no token uses: those of fairseq's models start after padding
+#: types whose positions start after the number of the token of padding, as fairseq's: at least after this
 RESERVED = dict.fromkeys(
-    ("camembert", "data2vec-text", "ibert", "mpnet", "roberta", "roberta-prelayernorm", "xlm-roberta",
-     "xlm-roberta-xl", "xmod", "longformer", "luke", "esm"), 2,
-)  # fmt: skip
+    ("camembert", "data2vec-text", "ibert", "layoutlmv3", "mpnet", "roberta", "roberta-prelayernorm",
+     "xlm-roberta", "xlm-roberta-xl", "xmod", "longformer", "luke", "esm"), 1,
+) | {"markuplm": 0}  # fmt: skip
 #: types whose code takes neither masks of which tokens see which nor keys and values of earlier tokens
 FORGETFUL = {"openai-gpt"}
 

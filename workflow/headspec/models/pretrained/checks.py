@@ -49,8 +49,8 @@ def architecture(path: Path, model: Model, key: str) -> str:
         raise EncoderError(f"{key}.source: config.json of '{model.source}' has no model_type")
     if reason := refused(config):
         raise EncoderError(
-            f"{key}.source: '{model.source}' is of type {config['model_type']}, which no study takes, because "
-            f"{reason}; docs/architectures.md lists the types that are taken"
+            f"{key}.source: '{model.source}' is of type {config['model_type']}, which no study takes, "
+            f"because {reason}; docs/architectures.md lists the types that are taken"
         )
     if path.is_dir() and not weight_files(path):
         others = sorted(p.name for p in path.iterdir() if p.suffix in (".bin", ".pt", ".h5", ".gguf"))

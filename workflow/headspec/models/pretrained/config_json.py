@@ -116,7 +116,9 @@ def positions(config: Mapping[str, Any]) -> int | None:
     stored = config.get("max_position_embeddings", config.get("n_positions"))
     if not stored or not config.get("position_biased_input", True):
         return None  # DeBERTa's positions are relative
-    return stored - RESERVED.get(config["model_type"], 0)
+    if (kind := config["model_type"]) not in RESERVED:
+        return stored
+    return stored - 1 - max(RESERVED[kind], config.get("pad_token_id") or 0)
 
 
 def stacks(config: Mapping[str, Any]) -> Grid | None:
