@@ -39,7 +39,10 @@ _T5_GEMMA = {
 _MAMBA = {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 8, "hidden_size": 32}
 _HYBRID = ["linear_attention", "full_attention"]
 #: what the config of a type is made with, before sizes are set
-OWN: dict[str, dict[str, Any]] = {
+OWN: dict[str, dict[str, Any]] = dict.fromkeys(
+    ("gemma2", "gemma3_text", "gpt_oss", "llama", "mixtral", "olmo2", "qwen3", "qwen3_moe"),
+    {"num_key_value_heads": 2},
+) | {
     "axk1": {"n_group": 1, "topk_group": 1},
     "bamba": _MAMBA | {"num_hidden_layers": LAYERS, "attn_layer_indices": [1]},
     "dbrx": {"attn_config": {"kv_n_heads": 4, "rope_theta": 1e4, "clip_qkv": 8.0},
@@ -131,7 +134,8 @@ def model(kind: str) -> PreTrainedModel:
 
 #: types that are built, and whose heads are not gated
 UNGATED = (
-    "convbert", "falcon_mamba", "fnet", "fsmt", "lilt", "mamba", "mra", "rwkv", "squeezebert", "xlnet",
+    "convbert", "falcon_mamba", "fnet", "fsmt", "lilt", "mamba", "mra", "prophetnet", "rwkv", "squeezebert",
+    "xlnet",
 )  # fmt: skip
 #: types that are not tested, and why
 NOT_BUILT = dict.fromkeys(

@@ -16,7 +16,6 @@ from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
 from headspec.models.architectures import family, refused, types, writes
 from headspec.models.batching import Examples
-from headspec.models.export.slicing import remove_heads
 from headspec.models.gates import HeadGates
 from headspec.models.head_parameters import head_slices
 from headspec.models.internals.attention_maps import attention_maps
@@ -158,18 +157,6 @@ def check_positions(model: PreTrainedModel) -> None:
             assert model(input_ids=ids, attention_mask=torch.ones_like(ids))[0].isfinite().all()
 
 
-def check_removed(model: PreTrainedModel, given: dict[str, Any]) -> None:
-    """A model without half its heads computes what it does with them closed."""
-    gates = HeadGates(model)
-    closed = gates.exists & (np.random.default_rng(0).random(gates.exists.shape) < 0.5)
-    with torch.no_grad():
-        expected = states(model, given, gates, 1 - torch.from_numpy(closed).float())
-        gates.remove()
-        smaller = remove_heads(model, closed)
-        output = smaller(**given)
-    assert same(output.logits if model.config.is_encoder_decoder else output[0], expected)
-
-
 def works(check: Any, *args: Any) -> bool:
     """Whether something works, or is refused in a sentence; anything else is an error."""
     try:
@@ -196,7 +183,7 @@ def found(kind: str) -> dict[str, bool]:
     gates.remove()
     if not writes({"model_type": kind}):
         check_study(model)
-    return what | {"removal": works(check_removed, model, given)}
+    return what
 
 
 def table(facts: dict[str, dict[str, bool]]) -> str:

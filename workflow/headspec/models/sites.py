@@ -156,10 +156,9 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Found:
         )
     texts = next(value.shape[0] for value in inputs.values() if isinstance(value, torch.Tensor))
     for place, site in found:
-        if (shape := calls[place].context.shape)[0] != texts:
-            raise EncoderError(
-                f"context vectors of '{site.name}' are {tuple(shape)}; expected {texts} sequences first"
-            )
+        shape = tuple(calls[place].context.shape)
+        if shape[0] != texts or (site.own and len(shape) != 3):
+            raise EncoderError(f"W_O of '{site.name}' takes {shape}; expected ({texts}, tokens, hidden)")
     order = [kind for kinds in stacks(model).values() for kind in kinds]
     sites: dict[nn.Module, tuple[Site, list[int]]] = {}
     for place, site in found:
@@ -217,7 +216,7 @@ def _by_structure(
         attention, last = model.get_submodule(match), calls[places[-1]]
         sizes = (vars(module).get(name) for module in attention.modules() for name in HEADS)
         heads = next((n for n in sizes if isinstance(n, int)), None)
-        if heads is None or last.context.dim() != 3 or last.context.shape[-1] % heads:
+        if heads is None or last.context.shape[-1] % heads:
             continue
         kind = SELF
         if model.config.is_encoder_decoder:
