@@ -87,6 +87,8 @@ def config(kind: str) -> PreTrainedConfig:
     made = AutoConfig.for_model(kind, **own)
     for each in _all(made):
         _shrink(each, own if each is made else {})
+    if made.is_encoder_decoder:  # which the files of models say
+        made.pad_token_id, made.decoder_start_token_id = 0, 1
     return made
 
 

@@ -10,18 +10,22 @@ import pandas as pd
 import torch
 from transformers import PreTrainedModel
 
+from headspec.cost import translated
 from headspec.errors import EncoderError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
-from headspec.models.architectures import family, refused, types, writes
+from headspec.models.architectures import family, refused, types
 from headspec.models.batching import Examples
+from headspec.models.export.slicing import remove_heads
 from headspec.models.gates import HeadGates
 from headspec.models.head_parameters import head_slices
 from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.internals.propagation import propagating
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.config_json import positions
+from headspec.models.pretrained.described import END, SPECIAL
+from headspec.models.tokens import vocabulary
 from support import every_type
 from support.paths import ROOT
 from support.tiny import CPU
@@ -96,13 +100,24 @@ def check_gradients(model: PreTrainedModel, gates: HeadGates, given: dict[str, A
         assert same(batch[[i]], gradients(one, 1), 1e-3), f"example {i}"
 
 
+def study(model: PreTrainedModel) -> tuple[MultiTask, Examples]:
+    """A model with a task, and texts of several lengths; encoder-decoders write texts."""
+    ids = [list(range(7, 7 + n)) for n in (5, 8, 11, 6)]
+    frame = pd.DataFrame({"example": range(4), "label": [0.0, 1.0] * 2, "token_type_ids": [None] * 4})
+    frame["input_ids"] = ids
+    if not model.config.is_encoder_decoder:
+        return MultiTask(model, every_type.pooling(model), {"a": ["x", "y"]}).eval(), Examples(frame)
+    pieces = [*SPECIAL, *(f"\u2581{i}" for i in range(len(SPECIAL), every_type.VOCABULARY))]
+    tokenizer = vocabulary.tokenizer(pd.DataFrame({"piece": pieces, "score": -1.0}))
+    task = {"type": "translation", "before": [], "after": [SPECIAL.index(END)], "longest": 6}
+    net = MultiTask(model, "mean", {"a": task}, tokenizer=tokenizer).eval()
+    return net, translated.examples(frame)
+
+
 def check_study(model: PreTrainedModel) -> None:
-    """Importance and a masked evaluation, as of a study; texts of several lengths."""
-    net = MultiTask(model, every_type.pooling(model), {"a": ["x", "y"]}).eval()
-    lengths = [5, 8, 11, 6]
-    frame = {"example": range(4), "label": [0.0, 1.0, 0.0, 1.0], "token_type_ids": [None] * 4}
-    texts = Examples(pd.DataFrame(frame | {"input_ids": [list(range(7, 7 + n)) for n in lengths]}))
-    rows = np.arange(4)
+    """Importance and a masked evaluation, as of a study."""
+    net, texts = study(model)
+    rows = np.arange(len(texts))
     batched = gate_gradients(net, "a", texts, rows, CPU)
     for i in rows:
         alone = gate_gradients(net, "a", texts, rows[[i]], CPU)[0]
@@ -126,12 +141,13 @@ def check_maps(model: PreTrainedModel, gates: HeadGates, given: dict[str, Any]) 
 
 
 def check_rows(gates: HeadGates) -> None:
-    """Every head has rows of its own, or shares them within a group, and all columns of W_O."""
-    slices = head_slices(gates, "qkvo")
+    """Every head has rows, its own or those of a group, and all its columns of W_O where W_O is known."""
+    known = all(site.output is not None for site in gates.sites)
+    slices = head_slices(gates, "qkvo" if known else "qkv")
     for row, head in np.argwhere(gates.exists):
         of_head = [each for each in slices if each.heads[row, head]]
-        columns = [each for each in of_head if each.parameter is gates.site(row).output.weight]
-        assert sum(each.stop - each.start for each in columns) == gates.site(row).size
+        columns = [each for each in of_head if known and each.parameter is gates.site(row).output.weight]
+        assert sum(each.stop - each.start for each in columns) == known * gates.site(row).size
         assert len(of_head) > len(columns)
 
 
@@ -157,6 +173,18 @@ def check_positions(model: PreTrainedModel) -> None:
             assert model(input_ids=ids, attention_mask=torch.ones_like(ids))[0].isfinite().all()
 
 
+def check_removed(model: PreTrainedModel, given: dict[str, Any]) -> None:
+    """A model without half its heads computes what it does with them closed."""
+    gates = HeadGates(model)
+    closed = gates.exists & (np.random.default_rng(0).random(gates.exists.shape) < 0.5)
+    with torch.no_grad():
+        expected = states(model, given, gates, 1 - torch.from_numpy(closed).float())
+        gates.remove()
+        smaller = remove_heads(model, closed)
+        output = smaller(**given)
+    assert same(output.logits if model.config.is_encoder_decoder else output[0], expected)
+
+
 def works(check: Any, *args: Any) -> bool:
     """Whether something works, or is refused in a sentence; anything else is an error."""
     try:
@@ -167,7 +195,7 @@ def works(check: Any, *args: Any) -> bool:
 
 
 def found(kind: str) -> dict[str, bool]:
-    """What works for a type: a column of the page each. Gates, and where it has them, studies must."""
+    """What works for a type: a column of the page each. Gates and studies must."""
     torch.manual_seed(0)
     model = every_type.model(kind)
     gates = HeadGates(model)
@@ -181,9 +209,8 @@ def found(kind: str) -> dict[str, bool]:
         "relevance": works(check_relevance, model, gates, given),
     }
     gates.remove()
-    if not writes({"model_type": kind}):
-        check_study(model)
-    return what
+    check_study(model)
+    return what | {"removal": works(check_removed, model, given)}
 
 
 def table(facts: dict[str, dict[str, bool]]) -> str:

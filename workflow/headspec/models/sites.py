@@ -208,6 +208,7 @@ def _by_structure(
 ) -> Iterator[tuple[int, Site]]:
     """Every call of a module of attention that computes it itself, and its site: W_O is called last in it."""
     decoder = set(model.get_decoder().modules()) if model.config.is_encoder_decoder else set()
+    source = inputs.get(model.main_input_name)  # longer than the target in the probe
     inside = [OWN_ATTENTION.match(names[call.module]) for call in calls]
     for match, group in itertools.groupby(range(len(calls)), lambda i: inside[i] and inside[i][0]):
         places = list(group)
@@ -220,8 +221,7 @@ def _by_structure(
             continue
         kind = SELF
         if model.config.is_encoder_decoder:
-            source = inputs[model.main_input_name].shape[1]
-            across = any(calls[place].context.shape[1] == source for place in places)
+            across = source is not None and any(calls[i].context.shape[1] == source.shape[1] for i in places)
             kind = ENCODER if attention not in decoder else CROSS if across else DECODER
         size = last.context.shape[-1] // heads
         yield places[-1], Site(match, attention, last.module, True, kind, heads, size)
