@@ -107,6 +107,10 @@ KINDS = {
     ),
     "whisper": Kind("whisper", "AutoModelForSpeechSeq2Seq", WHISPER, transcribed),
     "whisper-decoder": Kind("whisper", "WhisperForCausalLM", WHISPER, continued),
+    "ragged": Kind(
+        "lfm2", CAUSAL,
+        GROUPED | {"layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False}, continued,
+    ),
     "roberta": Kind("roberta", CLASSES, TEXT | {"num_labels": 3}, classified),
     "roberta-scores": Kind("roberta", CLASSES, TEXT | {"num_labels": 1}, scored),
     "roberta-labels": Kind("roberta", CLASSES, TEXT | {"num_labels": 3}, several),
@@ -126,12 +130,12 @@ KINDS = {
 }  # fmt: skip
 
 
-def model(kind: str) -> PreTrainedModel:
+def model(kind: str, **others: Any) -> PreTrainedModel:
     """A model in training mode, with larger weights than usual, so that heads matter."""
     model_type, loader, settings, _ = KINDS[kind]
     torch.manual_seed(0)
     loading = getattr(transformers, loader)
-    config = AutoConfig.for_model(model_type, **settings)
+    config = AutoConfig.for_model(model_type, **(settings | others))
     made = loading.from_config(config) if loader.startswith("Auto") else loading(config)
     with torch.no_grad():
         for parameter in made.parameters():
