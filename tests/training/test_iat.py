@@ -69,10 +69,11 @@ def test_slices_cover_the_projections_once(kind):
     assert all((count == 1).all() for count in counts.values())
     names = {id(p): name for name, p in net.encoder.named_parameters()}
     covered = {names[i] for i in counts}
-    attentions = [re.match(r"(.*?\.)?[^.]*att[^.]*\.", name)[0] for name in net.gates.names]
+    attentions = [re.match(r"(.*?\.)?[^.]*att[^.]*\.", f"{site.name}.")[0] for site in net.gates.sites]
+    biases = {names[id(site.output.bias)] for site in net.gates.sites if site.output.bias is not None}
     for name in names.values():
         inside = any(name.startswith(attention) for attention in attentions)
-        other = "norm" in name.lower() or name in covered or name.removesuffix(".bias") in net.gates.names
+        other = "norm" in name.lower() or name in covered or name in biases
         assert not inside or other, name
     assert set().union(*(zip(*np.nonzero(s.heads), strict=True) for s in slices)) == {
         (layer, head) for layer in range(net.gates.layers) for head in range(net.gates.heads)

@@ -294,9 +294,9 @@ def test_two_at_once_are_refused(interruptible, locks, message, deleted):
 # --- errors
 
 
-def xlnet(study: Folder) -> None:
+def without_type(study: Folder) -> None:
     path = study.path / "models" / "tiny-bert" / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_type": "xlnet"}))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_type": None}))
 
 
 def pickled_weights(study: Folder) -> None:
@@ -315,7 +315,8 @@ WRONG: list[tuple[str, Callable[[Folder], None], str]] = [
     ("missing column", setting("tasks.tone.text_a", "sentense"),
      "tasks.tone.text_a: no column 'sentense' in train.parquet; it has sentence, label. "
      "Did you mean 'sentence'?"),
-    ("encoder without gates", xlnet, "models.bert.source: the heads of 'models/tiny-bert' cannot be gated"),
+    ("no model type", without_type,
+     "models.bert.source: config.json of 'models/tiny-bert' has no model_type"),
     ("pickled weights", pickled_weights,
      "models.bert.source: 'models/tiny-bert' has no complete safetensors weights"),
     ("more tokens than positions", setting("models.bert.max_length", 33),

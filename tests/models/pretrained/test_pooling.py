@@ -96,7 +96,8 @@ def test_a_hub_model_s_files_count(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     snapshot = lay_out(tmp_path)
     model = Model(source="hub:someone/tiny-bert")
-    assert pooled(snapshot, model, "m") == ("first", "convention of bert; no modules.json in the cache")
+    reason = "its weights have a pooler; no modules.json in the cache"
+    assert pooled(snapshot, model, "m") == ("first", reason)
     sentence_encoder(snapshot, switched("mean_tokens"))
     assert encoders.load(model, "models.own")[1] == "mean"
 
@@ -158,7 +159,7 @@ def test_the_plan_says_the_pooling_and_why(tmp_path, monkeypatch):
     rates = Speed([dict.fromkeys(PASSES, 1e9)] * 2, 0.0, 0.0)
     said = [line for line in plan.assumptions(extent, rates, "as given") if ": pooling" in line]
     assert said == [
-        "plain: pooling first (convention of bert; no modules.json in its folder)",
+        "plain: pooling first (its weights have a pooler; no modules.json in its folder)",
         "own: pooling mean (1_Pooling/config.json)",
     ]
 
