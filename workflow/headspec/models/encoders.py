@@ -58,7 +58,8 @@ def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
         if getattr(model, "weights", None) == RANDOM:
             draw(encoder, seed)
     except (OSError, ValueError, RuntimeError, KeyError, NotImplementedError, SafetensorError) as error:
-        raise EncoderError(f"{key}.source: '{model.source}' cannot be loaded: {error}") from None
+        reason = " ".join(str(error).split())  # of transformers it may have several lines
+        raise EncoderError(f"{key}.source: '{model.source}' cannot be loaded: {reason}") from None
     return encoder, pooling
 
 
