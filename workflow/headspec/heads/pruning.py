@@ -116,7 +116,7 @@ def under_masks(
             by_gates.append(model.predictions(task, model.pool(batch), batch.labels))
         return torch.stack(by_gates, dim=1)
 
-    prefix = examples.prefix if model.remembers else 0
+    prefix = examples.prefix if examples.prefix and model.shares_prefix else 0
     held = device.sharing(model.beams.get(task, 1))
     predicted = examples.values(of_batch, rows, held, progress, task, len(gates), prefix).T
     model.gates.values = None

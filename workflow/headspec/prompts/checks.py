@@ -128,7 +128,12 @@ def check_scoring(path: Path, model: Model, key: str, task: str) -> None:
             f"{task}: whole answers or texts are scored, expected a prompt with answers of one token each, "
             f"because {key} is of type {config['model_type']}, which reads none beside each other"
         )
-    window = config.get("sliding_window") if config.get("use_sliding_window", True) else None
+    from transformers import AutoConfig, DynamicCache  # slow to import
+    from transformers.cache_utils import DynamicSlidingWindowLayer
+
+    layers = DynamicCache(config=AutoConfig.for_model(**config)).layers
+    windows = [layer.sliding_window for layer in layers if isinstance(layer, DynamicSlidingWindowLayer)]
+    window = min(windows, default=None)
     if window and model.max_length > window:
         raise EncoderError(
             f"{key}.max_length: got {model.max_length}, expected at most {window}, the window of attention "
