@@ -584,6 +584,16 @@ def test_gates_learn_once_for_all_numbers_of_heads(here):
     assert (trained("learn_gates", "l0"), trained("budget", "l0")) == (2.25 * epoch, 0.75 * epoch)
 
 
+def test_the_plan_first_says_what_it_imports(here, monkeypatch, capsys):
+    """Also where the import fails."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("of_this_plan.py").write_text("print('imported')\n1 / 0\n")
+    here.set("plugins", ["of_this_plan.py"])
+    with pytest.raises(ConfigError, match=r"of_this_plan\.py, line 2: ZeroDivisionError"):
+        report("config.yaml", rate=1e9)
+    assert capsys.readouterr().out == "plugins: imports of_this_plan.py\nimported\n"
+
+
 def test_a_measure_of_ones_own_counts_as_much_as_importance(here, monkeypatch, capsys):
     """The plan says so; what is made of another table runs no model."""
     monkeypatch.setattr(sys, "path", [*sys.path])
