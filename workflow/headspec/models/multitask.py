@@ -246,6 +246,15 @@ class MultiTask(nn.Module):
         labels : of words and of texts, the units, continuations or targets that predictions are made of or
             compared with
         """
+        return self.answers(task, pooled, labels)[0]
+
+    def answers(
+        self, task: str, pooled: torch.Tensor, labels: Labels | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """`predictions`, and the probabilities of classes, (batch, classes), float32; of no class where a
+        task has none.
+        """
+        none = pooled.new_zeros((len(pooled), 0), dtype=torch.float32)
         if isinstance(labels, Targets):
             classes = self.classes[task]
             assert isinstance(classes, dict) and self.tokenizer is not None
@@ -253,15 +262,16 @@ class MultiTask(nn.Module):
             texts = translation.written(self.encoder, pooled, labels, classes, self.tokenizer, beams)
             numbers = text_counting.numbers(texts, labels.texts, classes.get(UNSPACED))
             predicted = torch.tensor(numbers, dtype=torch.float64, device=pooled.device)
-            return predicted.masked_fill(~pooled.isfinite().flatten(1).all(1), torch.nan)
+            return predicted.masked_fill(~pooled.isfinite().flatten(1).all(1), torch.nan), none
         if isinstance(labels, Annotations):
             predicted = torch.tensor(self._counts(task, pooled, labels), device=pooled.device)
-            return predicted.masked_fill(~pooled.isfinite().flatten(1).all(1), torch.nan)
+            return predicted.masked_fill(~pooled.isfinite().flatten(1).all(1), torch.nan), none
         logits = self.logits(task, pooled, labels).float()
         predicted = logits[:, 0] if self.classes[task] is None else logits.argmax(1).float()
         if self._type(task) in pair_types.TYPES:
             predicted = logits[:, 0] - logits[:, 1]
-        return predicted.masked_fill(~logits.isfinite().all(1), torch.nan)
+        likely = logits.softmax(1) if isinstance(self.classes[task], list) else none
+        return predicted.masked_fill(~logits.isfinite().all(1), torch.nan), likely
 
     def _type(self, task: str) -> str | None:
         """The type of a task, where its classes are not all that there is to it."""
