@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from headspec.config.study import Study
     from headspec.data.prepare import Prepared
 
+#: ends of the weights with which causal models give tokens their logits; the latter of GPT-NeoX
+OUTPUTS = ("lm_head.weight", "embed_out.weight")
 #: beginnings of the weights with which masked models of all types transform states into those of tokens
 HEADS = (
     "cls.predictions.", "lm_head.", "lm_predictions.", "predictions.", "generator_predictions.",
@@ -153,8 +155,8 @@ def _missing_head(path: Path) -> str | None:
         with safe_open(path / "model.safetensors", framework="np") as weights:
             names = list(weights.keys())
     if continues(config.to_dict()):
-        found = config.tie_word_embeddings or any(name.endswith("lm_head.weight") for name in names)
-        return None if found else "lm_head.weight"
+        found = config.tie_word_embeddings or any(name.endswith(OUTPUTS) for name in names)
+        return None if found else OUTPUTS[0]
     return None if any(name.startswith(HEADS) for name in names) else "a head that fills masks"
 
 
