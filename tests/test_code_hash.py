@@ -178,8 +178,40 @@ def test_a_script_and_a_module_may_share_a_name():
     )
 
 
+@pytest.mark.parametrize("folder", ["study", "site-packages"])
+def test_code_outside_of_the_library_is_followed_in_its_package(tmp_path, folder):
+    """Beside a module of a folder that holds installed packages, nothing is its own."""
+    root = tmp_path / folder
+    (root / "mine" / "inner").mkdir(parents=True)
+    files = {
+        "mine/__init__.py": "from .measures import *\n",
+        "mine/measures.py": "from . import shared\nfrom .inner.deep import DEEP\nimport other\n",
+        "mine/shared.py": "from headspec.similarity.traits import cosine\n",
+        "mine/inner/__init__.py": "",
+        "mine/inner/deep.py": "def late():\n    from mine import lazy\n",
+        "mine/lazy.py": "from ..other import x\nimport json\n",
+        "mine/unused.py": "",
+        "other.py": "import single\n",
+        "single.py": "",
+    }
+    for name, text in files.items():
+        (root / name).write_text(text)
+    found = code_hash.closure(root / "mine" / "measures.py")
+    own = {
+        path.relative_to(root).as_posix()
+        for path in (Path(os.path.normpath(code_hash.LIBRARY.parent / name)) for name in found)
+        if root in path.parents
+    }
+    beside = {"other.py", "single.py"} if folder == "study" else set()
+    assert own == {*files} - {"mine/unused.py", "other.py", "single.py"} | beside
+    assert "headspec/similarity/traits.py" in found
+    assert {code_hash.current(name) == hashed for name, hashed in found.items()} == {True}
+    alone = code_hash.closure(root / "other.py")
+    assert len(alone) == (2 if folder == "study" else 1)
+
+
 def test_imports_are_absolute():
-    """The closure does not follow relative ones."""
+    """So that each names where it leads."""
     for path in [*MODULES, *FOLDER.rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             assert not (isinstance(node, ast.ImportFrom) and node.level), path

@@ -84,6 +84,16 @@ def test_an_empty_table_has_its_schema(tmp_path, name):
     assert 0 < keys <= len(columns)
 
 
+def test_a_table_of_an_earlier_version_has_no_probabilities(tmp_path):
+    columns = dict(SCHEMAS["predictions"].columns)
+    del columns["probabilities"]
+    rows = [("none", 0.0, "a", 0, 1.0, 0.0)]
+    frame = pd.DataFrame(rows, columns=list(columns)).astype({"example": "int32"})
+    tables.write(tmp_path / "predictions.parquet", tables.Schema(columns, keys=4), frame, FOOTER)
+    for wanted in (False, True):
+        assert tables.read(tmp_path / "predictions.parquet", wanted).equals(frame)
+
+
 def test_a_missing_column_is_an_error(tmp_path):
     with pytest.raises(KeyError, match="fold"):
         tables.write(

@@ -23,6 +23,7 @@ from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
 from headspec.models import devices
 from headspec.models.batching import Examples
+from headspec.models.language.head import LanguageHead
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.half import keep_half
 
@@ -46,7 +47,7 @@ def model(of: PretrainedConfig, device: str) -> MultiTask:
     with torch.device(device):
         whole = AutoModelForCausalLM.from_config(of, dtype=torch.bfloat16)
     keep_half(whole)
-    return MultiTask(whole.base_model, "last", {"t": ["a", "b"]}, whole.get_output_embeddings()).to(device)
+    return MultiTask(whole.base_model, "last", {"t": ["a", "b"]}, LanguageHead(whole)).to(device)
 
 
 def prompts(n: int, tokens: int, shared: int, words: int) -> Examples:

@@ -15,9 +15,6 @@ import pytest
 from transformers import AutoConfig
 
 from headspec.config import hub, loading
-from headspec.config.measures import heads as measures
-from headspec.config.measures.heads import HeadMeasure
-from headspec.config.sections.atlas import Atlas
 from headspec.config.sections.model import Model
 from headspec.config.study import Study
 from headspec.cost import graph, operations, plan, throughput, workload
@@ -587,15 +584,31 @@ def test_gates_learn_once_for_all_numbers_of_heads(here):
     assert (trained("learn_gates", "l0"), trained("budget", "l0")) == (2.25 * epoch, 0.75 * epoch)
 
 
+def test_the_plan_first_says_what_it_imports(here, monkeypatch, capsys):
+    """Also where the import fails."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("of_this_plan.py").write_text("print('imported')\n1 / 0\n")
+    here.set("plugins", ["of_this_plan.py"])
+    with pytest.raises(ConfigError, match=r"of_this_plan\.py, line 2: ZeroDivisionError"):
+        report("config.yaml", rate=1e9)
+    assert capsys.readouterr().out == "plugins: imports of_this_plan.py\nimported\n"
+
+
 def test_a_measure_of_ones_own_counts_as_much_as_importance(here, monkeypatch, capsys):
     """The plan says so; what is made of another table runs no model."""
-    added = {"mine": HeadMeasure("mine", "mine"), "other": HeadMeasure("other", "other", of="relevance")}
-    monkeypatch.setattr(measures, "MEASURES", measures.MEASURES | added)
-    atlas = Atlas.model_construct(**dict(Atlas(examples=40)) | {"rankings": ["importance", "mine", "other"]})
-    config = study(
-        methods=["tuned", "atlas"], importance={"samples": 40}, mixtures={"pairs": ["tone", "topic"]}
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("own_measures.py").write_text(
+        "from headspec.plugins import head_measure\n"
+        "@head_measure('mine', 'mine')\ndef mine(model, task, examples, rows, device): ...\n"
+        "@head_measure('other', 'other', of='relevance')\ndef other(table): ...\n"
     )
-    config = config.model_copy(update={"atlas": atlas})
+    config = study(
+        methods=["tuned", "atlas"],
+        importance={"samples": 40},
+        mixtures={"pairs": ["tone", "topic"]},
+        atlas={"examples": 40, "rankings": ["importance", "mine", "other"]},
+        plugins=["own_measures.py"],
+    )
     extent, jobs = workload.read(config), graph.jobs(config, Planned())
     values = operations.operations(extent, jobs)
     assert plan._sum(values, stage="measured") == plan._sum(values, stage="importance") > 0

@@ -8,15 +8,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headspec import tables
 from headspec.heads.masks import masks, random_by_layer, random_heads, window
 from headspec.heads.pruning import (
     EVALUATION,
     PREDICTIONS,
     PRUNING,
+    evaluated,
     evaluation_table,
     predictions,
     predictions_table,
     pruning_table,
+    recorded,
 )  # fmt: skip
 from headspec.heads.ranking import prune_count
 from headspec.seeds import derive
@@ -176,6 +179,42 @@ def test_tables(model, data, planned):
     for (task, fraction), i in tops.items():
         rows = kept[(kept["pruned_for"] == task) & (kept["fraction"] == fraction) & (kept["task"] == "r")]
         np.testing.assert_array_equal(rows["prediction"], predicted["r"][i].astype(float))
+
+
+def test_probabilities_are_those_of_one_pass_per_mask(model, data, planned, tmp_path):
+    """In the table by class; it has none of the regression, and without them the same predictions."""
+    plain = predictions(model, data, planned, CPU, draw_examples=5)
+    predicted, likely = evaluated(model, data, planned, CPU, draw_examples=5, probabilities=True)
+    assert set(likely) == {"a", "b"}
+    for task, values in plain.items():
+        assert values.tobytes() == predicted[task].tobytes()
+    path = tmp_path / "predictions.parquet"
+    tables.write(path, PREDICTIONS, predictions_table(planned, data, predicted, likely), {})
+    assert "probabilities" not in tables.read(path)
+    kept = tables.read(path, probabilities=True)
+    assert kept[kept["task"] == "r"]["probabilities"].isna().all()
+    for mask in filter(recorded, planned):
+        model.gates.values = torch.from_numpy(~mask.closed).float()
+        for task in "ab":
+            with torch.no_grad():
+                pooled = model.pool(data[task].batch(np.arange(len(data[task]))))
+                alone = model.logits(task, pooled).softmax(1).numpy()
+            rows = kept.query(
+                "pruned_for == @mask.pruned_for and fraction == @mask.fraction and task == @task"
+            )
+            found = np.stack(rows["probabilities"])
+            assert found.dtype == np.float32 and found.shape == (len(data[task]), len(CLASSES[task]))
+            np.testing.assert_allclose(found, alone, rtol=1e-4, atol=1e-6)
+            assert (found.argmax(1) == rows["prediction"]).all()
+    model.gates.values = None
+
+
+def test_the_table_of_a_study_without_probabilities_has_null(model, data, planned, tmp_path):
+    path = tmp_path / "predictions.parquet"
+    tables.write(
+        path, PREDICTIONS, predictions_table(planned, data, predictions(model, data, planned, CPU)), {}
+    )
+    assert tables.read(path, probabilities=True)["probabilities"].isna().all()
 
 
 def test_the_table_without_pruning_is_that_of_the_empty_mask(model, data, planned):

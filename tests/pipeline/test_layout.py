@@ -93,7 +93,7 @@ def test_settings_are_those_of_the_method():
         "lora": {"heads": "top", "alpha": 0.3, "peak": 0.01, "module": "lora"},
         "rewarmed": {"heads": "all", "alpha": None, "peak": 0.01},
     }  # fmt: skip
-    assert given.variant_module(of_run(method="lora")) == "training/variants/lora.py"
+    assert given.variant_modules(of_run(method="lora")) == ["training/variants/lora.py"]
     assert given.settings("pruning", "draws") == {"draws": 4}
     assert given.model_settings("source")(of_run()) == {"source": "models/tiny-bert"}
     task = given.task_settings("train_examples")(wildcards(task="tone"))

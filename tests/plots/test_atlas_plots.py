@@ -30,10 +30,10 @@ from support.figures import LARGE, LONG, SMALL, assert_readable, assert_same_byt
 
 RUN = {"model": "minilm", "mixture": "all", "method": "tuned"}
 LABELS = {name: measure.label for name, measure in head_measures.MEASURES.items()}
-COMPARED = head_measures.compared(head_measures.RANKINGS)
+COMPARED = head_measures.compared(head_measures.rankings())
 MEASURES = [*COMPARED, *(measure for measure in attention.MEASURES if measure not in COMPARED)]
-RANKINGS = list(head_measures.labels(head_measures.pruned(head_measures.RANKINGS)))
-PLACES = head_measures.places(head_measures.RANKINGS)
+RANKINGS = list(head_measures.labels(head_measures.pruned(head_measures.rankings())))
+PLACES = head_measures.places(head_measures.rankings())
 RELATIONS = ["nsubj", "obj", "amod", "advmod", "det", "compound", "nmod:poss", "acl:relcl", "mark"]
 
 

@@ -17,6 +17,7 @@ from headspec.atlas.relevance import loss_gradients, relevances
 from headspec.config.sections.model import Model
 from headspec.config.task_types.pair_types import ANSWERS, TEXTS
 from headspec.config.task_types.pair_types import CLASSES as PAIR
+from headspec.errors import EncoderError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
@@ -263,7 +264,13 @@ def test_long_prompts_leave_room_for_answers_and_long_texts_end(made):
 def test_the_language_model_is_found_at_its_origin(made):
     folder = made.path.parent / "saved"
     assert (folder / "model.safetensors").stat().st_size < 1000
-    assert made.joint.head.weight.shape[0] == made.plain.config.vocab_size
+    assert made.joint.head.tokens.out_features == made.plain.config.vocab_size
+
+
+def test_models_that_do_not_read_continuations_beside_each_other_are_refused(tmp_path):
+    whole = language_model(language.make("openai-gpt", tmp_path / "m"), "models.m")
+    with pytest.raises(EncoderError, match="models.m cannot have whole answers or texts scored.*one token"):
+        prompted(whole, {"t": []}, {"t": {"type": "classification", "labels": CLASSES}}, "models.m")
 
 
 def test_one_text_may_begin_another(made):

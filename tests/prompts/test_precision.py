@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
 
 from headspec.atlas.ablation import ABLATION, ablate
 from headspec.config import loading
@@ -20,6 +19,7 @@ from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.language.whole import language_model
 from headspec.models.multitask import MultiTask
+from headspec.models.tokens.continuations import log_probabilities
 from headspec.models.tokens.tokenization import tokenizer
 from headspec.prompts.head import prompted
 from headspec.prompts.tokens import Prompts
@@ -124,11 +124,9 @@ def test_scores_are_float32_under_autocast(made):
     assert not torch.equal(found, found.bfloat16().float())
 
 
-def test_likelihoods_are_float32_under_autocast():
-    from headspec.models.tokens.continuations import log_probabilities
-
-    torch.manual_seed(0)
-    head, states, tokens = nn.Linear(8, 50), torch.randn(6, 8), torch.arange(6)
+def test_likelihoods_are_float32_under_autocast(made):
+    head = made[0]["fp32"].head
+    states, tokens = torch.randn(6, head.tokens.in_features), torch.arange(6)
     expected = head(states).log_softmax(1)[tokens, tokens]
     with BF16.cast():
         torch.testing.assert_close(log_probabilities(head, states, tokens), expected)

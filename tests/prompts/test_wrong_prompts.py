@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -234,14 +233,19 @@ def test_pairs_that_a_model_cannot_score_are_refused(llama, tmp_path):
     several = {"bad": " really awful", "good": " really lovely"}
     text = refused(gpt, SimpleNamespace(classes=language.CLASSES, train=range(20)), answers=several)
     assert "tasks.a.answers: whole answers or texts are scored" in text
-    settings = json.loads((llama / "config.json").read_text()) | {
-        "model_type": "mistral",
-        "sliding_window": 20,
+    windows = {
+        "mistral": {"sliding_window": 20},
+        "qwen2": {"use_sliding_window": True, "sliding_window": 20, "max_window_layers": 1},
     }
-    mistral = shutil.copytree(llama, tmp_path / "mistral")
-    (mistral / "config.json").write_text(json.dumps(settings))
-    text = refused(mistral, some, **TEXT_PAIRS)
-    assert "models.m.max_length: got 40, expected at most 20, the window of attention" in text
+    for kind, window in windows.items():
+        folder = language.make(kind, tmp_path / kind)
+        settings = json.loads((folder / "config.json").read_text()) | {"layer_types": None} | window
+        (folder / "config.json").write_text(json.dumps(settings))
+        text = refused(folder, some, **TEXT_PAIRS)
+        assert "models.m.max_length: got 40, expected at most 20, the window of attention" in text
+    (folder / "config.json").write_text(json.dumps(settings | {"max_window_layers": 3}))  # in no layer
+    study = load(config(str(folder), **TEXT_PAIRS) | {"mixtures": {"groups": {"both": ["a", "b"]}}})
+    checks.check(study, {"a": some})
 
 
 def test_answers_of_examples_are_read_in_their_prompts(llama):

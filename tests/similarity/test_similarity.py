@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from headspec import plugins
 from headspec.config.measures import similarity as similarity_measures
-from headspec.config.measures.similarity import SEEDLESS
-from headspec.similarity.table import combined, encodings, functions, pairwise, traits
+from headspec.similarity.table import combined, encodings, pairwise, traits
 from headspec.similarity.traits import Traits
 from support.schemas import SCHEMAS
 
-MEASURES = functions(similarity_measures.modules(similarity_measures.MEASURES))
+SOURCES = similarity_measures.functions(similarity_measures.MEASURES)
+MEASURES = {name: plugins.function(source) for name, source in SOURCES.items()}
+SEEDLESS = similarity_measures.seedless(MEASURES)
 CNM = {"cnm": MEASURES["cnm"]}
 N, HIDDEN = 40, 24
 

@@ -8,7 +8,7 @@ import hashlib
 import os
 import py_compile
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from py_compile import PycInvalidationMode
@@ -19,6 +19,8 @@ from headspec.digests import Memory
 LIBRARY = Path(__file__).parent
 #: fields of syntax trees that hold statements, or what has statements
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+#: folders of installed packages, which are not local to each other
+INSTALLED = ("site-packages", "dist-packages")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -29,10 +31,11 @@ def make_importable() -> None:
 
 
 def closure(script: str | Path) -> dict[str, str]:
-    """File: hash of its code, for `script` and every headspec module it imports, directly or indirectly.
+    """File: hash of its code, for `script` and all that it imports, directly or indirectly, of headspec and
+    from beside it.
 
-    Comments, docstrings and layout do not count, because the syntax tree is hashed. Nor do imports for
-    type checkers, which never run. Imports inside functions count, and so does a style sheet beside a module.
+    Comments, docstrings and layout do not count, because the syntax tree is hashed. Nor do imports for type
+    checkers, which never run. Imports inside functions count, and so does a style sheet beside a module.
     """
     hashes: dict[str, str] = {}
     queue = [str(script)]
@@ -60,7 +63,7 @@ def _code(path: str | Path) -> tuple[str, list[str]]:
     # by default, Python takes compiled code of another file of this size and second for that of this one
     with contextlib.suppress(OSError):  # such as a read-only folder
         py_compile.compile(str(path), invalidation_mode=PycInvalidationMode.CHECKED_HASH, quiet=2)
-    imported = [str(file) for statement in _executed(tree) for file in _imports(statement)]
+    imported = [str(file) for each in _executed(tree) for file in _imports(each, path)]
     imported += map(str, path.parent.glob("*.mplstyle")) if path.stem == "style" else []
     return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:12], [*dict.fromkeys(imported)]
 
@@ -99,16 +102,38 @@ def _executed(tree: ast.Module) -> Iterator[ast.AST]:
             nodes += getattr(node, name, ())
 
 
-def _imports(node: ast.AST) -> list[Path]:
-    if isinstance(node, ast.Import):
-        names = [alias.name for alias in node.names]
-    elif isinstance(node, ast.ImportFrom) and node.module:
-        names = [node.module] + [f"{node.module}.{alias.name}" for alias in node.names]
-    else:
+def _imports(node: ast.AST, path: Path) -> list[Path]:
+    """The files that a statement in `path` imports: of headspec, and from beside it.
+
+    The latter are those of its package, or of a folder of modules, but for that of installed packages.
+    """
+    if not isinstance(node, (ast.Import, ast.ImportFrom)):
         return []
-    paths = [name.split(".")[1:] for name in names if name.split(".")[0] == "headspec"]
-    files = [LIBRARY.joinpath(*path).with_suffix(".py") for path in paths if path]
-    packages = [
-        LIBRARY.joinpath(*path[:depth], "__init__.py") for path in paths for depth in range(len(path) + 1)
-    ]
+    root = import_root(path)
+    package = path.relative_to(root).parts[:-1]
+    names = _names(node, package)
+    library = [name for name in names if name[0] == LIBRARY.name]
+    apart = root.name in INSTALLED
+    beside = [name for name in names if name not in library and (not apart or name[0] in package[:1])]
+    return _files(LIBRARY.parent, library) + _files(root, beside)
+
+
+def _names(node: ast.Import | ast.ImportFrom, package: Sequence[str]) -> list[list[str]]:
+    """The parts of all names that a statement in a `package` imports, of which some may be no modules."""
+    if isinstance(node, ast.Import):
+        return [alias.name.split(".") for alias in node.names]
+    above = package[: len(package) + 1 - node.level] if node.level else ()  # from . import name
+    module = [*above, *(node.module.split(".") if node.module else ())]
+    return [name for name in [module, *([*module, alias.name] for alias in node.names)] if name]
+
+
+def _files(root: Path, names: list[list[str]]) -> list[Path]:
+    """Those of the modules, and of the packages they are in, that are there below `root`."""
+    files = [root.joinpath(*name).with_suffix(".py") for name in names]
+    packages = [root.joinpath(*name[: i + 1], "__init__.py") for name in names for i in range(len(name))]
     return [file for file in files + packages if file.exists()]
+
+
+def import_root(path: Path) -> Path:
+    """The folder from which a file is imported: the first above it that is no package."""
+    return next(folder for folder in path.parents if not (folder / "__init__.py").exists())

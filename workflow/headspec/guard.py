@@ -43,7 +43,7 @@ def unchanged(job: Any) -> Iterator[None]:
     for name, planned in code.items():
         path = code_hash.LIBRARY.parent / name
         if _current(name) != planned or digests.signature(path)[3] / 1e9 > began - CLOCK:
-            raise ChangedError(f"workflow/{name} was edited after this job was planned. {AGAIN}")
+            raise ChangedError(f"{_shown(name)} was edited after this job was planned. {AGAIN}")
     # processes for several GPUs load everything anew
     later = [name for name in code if not _loaded(name) or job.resources.get("gpu", 0) > 1]
     unloaded = {name: digests.signature(code_hash.LIBRARY.parent / name) for name in later}
@@ -51,7 +51,7 @@ def unchanged(job: Any) -> Iterator[None]:
     def check() -> None:
         for name, before in unloaded.items():
             if _signature(code_hash.LIBRARY.parent / name) != before:
-                raise ChangedError(f"workflow/{name} was edited while this job ran. {AGAIN}")
+                raise ChangedError(f"{_shown(name)} was edited while this job ran. {AGAIN}")
         for path, (before, mark) in inputs.items():
             now = _signature(path)
             # a new link to the file changes the last of the times
@@ -77,10 +77,18 @@ def _signature(path: str | Path) -> digests.Signature:
     return []
 
 
+def _shown(name: str) -> str:
+    """A file of a closure from the working folder."""
+    return os.path.relpath(code_hash.LIBRARY.parent / name)
+
+
 def _loaded(name: str) -> bool:
     """Whether this process has loaded a file of a closure: a script is, style sheets are read later."""
     path = Path(name)
-    if path.parts[0] != "headspec":
+    if path.parts[0] == "scripts":
         return True
+    if path.parts[0] != "headspec":  # of a plugin
+        file = os.path.abspath(code_hash.LIBRARY.parent / name)
+        return any(getattr(module, "__file__", None) == file for module in list(sys.modules.values()))
     module = path.parent if path.stem == "__init__" else path.with_suffix("")
     return path.suffix == ".py" and ".".join(module.parts) in sys.modules

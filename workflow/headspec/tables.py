@@ -30,6 +30,8 @@ COMPUTING = (
     "sentencepiece", "sacrebleu", "datasets", "regex",
 )  # fmt: skip
 TEXT, INT, FLOAT, FLAG = pa.string(), pa.int32(), pa.float64(), pa.bool_()
+#: column of classes' probabilities, which takes several times as long to read as all others
+PROBABILITIES, LIKELY = "probabilities", pa.list_(pa.float32())
 
 
 @dataclass(frozen=True)
@@ -151,8 +153,8 @@ def save(path: str | Path, table: pa.Table) -> None:
         files.seal(temporary)
 
 
-def read(path: str | Path) -> pd.DataFrame:
-    """Read the frame that `write` was given.
+def read(path: str | Path, probabilities: bool = False) -> pd.DataFrame:
+    """Read the frame that `write` was given, without the column `probabilities` if that is not wanted.
 
     Raises
     ------
@@ -160,7 +162,9 @@ def read(path: str | Path) -> pd.DataFrame:
         It is not as `write` left it, or was written as another table.
     """
     inscribed = _check(path)
-    frame = outcomes.numbered(pq.read_table(path).to_pandas())
+    left_out = () if probabilities else (PROBABILITIES,)
+    names = [name for name in pq.read_schema(path).names if name not in left_out]
+    frame = outcomes.numbered(pq.read_table(path, columns=names).to_pandas())
     return attention.in_rows(frame, inscribed.get("attention", {})) if "attention" in frame else frame
 
 

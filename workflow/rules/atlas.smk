@@ -177,7 +177,11 @@ use rule attention as measured with:
         tasks=INPUTS.tasks,
         examples=STUDY.atlas.examples,
         precision=STUDY.precision,
-        code=code("atlas/measured.py", "atlas/{measure}.py"),
+        function=lambda wildcards: head_measures.function(wildcards.measure),
+        code=code(
+            "atlas/measured.py",
+            lambda wildcards: plugins.files([head_measures.function(wildcards.measure)]),
+        ),
     message:
         "{wildcards.measure} of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
 
@@ -197,7 +201,11 @@ use rule roles as derived with:
     params:
         script="derived",
         study=STUDY.study,
-        code=code("atlas/derived.py", "atlas/{measure}.py"),
+        function=lambda wildcards: head_measures.function(wildcards.measure),
+        code=code(
+            "atlas/derived.py",
+            lambda wildcards: plugins.files([head_measures.function(wildcards.measure)]),
+        ),
     message:
         "{wildcards.measure} of heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
 

@@ -49,8 +49,8 @@ if {"{", "}"} & {*str(LIBRARY)}:
     )
 sys.path.insert(0, str(LIBRARY))
 
-from headspec import code_hash, digests, files
-from headspec.config import loading, variants, ways
+from headspec import code_hash, digests, files, plugins
+from headspec.config import loading, plugged, variants, ways
 from headspec.config.measures import heads as head_measures, similarity as similarity_measures
 from headspec.config.runs import ALL
 from headspec.config.study import Study, plain
@@ -76,6 +76,8 @@ def checked(config: dict) -> tuple[Study, Planned | None]:
     Only the main process checks data and models; jobs on a cluster rely on it.
     """
     plan = None
+    if workflow.is_main_process and (notice := plugged.notice(config)):
+        logger.warning(notice)
     try:
         study = preflight.load(config)
         if workflow.is_main_process:
@@ -161,16 +163,16 @@ result, log, figure = LAYOUT.result, LAYOUT.log, LAYOUT.figure
 
 def code(script: str, *modules):
     """Parameter: hashes of a rule's code: its script, `modules` that this imports by name (with wildcards, or
-    functions of them), and every module that these import. The modules of tasks on words are imported by
-    name, too.
+    functions of them that return several), and every module that these import. The modules of tasks on words
+    are imported by name, too.
 
     They are looked up only if the rule has jobs.
     """
     hashes = functools.cache(code_hash.closure)
 
     def function(wildcards) -> dict[str, str]:
-        names = [m(wildcards) if callable(m) else m.format(**wildcards) for m in modules]
-        paths = [LIBRARY / "headspec" / name for name in names]
+        names = [m(wildcards) if callable(m) else [m.format(**wildcards)] for m in modules]
+        paths = [LIBRARY / "headspec" / name for name in functools.reduce(operator.iadd, names, [])]
         found = functools.reduce(operator.or_, map(hashes, [LIBRARY / "scripts" / script, *paths]))
         of_words = [
             LIBRARY / "headspec" / module for module in INPUTS.word_modules(wildcards, found)

@@ -76,7 +76,10 @@ use rule learn_gates as budget with:
         beams=INPUTS.beams,
         measured=BUDGETS.measured,
         precision=STUDY.precision,
-        code=code("gates/budget.py"),
+        code=code(
+            "gates/budget.py",
+            lambda wildcards: plugins.files([ways.WAYS[wildcards.way].function]),
+        ),
     message:
         "{wildcards.way} to {wildcards.kept} of the heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
 
@@ -168,6 +171,9 @@ rule budgets:
         script="budgets",
         study=STUDY.study,
         cells=settings_of(STUDY.budgets),
+        open_ended=[
+            way for way in BUDGETS.ways(open_ended=True) if way in STUDY.gates.ways
+        ],
         metrics=lambda wildcards: {
             task: LAYOUT.metrics[task] for cell in STUDY.budgets for task in cell.run.tasks
         },

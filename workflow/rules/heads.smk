@@ -83,7 +83,14 @@ rule prune:
         metrics=INPUTS.metrics,
         beams=INPUTS.beams,
         pruning=INPUTS.settings(
-            "pruning", "fraction", "fractions", "heads", "draws", "draw_examples", "bottom"
+            "pruning",
+            "fraction",
+            "fractions",
+            "heads",
+            "draws",
+            "draw_examples",
+            "bottom",
+            "probabilities",
         ),
         precision=STUDY.precision,
         code=code("heads/prune.py"),

@@ -179,17 +179,16 @@ rule similarity:
         models=list(STUDY.models),
         seeds=list(STUDY.seeds),
         paradigms=LAYOUT.paradigms,
-        measures=similarity_measures.modules(STUDY.similarity.of_tasks),
-        of_subjects=similarity_measures.modules(STUDY.similarity.asked("brain_encoding")),
-        seedless=[m for m in STUDY.similarity.measures if m in similarity_measures.SEEDLESS],
+        measures=similarity_measures.functions(STUDY.similarity.of_tasks),
+        of_subjects=similarity_measures.functions(STUDY.similarity.asked("brain_encoding")),
+        seedless=similarity_measures.seedless(STUDY.similarity.measures),
         fraction=STUDY.pruning.fraction,
         confidence=STUDY.dissociation.confidence,
         code=code(
             "similarity/similarity.py",
-            *[
-                f"similarity/{similarity_measures.MEASURES[measure].module}.py"
-                for measure in STUDY.similarity.measures
-            ],
+            lambda wildcards: plugins.files(
+                similarity_measures.functions(STUDY.similarity.measures).values()
+            ),
         ),
     message:
         "Similarity of tasks in {params.study}"

@@ -157,7 +157,7 @@ rule retrain:
         variant=INPUTS.variant_settings,
         projections=STUDY.iat.projections,
         precision=STUDY.precision,
-        code=code("training/retrain.py", INPUTS.variant_module),
+        code=code("training/retrain.py", INPUTS.variant_modules),
     message:
         "Training {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
     script:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from transformers import AutoConfig, AutoModel, DynamicCache, LlamaModel, PreTrainedModel
 
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
 from headspec.models.architectures import remembers
 from headspec.models.batching import LEAST_SHARED, Batch, Examples
 from headspec.models.devices import Device
+from headspec.models.language import shared_prefix
 from headspec.models.multitask import MultiTask
 from support import tiny
 from support.tiny import TYPES
@@ -107,6 +111,7 @@ def regression(of: MultiTask) -> MultiTask:
 def test_pruning_reads_the_prefix_once_for_a_batch_and_mask(kind, once):
     joint, of_task, rows = regression(model(kind)), prompts(n=12), np.arange(12)
     device = Device("cpu", None, tokens=100)
+    assert joint.shares_prefix == once
     read = read_tokens(joint)
     predicted = under_masks(joint, "task", of_task, rows, masks(3), device)
     tokens = sum(read)
@@ -156,6 +161,75 @@ def test_prefixes():
     typed = prompts()
     typed.kinds = [[0] * n for n in typed.lengths]
     assert typed.prefix == 0, "types of tokens are not told apart here"
+
+
+MIXED = {"layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
+#: types whose layers have windows, in some of them or in all
+WINDOWS = {
+    "mistral": {},
+    "gemma2": MIXED,
+    "gemma3_text": MIXED,
+    "cohere2": MIXED,
+    "olmo3": MIXED,
+    "qwen2": MIXED | {"use_sliding_window": True},
+    "gpt_oss": MIXED | {"num_local_experts": 4, "num_experts_per_tok": 2},
+    "llama4_text": {
+        "layer_types": ["chunked_attention", "full_attention", "chunked_attention"],
+        "num_local_experts": 2,
+        "intermediate_size_mlp": 48,
+    },
+}
+
+
+def with_windows(kind: str, window: int, **settings) -> PreTrainedModel:
+    torch.manual_seed(1)
+    sizes = tiny._SIZE | {"num_key_value_heads": 2, "head_dim": 8, "attn_implementation": "eager"}
+    sizes |= {"sliding_window": window, "attention_chunk_size": window} | settings
+    encoder = AutoModel.from_config(AutoConfig.for_model(kind, **sizes)).eval()
+    for parameter in encoder.parameters():
+        if parameter.dim() == 2:
+            parameter.data.mul_(4)
+    return encoder
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_windows_shorter_than_the_prefix_or_the_text_change_no_state(kind):
+    ids = torch.randint(5, tiny.VOCABULARY, (3, 12))
+    ids[:, :9] = ids[0, :9]
+    mask = torch.ones_like(ids)
+    mask[1, 11] = 0
+    found = []
+    for window in (4, 11, 64):
+        encoder = with_windows(kind, window, **WINDOWS[kind])
+        assert shared_prefix.possible(encoder)
+        whole = encoder(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state
+        for prefix in (2, 6, 9):
+            apart = shared_prefix.output(encoder, prefix, {"input_ids": ids, "attention_mask": mask})
+            real = apart.last_hidden_state[mask.bool()]
+            torch.testing.assert_close(real, whole[mask.bool()], rtol=1e-4, atol=1e-5)
+        found.append(whole)
+    assert min((one - other).abs().max() for one, other in itertools.pairwise(found)) > 1e-2, "windows act"
+
+
+def test_models_that_remember_states_read_no_prefix():
+    convolutions = {"layer_types": ["conv", "full_attention", "conv"]}
+    assert not shared_prefix.possible(with_windows("lfm2", 64, **convolutions))
+    assert shared_prefix.possible(with_windows("lfm2", 64, layer_types=["full_attention"] * 3))
+
+
+class Forgetful(LlamaModel):
+    """A model that takes a cache, and does not use it."""
+
+    def forward(self, *inputs, past_key_values=None, **others):
+        return super().forward(*inputs, past_key_values=DynamicCache(), **others)
+
+
+def test_models_that_do_not_read_the_cache_read_no_prefix():
+    config = with_windows("llama", 64).config
+    torch.manual_seed(0)
+    assert shared_prefix.possible(LlamaModel(config).eval())
+    assert not shared_prefix.possible(Forgetful(config).eval())
 
 
 def test_bidirectional_decoders_read_no_prefix():

@@ -211,7 +211,7 @@ def new_measures(study: Folder) -> None:
         ("similarity", '"new": SimilarityMeasure("new", "new"),'),
     ):
         study.replace(
-            f"workflow/headspec/config/measures/{kind}.py", "\nMEASURES = {", f"\nMEASURES = {{{entry}"
+            f"workflow/headspec/config/measures/{kind}.py", "\nMEASURES |= {", f"\nMEASURES |= {{{entry}"
         )
 
 

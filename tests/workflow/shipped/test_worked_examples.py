@@ -26,10 +26,14 @@ STUDY: dict[str, Any] = CONFIG | {
         "mixtures": ["tone+topic"], "examples": 40, "rankings": ["importance", "gate_fisher"],
         "fractions": [0.5], "draws": 2,
     },
+    "gates": {"mixtures": ["tone+topic"], "ways": ["importance", "each-layer"], "kept": [0.5], "epochs": 1},
     "figures": {"dpi": 60, "formats": ["png"]},
+    "plugins": ["my_measures.py"],
 }  # fmt: skip
 NEW = ["figures/overlap.png", "figures/similarity.bert.png", "figures/atlas/believe.png",
-       "figures/atlas/ranked.bert.tone+topic.tuned.png", "tables/layers.parquet"]  # fmt: skip
+       "figures/atlas/ranked.bert.tone+topic.tuned.png", "tables/layers.parquet",
+       "figures/gates/budgets.bert.tone+topic.tuned.png"]  # fmt: skip
+TARGETS = [f"results/tiny/{name}" for name in NEW]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +43,7 @@ def finished(shared) -> Folder:
         for block in BLOCKS:
             block.apply(path)
         folder.write(STUDY)
-        folder.snakemake(*(f"results/tiny/{name}" for name in NEW))
+        folder.snakemake(*TARGETS)
 
     return Folder(shared("worked examples", run))
 
@@ -51,8 +55,7 @@ def test_each_takes_at_most_two_lines_elsewhere():
     lines: dict[str, int] = {}
     for block in BLOCKS:
         lines[block.heading] = lines.get(block.heading, 0) + added(block)
-    modules = ["A measure of heads", "A measure of similarity", "A figure"]
-    assert lines == dict.fromkeys(modules, 1) | {"A stage": 2}
+    assert lines == {"A plugin": 0, "A figure": 1, "A stage": 2}
 
 
 def test_they_run(finished):
@@ -62,10 +65,36 @@ def test_they_run(finished):
     assert "gate_fisher" in set(pd.read_parquet(tables / "belief.parquet")["ranking"])
     similarity = pd.read_parquet(tables / "similarity.parquet").set_index("measure")["similarity"]
     assert similarity["shared-importance"].between(0.01, 0.99).all()
+    kept = pd.read_parquet(
+        finished.results / "runs/bert/tone+topic/tuned/seed0/gates/each-layer/shared/0.5/gates.parquet"
+    )
+    assert set(kept.groupby("layer")["kept"].sum()) == {HEADS // 2}
     layers = pd.read_parquet(tables / "layers.parquet")
     assert len(layers) == 2 * (3 * 2 + 3) * LAYERS  # seeds; tasks of each pair, and each task alone
     assert (layers["importance"] > 0).all()
     assert all((finished.results / name).exists() for name in NEW)
+
+
+#: jobs whose code has the plugin: two seeds, and one table of all
+USING = {"measured": 2, "similarity": 1, "budget": 2}
+
+
+def test_an_edit_of_the_plugin_reruns_the_jobs_that_use_it(finished, tmp_path):
+    """And what is made of their results."""
+    study = finished.copy(tmp_path / "study")
+    assert study.plan(*TARGETS).rules == {}
+    study.replace("my_measures.py", "** 2", "** 2  # a square")
+    assert study.plan(*TARGETS).rules == {}
+    study.replace("my_measures.py", "** 2", "** 4")
+    rules = study.plan(*TARGETS).rules
+    after = {"cumulative", "heads", "rankings", "belief", "budgets", "correlation"}
+    of_figures = {rule for rule in rules if rule.startswith("figure_")}
+    assert {rule: rules[rule] for rule in USING} == USING
+    assert set(rules) - {*USING} - after == of_figures
+
+
+def test_planning_says_what_it_imports(finished):
+    assert "plugins: imports my_measures.py" in finished.snakemake("--dry-run")
 
 
 def test_they_are_among_the_targets(finished):

@@ -22,6 +22,7 @@ from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
+from headspec.registry import require
 from headspec.seeds import derive
 from headspec.statistics.atlas.rankings import BOTTOM, IMPORTANCE, IMPORTANCE_ALL, RANDOM, RESCORED, TOP
 from headspec.tables import FLOAT, INT, TEXT, Schema
@@ -152,6 +153,7 @@ def rescored(
     fractions : as from `levels`
     order : {"top", "bottom"}, whether a step prunes the most important of the remaining heads, or the least
     """
+    require("order", order, (TOP, BOTTOM))
     shape, sign = (model.gates.layers, model.gates.heads), 1 if order == TOP else -1
     counts = [prune_count(fraction, shape[0] * shape[1]) for fraction in fractions]
     steps = [count for count in counts[1:] if count < shape[0] * shape[1]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pandas as pd
 import torch
@@ -14,6 +16,7 @@ from headspec.models.devices import Device
 from headspec.models.internals.propagation import Rules, propagating
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
+from headspec.registry import require
 
 
 def relevance_measures(
@@ -110,6 +113,7 @@ def relevances(
     -------
     relevances : (len(rows), layers, heads), signed
     """
+    require("rules of relevance", rules, get_args(Rules))
 
     def of_batch(batch: Batch) -> torch.Tensor:
         gates = open_gates(model.gates, len(batch.rows))

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
+from headspec.config.sections.base import PLUGGED
 from headspec.config.study import Study
 
 NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
@@ -34,7 +35,19 @@ class _Lenient(GenerateJsonSchema):
         return entries | ({"additionalProperties": False} if "patternProperties" in entries else {})
 
 
+def _open(node: Any) -> Any:
+    """`node`, where names that plugins add to may be other ones."""
+    if isinstance(node, list):
+        return [_open(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    inner = {key: _open(value) for key, value in node.items() if key != PLUGGED}
+    if PLUGGED in node:
+        inner = {"anyOf": [{"enum": inner.pop("enum")}, {"type": inner.pop("type")}], **inner}
+    return inner
+
+
 def text() -> str:
     """The schema (JSON Schema, draft 2020-12) as the text of a JSON file."""
-    schema = Study.model_json_schema(schema_generator=_Lenient)
+    schema = _open(Study.model_json_schema(schema_generator=_Lenient))
     return json.dumps({"$schema": GenerateJsonSchema.schema_dialect, **schema}, indent=2) + "\n"

@@ -11,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from headspec.config import forbidden_values
+from headspec.config import forbidden_values, plugged
 from headspec.config.checks import consistency
 from headspec.config.reference import allowed, child, schema, sections
 from headspec.config.study import Study
@@ -39,11 +39,13 @@ def load(config: dict[str, Any]) -> Study:
     Raises
     ------
     ConfigError
-        One line for each problem: dotted key, value, what was expected, nearest valid name.
+        One line for each problem: dotted key, value, what was expected, nearest valid name. If plugins
+        cannot be imported, these alone.
     """
     config = config or {}
     if problems := forbidden_values.problems(config):
         raise ConfigError(lines(problems))
+    plugged.load(plugged.named(config))
     try:
         study = Study.model_validate(config)
     except ValidationError as error:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from headspec.config import plugged
+from headspec.config.sections.base import PLUGGED
 from headspec.config.study import Study
 from headspec.errors import HeadspecError
 
@@ -27,9 +29,14 @@ TYPES = {
 BOUNDS = {"minimum": ">=", "exclusiveMinimum": ">", "maximum": "<=", "exclusiveMaximum": "<"}
 
 
-@cache
 def schema() -> Node:
     """JSON schema of the study config, with references to sections replaced by the sections."""
+    return _schema(plugged.names())
+
+
+@cache
+def _schema(names: tuple[str, ...]) -> Node:
+    """The schema while plugins have added to these names."""
     definitions = Study.model_json_schema()
 
     def inline(node: Any) -> Any:
@@ -74,7 +81,8 @@ def allowed(node: Node) -> str:
     if "anyOf" in node:
         return " or ".join(allowed(n) for n in node["anyOf"] if n != {"type": "null"})
     if "enum" in node:
-        return f"{', '.join(node['enum'][:-1])} or {node['enum'][-1]}"
+        more = [*node["enum"], *(["one of a plugin"] if node.get(PLUGGED) else [])]
+        return f"{', '.join(more[:-1])} or {more[-1]}"
     if "items" in node:
         return f"list of {allowed(node['items'])}{'; at least one' if node.get('minItems') else ''}"
     if "properties" in node:

@@ -47,6 +47,11 @@ class Study(Section):
     precision: Literal["auto", "fp32", "bf16"] = Field(
         "auto", description="`auto`: bf16 autocast where the hardware is faster in it, else fp32"
     )
+    plugins: Distinct[str] = Field(
+        [],
+        description="modules with [measures and ways of your own](architecture.md#a-plugin), by import name "
+        "or by path (`*.py`); planning and jobs run their code",
+    )
     jobs_per_gpu: Count = Field(1, description="jobs that share a local GPU")
     models: Annotated[dict[Name, Model], Field(min_length=1)] = Field(
         description="name: a pretrained encoder, trained on every mixture"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headspec.config.runs import REWARMED, Variant, named
+from headspec.registry import Registry
 
 if TYPE_CHECKING:
     from headspec.config.sections.iat import IAT
@@ -42,7 +43,8 @@ class Kind:
 
 
 #: in the order of panels and rows; the place of a variant gives its look, so a new one follows the last
-KINDS = {
+KINDS = Registry[Kind]("variant of training")
+KINDS |= {
     IAT_ITSELF: Kind("IAT"),
     "random": Kind("random heads", heads="random"),
     "random-by-layer": Kind("random by layer", heads="random-by-layer"),

@@ -5,10 +5,12 @@ Stages and figures do not import it: rules pass what a job needs of the entries 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headspec.config.measures import heads as head_measures
+from headspec.config.measures.heads import HeadMeasure
+from headspec.registry import Registry
 
 #: the way that closes no head, which is always made
 WHOLE = "whole"
@@ -23,15 +25,16 @@ class Way:
     Attributes
     ----------
     label : its name in figures
-    chosen : {"all", "ranked", "drawn", "stepwise", "learnt", gates="copied"}
+    chosen : {"all", "ranked", "drawn", "stepwise", "learnt", "copied", "plugged"}
         Every head is kept; or the first of a ranking; or random ones; or importance is computed again in
-        steps; or gates learn them; or another way's are taken.
+        steps; or gates learn them; or another way's are taken; or a plugin chooses by importance.
     by_layer : whether random heads are as many in each layer as `importance` keeps
     gates : the kind of gates that learn, in `headspec.gates.kinds`
     start : {"trained", "pretrained", "fresh"}, the weights that training begins with
     classifiers : whether these learn, too
     open_ended : whether gates learn without a number of heads in view: they learn once for all numbers, and
         the heads that they leave open are one more
+    function : of a plugin, that chooses (`headspec.plugins.function`)
     """
 
     label: str
@@ -41,10 +44,17 @@ class Way:
     start: str = "trained"
     classifiers: bool = True
     open_ended: bool = False
+    function: str | None = None
+
+
+def ranked(measures: Mapping[str, HeadMeasure]) -> dict[str, Way]:
+    """The ways that keep the heads with the largest values of a measure of the atlas."""
+    return {name: Way(of.label, "ranked") for name, of in measures.items() if of.ranks and of.table}
 
 
 #: in the order of legends; the place of a way gives its look, so a new one follows the last
-WAYS = {
+WAYS = Registry[Way]("way")
+WAYS |= {
     WHOLE: Way("whole model", "all"),
     IMPORTANCE: Way("importance, at once", "ranked"),
     "rescored": Way("importance, in steps", "stepwise"),
@@ -58,16 +68,23 @@ WAYS = {
     "dynamic": Way("L0 from pretrained (dynamic)", "learnt", gates="l0", start="pretrained", open_ended=True),
     "pretrained": Way("kept heads, from pretrained", "copied", start="pretrained"),
     "fresh": Way("kept heads, from fresh weights", "copied", start="fresh"),
-} | {
-    name: Way(measure.label, "ranked")
-    for name, measure in head_measures.MEASURES.items()
-    if measure.ranks and measure.table and name != IMPORTANCE
 }
-#: what may be named in `gates.ways`
-NAMES = tuple(name for name in WAYS if name != WHOLE)
-#: ways that keep the heads of another, and ways whose heads they may keep
-COPYING = tuple(name for name, way in WAYS.items() if way.chosen == "copied")
-SOURCES = tuple(name for name, way in WAYS.items() if way.chosen in ("ranked", "stepwise", "learnt"))
+WAYS |= {name: way for name, way in ranked(head_measures.MEASURES).items() if name != IMPORTANCE}
+
+
+def chosen_by(*kinds: str) -> list[str]:
+    """The ways whose heads are chosen in one of these ways: `Way.chosen`."""
+    return [name for name, way in WAYS.items() if way.chosen in kinds]
+
+
+def sources() -> list[str]:
+    """The ways whose heads may be kept again."""
+    return chosen_by("ranked", "stepwise", "learnt", "plugged")
+
+
+def names() -> list[str]:
+    """What may be named in `gates.ways`."""
+    return [name for name in WAYS if name != WHOLE]
 
 
 def any_learnt(names: Iterable[str]) -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headspec import code_hash
-from headspec.config import loading
+from headspec.config import loading, plugged
 from headspec.cost.forecast import STARTS
 from headspec.errors import HeadspecError
 from headspec.models import devices
@@ -47,7 +47,10 @@ def report(
         The study cannot be run, more GPUs than are here are to be measured, or, after the plan is
         printed, something is missing here.
     """
-    study = preflight.load(loading.strict_yaml(file))
+    config = loading.strict_yaml(file)
+    if notice := plugged.notice(config):
+        print(notice)
+    study = preflight.load(config)
     code_hash.make_importable()
     python = sys.executable if rate else warm.start(warm.PACKAGES)  # it imports while the study is read
     planned, missing = preflight.missing(study)
@@ -119,7 +122,9 @@ def counted(
 if __name__ == "__main__":
     path = Path(sys.argv[1])
     try:
-        answer = counted(*pickle.loads(path.read_bytes()))
+        study, *rest = pickle.loads(path.read_bytes())
+        plugged.load(study.plugins)
+        answer = counted(study, *rest)
     except HeadspecError as error:
         answer = "", str(error)
     path.write_bytes(pickle.dumps(answer))

@@ -10,6 +10,7 @@ from torch import nn
 
 from headspec.gates import hard_concrete, subset
 from headspec.heads.ranking import top_heads
+from headspec.registry import require
 
 #: part of learning over which the number of heads falls to the one asked for; then it stays
 FALLING = 0.5
@@ -163,6 +164,7 @@ def learnt_gates(kind: str, shape: tuple[int, int], count: int | None, penalty: 
     count : number of heads that they learn to keep; unused by `l0`
     penalty : used by `l0` alone
     """
+    require("kind of gates", kind, ("l0", "l0-target", "subset", "subset-hard"))
     if kind == "l0":
         return L0(shape, penalty)
     assert count is not None

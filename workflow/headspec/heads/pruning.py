@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
 import numpy as np
 import pandas as pd
 import torch
@@ -14,7 +17,7 @@ from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.seeds import derive
 from headspec.statistics.metrics import score
-from headspec.tables import FLOAT, INT, TEXT, Schema
+from headspec.tables import FLOAT, INT, LIKELY, PROBABILITIES, TEXT, Schema
 
 PRUNING = Schema(
     {"pruned_for": TEXT, "order": TEXT, "fraction": FLOAT, "draw": INT, "n_pruned": INT, "task": TEXT,
@@ -28,13 +31,15 @@ pruned_for: whose heads are pruned: a task, `none`, `random` or `random_by_layer
 """
 PREDICTIONS = Schema(
     {"pruned_for": TEXT, "fraction": FLOAT, "task": TEXT, "example": INT, "label": FLOAT,
-     "prediction": FLOAT},
+     "prediction": FLOAT, PROBABILITIES: LIKELY},
     keys=4,
 )  # fmt: skip
 """Table `predictions`: a row for each mask of top heads and validation example.
 runs/{model}/{mixture}/{method}/seed{seed}/predictions.parquet
 
 pruned_for: task whose top heads are pruned, or `none`
+probabilities: of the classes, in the order of their indices, float32; null for tasks without classes, and
+    with `pruning.probabilities: false`; `tables.read(path, probabilities=True)` reads them, too
 """
 EVALUATION = Schema({"task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT}, keys=2)
 """Table `evaluation`: a row for each validation example.
@@ -43,7 +48,24 @@ runs/{model}/{mixture}/{method}/seed{seed}/gates/{way}/{sets}/{kept}/evaluation.
 """
 
 
-@torch.no_grad()
+class Evaluated(NamedTuple):
+    """What a model predicts under masks.
+
+    Attributes
+    ----------
+    predictions : task: (masks, n) class indices, or scores for regression; masked where not evaluated
+    probabilities : task with classes: (recorded masks, n, classes), float32
+    """
+
+    predictions: dict[str, np.ma.MaskedArray]
+    probabilities: dict[str, np.ndarray]
+
+
+def recorded(mask: Mask) -> bool:
+    """Whether the table `predictions` has rows of a mask."""
+    return mask.pruned_for == "none" or mask.order == "top"
+
+
 def predictions(
     model: MultiTask,
     examples: dict[str, Examples],
@@ -52,6 +74,20 @@ def predictions(
     draw_examples: int | None = None,
     seed: int = 0,
 ) -> dict[str, np.ma.MaskedArray]:
+    """Predictions under every mask, as in `evaluated`."""
+    return evaluated(model, examples, masks, device, draw_examples, seed).predictions
+
+
+@torch.no_grad()
+def evaluated(
+    model: MultiTask,
+    examples: dict[str, Examples],
+    masks: list[Mask],
+    device: Device,
+    draw_examples: int | None = None,
+    seed: int = 0,
+    probabilities: bool = False,
+) -> Evaluated:
     """Predictions under every mask.
 
     Each batch is padded once and runs under all masks that are evaluated on the same examples.
@@ -60,10 +96,7 @@ def predictions(
     ----------
     draw_examples : examples per task on which a random mask is evaluated (`masks.window`); None for all
     seed : of the run; determines these examples
-
-    Returns
-    -------
-    dict of task: (masks, n) class indices, or scores for regression; masked where not evaluated
+    probabilities : whether those of classes under recorded masks are wanted
 
     Raises
     ------
@@ -74,6 +107,7 @@ def predictions(
     predicted = {
         task: np.ma.masked_all((len(masks), len(e)), dtype=np.float64) for task, e in examples.items()
     }
+    likely: dict[str, np.ndarray] = {}
     work = []  # (task, rows, mask indices)
     for task, of_task in examples.items():
         groups: dict[tuple, list[int]] = {}
@@ -86,9 +120,14 @@ def predictions(
     with device.cast():  # one context, so that weights are cast once
         for task, rows, indices in work:
             selected = [masks[i] for i in indices]
-            values = under_masks(model, task, examples[task], rows, selected, device, progress)
+            wanted = {i for i, mask in enumerate(selected) if probabilities and recorded(mask)}
+            values, of_classes = _answers(
+                model, task, examples[task], rows, selected, device, progress, wanted
+            )
             predicted[task][np.ix_(np.array(indices), rows)] = values
-    return predicted
+            if of_classes.size:  # recorded masks are evaluated together, on all rows in order
+                likely[task] = of_classes
+    return Evaluated(predicted, likely)
 
 
 @torch.no_grad()
@@ -106,24 +145,36 @@ def under_masks(
     What all prompts of a task begin with is read once for a batch and mask, by decoders that can. The model
     is on the device, in evaluation; the caller casts. Raises as `predictions`.
     """
+    return _answers(model, task, examples, rows, masks, device, progress)[0]
+
+
+def _answers(
+    model: MultiTask, task: str, examples: Examples, rows: np.ndarray, masks: list[Mask], device: Device,
+    progress: Progress | None, wanted: Collection[int] = (),
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """As `under_masks`, and the probabilities of classes under `wanted` masks, (wanted, rows, classes)."""
     closed = np.stack([mask.closed for mask in masks])
     gates = 1 - torch.from_numpy(closed).float().to(device.name)  # (masks, layers, heads)
 
     def of_batch(batch: Batch) -> torch.Tensor:
-        by_gates = []
-        for values in gates:
+        by_gates, likely = [], []
+        for i, values in enumerate(gates):
             model.gates.values = values
-            by_gates.append(model.predictions(task, model.pool(batch), batch.labels))
-        return torch.stack(by_gates, dim=1)
+            predicted, of_classes = model.answers(task, model.pool(batch), batch.labels)
+            by_gates.append(predicted)
+            likely += [of_classes] if i in wanted else []
+        return torch.cat([torch.stack(by_gates, dim=1), *likely], dim=1)  # (batch, masks + wanted * classes)
 
-    prefix = examples.prefix if model.remembers else 0
+    prefix = examples.prefix if examples.prefix and model.shares_prefix else 0
     held = device.sharing(model.beams.get(task, 1))
-    predicted = examples.values(of_batch, rows, held, progress, task, len(gates), prefix).T
+    values = examples.values(of_batch, rows, held, progress, task, len(gates), prefix)
     model.gates.values = None
+    predicted, likely = values[:, : len(masks)].T, values[:, len(masks) :].astype(np.float32)
     for mask, of_mask in zip(masks, predicted, strict=True):
         pruned = f" with heads pruned for {mask.pruned_for}" if mask.closed.any() else ""
         require(of_mask, f"predictions of task '{task}'{pruned}", examples.example[rows], device)
-    return predicted
+    by_mask = likely.reshape(len(rows), len(wanted), -1) if wanted else likely[:, None]
+    return predicted, by_mask.swapaxes(0, 1)
 
 
 def pruning_table(
@@ -149,9 +200,13 @@ def pruning_table(
 
 
 def predictions_table(
-    masks: list[Mask], examples: dict[str, Examples], predicted: dict[str, np.ma.MaskedArray]
+    masks: list[Mask],
+    examples: dict[str, Examples],
+    predicted: dict[str, np.ma.MaskedArray],
+    probabilities: Mapping[str, np.ndarray] | None = None,
 ) -> pd.DataFrame:
     """The table `predictions`: without pruning, and with each task's top heads at every fraction."""
+    likely = probabilities or {}
     frames = [
         pd.DataFrame(
             {
@@ -161,10 +216,10 @@ def predictions_table(
                 "example": of_task.example,
                 "label": of_task.label,
                 "prediction": predicted[task][i].astype(float),
+                PROBABILITIES: [*likely[task][place]] if task in likely else None,
             }
         )
-        for i, mask in enumerate(masks)
-        if mask.pruned_for == "none" or mask.order == "top"
+        for place, (i, mask) in enumerate((i, mask) for i, mask in enumerate(masks) if recorded(mask))
         for task, of_task in examples.items()
     ]
     return pd.concat(frames, ignore_index=True)
@@ -174,4 +229,5 @@ def evaluation_table(model: MultiTask, examples: dict[str, Examples], device: De
     """The table `evaluation`: every task's predictions without pruning."""
     none = Mask("none", None, 0.0, None, np.zeros((model.gates.layers, model.gates.heads), dtype=bool))
     predicted = predictions(model, examples, [none], device)
-    return predictions_table([none], examples, predicted).drop(columns=["pruned_for", "fraction"])
+    table = predictions_table([none], examples, predicted)
+    return table.drop(columns=["pruned_for", "fraction", PROBABILITIES])

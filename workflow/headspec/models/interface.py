@@ -46,8 +46,8 @@ def watch(module: nn.Module, watcher: Watcher) -> None:
     GPT-2 can compute eager attention, and no other, in a way of its own. It then computes the usual one.
     """
     _install()
-    if getattr(module, "reorder_and_upcast_attn", False):
-        module.reorder_and_upcast_attn = False
+    if "reorder_and_upcast_attn" in vars(module):
+        vars(module)["reorder_and_upcast_attn"] = False
     module.__dict__.setdefault(WATCHERS, []).append(watcher)
 
 

@@ -6,6 +6,7 @@ Of tasks of translation, which only encoder-decoders have, the model's own decod
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,6 @@ from headspec.models.decoders.base import Annotations, Decoder, named
 from headspec.models.decoders.registry import decoder
 from headspec.models.devices import Device
 from headspec.models.gates import HeadGates
-from headspec.models.language.answer_rows import AnswerRows
-from headspec.models.language.masked_head import MaskedHead
 from headspec.models.tokens import text_counting
 from headspec.models.tokens.continuations import Continuations, Likelihoods, attention
 from headspec.models.translation import Targets
@@ -35,6 +34,8 @@ from headspec.words.registry import implementation
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+    from headspec.models.language.head import LanguageHead
 
 #: names in configs for the dropout before a classifier, the most specific first
 DROPOUTS = [
@@ -59,7 +60,7 @@ class MultiTask(nn.Module):
         The vector of a text: its first token (through the pretrained pooler, if there is one, or as it is),
         the mean over its tokens, its last token, or that of its mask, which the batch has as its only word.
     classes : dict of task: `Classes`
-    head : of the causal language model that is prompted with tasks; classifiers are rows of it
+    head : of the language model that is prompted with tasks; classifiers are restricted to tokens of answers
     tokenizer : of a model that writes texts
 
     Attributes
@@ -73,7 +74,7 @@ class MultiTask(nn.Module):
         encoder: PreTrainedModel,
         pooling: str,
         classes: Mapping[str, Classes],
-        head: nn.Module | None = None,
+        head: LanguageHead | None = None,
         tokenizer: PreTrainedTokenizerBase | None = None,
     ) -> None:
         super().__init__()
@@ -98,16 +99,23 @@ class MultiTask(nn.Module):
                 made = decoder(names["type"], hidden, labels) if words else Likelihoods(len(labels))
                 self.classifiers.append(made)
                 continue
-            if self.pooling == "mask":
-                assert isinstance(names, list)
-                self.classifiers.append(MaskedHead(self.encoder.config, len(names)))
+            if self.head is not None:  # of the first tokens, until others are loaded
+                self.classifiers.append(self.head.restricted(range(len(names or [None]))))
                 continue
-            classifier = (AnswerRows if self.head is not None else nn.Linear)(
-                hidden, len(names) if names else 1
-            )
+            classifier = nn.Linear(hidden, len(names) if names else 1)
             nn.init.normal_(classifier.weight, std=0.02)
             nn.init.zeros_(classifier.bias)
             self.classifiers.append(classifier)
+
+    @cached_property
+    def shares_prefix(self) -> bool:
+        """Whether what texts begin with can be read once for all of them."""
+        if not self.remembers:
+            return False
+        # loads transformers' models, which few jobs need here
+        from headspec.models.language import shared_prefix
+
+        return shared_prefix.possible(self.encoder)
 
     def attend_for_gradients(self, device: Device) -> None:
         """Use unfused attention on a CPU, where the backward pass of fused attention is slower."""
@@ -152,7 +160,6 @@ class MultiTask(nn.Module):
         if batch.branches is not None:
             inputs |= attention(batch.branches, self.encoder.dtype)
         if batch.prefix:
-            # loads transformers' models, which few jobs need here
             from headspec.models.language import shared_prefix
 
             return shared_prefix.output(self.encoder, batch.prefix, inputs)
@@ -239,6 +246,15 @@ class MultiTask(nn.Module):
         labels : of words and of texts, the units, continuations or targets that predictions are made of or
             compared with
         """
+        return self.answers(task, pooled, labels)[0]
+
+    def answers(
+        self, task: str, pooled: torch.Tensor, labels: Labels | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """`predictions`, and the probabilities of classes, (batch, classes), float32; of no class where a
+        task has none.
+        """
+        none = pooled.new_zeros((len(pooled), 0), dtype=torch.float32)
         if isinstance(labels, Targets):
             classes = self.classes[task]
             assert isinstance(classes, dict) and self.tokenizer is not None
@@ -246,15 +262,16 @@ class MultiTask(nn.Module):
             texts = translation.written(self.encoder, pooled, labels, classes, self.tokenizer, beams)
             numbers = text_counting.numbers(texts, labels.texts, classes.get(UNSPACED))
             predicted = torch.tensor(numbers, dtype=torch.float64, device=pooled.device)
-            return predicted.masked_fill(~pooled.isfinite().flatten(1).all(1), torch.nan)
+            return predicted.masked_fill(~pooled.isfinite().flatten(1).all(1), torch.nan), none
         if isinstance(labels, Annotations):
             predicted = torch.tensor(self._counts(task, pooled, labels), device=pooled.device)
-            return predicted.masked_fill(~pooled.isfinite().flatten(1).all(1), torch.nan)
+            return predicted.masked_fill(~pooled.isfinite().flatten(1).all(1), torch.nan), none
         logits = self.logits(task, pooled, labels).float()
         predicted = logits[:, 0] if self.classes[task] is None else logits.argmax(1).float()
         if self._type(task) in pair_types.TYPES:
             predicted = logits[:, 0] - logits[:, 1]
-        return predicted.masked_fill(~logits.isfinite().all(1), torch.nan)
+        likely = logits.softmax(1) if isinstance(self.classes[task], list) else none
+        return predicted.masked_fill(~logits.isfinite().all(1), torch.nan), likely
 
     def _type(self, task: str) -> str | None:
         """The type of a task, where its classes are not all that there is to it."""

@@ -20,6 +20,7 @@ from headspec.config.task_types.word_types import Classes
 from headspec.errors import DamageError, EncoderError
 from headspec.models import encoders
 from headspec.models.adapters import adapters, merge
+from headspec.models.language.head import LanguageHead
 from headspec.models.language.whole import language_model
 from headspec.models.pretrained import folders
 
@@ -40,7 +41,7 @@ class Saved:
     encoder: PreTrainedModel
     pooling: str
     classes: dict[str, Classes]
-    head: nn.Module | None
+    head: LanguageHead | None
     tokenizer: PreTrainedTokenizerBase | None
     classifiers: dict[str, torch.Tensor]
 
@@ -98,12 +99,13 @@ def read(folder: Path) -> Saved:
         points to is another one now.
     """
     description, head = _description(folder), None
-    if description.get("language_model"):
+    masked = description["pooling"] == "mask"
+    if masked or description.get("language_model"):
         origin = _origin(folder)
         assert origin  # nothing trains such a model
         where, dtype = f"{origin[1]}.source: '{origin[0].source}'", getattr(origin[0], "dtype", "fp32")
-        whole = language_model(folders.folder(*origin), where, dtype=dtype)
-        encoder, head = whole.base_model, whole.get_output_embeddings()
+        whole = language_model(folders.folder(*origin), where, not masked, dtype)
+        encoder, head = whole.base_model, LanguageHead(whole)
     else:
         encoder = _encoder(folder)
     tokenizer = _tokenizer(folder) if "tokenizer_config.json" in description["sha256"] else None

@@ -209,8 +209,9 @@ def _by_structure(
     """Every call of a module of attention that computes it itself, and its site: W_O is called last in it."""
     decoder = set(model.get_decoder().modules()) if model.config.is_encoder_decoder else set()
     source = inputs.get(model.main_input_name)  # longer than the target in the probe
-    inside = [OWN_ATTENTION.match(names[call.module]) for call in calls]
-    for match, group in itertools.groupby(range(len(calls)), lambda i: inside[i] and inside[i][0]):
+    found = (OWN_ATTENTION.match(names[call.module]) for call in calls)
+    inside = [match and match[0] for match in found]
+    for match, group in itertools.groupby(range(len(calls)), lambda place: inside[place]):
         places = list(group)
         if match is None:
             continue

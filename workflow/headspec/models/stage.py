@@ -112,7 +112,7 @@ class ModelStage:
 
     def spread(self, model: MultiTask) -> None:
         """Put a causal model that is prompted on all GPUs of the job, if it has several."""
-        if self.gpus > 1 and model.head is not None:
+        if self.gpus > 1 and model.head is not None and model.pooling == "last":
             spread.spread(model, spread.places(model, f"models.{self.job.wildcards.model}"))
 
     def model(self) -> MultiTask:

@@ -115,7 +115,9 @@ def _run(wildcards: Any) -> dict[str, str]:
 
 
 def _table(name: str, way: Way) -> str | None:
-    """The table of a run that ranks its heads for a way; of random ones by layer, for their numbers."""
-    if name == IMPORTANCE or way.chosen == "drawn":
+    """The table of a run that ranks its heads for a way; of random ones by layer, for their numbers; of a
+    plugin, what it chooses by.
+    """
+    if name == IMPORTANCE or way.chosen in ("drawn", "plugged"):
         return "importance.parquet"
     return f"atlas/{head_measures.MEASURES[name].table}.parquet" if way.chosen == "ranked" else None

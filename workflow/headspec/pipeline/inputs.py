@@ -160,9 +160,9 @@ class Inputs:
         variant, study = self.layout.variants[wildcards.method], self.study
         return variants.settings(variant, study.iat, study.importance.samples, study.training.learning_rate)
 
-    def variant_module(self, wildcards: Any) -> str:
+    def variant_modules(self, wildcards: Any) -> list[str]:
         """The module of `headspec` that restricts a variant of training."""
-        return f"training/variants/{self.variant_settings(wildcards).get('module', 'own')}.py"
+        return [f"training/variants/{self.variant_settings(wildcards).get('module', 'own')}.py"]
 
     def tasks(self, wildcards: Any) -> list[str]:
         """The tasks of a run's mixture, in order; ConfigError for a mixture that the study does not have."""

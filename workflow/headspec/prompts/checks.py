@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from headspec.config.study import Study
     from headspec.data.prepare import Prepared
 
+#: ends of the weights with which causal models give tokens their logits; the latter of GPT-NeoX
+OUTPUTS = ("lm_head.weight", "embed_out.weight")
 #: beginnings of the weights with which masked models of all types transform states into those of tokens
 HEADS = (
     "cls.predictions.", "lm_head.", "lm_predictions.", "predictions.", "generator_predictions.",
@@ -128,7 +130,12 @@ def check_scoring(path: Path, model: Model, key: str, task: str) -> None:
             f"{task}: whole answers or texts are scored, expected a prompt with answers of one token each, "
             f"because {key} is of type {config['model_type']}, which reads none beside each other"
         )
-    window = config.get("sliding_window") if config.get("use_sliding_window", True) else None
+    from transformers import AutoConfig, DynamicCache  # slow to import
+    from transformers.cache_utils import DynamicSlidingWindowLayer
+
+    layers = DynamicCache(config=AutoConfig.for_model(**config)).layers
+    windows = [layer.sliding_window for layer in layers if isinstance(layer, DynamicSlidingWindowLayer)]
+    window = min(windows, default=None)
     if window and model.max_length > window:
         raise EncoderError(
             f"{key}.max_length: got {model.max_length}, expected at most {window}, the window of attention "
@@ -148,8 +155,8 @@ def _missing_head(path: Path) -> str | None:
         with safe_open(path / "model.safetensors", framework="np") as weights:
             names = list(weights.keys())
     if continues(config.to_dict()):
-        found = config.tie_word_embeddings or any(name.endswith("lm_head.weight") for name in names)
-        return None if found else "lm_head.weight"
+        found = config.tie_word_embeddings or any(name.endswith(OUTPUTS) for name in names)
+        return None if found else OUTPUTS[0]
     return None if any(name.startswith(HEADS) for name in names) else "a head that fills masks"
 
 

@@ -8,37 +8,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import torch
-from torch import nn
 
 from headspec.config.task_types.word_types import Classes
+from headspec.errors import EncoderError
 from headspec.models.architectures import continues
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
-from headspec.models.language.answer_rows import AnswerRows
-from headspec.models.language.masked_head import MaskedHead
+from headspec.models.language.head import UNFIT, LanguageHead, near
 from headspec.models.multitask import MultiTask
+from headspec.models.tokens.continuations import attention, in_a_row
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def classifier(head: nn.Module, answers: Sequence[int]) -> AnswerRows:
-    """The rows of a language-model head for the tokens of answers: logits of a class are those of its token.
-
-    Parameters
-    ----------
-    head : (vocabulary, hidden) weights and perhaps a bias
-    """
-    assert isinstance(head, nn.Linear)
-    rows = AnswerRows(head.in_features, len(answers))
-    with torch.no_grad():
-        rows.weight.copy_(head.weight[list(answers)])
-        rows.bias.copy_(head.bias[list(answers)] if head.bias is not None else torch.zeros(len(answers)))
-    return rows
-
-
 def prompted(
-    model: PreTrainedModel, answers: Mapping[str, Sequence[int]], classes: Mapping[str, Classes]
+    model: PreTrainedModel,
+    answers: Mapping[str, Sequence[int]],
+    classes: Mapping[str, Classes],
+    where: str = "the model",
 ) -> MultiTask:
     """A language model as encoder of tasks; the vector of a prompt is its last token, or its mask.
 
@@ -46,15 +34,46 @@ def prompted(
     ----------
     answers : task: token of each class's answer; of tasks whose continuations are scored, nothing
     classes : task: its `Classes`
+    where : config key of the model's source, and the source, for errors
+
+    Raises
+    ------
+    EncoderError
+        A task has continuations scored, which the model does not read beside each other as alone.
     """
-    causal = continues(model.config.to_dict())
-    head = model.get_output_embeddings()
-    joint = MultiTask(model.base_model, "last" if causal else "mask", classes, head if causal else None)
+    if not all(answers.values()):
+        check_beside(model, where)
+    head, causal = LanguageHead(model), continues(model.config.to_dict())
+    joint = MultiTask(model.base_model, "last" if causal else "mask", classes, head)
     for i, task in enumerate(classes):
         if answers[task]:
-            rows = classifier(head, answers[task]) if causal else MaskedHead.of(model, answers[task])
-            joint.classifiers[i] = rows
+            joint.classifiers[i] = head.restricted(answers[task])
     return joint.eval()
+
+
+@torch.no_grad()
+def check_beside(model: PreTrainedModel, where: str) -> None:
+    """EncoderError if continuations in a row, on a few tokens, get other states than they get alone.
+
+    Parameters
+    ----------
+    where : as of `prompted`
+    """
+    encoder, (ids, branches) = model.base_model, in_a_row([1, 2, 3], [[4, 5, 6], [7, 8, 9, 10]])
+    row, of = torch.tensor([ids], device=encoder.device), torch.tensor([branches], device=encoder.device)
+    reads = [(of[0] == 0) | (of[0] == branch) for branch in (1, 2)]
+    try:
+        found = encoder(input_ids=row, **attention(of, encoder.dtype)).last_hidden_state[0]
+        alone = [encoder(input_ids=row[:, own]).last_hidden_state[0] for own in reads]
+        same = all(near(found[own], states, model) for own, states in zip(reads, alone, strict=True))
+        reason = "their states change"
+    except UNFIT as error:
+        same, reason = False, str(error)
+    if not same:
+        raise EncoderError(
+            f"{where} cannot have whole answers or texts scored, because it does not read them beside each "
+            f"other ({reason}); expected answers of one token each"
+        )
 
 
 @torch.no_grad()
@@ -62,7 +81,7 @@ def calibrate(model: MultiTask, task: str, prompts: Sequence[Sequence], device: 
     """Divide the probabilities of a task's classes by their means after prompts without content.
 
     Contextual calibration with a diagonal matrix (Zhao et al. 2021): it takes the logarithm of these means
-    from the biases, after which such prompts no longer prefer a class.
+    from the biases of logits or log-likelihoods, after which such prompts no longer prefer a class.
 
     Parameters
     ----------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -31,14 +30,6 @@ between_seeds: standard deviation over seeds; null for one seed and measures wit
 PAIR = ["measure", "task_a", "task_b", "subject"]
 #: a measure
 Similarity = Callable[[Traits, Traits], float]
-
-
-def functions(modules: Mapping[str, str]) -> dict[str, Similarity]:
-    """The function of each measure, from its module in `headspec/similarity/`."""
-    return {
-        name: getattr(import_module(f"headspec.similarity.{module}"), name.replace("-", "_"))
-        for name, module in modules.items()
-    }
 
 
 def traits(

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from headspec import outcomes
+from headspec.registry import require
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +32,7 @@ SAME = CHRF.stop
 
 def scores(metric: str, prediction: ArrayLike, weights: Floats) -> Floats:
     """Metrics (resamples,) of predictions (n,) in samples with `weights` (resamples, n)."""
+    require("metric of texts", metric, METRICS)
     counts = outcomes.counts(prediction)
     if metric == "exact_match":
         total = weights.sum(axis=1)
@@ -40,6 +42,7 @@ def scores(metric: str, prediction: ArrayLike, weights: Floats) -> Floats:
 
 def of_sums(metric: str, sums: Floats) -> Floats:
     """BLEU or chrF, as a fraction, of summed counts (..., counts)."""
+    require("metric of sums", metric, ("bleu", "chrf"))
     return _bleu(sums[..., BLEU]) if metric == "bleu" else _chrf(sums[..., CHRF])
 
 

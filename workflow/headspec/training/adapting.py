@@ -10,6 +10,7 @@ from torch import nn
 
 from headspec.errors import EncoderError
 from headspec.models.devices import Device
+from headspec.registry import require
 from headspec.seeds import derive
 from headspec.training.microbatches import random_state, set_random_state
 
@@ -32,6 +33,7 @@ def targets(encoder: PreTrainedModel, layers: str) -> list[str]:
     """
     from transformers.pytorch_utils import Conv1D  # slow to import
 
+    require("layers with adapters", layers, ("all", "attention"))
     # modules whose names have the number of a layer
     blocks = {name: module for name, module in encoder.named_modules() if re.search(r"(^|\.)\d+\.", name)}
     attention = {name: module for name, module in blocks.items() if re.search("att", name, re.IGNORECASE)}

@@ -11,7 +11,9 @@ import numpy as np
 import pandas as pd
 import torch
 
+from headspec import plugins
 from headspec.config.task_types.word_types import Classes
+from headspec.errors import ConfigError
 from headspec.gates.learnt import LearntGates, learnt_gates
 from headspec.gates.partial import Partial
 from headspec.heads.masks import Mask, random_by_layer, random_heads
@@ -23,6 +25,7 @@ from headspec.models.encoders import draw
 from headspec.models.gates import HeadGates
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
+from headspec.registry import require
 from headspec.seeds import derive
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.gated import Fixed, Learning, Sets, Stepwise, fixed_first
@@ -33,6 +36,10 @@ if TYPE_CHECKING:
     from headspec.config.sections.gates import Gates
     from headspec.config.sections.training import Training
     from headspec.config.ways import Way
+
+
+#: ways to choose heads
+CHOSEN = ("all", "copied", "drawn", "learnt", "plugged", "ranked", "stepwise")
 
 
 def count_kept(fraction: float, heads: int, fixed: int = 0) -> int:
@@ -95,6 +102,36 @@ def drawn(
     return np.stack(by_set)
 
 
+def plugged(
+    sets: Sets, maps: dict[str, np.ndarray], count: int, source: str, seed: int, fixed: np.ndarray
+) -> np.ndarray:
+    """`count` heads of each set that a plugin chooses, bool (sets, layers, heads).
+
+    Parameters
+    ----------
+    source : its function (`headspec.plugins.way`), which is given the heads that can close
+    fixed : bool (layers,), those whose heads are all kept
+
+    Raises
+    ------
+    ConfigError
+        It returns something else than as many heads.
+    """
+    choose, kept = plugins.function(source), []
+    for i in range(len(sets.names)):
+        importance = shared_map([maps[task] for task in sets.tasks(i)])
+        of_set = np.repeat(fixed[:, None], importance.shape[1], axis=1)
+        free, n = importance[~fixed], count - int(of_set.sum())
+        chosen = choose(free, n, np.random.default_rng(derive(seed, choose.__name__, *sets.tasks(i))))
+        plugins.check(chosen, free.shape, source)
+        if chosen.dtype != bool or chosen.sum() != n:
+            got = f"{chosen.sum()} heads" if chosen.dtype == bool else f"an array of type {chosen.dtype}"
+            raise ConfigError(f"{source}: returned {got}, expected {n} heads as bool")
+        of_set[~fixed] = chosen
+        kept.append(of_set)
+    return np.stack(kept)
+
+
 def course(examples: dict[str, Examples], training: Training, settings: Gates, start: str) -> tuple[int, int]:
     """Epochs of a run, and its number of steps in which gates learn or heads close.
 
@@ -140,6 +177,7 @@ class Plan:
         copied : bool (sets, layers, heads), for ways that take the heads of another
         """
         chosen, count = self.way.chosen, self.count
+        require("way to choose heads", chosen, CHOSEN)
         if chosen == "learnt":
             assert self.way.gates is not None
             gates = [self._learnt(self.way.gates) for _ in self.sets.names]
@@ -156,6 +194,10 @@ class Plan:
         assert maps is not None
         if chosen == "ranked":
             return Fixed(self.sets, ranked(self.sets, maps, count, self.fixed))
+        if chosen == "plugged":
+            assert self.way.function is not None
+            heads = plugged(self.sets, maps, count, self.way.function, self.seed, self.fixed)
+            return Fixed(self.sets, heads)
         return Fixed(self.sets, drawn(self.sets, maps, count, self.way.by_layer, self.seed, self.fixed))
 
     def _learnt(self, kind: str) -> LearntGates:
@@ -168,6 +210,7 @@ class Plan:
 
 def beginning(job: ModelStage, way: Way, classes: Mapping[str, Classes], encoder_learns: bool) -> MultiTask:
     """The model that a way starts from: the trained one, or one with untrained classifiers."""
+    require("start", way.start, ("trained", "pretrained", "fresh"))
     if way.start == "trained":
         model = job.trained()
     else:

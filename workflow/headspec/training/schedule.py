@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headspec.registry import require
+
 if TYPE_CHECKING:
     from headspec.models.batching import Examples
 
@@ -51,6 +53,7 @@ def schedule(
     to n_t ** a, where a = 0.5, or a = 1 - 0.8 e / (E - 1) in epoch e = 0 ... E - 1 (Stickland &
     Murray 2019); a task's batches are reshuffled when they run out.
     """
+    require("sampling", sampling, ("proportional", "sqrt", "annealed"))
     tasks = list(examples)
     counts = np.array([-(-len(examples[t]) // size) for t in tasks])
     remaining: dict[str, list[np.ndarray]] = {t: [] for t in tasks}
@@ -78,6 +81,7 @@ def learning_rate(step: int, steps: int, peak: float, warmup: float, decay: str 
     decay : {"linear", "cosine", "constant"}
         To 0 along a line or half a cosine, or none.
     """
+    require("decay", decay, ("linear", "cosine", "constant"))
     rise = round(warmup * steps)
     if step < rise:
         return peak * (step + 1) / rise

@@ -1,6 +1,5 @@
-"""A measure of heads from a module of its own: model and tokens of validation sets -> table of heads."""
+"""A measure of heads by a function of its own: model and tokens of validation sets -> table of heads."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -8,18 +7,22 @@ if TYPE_CHECKING:
 
 import pandas as pd
 
-from headspec import tables
+from headspec import plugins, tables
 from headspec.atlas.sample import HEAD_FOLDS, fold_means, sampled
+from headspec.models.finite import require
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 
 params, name = snakemake.params, snakemake.wildcards.measure
-measure = import_module(f"headspec.atlas.{name}").measure
+measure = plugins.function(params.function)
 with stage(snakemake, f"measure {snakemake.output[0]}"):
     job = ModelStage(snakemake)
     model, frames = job.trained(), []
     model.to(job.device.name).eval()
     for task, examples in job.examples(params.tasks, snakemake.input.tokens).items():
         rows = sampled(task, len(examples), params.examples)
-        frames.append(fold_means(task, name, measure(model, task, examples, rows, job.device)))
+        values = measure(model, task, examples, rows, job.device)
+        plugins.check(values, (len(rows), model.gates.layers, model.gates.heads), params.function)
+        require(values, f"{name}, task '{task}'", examples.example[rows], job.device)
+        frames.append(fold_means(task, name, values))
     tables.write(snakemake.output[0], HEAD_FOLDS, pd.concat(frames), job.footer())

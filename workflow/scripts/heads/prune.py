@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.heads.masks import masks
-from headspec.heads.pruning import PREDICTIONS, PRUNING, predictions, predictions_table, pruning_table
+from headspec.heads.pruning import PREDICTIONS, PRUNING, evaluated, predictions_table, pruning_table
 from headspec.heads.ranking import importance_map
 from headspec.models.stage import ModelStage
 from headspec.progress import log, stage
@@ -19,13 +19,15 @@ with stage(snakemake, "prune {model}/{mixture}/{method}/seed{seed}".format(**sna
     examples = job.examples(params.metrics, snakemake.input.tokens)
     table = tables.read(snakemake.input.importance)
     importances = {task: importance_map(table, task) for task in examples}
-    draw_examples = pruning.pop("draw_examples")
+    draw_examples, probabilities = pruning.pop("draw_examples"), pruning.pop("probabilities")
     planned = masks(importances, seed=job.seed, **pruning)
-    predicted = predictions(job.trained(), examples, planned, job.device, draw_examples, job.seed)
+    predicted, likely = evaluated(
+        job.trained(), examples, planned, job.device, draw_examples, job.seed, probabilities
+    )
     footer = job.footer()
     frame = pruning_table(planned, examples, predicted, params.metrics)
     tables.write(snakemake.output.pruning, PRUNING, frame, footer)
-    frame = predictions_table(planned, examples, predicted)
+    frame = predictions_table(planned, examples, predicted, likely)
     for warning in warnings(frame[frame["pruned_for"] == "none"], params.metrics):
         log.warning("%s", warning)
     tables.write(snakemake.output.predictions, PREDICTIONS, frame, footer)

@@ -21,17 +21,17 @@ params = snakemake.params
 with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     model, key = section(params.model), f"models.{snakemake.wildcards.model}"
-    path = folder(model, key)
+    path, where = folder(model, key), f"{key}.source: '{model.source}'"
     verify(path, model, key)
     with versions.held(versions.weights, params.version, model, key):
-        answering = language_model(
-            path, f"{key}.source: '{model.source}'", architecture(path, model, key) == CONTINUES, model.dtype
-        )
+        continues = architecture(path, model, key) == CONTINUES
+        answering = language_model(path, where, continues, model.dtype)
     footers = dict(zip(params.tasks, map(tables.footer, snakemake.input.tokens), strict=True))
     joint = prompted(
         answering,
         {task: footer["answers"] for task, footer in footers.items()},
         {task: footer["classes"] for task, footer in footers.items()},
+        where,
     )
     job.spread(joint)
     for task, footer in footers.items():

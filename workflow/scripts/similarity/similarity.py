@@ -7,13 +7,16 @@ if TYPE_CHECKING:
 
 import pandas as pd
 
-from headspec import tables
+from headspec import plugins, tables
 from headspec.progress import stage
-from headspec.similarity.table import SIMILARITY, combined, encodings, functions, pairwise, traits
+from headspec.similarity.table import SIMILARITY, combined, encodings, pairwise, traits
 
 params, inputs = snakemake.params, snakemake.input
 tasks = list(params.paradigms)
-measures, of_subjects = functions(params.measures), functions(params.of_subjects)
+measures, of_subjects = (
+    {name: plugins.function(source) for name, source in sources.items()}
+    for sources in (params.measures, params.of_subjects)
+)
 with stage(snakemake, "similarity"):
     frames = []
     for m, model in enumerate(params.models):

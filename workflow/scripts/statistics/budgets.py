@@ -24,7 +24,7 @@ with stage(snakemake, "budgets"):
         run = cell.run
         for warning in warnings(tables.read(path), params.metrics) if cell.way == WHOLE else ():
             log.warning("%s, %s, seed %s, all heads: %s", run.model, run.mixture, run.seed, warning)
-    heads = {cell: counts(cell, frame) for cell, frame in gates.items()}
+    heads = {cell: counts(frame, cell.way in params.open_ended) for cell, frame in gates.items()}
     footer = tables.provenance(snakemake)
     whole = gates_table(gates)
     tables.write(snakemake.output.gates, GATES, whole, footer)

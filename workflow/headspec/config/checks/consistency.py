@@ -31,7 +31,7 @@ from headspec.config.sections.training import Training
 from headspec.config.sections.transfer import Transfer
 from headspec.config.task_types import translation
 from headspec.config.task_types.word_types import TYPES
-from headspec.config.ways import COPYING, WAYS, WHOLE
+from headspec.config.ways import WAYS, WHOLE, chosen_by
 from headspec.errors import listing, nearest, shown
 
 S = TypeVar("S", bound=Section)
@@ -262,7 +262,8 @@ def _gates(gates: Gates, atlas: Atlas, methods: Any, mixtures: list[str]) -> Ite
             yield f"gates.keep_models.{i}: got '{way}', expected it in gates.ways as well."
     copied = [way for way in gates.ways if WAYS[way].chosen == "copied"]
     if gates.source != Gates().source and not copied:
-        yield f"gates.source: not used; expected {listing(COPYING)} in gates.ways, which keep its heads."
+        expected = listing(chosen_by("copied"))
+        yield f"gates.source: not used; expected {expected} in gates.ways, which keep its heads."
     if isinstance(methods, list) and "gates" in methods and not {"tuned", "frozen"} & {*map(str, methods)}:
         yield f"methods: got {listing(methods)}, expected tuned as well, whose runs are pruned."
 

@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from headspec.registry import Registry
+
 #: tables of measures that every run of the atlas has, each made by a rule of its own
 STANDARD = ("attention", "relevance", "ablation")
+#: other tables in `atlas/` of a run
+OTHERS = ("attended", "roles", "ablated", "cumulative")
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class HeadMeasure:
     of : the table that this function takes; without it, the function takes the model and a task's examples
     ranks : whether `atlas.rankings` may name it: heads with the largest values matter most
     learnt : whether it is the order of gates that learn, each task's own, in the way of that name
+    function : of a plugin, that makes the table (`headspec.plugins.function`)
     """
 
     label: str
@@ -34,10 +39,12 @@ class HeadMeasure:
     of: str | None = None
     ranks: bool = True
     learnt: bool = False
+    function: str | None = None
 
 
 #: in the order of legends and rows; the place of a ranking gives its look, so a new one follows the last
-MEASURES = {
+MEASURES = Registry[HeadMeasure]("measure of heads")
+MEASURES |= {
     "importance": HeadMeasure("importance", "relevance"),
     "importance_all": HeadMeasure("importance, all tasks", ranks=False),
     "rescored": HeadMeasure("importance, rescored"),
@@ -58,7 +65,16 @@ MEASURES = {
     "confidence_no_separator": HeadMeasure("confidence, no separator", "attention", ranks=False),
     "random": HeadMeasure("random", ranks=False),
 }
-RANKINGS = tuple(name for name, measure in MEASURES.items() if measure.ranks)
+
+
+def rankings() -> list[str]:
+    """What may be named in `atlas.rankings`."""
+    return [name for name, measure in MEASURES.items() if measure.ranks]
+
+
+def function(name: str) -> str:
+    """The function that makes the table of a measure of its own: of a plugin, or `measure` of its module."""
+    return MEASURES[name].function or f"headspec.atlas.{name}:measure"
 
 
 def tables(rankings: Iterable[str]) -> list[str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from headspec.registry import Registry
+
 
 @dataclass(frozen=True)
 class SimilarityMeasure:
@@ -17,7 +19,8 @@ class SimilarityMeasure:
     Attributes
     ----------
     label : its name in figures
-    module : of `headspec/similarity/`, whose function has the name of the measure, with _ for -
+    module : of `headspec/similarity/`, whose function has the name of the measure, with _ for -; of a
+        plugin, the function itself (`headspec.plugins.function`)
     rule : the rule of the workflow whose output it uses, if any
     """
 
@@ -32,7 +35,8 @@ class SimilarityMeasure:
 
 
 #: in the order of figures
-MEASURES = {
+MEASURES = Registry[SimilarityMeasure]("measure of similarity")
+MEASURES |= {
     "paradigm": SimilarityMeasure("same paradigm", "paradigm"),
     "text": SimilarityMeasure("TextEmb", "text", "text_embedding"),
     "dse": SimilarityMeasure("DSE", "dse", "representations"),
@@ -47,8 +51,20 @@ MEASURES = {
 }
 #: rules that use a model of each task trained alone
 USES_SINGLE_MODELS = ("representations", "sensitivity", "importance", "brain_encoding")
-#: measures that no model of a single task has a part in, and so no seed
-SEEDLESS = tuple(name for name, measure in MEASURES.items() if measure.rule not in USES_SINGLE_MODELS)
+#: traits of a task that measures of plugins may read: the rule whose output they are made from
+TRAITS = {
+    "paradigm": None,
+    "text": "text_embedding",
+    "vectors": "representations",
+    "importance": "importance",
+    "top": "importance",
+    "head_fisher": "importance",
+}
+
+
+def seedless(names: Iterable[str]) -> list[str]:
+    """Of the measures `names`, those that no model of a single task has a part in, and so no seed."""
+    return [name for name in names if MEASURES[name].rule not in USES_SINGLE_MODELS]
 
 
 def by_rule(rule: str) -> list[str]:
@@ -56,9 +72,11 @@ def by_rule(rule: str) -> list[str]:
     return [name for name, measure in MEASURES.items() if measure.rule == rule]
 
 
-def modules(names: Iterable[str]) -> dict[str, str]:
-    """The modules of the measures `names`."""
-    return {name: MEASURES[name].module for name in names}
+def functions(names: Iterable[str]) -> dict[str, str]:
+    """The functions of the measures `names`."""
+    modules = {name: MEASURES[name].module for name in names}
+    own = {name: f"headspec.similarity.{module}:{name.replace('-', '_')}" for name, module in modules.items()}
+    return {name: module if ":" in module else own[name] for name, module in modules.items()}
 
 
 def labels(names: Iterable[str]) -> dict[str, str]:

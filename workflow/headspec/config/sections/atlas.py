@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from headspec.config.measures.heads import RANKINGS, own
+from headspec.config.measures.heads import own, rankings
 from headspec.config.methods import METHODS
-from headspec.config.sections.base import NUMBER, Distinct, Fraction, Section
+from headspec.config.sections.base import NUMBER, Distinct, Fraction, OneOf, Section
 
+Ranking = Annotated[str, OneOf(rankings)]
 if TYPE_CHECKING:
-    Ranking = str
     Measured = str
 else:
-    Ranking = Literal[RANKINGS]
     Measured = Literal[tuple(METHODS)]
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from encodings.aliases import aliases
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from headspec.config.as_text import as_text
 from headspec.config.runs import named
@@ -16,6 +17,27 @@ from headspec.errors import nearest
 
 class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True, allow_inf_nan=False)
+
+
+class OneOf:
+    """Type of names that plugins add to: those that `names` gives when a value is read.
+
+    Their JSON schema has the mark `PLUGGED`.
+    """
+
+    def __init__(self, names: Callable[[], list[str]]) -> None:
+        self.names = names
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._known, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:
+        return {"enum": self.names(), "type": "string", PLUGGED: True}
+
+    def _known(self, value: str) -> str:
+        if value not in self.names():
+            raise PydanticCustomError("name", "expected a known name")
+        return value
 
 
 def _number(value: Any) -> Any:
@@ -80,6 +102,7 @@ def _seed(value: int) -> int:
 
 
 T = TypeVar("T")
+PLUGGED = "plugged"
 LARGEST_SEED = 2**31 - 1  # tables store seeds in 32 bits
 LONGEST_NAME = 64  # characters; names of files join up to three names, and have at most 255
 #: accepts a number that YAML reads as text
@@ -99,12 +122,13 @@ Distinct = Annotated[
     AfterValidator(_named_apart),
     Field(json_schema_extra={"uniqueItems": True}),
 ]
+NAME_RULE = f"name (at most {LONGEST_NAME} letters, digits, '.', '_', '-')"
 Name = Annotated[
     str,
     Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
         max_length=LONGEST_NAME,
-        json_schema_extra={"format": f"name (at most {LONGEST_NAME} letters, digits, '.', '_', '-')"},
+        json_schema_extra={"format": NAME_RULE},
     ),
 ]
 Checksum = Annotated[

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from headspec.attention import KINDS
-from headspec.config.sections.base import NUMBER, Count, Distinct, Fraction, Positive, Section
-from headspec.config.ways import NAMES, SOURCES, WAYS
+from headspec.config import ways
+from headspec.config.sections.base import NUMBER, Count, Distinct, Fraction, OneOf, Positive, Section
 
+WayName = Annotated[str, OneOf(ways.names)]
+Made = Annotated[str, OneOf(lambda: list(ways.WAYS))]
+Source = Annotated[str, OneOf(ways.sources)]
 if TYPE_CHECKING:
-    WayName = str
-    Made = str
-    Source = str
     Kind = str
 else:
-    WayName, Made, Source = Literal[NAMES], Literal[tuple(WAYS)], Literal[SOURCES]
     Kind = Literal[KINDS]
 
 Share = Annotated[float, Field(gt=0, lt=1), NUMBER]

@@ -41,6 +41,12 @@ class Pruning(Section):
         "choice of examples may give the mean over all random masks of a kind",
     )
 
+    probabilities: bool = Field(
+        True,
+        description="keep the probabilities of classes in the table `predictions`, which they make several "
+        "times as large: by 4 bytes for each row and class",
+    )
+
     def model_post_init(self, context: Any) -> None:
         """Set `draw_examples` from `draw_width`.
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
-from headspec.config.measures.similarity import MEASURES, SEEDLESS
-from headspec.config.sections.base import NUMBER, Distinct, Section
+from headspec.config.measures.similarity import MEASURES, seedless
+from headspec.config.sections.base import NUMBER, Distinct, OneOf, Section
 
-if TYPE_CHECKING:
-    Measure = str
-else:
-    Measure = Literal[tuple(MEASURES)]
+Measure = Annotated[str, OneOf(lambda: list(MEASURES))]
 
 
 class Similarity(Section):
@@ -21,7 +18,7 @@ class Similarity(Section):
     measures: Distinct[Measure] = Field(
         [],
         description="measures of similarity; all but "
-        + " and ".join(f"`{name}`" for name in SEEDLESS)
+        + " and ".join(f"`{name}`" for name in seedless(MEASURES))
         + " also train each task of `mixtures.pairs` alone (method `single`); where `methods` has `prompted` "
         "alone, nothing is trained, and those of importance are of the prompted model; `cnm` needs the "
         "section `brain`",
@@ -41,7 +38,7 @@ class Similarity(Section):
     @property
     def compares_models(self) -> bool:
         """Whether a configured measure compares models of single tasks."""
-        return any(measure not in SEEDLESS for measure in self.measures)
+        return len(seedless(self.measures)) < len(self.measures)
 
     @property
     def of_tasks(self) -> list[str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from headspec.registry import Registry
+
 #: class names of a task; None for regression; of a task on words its `type` and `labels`, as of one whose
 #: continuations are scored; none in the data of pairs, which have no classes; of translation its `type` and
 #: how texts are written (`headspec.config.task_types.translation`)
@@ -31,7 +33,8 @@ class WordType:
     decoder: str
 
 
-TYPES = {
+TYPES = Registry[WordType]("type of task on words")
+TYPES |= {
     "tags": WordType(("upos",), ("word_accuracy",), "tags"),
     "spans": WordType(("names",), ("span_f1",), "spans"),
     "dependencies": WordType(("head", "deprel"), ("las", "uas"), "dependencies"),

@@ -158,7 +158,7 @@ def mixture(folder: Path, examples: int, seeds: int) -> list[str]:
                 wrong = rng.random(examples) < 0.1 + fraction * (0.6 if pruned_for == task else 0.4)
                 values = {"example": range(examples), "label": label, "prediction": label ^ wrong}
                 keys = {"pruned_for": pruned_for, "fraction": fraction, "task": task}
-                parts.append(pd.DataFrame(keys | values))
+                parts.append(pd.DataFrame(keys | values | {tables.PROBABILITIES: None}))
         paths.append(str(folder / f"{seed}.parquet"))
         tables.write(paths[-1], PREDICTIONS, pd.concat(parts), {})
     return paths

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import torch
 from transformers import Cache, DynamicCache
-from transformers.cache_utils import DynamicLayer
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 from transformers.modeling_outputs import BaseModelOutput
+
+from headspec.models.language.head import TOKENS, near
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -32,8 +34,25 @@ class _Begun(DynamicLayer):
         return torch.cat([keys, key_states], dim=-2), torch.cat([values, value_states], dim=-2)
 
 
+@torch.no_grad()
+def possible(encoder: PreTrainedModel) -> bool:
+    """Whether `output` is what it says, seen from the kinds of layers, and on a few tokens.
+
+    Layers with a sliding window are masked alike in both passes, whatever its size. Those that remember a
+    state, and not keys and values (Mamba, convolutions), or the keys of another layer, are not shared.
+    """
+    kinds = {type(layer) for layer in DynamicCache(config=encoder.config).layers}
+    if kinds - {DynamicLayer, DynamicSlidingWindowLayer}:
+        return False
+    ids = torch.arange(2 * TOKENS, device=encoder.device).reshape(2, -1)
+    ids[:, : TOKENS // 2] = ids[0, : TOKENS // 2]
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    whole = encoder(**inputs, use_cache=False).last_hidden_state
+    return near(output(encoder, TOKENS // 2, inputs).last_hidden_state, whole, encoder)
+
+
 def output(encoder: PreTrainedModel, prefix: int, inputs: dict[str, torch.Tensor]) -> BaseModelOutput:
-    """The output of a causal encoder, the same as ``encoder(**inputs)`` up to rounding.
+    """The output of an encoder, the same as ``encoder(**inputs)`` up to rounding, where it is `possible`.
 
     Gates must be those of all rows, and modules of the encoder must not be looked into: they see the prefix
     as a row of its own.

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headspec.errors import EncoderError
+from headspec.models.language.head import check
 from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.models.pretrained.half import DTYPES, keep_half
 
@@ -24,7 +25,7 @@ def language_model(path: Path, where: str, causal: bool = True, dtype: str = "fp
     Raises
     ------
     EncoderError
-        It cannot be loaded, or its weights have no language-model head.
+        It cannot be loaded, its weights have no language-model head, or `LanguageHead` is not its head.
     """
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
@@ -43,4 +44,5 @@ def language_model(path: Path, where: str, causal: bool = True, dtype: str = "fp
         raise EncoderError(f"{where} has no language-model head: its weights lack {min(missing)}")
     if dtype == "bf16":
         keep_half(model)
-    return model.eval()
+    check(model.eval(), where)
+    return model

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
+
+if TYPE_CHECKING:
+    from headspec.models.language.head import LanguageHead
 
 #: target where a continuation has no more tokens, and branch of padding
 NONE = -1
@@ -117,7 +121,7 @@ class Likelihoods(nn.Module):
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(k))
 
-    def forward(self, states: torch.Tensor, targets: torch.Tensor, head: nn.Module) -> torch.Tensor:
+    def forward(self, states: torch.Tensor, targets: torch.Tensor, head: LanguageHead) -> torch.Tensor:
         """(batch, k) of states (batch, k, tokens, hidden) and `Continuations.targets`, in float32."""
         real = targets != NONE
         found = log_probabilities(head, states[real], targets[real])
@@ -125,21 +129,20 @@ class Likelihoods(nn.Module):
         return summed + self.bias
 
 
-def log_probabilities(head: nn.Module, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+def log_probabilities(head: LanguageHead, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
     """The log-probability of the token that follows each state, (n,) float32.
 
     Parameters
     ----------
-    head : of a language model, hidden to vocabulary
+    head : of a language model, (n, hidden) to (n, vocabulary) float32
     states : (n, hidden)
     tokens : (n,)
     """
 
     def of_part(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        with torch.autocast(states.device.type, enabled=False):  # bfloat16 has too few bits for logits
-            return -F.cross_entropy(head(states.float()), tokens, reduction="none")
+        return -F.cross_entropy(head(states), tokens, reduction="none")
 
-    at_once = max(1, LOGITS // len(next(head.parameters())))
+    at_once = max(1, LOGITS // head.tokens.out_features)
     if len(states) <= at_once:
         return of_part(states, tokens)
     parts = zip(states.split(at_once), tokens.split(at_once), strict=True)

@@ -7,8 +7,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from headspec.config.runs import Budget
-from headspec.config.ways import WAYS
 from headspec.statistics.gates.tolerance import missed
 
 
@@ -27,15 +25,19 @@ class Counts(NamedTuple):
     missed: float = np.nan
 
 
-def counts(budget: Budget, gates: pd.DataFrame) -> Counts:
+def counts(gates: pd.DataFrame, open_ended: bool = False) -> Counts:
     """The heads that a run keeps in the end, from its table 'gates_of_run'.
 
     Gates have a target if they learn for one number of heads and have a probability of being open.
+
+    Parameters
+    ----------
+    open_ended : whether they learn for no number
     """
     last = gates[gates["step"] == gates["step"].max()]
     sets = last.groupby("task", dropna=False)
     kept = sets["kept"].sum()
-    if WAYS[budget.way].open_ended or last["open_probability"].isna().any():
+    if open_ended or last["open_probability"].isna().any():
         return Counts(float(kept.mean()))
     open_heads, learning = sets["open_probability"].sum(), sets["score"].count()
     off = [missed(*of_set) for of_set in zip(open_heads, kept, learning, strict=True)]

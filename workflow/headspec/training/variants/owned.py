@@ -7,7 +7,11 @@ import numpy as np
 from headspec.errors import ConfigError
 from headspec.heads.masks import random_by_layer, random_heads
 from headspec.heads.ranking import bottom_heads, prune_count, top_heads
+from headspec.registry import require
 from headspec.seeds import derive
+
+#: heads that a task may own
+CHOICES = ("top", "bottom", "random", "random-by-layer", "other", "unshared", "even", "all")
 
 
 def owned_heads(
@@ -31,8 +35,9 @@ def owned_heads(
     Raises
     ------
     ConfigError
-        The fraction is less than one head.
+        There is no such choice of heads, or the fraction is less than one head.
     """
+    require("choice of heads", heads, CHOICES)
     shape = next(iter(importances.values())).shape
     if heads == "even":
         return shares(importances)

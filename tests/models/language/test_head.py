@@ -1,0 +1,177 @@
+"""The heads of language models: their own logits, for all tokens and for some."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    LlamaForCausalLM,
+    PreTrainedModel,
+)
+
+from headspec.errors import EncoderError
+from headspec.models.batching import Examples
+from headspec.models.language.head import LanguageHead, check
+from headspec.models.language.whole import language_model
+from headspec.prompts.head import prompted
+from support import tiny
+
+#: tokens of answers
+SOME = [7, 3, 50]
+#: type: settings; what its code does between states and logits, beside a product
+CAUSAL: dict[str, dict] = {
+    "gpt2": {},
+    "openai-gpt": {},
+    "llama": {},
+    "mistral": {},
+    "gemma2": {"final_logit_softcapping": 3.0, "head_dim": 8, "num_key_value_heads": 2},
+    "cohere": {"logit_scale": 0.25},
+    "granite": {"logits_scaling": 8.0},
+    "opt": {"word_embed_proj_dim": 16, "ffn_dim": 48, "do_layer_norm_before": False},
+    "phi": {},
+    "bert": {"is_decoder": True},
+}
+MASKED = ("bert", "roberta", "electra", "albert", "deberta-v2", "distilbert", "mpnet", "modernbert")
+KINDS = [(kind, False) for kind in CAUSAL] + [(kind, True) for kind in MASKED]
+#: whose logits are no product of states and embeddings
+OWN_LOGITS = ("gemma2", "cohere", "granite", "bert")
+
+
+def made(kind: str, masked: bool = False) -> PreTrainedModel:
+    """A random model whose weights, biases too, are larger than usual."""
+    settings = tiny._OWN.get(kind, {}) | ({} if masked else CAUSAL[kind])
+    if kind not in tiny.NATIVE_SIZES:
+        settings = tiny._SIZE | {"bos_token_id": 1, "eos_token_id": 2} | settings
+    config = AutoConfig.for_model(kind, **({"vocab_size": tiny.VOCABULARY} | settings))
+    torch.manual_seed(0)
+    model = (AutoModelForMaskedLM if masked else AutoModelForCausalLM).from_config(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(4) if parameter.dim() == 2 else parameter.add_(0.1 * torch.randn_like(parameter))
+    return model.eval()
+
+
+@torch.no_grad()
+def read(model: PreTrainedModel) -> tuple[torch.Tensor, torch.Tensor]:
+    """The last states of random tokens, and the logits that the model returns."""
+    ids = torch.randint(5, tiny.VOCABULARY, (2, 9))
+    states = model.base_model(input_ids=ids).last_hidden_state
+    return states.flatten(0, 1), model(input_ids=ids).logits.flatten(0, 1)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("kind", "masked"), KINDS)
+def test_logits_are_those_of_the_model(kind, masked):
+    model = made(kind, masked)
+    states, expected = read(model)
+    head = LanguageHead(model)
+    few = head.restricted(SOME)
+    torch.testing.assert_close(head(states), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(few(states), expected[:, SOME], rtol=1e-5, atol=1e-5)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(few(states), few(states.clone())) and few(states).dtype == torch.float32
+        torch.testing.assert_close(few(states.bfloat16()), few(states), rtol=0.1, atol=0.1)
+    if not masked:  # what a bare product would give
+        bare = model.get_output_embeddings()(states)
+        assert torch.allclose(bare, expected, atol=1e-5) == (kind not in OWN_LOGITS)
+    assert head.model.base_model.states is None, "no batch stays in memory"
+
+
+def test_weights_of_all_tokens_are_shared_and_those_of_some_are_not():
+    model = made("gemma2")
+    head = LanguageHead(model)
+    few = head.restricted(SOME)
+    own = {id(parameter) for parameter in model.parameters()}
+    assert {id(parameter) for parameter in head.parameters()} <= own
+    assert few.tokens.weight.shape == (len(SOME), 32)
+    assert not {id(parameter) for parameter in few.parameters()} & own
+
+
+@torch.no_grad()
+def test_biases_of_calibration_are_added_to_the_logits_of_the_model():
+    model = made("gemma2")
+    states, expected = read(model)
+    few = LanguageHead(model).restricted(SOME)
+    few.bias.copy_(torch.tensor([1.0, -5.0, 0.5]))
+    torch.testing.assert_close(few(states), expected[:, SOME] + few.bias)
+    assert few(states).abs().max() > 3, "beyond the bound of the model's own"
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_causal_heads_saved_as_linear_layers_are_read(kind):
+    model, saved = made(kind), nn.Linear(32, len(SOME))
+    few = LanguageHead(model).restricted(SOME)
+    few.load_state_dict(saved.state_dict())
+    states, _ = read(model)
+    assert torch.equal(few(states), F.linear(states, saved.weight, saved.bias))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["bert", "modernbert"])
+def test_masked_heads_saved_without_a_bias_of_calibration_are_read(kind):
+    head = LanguageHead(made(kind, masked=True))
+    few, other = head.restricted(SOME), head.restricted([4, 4, 4])
+    few.tokens.bias.add_(torch.tensor([0.0, 1.0, 2.0]))  # where calibration stood
+    state = few.state_dict()
+    del state["bias"]
+    other.load_state_dict(state)
+    states = torch.randn(5, 32)
+    assert torch.equal(other(states), few(states))
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+@pytest.mark.parametrize(("kind", "masked"), KINDS)
+def test_models_are_checked_as_they_are_loaded(kind, masked, dtype, tmp_path):
+    made(kind, masked).save_pretrained(tmp_path)
+    language_model(tmp_path, "m", not masked, dtype)
+
+
+class Reading(LlamaForCausalLM):
+    """A model whose logits are those of tokens that it has not read."""
+
+    def forward(self, input_ids, **inputs):
+        output = super().forward(input_ids=input_ids, **inputs)
+        output.logits = output.logits.scatter(-1, input_ids[..., None], -100.0)
+        return output
+
+
+def test_heads_that_read_more_than_states_are_refused():
+    model = Reading(made("llama").config).eval()
+    with pytest.raises(EncoderError, match=r"m cannot be prompted: .* other logits than Reading returns"):
+        check(model, "m")
+
+
+def test_heads_that_need_all_tokens_are_refused():
+    sizes = tiny._SIZE | {"embedding_size": 16, "intra_bottleneck_size": 32, "true_hidden_size": 32}
+    model = AutoModelForMaskedLM.from_config(AutoConfig.for_model("mobilebert", **sizes)).eval()
+    with pytest.raises(EncoderError, match="m cannot be prompted: the head of MobileBertForMaskedLM needs"):
+        check(model, "m")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", [*OWN_LOGITS[:3], "opt", "phi"])
+def test_prompted_models_answer_with_their_own_logits(kind):
+    model, names = made(kind), ["a", "b", "c"]
+    classes = {"one": names, "whole": {"type": "classification", "labels": names[:2]}}
+    joint = prompted(model, {"one": SOME, "whole": []}, classes)
+    ids, following = [[5, 9, 20, 31], [6, 30]], [[7, 8, 40], [9, 50]]
+    frame = pd.DataFrame({"example": [0, 1], "label": [0.0, 1.0], "input_ids": ids, "token_type_ids": None})
+    batch = Examples(frame).batch(np.arange(2))
+    own = [model(input_ids=torch.tensor([each])).logits[0, -1, SOME] for each in ids]
+    torch.testing.assert_close(joint.logits("one", joint.pool(batch)), torch.stack(own), rtol=1e-4, atol=1e-5)
+    batch = Examples(frame.assign(continuations=[following] * 2)).batch(np.arange(2))
+    found = joint.logits("whole", joint.pool(batch), batch.labels)
+    for row, text in enumerate(ids):
+        for branch, tokens in enumerate(following):
+            logits = model(input_ids=torch.tensor([text + tokens])).logits[0].log_softmax(-1)
+            places = range(len(text) - 1, len(text) + len(tokens) - 1)
+            expected = sum(logits[place, token] for place, token in zip(places, tokens, strict=True))
+            torch.testing.assert_close(found[row, branch], expected, rtol=1e-4, atol=1e-4)

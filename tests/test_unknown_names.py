@@ -1,0 +1,68 @@
+"""Names that choose what a function does: an unknown one is an error, not one of the others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from headspec.atlas.cumulative import rescored
+from headspec.atlas.relevance import relevances
+from headspec.config.measures import heads, similarity
+from headspec.config.task_types.word_types import TYPES
+from headspec.config.variants import KINDS
+from headspec.config.ways import WAYS
+from headspec.errors import ConfigError
+from headspec.gates.learnt import learnt_gates
+from headspec.statistics import text_counts
+from headspec.training import adapting, budgets
+from headspec.training.gated import Sets
+from headspec.training.schedule import learning_rate, schedule
+from headspec.training.variants.owned import CHOICES, owned_heads
+
+MAPS = {"a": np.arange(8.0).reshape(2, 4), "b": -np.arange(8.0).reshape(2, 4)}
+RNG = np.random.default_rng(0)
+WAY = SimpleNamespace(chosen="rankd", start="traind")
+NOTHING = cast(Any, SimpleNamespace())
+PLAN = budgets.Plan(cast(Any, WAY), NOTHING, 0, Sets(["a"], False), (2, 4), np.zeros(2, bool), 4, 0, 0)
+
+CALLS: dict[str, tuple[Callable[[], object], str]] = {
+    "shfited": (lambda: owned_heads(MAPS, "shfited", 0.25, 0), ""),
+    "randm": (lambda: owned_heads(MAPS, "randm", 0.25, 0), "random"),
+    "evn": (lambda: owned_heads(MAPS, "evn", None, 0), "even"),
+    "squrt": (lambda: schedule({}, 4, 1, "squrt", RNG), "sqrt"),
+    "cosin": (lambda: learning_rate(0, 10, 1.0, 0.5, "cosin"), "cosine"),
+    "rankd": (lambda: PLAN.gating(MAPS, None), "ranked"),
+    "traind": (lambda: budgets.beginning(NOTHING, cast(Any, WAY), {}, True), "trained"),
+    "atention": (lambda: adapting.targets(NOTHING, "atention"), "attention"),
+    "subset-hrd": (lambda: learnt_gates("subset-hrd", (2, 4), 4, 0.1), "subset-hard"),
+    "botom": (lambda: rescored(NOTHING, {}, {}, [], NOTHING, "botom"), "bottom"),
+    "attnlpr": (
+        lambda: relevances(NOTHING, "a", NOTHING, RNG.permutation(2), NOTHING, rules=cast(Any, "attnlpr")),
+        "attnlrp",
+    ),
+    "blue": (lambda: text_counts.scores("blue", [], np.ones((1, 0))), "bleu"),
+    "chf": (lambda: text_counts.of_sums("chf", np.ones((1, 30))), "chrf"),
+    "importence": (lambda: heads.MEASURES["importence"], "importance"),
+    "fischer": (lambda: similarity.functions(["fischer"]), "fisher"),
+    "random_by_layer": (lambda: WAYS["random_by_layer"], "random-by-layer"),
+    "unshard": (lambda: KINDS["unshard"], "unshared"),
+    "constituent": (lambda: TYPES["constituent"], "constituents"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_unknown_name_is_an_error_with_the_nearest(name):
+    call, nearest = CALLS[name]
+    hint = f" Did you mean '{nearest}'?" if nearest else ""
+    with pytest.raises(ConfigError, match=rf"^no .* '{name}'; expected one of .*\.{re.escape(hint)}$"):
+        call()
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+def test_every_choice_of_heads_is_one(choice):
+    assert all(mask.shape == (2, 4) for mask in owned_heads(MAPS, choice, 0.25, 0).values())

@@ -1,0 +1,117 @@
+"""Plugins of a study: what they declare is added to the lists of measures and ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from headspec import plugins
+from headspec.config import ways
+from headspec.config.measures import heads, similarity
+from headspec.config.measures.heads import HeadMeasure
+from headspec.config.measures.similarity import SimilarityMeasure
+from headspec.config.sections.base import NAME_RULE, Name
+from headspec.config.sources import locate
+from headspec.config.ways import Way
+from headspec.errors import ConfigError, DataError, listing, shown
+from headspec.plugins import HEADS, SIMILARITY
+from headspec.redaction import redacted
+from headspec.registry import unknown
+
+
+class Entries:
+    """What plugins add to each list, by name."""
+
+    def __init__(self) -> None:
+        self.heads: dict[str, HeadMeasure] = {}
+        self.similarity: dict[str, SimilarityMeasure] = {}
+        self.ways: dict[str, Way] = {}
+
+    def plug(self) -> None:
+        """Make these the only entries that are not of headspec."""
+        heads.MEASURES.plug(self.heads)
+        similarity.MEASURES.plug(self.similarity)
+        ways.WAYS.plug(ways.ranked(self.heads) | self.ways)
+
+    def add(self, declared: plugins.Declaration, function: str) -> None:
+        """Add what was declared of a function; ConfigError if its name is taken or cannot be one."""
+        kind, name, label, of = declared.kind, declared.name, declared.label, declared.of
+        try:
+            TypeAdapter(Name).validate_python(name, strict=True)
+        except ValidationError:
+            raise ConfigError(f"got {shown(name)} as a name, expected {NAME_RULE}") from None
+        taken = {*similarity.MEASURES, *self.similarity} if kind == SIMILARITY else self._of_heads()
+        if name.lower() in {other.lower() for other in taken}:
+            raise ConfigError(f"'{name}' is there already (case is ignored); expected another name")
+        if kind == SIMILARITY:
+            if of not in similarity.TRAITS:
+                raise unknown("trait", of, similarity.TRAITS)
+            self.similarity[name] = SimilarityMeasure(label, function, similarity.TRAITS[of])
+        elif kind == HEADS:
+            if of not in (None, *heads.STANDARD):
+                raise unknown("table of measures", of, heads.STANDARD)
+            self.heads[name] = HeadMeasure(label, name, of, function=function)
+        else:
+            self.ways[name] = Way(label, "plugged", function=function)
+
+    def _of_heads(self) -> set[str]:
+        """The names of tables, measures and ways of heads, which share folders."""
+        tables = {*heads.STANDARD, *heads.OTHERS}
+        return {*heads.MEASURES, *ways.WAYS, *tables, *self.heads, *self.ways}
+
+
+def named(config: Any) -> list[str]:
+    """The plugins of a raw config; none if they are not a list of texts, which its other checks refuse."""
+    found = config.get("plugins") if isinstance(config, dict) else None
+    return found if isinstance(found, list) and all(isinstance(each, str) for each in found) else []
+
+
+def names() -> tuple[str, ...]:
+    """All names in the lists that plugins add to."""
+    return (*heads.MEASURES, *similarity.MEASURES, *ways.WAYS)
+
+
+def notice(config: Any) -> str:
+    """That planning imports the plugins of a raw config; empty without any."""
+    return redacted(f"plugins: imports {listing(named(config))}") if named(config) else ""
+
+
+def load(names: Iterable[str]) -> None:
+    """Import the plugins `names`, and add what they declare in the place of what others have added.
+
+    Raises
+    ------
+    ConfigError
+        A plugin cannot be imported, declares nothing, or what cannot be; with its file and line.
+    """
+    Entries().plug()
+    entries, problems = Entries(), []
+    for i, where in enumerate(names):
+        try:
+            if plugins.is_path(where):
+                locate(where, f"plugins.{i}")
+            _add(entries, where)
+        except ConfigError as error:
+            problems += [ConfigError(f"plugins.{i}: {problem}") for problem in error.errors]
+        except DataError as error:
+            problems.append(ConfigError(error))
+    if problems:
+        raise ConfigError.of(problems)
+    entries.plug()
+
+
+def _add(entries: Entries, where: str) -> None:
+    """Add what a plugin declares; ConfigError with all that is wrong with it."""
+    declared, problems = plugins.declared(plugins.imported(where)), []
+    for function, declaration in declared:
+        try:
+            entries.add(declaration, f"{where}:{function}")
+        except ConfigError as error:
+            problems.append(ConfigError(f"{declaration.file}, line {declaration.line}: {error}"))
+    if not declared:
+        expected = "functions under a decorator of headspec.plugins, such as @head_measure"
+        problems.append(ConfigError(f"{where} declares nothing; expected {expected}"))
+    if problems:
+        raise ConfigError.of(problems)

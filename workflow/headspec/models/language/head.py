@@ -1,0 +1,152 @@
+"""What a language model does with the states of its encoder: the logits of all tokens, or of some."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from headspec.errors import EncoderError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+#: number of tokens on which a head is compared with its model
+TOKENS = 8
+#: largest difference of numbers that should be equal, as a share of the largest; of weights in bfloat16
+TOLERANCE, OF_HALF = 1e-4, 2**-6
+#: errors of code that needs more of an encoder than its last states
+UNFIT = (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
+
+
+class LanguageHead(nn.Module):
+    """The head of a causal or masked language model: states (n, hidden) to logits (n, tokens), float32.
+
+    Models transform states before the output embedding, and logits after it, in ways of their own. So the
+    model's own code runs, with an encoder that returns the given states. It multiplies in float32 under
+    autocast, too: in bfloat16, logits between 16 and 32 are multiples of an eighth, and those of two answers
+    often equal.
+
+    Parameters
+    ----------
+    model : gives logits of all tokens; its weights are shared, not copied
+
+    Attributes
+    ----------
+    bias : of heads for some tokens, added to their logits, (tokens,); 0 unless calibrated
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        output = model.get_output_embeddings()
+        (self.place,) = (name for name, module in model.named_modules() if module is output)
+        shared = {id(tensor): tensor for tensor in [*model.parameters(), *model.buffers()]}
+        self.model: Any = copy.deepcopy(model, {**shared, id(model.base_model): _States()})
+        self.bias: nn.Parameter | None = None
+        self.register_load_state_dict_pre_hook(_as_now)
+
+    @property
+    def tokens(self) -> nn.Linear:
+        """The output embedding, a row for every token."""
+        found: Any = self.model.get_submodule(self.place)
+        return found
+
+    def restricted(self, tokens: Sequence[int]) -> LanguageHead:
+        """A head for some tokens alone, with weights of its own."""
+        output = self.tokens
+        head = copy.deepcopy(self, {id(each): each for each in (output, *output.parameters())})
+        rows = nn.Linear(output.in_features, len(tokens), device=output.weight.device)
+        with torch.no_grad():
+            rows.weight.copy_(output.weight[list(tokens)])
+            rows.bias.copy_(output.bias[list(tokens)] if output.bias is not None else 0)
+        head.model.set_submodule(self.place, rows)
+        for module in head.model.modules():  # some have the bias of the output embedding a second time
+            if output.bias is not None and getattr(module, "bias", None) is output.bias:
+                module.register_parameter("bias", None)
+        head.bias = nn.Parameter(torch.zeros_like(rows.bias))
+        return head
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        self.model.base_model.states = states[:, None].float()
+        unread = torch.zeros(len(states), 1, dtype=torch.long, device=states.device)
+        with torch.autocast(states.device.type, enabled=False):
+            logits = self.model(input_ids=unread, attention_mask=unread + 1).logits[:, 0]
+        return logits if self.bias is None else logits + self.bias
+
+
+class _States(nn.Module):
+    """An encoder that returns the states that it is given."""
+
+    states: torch.Tensor | None = None
+
+    @property
+    def decoder(self) -> _States:
+        """Itself, because some models call a part of their encoder (OPT)."""
+        return self
+
+    def forward(self, *_: Any, **__: Any) -> _Output:
+        given, self.states = self.states, None  # kept, they would keep the graph of a batch in memory
+        return _Output([given])
+
+
+class _Output(tuple):
+    """What an encoder returns: its last states, and nothing else that code may ask for."""
+
+    def __getattr__(self, name: str) -> torch.Tensor | None:
+        return self[0] if name == "last_hidden_state" else None
+
+
+def _as_now(head: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Rename the weights of a head for some tokens that was saved without a bias of its own.
+
+    Heads of causal models were linear layers, those of masked models had their present names.
+    """
+    assert isinstance(head, LanguageHead)
+    if prefix + "weight" in state:
+        for name in ("weight", "bias"):
+            state[f"{prefix}model.{head.place}.{name}"] = state.pop(prefix + name)
+    if head.bias is not None:
+        state.setdefault(prefix + "bias", torch.zeros_like(head.bias))
+
+
+def half(model: PreTrainedModel) -> bool:
+    """Whether a model has weights in bfloat16 (`headspec.models.pretrained.half`)."""
+    return any(parameter.dtype == torch.bfloat16 for parameter in model.parameters())
+
+
+def near(found: torch.Tensor, expected: torch.Tensor, model: PreTrainedModel) -> bool:
+    """Whether two tensors that a model has computed are equal, up to rounding."""
+    most = expected.abs().max() * (OF_HALF if half(model) else TOLERANCE)
+    return found.shape == expected.shape and bool((found - expected).abs().max() <= most)
+
+
+@torch.no_grad()
+def check(model: PreTrainedModel, where: str) -> None:
+    """EncoderError if `LanguageHead`, on a few tokens, does not give the logits that the model returns.
+
+    Parameters
+    ----------
+    model : a causal or masked language model, in evaluation
+    where : config key of its source, and the source
+    """
+    ids = torch.arange(TOKENS, device=model.device)[None] % model.get_input_embeddings().num_embeddings
+    inputs, some = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, ids[0, 1::2]
+    refused, kind = f"{where} cannot be prompted", type(model).__name__
+    with torch.autocast(ids.device.type, torch.bfloat16, enabled=half(model)):
+        own = model(**inputs).logits[0].float()
+    try:
+        with torch.autocast(ids.device.type, torch.bfloat16, enabled=half(model)):
+            states = model.base_model(**inputs).last_hidden_state[0]
+        head = LanguageHead(model)
+        pairs = [(head(states), own), (head.restricted(some.tolist())(states), own[:, some])]
+    except UNFIT as error:
+        raise EncoderError(
+            f"{refused}: the head of {kind} needs more than the last states of its encoder ({error})"
+        ) from None
+    if not all(near(found, expected, model) for found, expected in pairs):
+        raise EncoderError(
+            f"{refused}: from the last states of its encoder, its head makes other logits than {kind} returns"
+        )

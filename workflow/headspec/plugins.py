@@ -1,0 +1,208 @@
+"""Modules of users: what they declare, and how they are imported.
+
+A module that a config names under `plugins` declares functions by the decorators below. They only note what
+was declared; `headspec.config.plugged` adds it to the lists of the library. Jobs import the module again.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from headspec.code_hash import LIBRARY, import_root
+from headspec.errors import ConfigError, nearest
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: attribute of functions that holds what was declared of them
+DECLARED = "__headspec__"
+HEADS, SIMILARITY, WAY = "measure of heads", "measure of similarity", "way"
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What a plugin declares of a function.
+
+    Attributes
+    ----------
+    kind : {`HEADS`, `SIMILARITY`, `WAY`}
+    name, label : in configs, tables and paths; in figures
+    of : what it reads, as its decorator says
+    file, line : of the function
+    """
+
+    kind: str
+    name: str
+    label: str
+    of: str | None
+    file: str
+    line: int
+
+
+def head_measure(name: str, label: str, *, of: str | None = None) -> Callable[[F], F]:
+    """Declare a measure of heads, which `atlas.rankings` and, ranked there, `gates.ways` may name.
+
+    The function takes a `MultiTask`, the name of a task, its `Examples`, rows (n,) of these, and a `Device`.
+    It returns float (n, layers, heads), larger for heads that matter more.
+
+    Parameters
+    ----------
+    label : its name in figures
+    of : {"attention", "relevance", "ablation"}, the table of measures that the function takes instead; it
+        then returns a table of the schema `HEAD_FOLDS`
+    """
+    return _declare(HEADS, name, label, of)
+
+
+def similarity_measure(name: str, label: str, *, of: str) -> Callable[[F], F]:
+    """Declare a measure of similarity, which `similarity.measures` may name.
+
+    The function takes the `Traits` of two tasks. It returns a number that does not depend on their order, is
+    at most 1, and is 1 for equal traits.
+
+    Parameters
+    ----------
+    label : its name in figures
+    of : the trait that it reads: paradigm, text, vectors, importance, top or head_fisher
+    """
+    return _declare(SIMILARITY, name, label, of)
+
+
+def way(name: str, label: str) -> Callable[[F], F]:
+    """Declare a way to choose the heads to keep, which `gates.ways` may name.
+
+    The function takes importance (layers, heads) of the heads that can close, for one task or of several
+    (`shared_map`), the number of them to keep, and a random generator. It returns bool (layers, heads), True
+    for as many heads.
+
+    Parameters
+    ----------
+    label : its name in figures
+    """
+    return _declare(WAY, name, label)
+
+
+def _declare(kind: str, name: str, label: str, of: str | None = None) -> Callable[[F], F]:
+    def note(function: F) -> F:
+        code = function.__code__
+        declaration = Declaration(kind, name, label, of, code.co_filename, code.co_firstlineno)
+        setattr(function, DECLARED, declaration)
+        return function
+
+    return note
+
+
+def declared(module: ModuleType) -> list[tuple[str, Declaration]]:
+    """Names of functions in a module, its own or imported ones, and what was declared of them."""
+    found = {
+        declaration: name
+        for name, value in vars(module).items()
+        if isinstance(declaration := getattr(value, DECLARED, None), Declaration)
+    }
+    return [(name, declaration) for declaration, name in found.items()]
+
+
+def is_path(where: str) -> bool:
+    """Whether a plugin is named by its file, and not by its import name."""
+    return where.endswith(".py")
+
+
+def imported(where: str) -> ModuleType:
+    """The module of a plugin.
+
+    It can import modules beside its file, or in the working folder; installed ones of the same name come
+    first.
+
+    Parameters
+    ----------
+    where : its import name, or a path to its file
+
+    Raises
+    ------
+    ConfigError
+        There is none, its import fails, or its name is that of another module.
+    """
+    path = Path(where).expanduser().absolute()
+    root, name = (import_root(path), _dotted(path)) if is_path(where) else (Path.cwd(), where)
+    if str(root) not in sys.path:
+        sys.path.append(str(root))
+    try:
+        module = import_module(name)
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"{where}: {_told(error, name)}") from error
+    if not module.__file__:
+        raise ConfigError(f"{where}: '{name}' is no file; expected a module, or a package with __init__.py")
+    file = Path(module.__file__).absolute()
+    if is_path(where) and not path.samefile(file):
+        raise ConfigError(f"{where}: '{name}' is the module {file}; expected another name")
+    if _dotted(file) != name:
+        raise ConfigError(f"{where}: {file.parent} has no __init__.py; expected one in each folder of it")
+    return module
+
+
+def _dotted(path: Path) -> str:
+    """The import name of a file."""
+    *package, _ = path.relative_to(import_root(path)).parts
+    module = inspect.getmodulename(path) or path.name
+    return ".".join(package if module == "__init__" else [*package, module])
+
+
+def files(sources: Iterable[str | None]) -> list[str]:
+    """The files of the modules of functions, as `function` takes them; nothing of None.
+
+    Modules of headspec are not imported.
+    """
+    names = [source.rpartition(":")[0] for source in sources if source]
+    library = LIBRARY.name + "."
+    return [
+        str(LIBRARY.parent.joinpath(*name.split(".")).with_suffix(".py"))
+        if name.startswith(library)
+        else os.path.abspath(str(imported(name).__file__))
+        for name in names
+    ]
+
+
+def function(source: str) -> Callable[..., Any]:
+    """A function of headspec or of a plugin.
+
+    Parameters
+    ----------
+    source : ``<import name or path of its module>:<its name>``
+    """
+    where, _, name = source.rpartition(":")
+    return getattr(imported(where), name)
+
+
+def check(returned: Any, shape: tuple[int, ...], source: str) -> None:
+    """ConfigError if what a function returned is no array of this shape."""
+    found = getattr(returned, "shape", None)
+    if found != shape:
+        got = f"a {type(returned).__name__}" if found is None else f"shape {tuple(found)}"
+        raise ConfigError(f"{source}: returned {got}, expected an array of shape {shape}")
+
+
+def _told(error: BaseException, name: str) -> str:
+    """Why the import of the module `name` failed, with the file and line of the plugin."""
+    if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+        here = nearest(error.name, (path.stem for path in Path.cwd().glob("*.py")))
+        return (
+            f"no module '{error.name}' is installed, or in the working folder; expected an import name, or "
+            f"the path of a file *.py.{here}"
+        )
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}"
+    machinery = ("<frozen importlib", importlib.__file__, __file__)
+    frames = traceback.extract_tb(error.__traceback__)
+    calls = [(Path(f.filename), f.lineno) for f in frames if not f.filename.startswith(machinery)]
+    own = [call for call in calls if import_root(call[0]) == import_root(calls[0][0])]
+    at = "{}, line {}: ".format(*own[-1]) if own else ""
+    return f"{at}{type(error).__name__}: {' '.join(str(error).split())}"

@@ -1,0 +1,46 @@
+"""Entries by name: those of headspec, and those of plugins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from headspec.errors import ConfigError, listing, nearest
+
+T = TypeVar("T")
+
+
+def unknown(what: str, name: object, valid: Iterable[object]) -> ConfigError:
+    """The error of a `name` that is not `valid`: `what` it would name, what there is, and the nearest."""
+    names = list(valid)
+    return ConfigError(f"no {what} '{name}'; expected one of {listing(names)}.{nearest(name, names)}")
+
+
+def require(what: str, name: object, valid: Iterable[object]) -> None:
+    """ConfigError if `name` is not `valid`."""
+    if name not in (names := list(valid)):
+        raise unknown(what, name, names)
+
+
+class Registry(dict[str, T]):
+    """Entries by name, in order; ConfigError for an unknown name.
+
+    Parameters
+    ----------
+    what : what its names name, for errors
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self.what = what
+        self._plugged: dict[str, T] = {}
+
+    def __missing__(self, name: str) -> T:
+        raise unknown(self.what, name, self)
+
+    def plug(self, entries: Mapping[str, T]) -> None:
+        """Take the entries of plugins, whose names are free, in the place of earlier ones."""
+        for name in self._plugged:
+            del self[name]
+        self._plugged = dict(entries)
+        self.update(entries)
