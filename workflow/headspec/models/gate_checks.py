@@ -146,7 +146,8 @@ def _own_units(gates: HeadGates, site: Site) -> None:
     head uses and the last does not, and the other way round.
     """
     assert site.output is not None
-    context, units = torch.empty(0), []
+    context = torch.empty(0)
+    units: list[torch.Tensor] = []
 
     def apart(layer: nn.Module, args: tuple, output: Any) -> Any:
         first, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, ())
