@@ -50,7 +50,7 @@ class Model(Section):
         description="vector of a text: the first token through the pretrained pooler, if there is one "
         "(`first`), or as it is (`cls`), the mean over tokens, or the last token; `auto`: what the model's "
         "files of sentence-transformers say (`modules.json`), else the "
-        "[convention of the type](architectures.md#types-in-the-table)",
+        "[convention of its family](architectures.md#types-in-the-table)",
     )
     max_length: Annotated[int, Field(ge=8), NUMBER] = Field(
         128, description="most tokens per example; longer ones are truncated and counted"
