@@ -138,8 +138,10 @@ def _pairs(members: dict[str, list[Kept]], draws: int, rng: np.random.Generator)
                 orders[of.name] = within_layers(exists, draws, rng)
         order = np.stack([orders[of.name] for of in sets], axis=1)
         kept_null = np.take_along_axis(kept[None], order, axis=-1)
-        gate_null = np.take_along_axis(gate[None], order, axis=-1)[..., exists]
-        gate = gate[..., exists]
+        gate_null = np.take_along_axis(gate[None], order, axis=-1).reshape(draws, len(sets), -1)
+        gate_null, gate = (
+            np.compress(exists.ravel(), each, axis=-1) for each in (gate_null, gate.reshape(len(sets), -1))
+        )
         for i, j in itertools.combinations(range(len(sets)), 2):
             null = jaccard(kept_null[:, i], kept_null[:, j])
             nulls.append(null)
