@@ -103,7 +103,7 @@ def label_chances(tokens: pd.DataFrame, labels: int) -> np.ndarray:
 def counted(
     of: Cases,
     labels: list[str],
-    places: tuple[np.ndarray, np.ndarray],
+    places: Sequence[np.ndarray],
     right: np.ndarray,
     controls: Sequence[tuple[np.ndarray, np.ndarray]],
     direction: str | None,

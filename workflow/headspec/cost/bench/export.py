@@ -67,7 +67,9 @@ def _export(model: MultiTask, fraction: float, sentences: Examples, path: Path) 
     """Write `model` with a fraction of its heads; says how many these are."""
     exists = model.gates.exists
     n = prune_count(fraction, exists.size)
-    remove_heads(model, random_heads(exists, n, np.random.default_rng(0)))
+    kept = random_heads(exists, n, np.random.default_rng(0))
+    model.gates.remove()
+    model.encoder = remove_heads(model.encoder, exists & ~kept)
     onnx_file.write(model, sentences, path)
     return f"{n} of {exists.size} heads"
 

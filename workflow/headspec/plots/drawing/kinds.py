@@ -32,7 +32,7 @@ def number_layers(axes: Axes, attention: Layers | None) -> None:
 def shade_gaps(axes: Axes, exists: NDArray[np.bool_]) -> None:
     """Shade the places of a map that have no head, where its picture is transparent (nan)."""
     if not exists.all():
-        axes.set_facecolor(MISSING)
+        axes.patch.set(facecolor=MISSING, hatch="/////", edgecolor="white", linewidth=0)
 
 
 def layer_name(row: int, attention: Layers | None) -> str:
