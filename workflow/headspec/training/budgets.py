@@ -116,7 +116,7 @@ def plugged(
     choose, kept = plugins.function(source), []
     for i in range(len(sets.names)):
         importance = shared_map([maps[task] for task in sets.tasks(i)])
-        of_set = np.repeat(fixed[:, None], importance.shape[1], axis=1)
+        of_set = existing(importance) & fixed[:, None]
         free, n = importance[~fixed], count - int(of_set.sum())
         chosen = choose(free, n, np.random.default_rng(derive(seed, choose.__name__, *sets.tasks(i))))
         plugins.check(chosen, free.shape, source)
