@@ -13,7 +13,7 @@ from headspec.heads import head_lists, listed
 from headspec.heads.ranking import shared_map, top_heads
 from support.running.studies import CONFIG
 
-SHAPE = (3, 4)
+EVERY = np.ones((3, 4), dtype=bool)
 
 
 def write(path, text: str) -> str:
@@ -33,7 +33,7 @@ def write(path, text: str) -> str:
 def test_lists_are_tables_with_layers_and_heads(tmp_path, name, text):
     heads = head_lists.read(write(tmp_path / name, text), "key")
     assert heads == [[0, 3], [2, 1]]
-    mask = listed.closed(heads, SHAPE, "key")
+    mask = listed.closed(heads, EVERY, "key")
     assert np.argwhere(mask).tolist() == [[0, 3], [2, 1]]
 
 
@@ -53,7 +53,18 @@ def test_lists_are_tables_with_layers_and_heads(tmp_path, name, text):
 )
 def test_lists_that_are_refused(tmp_path, text, message):
     with pytest.raises(DataError, match=re.escape(message)):
-        listed.closed(head_lists.read(write(tmp_path / "heads.csv", text), "key"), SHAPE, "key")
+        listed.closed(head_lists.read(write(tmp_path / "heads.csv", text), "key"), EVERY, "key")
+
+
+def test_heads_that_ragged_layers_lack_are_refused():
+    exists = np.arange(4) < np.array([4, 0, 2])[:, None]
+    assert np.argwhere(listed.closed([[2, 1], [0, 3]], exists, "key")).tolist() == [[0, 3], [2, 1]]
+    for (layer, head), has in {(1, 0): 0, (2, 2): 2}.items():
+        message = f"key: got layer {layer}, head {head}; the model has {has} heads in that layer"
+        with pytest.raises(DataError, match=message):
+            listed.closed([[0, 0], [layer, head]], exists, "key")
+    with pytest.raises(DataError, match="got all 6 heads"):
+        listed.closed(np.argwhere(exists).tolist(), exists, "key")
 
 
 def test_every_list_of_a_study_is_checked(tmp_path):

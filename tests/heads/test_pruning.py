@@ -80,13 +80,13 @@ def test_numbers_of_heads_are_pruned_exactly(shape):
 
 
 def test_draws_are_seeded():
-    importances = {"a": np.arange(12.0).reshape(3, 4)}
+    importances, every = {"a": np.arange(12.0).reshape(3, 4)}, np.ones((3, 4), dtype=bool)
     planned = masks(importances, 0.3, [0.3], 50, seed=7)
     top = next(mask.closed for mask in planned if mask.order == "top")
     drawn = {(mask.pruned_for, mask.draw): mask.closed for mask in planned if mask.draw is not None}
     for draw in range(50):
-        at_random = random_heads((3, 4), 3, np.random.default_rng(derive(7, "random", draw)))
-        by_layer = random_by_layer(top, np.random.default_rng(derive(7, "random_by_layer", draw)))
+        at_random = random_heads(every, 3, np.random.default_rng(derive(7, "random", draw)))
+        by_layer = random_by_layer(top, every, np.random.default_rng(derive(7, "random_by_layer", draw)))
         assert (drawn["random", draw] == at_random).all()
         assert (drawn["random_by_layer", draw] == by_layer).all()
     assert len({closed.tobytes() for closed in drawn.values()}) > 50
@@ -110,18 +110,43 @@ def test_every_task_has_a_draw_with_its_layers(draws):
     assert [mask.pruned_for for mask in planned].count("random") == draws
 
 
-@given(st.integers(1, 12), st.integers(0, 10**6))
-def test_random_masks(n, seed):
-    rng = np.random.default_rng(seed)
-    closed = random_heads((3, 4), n, rng)
-    assert closed.sum() == n
-    assert (random_by_layer(closed, rng).sum(1) == closed.sum(1)).all()
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=6).filter(any), st.data())
+def test_random_masks(heads, data):
+    """Of layers with these numbers of heads, none included: as many as asked for, each of them there."""
+    exists = np.arange(max(heads)) < np.array(heads)[:, None]
+    n = data.draw(st.integers(1, sum(heads)))
+    rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))
+    closed = random_heads(exists, n, rng)
+    assert closed.sum() == n and exists[closed].all()
+    by_layer = random_by_layer(closed, exists, rng)
+    assert (by_layer.sum(1) == closed.sum(1)).all() and exists[by_layer].all()
+
+
+def test_masks_of_ragged_layers_are_of_heads_that_exist():
+    """Fractions are of 10 heads in four layers, of which the second has none and the last one two."""
+    exists = np.arange(4) < np.array([4, 0, 4, 2])[:, None]
+    rng = np.random.default_rng(0)
+    importances = {task: np.where(exists, rng.random(exists.shape), np.nan) for task in "ab"}
+    planned = masks(importances, 0.3, [0.5, 1.0], draws=20, seed=1, heads=[4])
+    numbers = {0.3: 3, 0.4: 4, 0.5: 5, 1.0: 10, 0.0: 0}
+    assert {mask.fraction for mask in planned} == set(numbers)
+    for mask in planned:
+        assert mask.closed.sum() == numbers[mask.fraction] and exists[mask.closed].all()
+    tops, bottoms = (
+        {(mask.pruned_for, mask.fraction): mask.closed for mask in planned if mask.order == order}
+        for order in ("top", "bottom")
+    )
+    for task in "ab":
+        assert (tops[task, 0.5] ^ bottoms[task, 0.5])[exists].all()
+    drawn = np.mean([mask.closed for mask in planned if mask.pruned_for == "random"], axis=0)
+    assert (drawn[exists] > 0).all()
 
 
 def test_random_masks_choose_every_head_equally_often():
     rng = np.random.default_rng(0)
-    share = np.mean([random_heads((6, 12), 21, rng) for _ in range(4000)], axis=0)
-    assert np.abs(share - 21 / 72).max() < 0.035  # five standard errors
+    exists = np.arange(12) < np.array([12, 0, 8, 12, 4, 12])[:, None]
+    share = np.mean([random_heads(exists, 14, rng) for _ in range(4000)], axis=0)
+    assert np.abs(share[exists] - 14 / 48).max() < 0.035  # five standard errors
 
 
 @given(st.integers(1, 50), st.integers(1, 50))

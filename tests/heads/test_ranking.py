@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from headspec.errors import DataError
-from headspec.heads.ranking import bottom_heads, importance_map, prune_count, top_heads
+from headspec.heads.folds import fold_means
+from headspec.heads.ranking import bottom_heads, importance_map, prune_count, shared_map, top_heads
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,27 @@ def test_top_and_bottom_split_the_heads(heads, n):
     assert top.sum() == n and (top ^ bottom).all()
     if 0 < n < 12:
         assert heads[top].min() >= heads[bottom].max()
+
+
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=5).filter(any), st.data())
+def test_heads_that_do_not_exist_are_in_no_ranking(heads, data):
+    exists = np.arange(max(heads)) < np.array(heads)[:, None]
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    scores = np.where(exists, rng.random(exists.shape), np.nan)
+    n = data.draw(st.integers(0, sum(heads)))
+    top, bottom = top_heads(scores, n), bottom_heads(scores, sum(heads) - n)
+    assert top.sum() == n and np.array_equal(top ^ bottom, exists)
+    shared = shared_map([scores, 2 * scores])
+    assert np.array_equal(np.isnan(shared), ~exists) and np.array_equal(top_heads(shared, n), top)
+
+
+def test_a_table_of_ragged_layers_is_the_map_that_it_was_made_of():
+    """Layers without a row have no head; what folds average is what the map has."""
+    exists = np.arange(3) < np.array([0, 3, 0, 2])[:, None]
+    values = np.where(exists, np.arange(7 * 12.0).reshape(7, 4, 3), np.nan)
+    frame = fold_means(3, importance=values).assign(task="a")
+    assert len(frame) == 3 * exists.sum() and frame["importance"].notna().all()
+    np.testing.assert_allclose(importance_map(frame, "a"), values.mean(axis=0))
 
 
 def test_importance_map_weights_folds_by_samples():

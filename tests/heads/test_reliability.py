@@ -34,6 +34,8 @@ def test_agreement_in_closed_form():
     assert result["spearman"] == pytest.approx(pd.Series(a.ravel()).corr(pd.Series(b.ravel()), "spearman"))
     assert agreement(a, -a, 0.5) == pytest.approx({"spearman": -1, "top_overlap": 0})
     assert np.isnan(agreement(a, b, 0.05)["top_overlap"])
+    ragged = [np.vstack([of, np.full((1, 5), np.nan)]) for of in (a, b)]
+    assert agreement(*ragged, 0.3) == result
 
 
 def test_halves_are_even_and_odd_folds():

@@ -111,9 +111,10 @@ def nothing_known(rng: np.random.Generator, seeds: int, of: str) -> list[pd.Data
         mean = rng.normal(size=(heads, 1, size))
         train, test = (mean + of_word[:, word] + rng.normal(size=(heads, units, size)) for word in splits)
         right = [nearest(train, a, test, labels) == b for a, b in zip(*targets, strict=True)]
-        right = [hits.T[:, None] for hits in right]
+        right = [hits.T for hits in right]
+        places = np.zeros(heads, dtype=int), np.arange(heads)
         controls = list(zip(cases.control, right[1:], strict=True))
-        tables.append(counted(cases, list("ABCDE"), right[0], controls, None))
+        tables.append(counted(cases, list("ABCDE"), places, right[0], controls, None))
     return tables
 
 

@@ -39,6 +39,8 @@ _OWN: dict[str, dict] = {
     "qwen2": {"num_key_value_heads": 2},
     "qwen3": {"num_key_value_heads": 2, "head_dim": 16},
     "mistral": {"num_key_value_heads": 2},
+    "lfm2": {"num_hidden_layers": 5, "num_key_value_heads": 2, "bos_token_id": 1, "eos_token_id": 2,
+             "layer_types": ["conv", "full_attention", "conv", "full_attention", "conv"]},
 }  # fmt: skip
 NATIVE_SIZES = ("distilbert", "gpt2", "openai-gpt")
 #: layers of an encoder-decoder by kind of attention; its stacks differ, so that no kind is taken for another

@@ -35,6 +35,7 @@ from support.two_tasks import CLASSES, data, model, never
 SETTINGS = Training(batch_size=8, epochs=2, learning_rate=1e-3)
 STEPS = 18  # 5 + 4 batches, twice
 SHAPE = (LAYERS, HEADS)
+EVERY = np.ones(SHAPE, dtype=bool)
 OPEN = np.zeros(LAYERS, dtype=bool)  # no layer whose heads are all kept
 KINDS = ["l0", "l0-target", "subset", "subset-hard"]
 
@@ -153,7 +154,7 @@ def test_microbatches_give_the_same_gates(tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_resumed_run_ends_in_the_same_bytes(kind, tmp_path):
     whole, run = trained(learning(kind), tmp_path)
-    frame = run.gating.frame(STEPS)
+    frame = run.gating.frame(STEPS, EVERY)
     for stop in (3, 10, 14):
         gating = learning(kind)
         _, first = trained(gating, tmp_path, until=stop)
@@ -164,7 +165,7 @@ def test_a_resumed_run_ends_in_the_same_bytes(kind, tmp_path):
             second.restore(state)
             second.run(STEPS, never(tmp_path))
         assert equal(weights(whole), weights(net)), stop
-        assert second.gating.frame(STEPS).equals(frame), stop
+        assert second.gating.frame(STEPS, EVERY).equals(frame), stop
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -172,7 +173,7 @@ def test_the_number_of_kept_heads_is_exact_in_each_set(kind, tmp_path):
     gating = learning(kind, own=True)
     trained(gating, tmp_path)
     assert gating.kept.sum(axis=(1, 2)).tolist() == [5, 5]
-    frame = gating.frame(STEPS)
+    frame = gating.frame(STEPS, EVERY)
     assert np.array_equal(last_kept(frame, gating.sets), gating.kept)
     last = frame[frame["step"] == STEPS]
     assert {*frame["task"]} == {"a", "b"} and len(last) == 2 * LAYERS * HEADS
@@ -214,7 +215,7 @@ def test_heads_that_were_kept_are_fixed_after_learning(tmp_path):
 def test_heads_close_in_equal_steps_by_importance_computed_again(tmp_path):
     """The first step closes the least important heads; each later one the least important of the rest."""
     sets = Sets(list(CLASSES), own=True)
-    gating = Stepwise(sets, SHAPE, 3, [0, 4, 8], samples=10, seed=0)
+    gating = Stepwise(sets, EVERY, 3, [0, 4, 8], samples=10, seed=0)
     net = model()
     scores = np.abs(gate_gradients(net, "a", data()["a"], np.arange(40), CPU)).mean(axis=0)
     numbers, before = [], np.ones((2, *SHAPE), dtype=bool)
@@ -240,7 +241,7 @@ def plan(way: str, count: int | None, own: bool = False, examples=None) -> tuple
     epochs, steps = course(examples, SETTINGS, settings, WAYS[way].start)
     training = SETTINGS.model_copy(update={"epochs": epochs})
     sets = Sets(list(CLASSES), own)
-    return Plan(WAYS[way], settings, 20, sets, SHAPE, OPEN, count, steps, 0), training
+    return Plan(WAYS[way], settings, 20, sets, EVERY, OPEN, count, steps, 0), training
 
 
 MAPS = {task: np.random.default_rng(i).random(SHAPE) for i, task in enumerate(CLASSES)}

@@ -47,7 +47,7 @@ def test_heads_of_other_kinds_stay_open(folder, way, kinds, tmp_path):
     count = count_kept(0.25, HEADS * int((~fixed).sum()), HEADS * int(fixed.sum()))
     epochs, steps = course(data, SETTINGS, settings, "trained")
     training = SETTINGS.model_copy(update={"epochs": epochs})
-    plan = Plan(WAYS[way], settings, 8, sets, SHAPE, fixed, count, steps, 0)
+    plan = Plan(WAYS[way], settings, 8, sets, model.gates.exists, fixed, count, steps, 0)
     maps = {"a": np.random.default_rng(0).random(SHAPE)}
     kept, frame = finish(model, data, training, plan.gating(maps, None), 0, CPU, None, never(tmp_path))
     assert (
@@ -66,7 +66,7 @@ def test_heads_of_encoders_alone_learn_without_a_number(folder, tmp_path):
     model, examples = translator(folder, "marian", 24)
     data, settings = {"a": examples}, Gates(epochs=4, penalty=5.0, learning=1.0, learning_rate=1.0)
     training = SETTINGS.model_copy(update={"epochs": 4})
-    plan = Plan(WAYS["l0"], settings, 0, Sets(["a"], False), SHAPE, ~ENCODER, None, 12, 0)
+    plan = Plan(WAYS["l0"], settings, 0, Sets(["a"], False), model.gates.exists, ~ENCODER, None, 12, 0)
     kept, frame = finish(model, data, training, plan.gating(None, None), 0, CPU, None, never(tmp_path))
     assert kept[0, ~ENCODER].all() and kept[0, ENCODER].sum() < ENCODER.sum() * HEADS
     assert frame["step"].nunique() > 2

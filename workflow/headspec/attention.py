@@ -1,18 +1,23 @@
 """Kinds of attention, and the places of heads in arrays and in tables.
 
-Arrays of heads are (rows, heads), and frames in memory call a row its `layer`. An encoder-decoder has three
-kinds of attention: its rows are the layers of each kind, one kind after the other. Only tables on disk have
-the kind and the layer within it, in columns `attention` and `layer`. What a table needs to know for that is
-in its footer, which takes it over from the tables that the job has read.
+Arrays of heads are (rows, heads), and frames in memory call a row its `layer`. Rows may be ragged: layers
+without attention have no head, other rows fewer than the longest. Arrays of scores are nan where there is no
+head, and tables have no row; the last row of an array has a head, so that a table says its shape.
+
+An encoder-decoder has three kinds of attention: its rows are the layers of each kind, one kind after the
+other. Only tables on disk have the kind and the layer within it, in columns `attention` and `layer`. What a
+table needs to know for that is in its footer, which takes it over from the tables that the job has read.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 #: the only attention of an encoder or of a decoder
 SELF = "self"
@@ -24,6 +29,31 @@ KINDS = (ENCODER, DECODER, CROSS)
 
 #: kind of attention: its number of layers
 Layers = Mapping[str, int]
+
+
+def as_array(values: pd.Series) -> NDArray[np.float64]:
+    """Values of heads, indexed by `layer` and `head`, as (layers, heads); nan where there is no head."""
+    layer, head = (values.index.get_level_values(name) for name in ("layer", "head"))
+    array = np.full((layer.max() + 1, head.max() + 1), np.nan)
+    array[layer, head] = values
+    return array
+
+
+def spread(values: NDArray[Any], exists: NDArray[np.bool_]) -> NDArray[Any]:
+    """Values (..., n) of the n heads that exist, row by row, as (..., layers, heads); nan elsewhere.
+
+    Parameters
+    ----------
+    exists : bool (layers, heads)
+    """
+    array = np.full((*values.shape[:-1], *exists.shape), np.nan, dtype=values.dtype)
+    array[..., exists] = values
+    return array
+
+
+def existing(scores: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """The heads of scores (layers, heads)."""
+    return ~np.isnan(scores)
 
 
 def placed(frame: pd.DataFrame, of_models: Mapping[str, Layers]) -> pd.DataFrame:

@@ -39,7 +39,7 @@ def model(tmp_path, monkeypatch) -> Path:
 def planned(source: str = "m") -> None:
     model = Model(source=source, max_length=16)
     check_model(folder(model, "models.m"), model, "models.m")
-    head_count.size(model, "models.m")
+    head_count.exists(model, "models.m")
 
 
 @settings(max_examples=3 * settings().max_examples)

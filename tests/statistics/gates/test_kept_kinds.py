@@ -23,6 +23,14 @@ def frame(kept: np.ndarray, model: str = "m") -> pd.DataFrame:
     return pd.DataFrame(columns).assign(model=model, **SET)
 
 
+def test_shares_of_ragged_layers_are_of_the_heads_that_exist():
+    """Layers of 4, no and 2 heads, of which 1 and 2 are kept: the mean layer of all is 4/6, of these 4/3."""
+    kept = sets([1, 0, 2], [1, 0, 2])
+    table, exists = frame(kept), np.arange(4) < np.array([4, 0, 2])[:, None]
+    found = rows(kept_kinds(table[exists[table["layer"], table["head"]]], {}, [], 0.9))["self", None]
+    assert (found["heads"], found["share"]) == (3, 0.5) and found["depth"] == pytest.approx(4 / 3 - 4 / 6)
+
+
 def sets(*counts: list[int]) -> np.ndarray:
     """Heads of 4 that are kept: the first of each layer, as many as said, in every seed."""
     return np.arange(4) < np.array(counts)[..., None]

@@ -33,22 +33,31 @@ def gates(kept: np.ndarray, task: str | None = None) -> pd.DataFrame:
     return pd.concat(steps).assign(task=task)
 
 
-def counted(role: np.ndarray, kept: np.ndarray, draws: int = 2000) -> pd.DataFrame:
+def counted(
+    role: np.ndarray, kept: np.ndarray, draws: int = 2000, exists: np.ndarray | None = None
+) -> pd.DataFrame:
     """The table `role_counts` of one way; role and kept are (seeds, layers, heads)."""
     tables = {Budget(run(s), "l0", "shared", 0.5): gates(of_seed) for s, of_seed in enumerate(kept)}
+    if exists is not None:
+        tables = {cell: of[exists[of["layer"], of["head"]]] for cell, of in tables.items()}
     before = {run(s): of_heads(role=of_seed) for s, of_seed in enumerate(role)}
     return role_counts(kept_roles(tables, before, {}), ROLES, 0, draws).set_index("role")
 
 
-def test_one_seed_has_the_hypergeometric_distribution():
-    """Layer 0 keeps 3 of 8 heads, 2 of the 4 with the role; layer 1 keeps 5, all 3 with the role."""
-    role, kept = np.full((1, 2, 8), "none", dtype=object), np.zeros((1, 2, 8), dtype=bool)
-    role[0, 0, :4] = role[0, 1, :3] = "positional"
-    kept[0, 0, [0, 1, 7]] = kept[0, 1, :5] = True
-    row = counted(role, kept, draws=40_000).loc["positional"]
+@pytest.mark.parametrize("size", [8, 6])
+def test_one_seed_has_the_hypergeometric_distribution(size):
+    """Layer 0 keeps 3 of 8 heads, 2 of the 4 with the role; layer 2 keeps 5 of its own, all 3 with the role.
+
+    Layer 1 has no heads.
+    """
+    role, kept = np.full((1, 3, 8), "none", dtype=object), np.zeros((1, 3, 8), dtype=bool)
+    role[0, 0, :4] = role[0, 2, :3] = "positional"
+    kept[0, 0, [0, 1, 7]] = kept[0, 2, :5] = True
+    exists = np.arange(8) < np.array([8, 0, size])[:, None]
+    row = counted(role, kept, draws=40_000, exists=exists).loc["positional"]
     assert (row["before"], row["kept"], row["heads"], row["n_seeds"]) == (7, 5, 8, 1)
-    assert row["kept_by_layer"] == pytest.approx(expected := 3 * 4 / 8 + 5 * 3 / 8)
-    first, second = hypergeom(8, 4, 3), hypergeom(8, 3, 5)
+    assert row["kept_by_layer"] == pytest.approx(expected := 3 * 4 / 8 + 5 * 3 / size)
+    first, second = hypergeom(8, 4, 3), hypergeom(size, 3, 5)
     far = [
         (i, j) for i in range(4) for j in range(4) if abs(i + j - expected) >= 5 - expected - 1e-9
     ]  # fmt: skip

@@ -10,7 +10,14 @@ import pytest
 
 from headspec import tables
 from headspec.config.runs import Budget, Run
-from headspec.statistics.gates.overlap import GATES, correlation, gates_table, jaccard, overlap
+from headspec.statistics.gates.overlap import (
+    GATES,
+    correlation,
+    gates_table,
+    jaccard,
+    overlap,
+    within_layers,
+)
 
 LAYERS, HEADS = 3, 6
 
@@ -38,8 +45,38 @@ def test_jaccard_and_correlation():
     a[0] = b[:, 0] = True
     assert jaccard(a, b) == pytest.approx(1 / 3)
     x, y = np.random.default_rng(0).random((2, 3, 4))
-    assert correlation(x, y) == pytest.approx(np.corrcoef(x.ravel(), y.ravel())[0, 1])
-    assert np.isnan(correlation(x, np.ones((3, 4))))
+    expected = [np.corrcoef(a, b)[0, 1] for a, b in zip(x, y, strict=True)]
+    assert correlation(x, y) == pytest.approx(expected)
+    assert np.isnan(correlation(x, np.ones((3, 4)))).all()
+
+
+def test_permutations_within_ragged_layers():
+    """Every order of the heads of a layer is as frequent as any other; places without a head stay."""
+    exists = np.arange(4) < np.array([4, 0, 3, 1])[:, None]
+    order = within_layers(exists, 6000, np.random.default_rng(0))
+    assert np.array_equal(np.sort(order, axis=-1), np.broadcast_to(np.arange(4), order.shape))
+    assert (order[:, 2, 3] == 3).all() and (order[:, 3, 0] == 0).all()
+    counts = np.unique(order[:, 2, :3], axis=0, return_counts=True)[1]
+    assert len(counts) == 6 and np.abs(counts - 1000).max() < 150  # five standard errors
+
+
+def test_overlap_of_ragged_layers_is_that_of_the_heads_that_exist():
+    """Layer 0 has no heads, layer 2 two, of which each seed keeps one: alike in half of the permutations."""
+    first, second = np.zeros((2, 3, 4), dtype=bool)
+    first[1, :2] = second[1, :2] = first[2, 0] = second[2, 1] = True
+    exists = np.arange(4) < np.array([0, 4, 2])[:, None]
+    tables_of = {}
+    for s, kept in enumerate((first, second)):
+        of = rows(kept)
+        tables_of[cell(s)] = of[exists[of["layer"], of["head"]]]
+    found = overlap(tables_of, 6000, 0).iloc[0]
+    assert found["jaccard"] == pytest.approx(2 / 4)
+    assert found["correlation"] == pytest.approx(np.corrcoef(first[exists], second[exists])[0, 1])
+    shares = {  # heads in common in both layers: their number, and its probability
+        0: 1 / 6 / 2, 1: (4 / 6 + 1 / 6) / 2, 2: (1 / 6 + 4 / 6) / 2, 3: 1 / 6 / 2,
+    }  # fmt: skip
+    expected = sum(p * n / (6 - n) for n, p in shares.items())
+    assert found["jaccard_by_layer"] == pytest.approx(expected, abs=0.02)
 
 
 def test_seeds_and_tasks_are_paired_with_their_own_kind():

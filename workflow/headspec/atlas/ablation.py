@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 
 from headspec.atlas.sample import fold_means
+from headspec.attention import existing, spread
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
@@ -43,7 +44,7 @@ class Ablated:
     Attributes
     ----------
     loss, prediction : (n,), of the model as it is
-    increase, predictions : measure: (n, layers, heads), of the loss; prediction
+    increase, predictions : measure: (n, layers, heads), of the loss; prediction; nan where there is no head
     """
 
     loss: np.ndarray
@@ -88,11 +89,14 @@ def ablate(
     half = np.zeros(len(examples), dtype=int)
     half[rows] = np.arange(len(rows)) % 2  # the parity of a row's fold, since FOLDS is even
     with ablating(model) as passes, device.cast():
+        means = {}
         if MEAN_ABLATION in measures:
             means = _half_means(model, examples, rows, half, passes, device)
 
         def of_batch(batch: Batch) -> torch.Tensor:
-            instead = {m: means[1 - half[batch.rows]] if m == MEAN_ABLATION else None for m in measures}
+            others = 1 - half[batch.rows]
+            of_others = {layer: of_layer[others] for layer, of_layer in means.items()}
+            instead = {measure: of_others if measure == MEAN_ABLATION else None for measure in measures}
             return _batch_results(model, task, batch, passes, instead)
 
         held = device.sharing(model.beams.get(task, 1))
@@ -100,9 +104,9 @@ def ablate(
     loss, prediction = results.transpose(2, 0, 1)
     for what, values in {"losses": loss, "predictions": prediction}.items():
         require(values, f"{what} of task '{task}' with heads ablated", examples.example[rows], device)
-    shape = (len(rows), len(measures), model.gates.layers, model.gates.heads)
-    increase = (loss[:, 1:] - loss[:, :1]).reshape(shape)
-    predictions = prediction[:, 1:].reshape(shape)
+    shape, exists = (len(rows), len(measures), -1), model.gates.exists
+    increase = spread((loss[:, 1:] - loss[:, :1]).reshape(shape), exists)
+    predictions = spread(prediction[:, 1:].reshape(shape), exists)
     return Ablated(
         loss[:, 0],
         prediction[:, 0],
@@ -116,13 +120,13 @@ def _batch_results(
     task: str,
     batch: Batch,
     passes: Resuming | Replacing,
-    instead: dict[str, torch.Tensor | None],
+    instead: dict[str, dict[int, torch.Tensor] | None],
 ) -> torch.Tensor:
-    """Losses and predictions without ablation and under each, (batch, 1 + measures * layers * heads, 2).
+    """Losses and predictions without ablation and under each, (batch, 1 + measures * heads that exist, 2).
 
     Parameters
     ----------
-    instead : measure: (batch, layers, heads, size), or None for nothing
+    instead : measure: layer: (batch, heads, size), or None for nothing
     """
 
     def run() -> torch.Tensor:
@@ -133,10 +137,9 @@ def _batch_results(
 
     results = [passes.record(run)]
     for vectors in instead.values():
-        for layer in range(model.gates.layers):
-            for head in range(model.gates.heads):
-                of_head = None if vectors is None else vectors[:, None, layer, head]
-                results.append(passes.without(layer, head, run, of_head))
+        for layer, head in np.argwhere(model.gates.exists).tolist():
+            of_head = None if vectors is None else vectors[layer][:, None, head]
+            results.append(passes.without(layer, head, run, of_head))
     return torch.stack(results, dim=1)
 
 
@@ -147,10 +150,10 @@ def _half_means(
     half: np.ndarray,
     passes: Resuming | Replacing,
     device: Device,
-) -> torch.Tensor:
-    """Mean context vectors over the attending tokens of each half, (2, layers, heads, size)."""
-    sums: torch.Tensor | float = 0.0
-    tokens = torch.zeros(2, model.gates.layers, device=device.name)
+) -> dict[int, torch.Tensor]:
+    """Layer: mean context vectors over the attending tokens of each half, (2, heads, size)."""
+    sums: dict[int, torch.Tensor] = {}
+    tokens: dict[int, torch.Tensor] = {}
     for chunk in (batches := examples.in_length_order(rows, device)):
         batch = examples.batch(chunk, device.name)
         try:
@@ -160,13 +163,13 @@ def _half_means(
             continue
         member = torch.from_numpy(np.eye(2, dtype=np.float32)[half[chunk]]).to(device.name)
         # a token's weight in each half, (batch, tokens, 2), by layer
-        weights = [member[:, None] * attending[..., None] for attending in model.attending(batch)]
-        of_layers = zip(passes.contexts.values(), weights, strict=True)
-        sums = sums + torch.stack(
-            [torch.einsum("bthd,btk->khd", of.float(), weight) for of, weight in of_layers], dim=1
-        )
-        tokens += torch.stack([weight.sum((0, 1)) for weight in weights], dim=1)
-    return sums / tokens[..., None, None]
+        attending = model.attending(batch)
+        for layer, context in passes.contexts.items():
+            weight = member[:, None] * attending[layer][..., None]
+            summed = torch.einsum("bthd,btk->khd", context.float(), weight)
+            sums[layer] = sums.get(layer, 0) + summed
+            tokens[layer] = tokens.get(layer, 0) + weight.sum((0, 1))
+    return {layer: of_layer / tokens[layer][:, None, None] for layer, of_layer in sums.items()}
 
 
 def heads_table(task: str, ablated: Ablated) -> pd.DataFrame:
@@ -181,7 +184,7 @@ def predictions_table(task: str, examples: Examples, rows: np.ndarray, ablated: 
     none = pd.DataFrame(of_examples | {"prediction": ablated.prediction.astype(float)})
     frames = [none]  # measure, layer and head are missing
     for measure, predictions in ablated.predictions.items():
-        for layer, head in np.ndindex(predictions.shape[1:]):
+        for layer, head in np.argwhere(existing(predictions[0])).tolist():
             column = {"prediction": predictions[:, layer, head].astype(float)}
             frames.append(pd.DataFrame(of_examples | column).assign(measure=measure, layer=layer, head=head))
     return pd.concat(frames, ignore_index=True).astype({"layer": "Int32", "head": "Int32"})

@@ -101,13 +101,13 @@ def most_attended(model: MultiTask, sentences: WordTokens, device: Device) -> pd
     examples, words = sentences.examples, sentences.words
     rows, progress = np.arange(len(examples)), Progress(len(examples), "sentences")
     membership: torch.Tensor  # of one batch, (batch, tokens, words): 1 if the token is part of the word
-    layers: list[tuple[np.ndarray, np.ndarray]] = []  # of one batch, each (batch, heads, places)
+    layers: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # of one batch, each (batch, heads, places)
     found = []
 
     def receive(layer: int, weights: torch.Tensor) -> None:
         to_words = weights.float() @ membership[:, None]  # (batch, heads, tokens, words)
         between = membership.transpose(1, 2)[:, None] @ to_words  # (batch, heads, words, words)
-        layers.append((_offsets(weights.float(), membership.any(2)), _offsets(between, membership.any(1))))
+        layers[layer] = _offsets(weights.float(), membership.any(2)), _offsets(between, membership.any(1))
 
     with attention_maps(model.gates, receive):
         for chunk in (batches := examples.in_length_order(rows, device)):
@@ -120,7 +120,7 @@ def most_attended(model: MultiTask, sentences: WordTokens, device: Device) -> pd
                 continue
             for i, row in enumerate(chunk):
                 real, number = words[row] >= 0, examples.example[row]
-                for layer, (tokens, between) in enumerate(layers):
+                for layer, (tokens, between) in layers.items():
                     for head in range(tokens.shape[1]):
                         of_tokens = tokens[i, head, : len(real)][real]
                         of_words = between[i, head, : words[row].max() + 1]

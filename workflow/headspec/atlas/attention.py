@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 
 from headspec.atlas.sample import fold_means, sampled
-from headspec.attention import CROSS, DECODER, ENCODER
+from headspec.attention import CROSS, DECODER, ENCODER, spread
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
@@ -155,20 +155,21 @@ def attention_measures(
     frames = []
     for task, rows in drawn.items():
         values = _of_examples(model, examples[task], rows, separators, device, progress)
-        require(values, f"attention weights, task '{task}'", examples[task].example[rows], device)
-        frames += [fold_means(task, name, values[:, i]) for i, name in enumerate(MEASURES)]
-    frame = pd.concat(frames, ignore_index=True)
-    crossing = frame["layer"] >= model.gates.before.get(CROSS, model.gates.layers)
-    return frame[~(crossing & frame["measure"].isin(OF_PLACES))]
+        everywhere = [i for i, name in enumerate(MEASURES) if name not in OF_PLACES]
+        of_task, what = examples[task].example[rows], f"attention weights, task '{task}'"
+        require(values[:, everywhere], what, of_task, device)
+        by_layer = spread(values, model.gates.exists)
+        frames += [fold_means(task, name, by_layer[:, i]) for i, name in enumerate(MEASURES)]
+    return pd.concat(frames, ignore_index=True)
 
 
 def _of_examples(
     model: MultiTask, examples: Examples, rows: np.ndarray, separators: Collection[int], device: Device,
     progress: Progress,
 ) -> np.ndarray:  # fmt: skip
-    """Statistics of each example, (len(rows), measures, layers, heads), in the order of `rows`.
+    """Statistics of each example, (len(rows), measures, heads that exist), in the order of `rows`.
 
-    Those that a layer has not are 0.
+    Those that a layer has not are nan.
     """
     model.to(device.name)
     layers: dict[int, torch.Tensor] = {}  # of one batch, each (batch, measures, heads)
@@ -176,7 +177,7 @@ def _of_examples(
 
     def receive(layer: int, weights: torch.Tensor) -> None:
         found = statistics(weights, *tokens[model.gates.kind(layer)])
-        none = torch.zeros_like(found["confidence"])
+        none = torch.full_like(found["confidence"], torch.nan)
         layers[layer] = torch.stack([found.get(name, none) for name in MEASURES], dim=1)
 
     def of_batch(batch: Batch) -> torch.Tensor:
@@ -184,7 +185,7 @@ def _of_examples(
         layers.clear()
         tokens = sides(model, batch, separators)
         model.read(batch)
-        return torch.stack([layers[layer] for layer in sorted(layers)], dim=2)
+        return torch.cat([layers[layer] for layer in sorted(layers)], dim=2)
 
     with attention_maps(model.gates, receive):
         return examples.values(of_batch, rows, device, progress)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from headspec.attention import as_array, existing, spread
 from headspec.errors import DataError, listing, nearest
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
@@ -47,7 +48,8 @@ class Ranking:
     ----------
     pruned_for : the task whose examples rank, or None if all tasks share the ranking
     order : {"top", "bottom"}, or None for a random ranking
-    maps : (2, layers, heads), by examples of even and of odd folds; the largest value is pruned first
+    maps : (2, layers, heads), by examples of even and of odd folds; the largest value is pruned first; nan
+        where there is no head
     """
 
     name: str
@@ -115,7 +117,7 @@ def by_gates(name: str, gates: pd.DataFrame, tasks: Sequence[str]) -> list[Ranki
     rankings = []
     for task in tasks:
         of_task = last[last["task"] == task] if len(tasks) > 1 else last
-        scores = of_task.pivot(index="layer", columns="head", values="score").to_numpy(dtype=float)
+        scores = as_array(of_task.set_index(["layer", "head"])["score"])
         rankings.append(Ranking(name, task, TOP, None, np.stack([scores, scores])))
     return rankings
 
@@ -125,12 +127,12 @@ def bottom_first(rankings: Sequence[Ranking]) -> list[Ranking]:
     return [replace(ranking, order=BOTTOM, maps=-ranking.maps) for ranking in rankings]
 
 
-def random_rankings(shape: tuple[int, int], draws: int, seed: int) -> list[Ranking]:
-    """`draws` random orders of the heads of a (layers, heads) grid, the same for every task."""
+def random_rankings(exists: np.ndarray, draws: int, seed: int) -> list[Ranking]:
+    """`draws` random orders of the heads that exist, bool (layers, heads), the same for every task."""
     rankings = []
     for draw in range(draws):
         rng = np.random.default_rng(derive(seed, "cumulative random", draw))
-        order = rng.permutation(shape[0] * shape[1]).reshape(shape).astype(float)
+        order = spread(rng.permutation(exists.sum()).astype(float), exists)
         rankings.append(Ranking(RANDOM, None, None, draw, np.stack([order, order])))
     return rankings
 
@@ -154,15 +156,16 @@ def rescored(
     order : {"top", "bottom"}, whether a step prunes the most important of the remaining heads, or the least
     """
     require("order", order, (TOP, BOTTOM))
-    shape, sign = (model.gates.layers, model.gates.heads), 1 if order == TOP else -1
-    counts = [prune_count(fraction, shape[0] * shape[1]) for fraction in fractions]
-    steps = [count for count in counts[1:] if count < shape[0] * shape[1]]
+    exists, sign = model.gates.exists, 1 if order == TOP else -1
+    total = int(exists.sum())
+    counts = [prune_count(fraction, total) for fraction in fractions]
+    steps = [count for count in counts[1:] if count < total]
     progress = Progress(len(steps) * sum(map(len, rows.values())), "examples, importance again")
     rankings = []
     for task, of_task in rows.items():
-        maps = np.zeros((2, *shape))
+        maps = np.stack([np.where(exists, 0.0, np.nan)] * 2)
         for half, ranked in enumerate(maps):
-            closed = np.zeros(shape, dtype=bool)
+            closed = np.zeros_like(exists)
             for count in steps:
                 gradients = gate_gradients(
                     model, task, examples[task], of_task[half::2], device, progress, closed
@@ -230,7 +233,7 @@ def _plan(
         if not own and ranking.order == BOTTOM:
             continue
         for level in levels(fraction, fractions) if own else (0.0, fraction):
-            closed = top_heads(scores, prune_count(level, scores.size))
+            closed = top_heads(scores, prune_count(level, int(existing(scores).sum())))
             mask = Mask(ranking.pruned_for or ranking.name, ranking.order, level, ranking.draw, closed)
             plan.append((ranking, mask))
     return plan

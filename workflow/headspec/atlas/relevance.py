@@ -57,7 +57,7 @@ def relevance_measures(
         given = (model, task, of_task, rows[task], device, progress)
         by_example, by_token = np.moveaxis(loss_gradients(*given), 1, 0)
         shares = np.abs(relevances(*given, rules=rules))
-        shares /= np.maximum(shares.sum(axis=-1, keepdims=True), np.finfo(np.float32).tiny)
+        shares /= np.maximum(np.nansum(shares, axis=-1, keepdims=True), np.finfo(np.float32).tiny)
         measures = {
             "importance": np.abs(by_example),
             "token_importance": by_token,

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import torch
 
+from headspec.attention import spread
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
@@ -47,15 +48,14 @@ def measure(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, d
         for layer, context in contexts.items():
             given = context.take_along_dim(places[layer][..., None, None], 1)
             losses += [
-                passes.without(layer, head, run, given[..., head, :]) for head in range(model.gates.heads)
+                passes.without(layer, head, run, given[..., head, :]) for head in range(context.shape[2])
             ]
-        rises = torch.stack(losses[1:], dim=1) - losses[0][:, None]
-        return rises.unflatten(1, (model.gates.layers, model.gates.heads))
+        return torch.stack(losses[1:], dim=1) - losses[0][:, None]
 
     with ablating(model) as passes, device.cast():
         values = examples.values(of_batch, rows, device, None, task)
     require(values, f"losses of task '{task}' with heads resampled", examples.example[rows], device)
-    return values
+    return spread(values, model.gates.exists)
 
 
 def aligned(attended: torch.Tensor, others: torch.Tensor, at_end: bool) -> torch.Tensor:

@@ -39,6 +39,6 @@ def fold_means(task: str, measure: str, values: np.ndarray) -> pd.DataFrame:
 
     Parameters
     ----------
-    values : (n, layers, heads), in the order of `sampled`
+    values : (n, layers, heads), in the order of `sampled`; nan where a head does not exist, or has none
     """
     return folds.fold_means(FOLDS, value=values).assign(task=task, measure=measure)

@@ -21,9 +21,8 @@ from headspec.config.study import Study
 from headspec.config.task_types import translation
 from headspec.cost import stages
 from headspec.errors import HeadspecError
-from headspec.heads.head_count import HEADS, LAYERS
 from headspec.models.devices import SIZES
-from headspec.models.pretrained.config_json import stacks
+from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.described import content
 from headspec.similarity.traits import BLOCK
 
@@ -38,7 +37,7 @@ HALF = 2
 #: the same of a run that trains adapters, which are a hundredth of the weights, or none of the encoder
 ADAPTED = 3
 
-#: names in configs, beside those of `head_count`
+#: names in configs
 HIDDEN = ("hidden_size", "n_embd", "dim", "d_model")
 INNER = ("intermediate_size", "n_inner", "hidden_dim", "encoder_ffn_dim", "d_ff")
 EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")  # of a mixture
@@ -49,7 +48,7 @@ ACTIVATION = ("hidden_act", "hidden_activation", "activation_function", "feed_fo
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of an encoder: layers, heads in each, widths of states and inside a layer, parameters.
+    """Sizes of an encoder: layers, most heads of one, widths of states and inside a layer, parameters.
 
     `embedded` of these are of words and positions. A language model has `head` more, if its head is not its
     embedding of words.
@@ -66,14 +65,14 @@ class Sizes:
     @classmethod
     def of(cls, config: dict[str, Any]) -> Sizes:
         """The sizes in a config.json; parameters as if no layers share weights."""
-        layers, heads, hidden, inner = (
-            next((config[name] for name in names if config.get(name)), None)
-            for names in (LAYERS, HEADS, HIDDEN, INNER)
+        hidden, inner = (
+            next((config[name] for name in names if config.get(name)), None) for names in (HIDDEN, INNER)
         )
-        if grid := stacks(config):
-            layers, heads = sum(grid[0].values()), grid[1]
-        if not (layers and heads and hidden):
+        kinds = heads_by_layer(config)
+        if not (kinds and hidden):
             return BERT_LARGE
+        by_layer = [heads for of_layers in kinds.values() for heads in of_layers]
+        layers, heads = len(by_layer), max(by_layer)
         inner = inner or 4 * hidden
         shared = config.get("num_key_value_heads") or heads  # of queries, each with a head of keys and values
         width = (config.get("head_dim") or hidden // heads) * (2 * heads + 2 * shared)
@@ -84,11 +83,6 @@ class Sizes:
         parameters = hidden * layers * (attention + _feed_forward(config, inner)) + embedded
         tied = config.get("tie_word_embeddings", not rotary)
         return cls(layers, heads, hidden, inner, parameters, embedded, 0 if tied else hidden * words)
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Layers, and heads in each."""
-        return self.layers, self.heads
 
     def prompted(self, dtype: str) -> float:
         """Bytes of a language model whose linear layers have this `dtype`, and all else float32."""
@@ -176,10 +170,10 @@ def writing(study: Study, model: str, examples: int) -> float:
     """
     most = max((task.beams for task in study.tasks.values() if task.type == translation.NAME), default=0)
     config = _content(study.models[model]) if most else {}
-    if not (grid := stacks(config)):
+    if not (kinds := heads_by_layer(config)):
         return 0
     of_model, length = Sizes.of(config), study.models[model].max_length
-    cache = 2 * length * of_model.hidden * (grid[0][DECODER] + grid[0][CROSS])
+    cache = 2 * length * of_model.hidden * (len(kinds[DECODER]) + len(kinds[CROSS]))
     return NUMBER * max(examples, most) * (3 * config.get("vocab_size", 0) + cache)
 
 

@@ -5,7 +5,6 @@ A stage is a method of `Passes`. Rules ask here while they are planned, so nothi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -247,7 +246,7 @@ class Passes:
         copies=3, gpus="layers", writes=True,
     )  # fmt: skip
     def ablation(self) -> Loads:
-        heads = math.prod(self.extent.grid(self.wildcards["model"]))
+        heads = self.extent.heads(self.wildcards["model"])
         yield from self._of_atlas("prune", 1 + len(self.study.atlas.ablations) * heads * RESUMED)
 
     @stage(

@@ -144,7 +144,7 @@ def measure(
     pruned, trained = build(), build()  # two, because gradients change how a CPU computes attention
     training = random_examples(STEPS * size, tokens, writes)
     scored = random_examples(min(256, max(1, device.tokens // tokens)), tokens, writes)
-    planned = masks({"task": np.zeros((pruned.gates.layers, pruned.gates.heads))}, 0.3, [0.3], 2, 0)
+    planned = masks({"task": np.where(pruned.gates.exists, 0.0, np.nan)}, 0.3, [0.3], 2, 0)
     settings, rows = Training(batch_size=size, epochs=1), np.arange(len(scored))
     checkpoint = Checkpoint(Path(tempfile.gettempdir()) / "headspec-no-checkpoint", "", float("inf"))
     examples = {"train": len(training), "importance": len(scored), "prune": len(planned) * len(scored)}

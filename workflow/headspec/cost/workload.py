@@ -24,7 +24,7 @@ from headspec.config.study import Study
 from headspec.config.task_types import pair_types, translation
 from headspec.config.task_types.word_types import TYPES
 from headspec.cost import throughput, translated
-from headspec.cost.memory import Sizes
+from headspec.cost.memory import BERT_LARGE
 from headspec.data import planned, prepare
 from headspec.data.planned import Planned
 from headspec.data.prepare import Prepared
@@ -34,6 +34,7 @@ from headspec.models.architectures import remembers
 from headspec.models.batching import ATTENDED, LEAST_SHARED
 from headspec.models.devices import SIZES
 from headspec.models.pretrained import described
+from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.folders import planned as planned_folder
 from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.models.pretrained.pooling import Pooled, pooled
@@ -96,9 +97,10 @@ class Extent:
         tasks = [wildcards["task"]] if "task" in wildcards else mixture
         return wildcards.get("model") in {None, *self.configs} and {*tasks} <= {*self.sizes}
 
-    def grid(self, model: str) -> tuple[int, int]:
-        """Layers, and heads in each."""
-        return Sizes.of(self.configs[model].to_dict()).grid
+    def heads(self, model: str) -> int:
+        """Heads of all layers."""
+        kinds = heads_by_layer(self.configs[model].to_dict())
+        return sum(map(sum, kinds.values())) if kinds else BERT_LARGE.layers * BERT_LARGE.heads
 
     @functools.cached_property
     def forward(self) -> Callable[..., float]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headspec.attention import first_rows
+from headspec.attention import as_array, first_rows
 from headspec.explorer.sources import Run, Sources
 from headspec.explorer.values import OF_HEADS, Columns, listed
 from headspec.heads.ranking import importance_map
@@ -33,7 +33,7 @@ def heads(sources: Sources) -> list[dict[str, Any]]:
     with the smallest and the largest of a seed; ranks, from 0, are those of each seed. Other measures are
     means over seeds, and so are the ends of their intervals. Of gates there is, for each way, the share of
     its sets of gates that keep the head. A model with several kinds of attention has them with the first row
-    of each, from 0.
+    of each, from 0. Lists are of all places in `layers` rows of `heads`; those without a head are `absent`.
     """
     runs: dict[Group, list[Run]] = defaultdict(list)
     for run in sources.runs:
@@ -76,15 +76,21 @@ def _measures(runs: list[Run], frame: pd.DataFrame | None) -> dict[str, Any]:
         assert frame is not None  # a group has either
         rows = frame[frame["measure"] == "importance"].sort_values(["seed", "layer", "head"])
         seeds = rows["seed"].unique().tolist()
-        shape = (len(seeds), rows["layer"].max() + 1, rows["head"].max() + 1)
-        maps = {task: of["value"].to_numpy().reshape(shape) for task, of in rows.groupby("task", sort=False)}
+        maps = {
+            task: np.array([as_array(of_seed["value"]) for _, of_seed in of.groupby("seed")])
+            for task, of in rows.set_index(["layer", "head"]).groupby("task", sort=False)
+        }
     importance = {str(task): values for task, values in maps.items()}
-    _, layers, in_layer = next(iter(importance.values())).shape
+    first = next(iter(importance.values()))[0]
+    layers, in_layer = first.shape
     found = {"importance": {task: _over_seeds(values) for task, values in importance.items()}}
     if frame is not None:
         found |= _of_atlas(frame, list(importance))
     ranks = {task: _ranks(values) for task, values in importance.items()}
-    return {"seeds": seeds, "layers": layers, "heads": in_layer, "ranks": ranks, "measures": found}
+    size = {"layers": layers, "heads": in_layer}
+    if len(absent := np.flatnonzero(np.isnan(first))):
+        size["absent"] = absent.tolist()
+    return {"seeds": seeds, **size, "ranks": ranks, "measures": found}
 
 
 def _over_seeds(values: NDArray[np.float64]) -> Columns:
@@ -94,11 +100,16 @@ def _over_seeds(values: NDArray[np.float64]) -> Columns:
     return {name: listed(end, OF_HEADS) for name, end in ends.items()}
 
 
-def _ranks(values: NDArray[np.float64]) -> list[list[int]]:
+def _ranks(values: NDArray[np.float64]) -> list[list[int | None]]:
     """Rank of every head in each seed; ties go to the first head, as in pruning."""
     flat = values.reshape(len(values), -1)
-    ranks: list[list[int]] = np.argsort(np.argsort(-flat, axis=1, kind="stable"), axis=1).tolist()
-    return ranks
+    ranks = np.argsort(np.argsort(-flat, axis=1, kind="stable"), axis=1)
+    return [listed(of_seed) for of_seed in np.where(np.isnan(flat), np.nan, ranks)]
+
+
+def _every(values: pd.Series) -> list[Any]:
+    """Values of heads, indexed by layer and head, in the list of all places."""
+    return listed(as_array(values).ravel(), OF_HEADS)
 
 
 def _of_atlas(frame: pd.DataFrame, tasks: list[str]) -> dict[str, dict[str, Columns]]:
@@ -109,7 +120,7 @@ def _of_atlas(frame: pd.DataFrame, tasks: list[str]) -> dict[str, dict[str, Colu
     return {
         measure: {
             task: {
-                name: listed(means[name].xs((measure, task)), OF_HEADS)
+                name: _every(means[name].xs((measure, task)))
                 for name in ("value", *(("low", "high") if measure in BOUNDED else ()))
             }
             for task in tasks
@@ -121,14 +132,15 @@ def _of_atlas(frame: pd.DataFrame, tasks: list[str]) -> dict[str, dict[str, Colu
 
 def _differences(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Measures for one task less those for another, with their corrected p-values."""
-    groups = frame.sort_values(["layer", "head"]).groupby(["measure", "task", "against"], sort=False)
+    ordered = frame.sort_values(["layer", "head"]).set_index(["layer", "head"])
+    groups = ordered.groupby(["measure", "task", "against"], sort=False)
     return [
         {
             "measure": measure,
             "task": task,
             "against": against,
-            "difference": listed(rows["difference"], OF_HEADS),
-            "p_holm": listed(rows["p_holm"], OF_HEADS),
+            "difference": _every(rows["difference"]),
+            "p_holm": _every(rows["p_holm"]),
         }
         for (measure, task, against), rows in groups
     ]
@@ -152,4 +164,4 @@ def _gates(frame: pd.DataFrame) -> Columns:
     last = ["seed", "way", "sets", "fraction", "task"]
     frame = frame[frame["step"] == frame.groupby(last, dropna=False)["step"].transform("max")]
     shares = frame.groupby(["way", "layer", "head"])["kept"].mean()
-    return {str(way): listed(values, OF_HEADS) for way, values in shares.groupby(level="way")}
+    return {str(way): _every(values) for way, values in shares.groupby(level="way")}

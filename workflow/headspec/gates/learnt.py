@@ -26,7 +26,7 @@ class Settled(NamedTuple):
 
     Attributes
     ----------
-    kept : bool (layers, heads)
+    kept : bool (layers, heads), False where there is no head
     gate : (layers, heads), from 0 to 1
     probability : P(gate > 0), (layers, heads); None for gates that have none
     scores : (layers, heads), heads with the largest are kept first; None for gates that learn none
@@ -80,7 +80,7 @@ class L0(nn.Module):
         this one times the number of heads.
     """
 
-    def __init__(self, shape: tuple[int, int], penalty: float) -> None:
+    def __init__(self, shape: tuple[int, ...], penalty: float) -> None:
         super().__init__()
         self.target: int | None = None
         self.scores, self.penalty = nn.Parameter(torch.full(shape, hard_concrete.OPEN)), penalty
@@ -109,7 +109,7 @@ class L0Target(L0):
 
     multiplier: torch.Tensor
 
-    def __init__(self, shape: tuple[int, int], count: int) -> None:
+    def __init__(self, shape: tuple[int, ...], count: int) -> None:
         super().__init__(shape, 0.0)
         self.target = count
         self.register_buffer("multiplier", torch.zeros(()))
@@ -134,7 +134,7 @@ class Subset(nn.Module):
     hard : whether gates are 0 and 1 in training too, with the straight-through gradient
     """
 
-    def __init__(self, shape: tuple[int, int], count: int, hard: bool = False) -> None:
+    def __init__(self, shape: tuple[int, ...], count: int, hard: bool = False) -> None:
         super().__init__()
         self.target: int | None = None
         self.scores, self.count = nn.Parameter(torch.zeros(shape)), count
@@ -154,13 +154,13 @@ class Subset(nn.Module):
         return Settled(kept, kept.astype(float), None, scores)
 
 
-def learnt_gates(kind: str, shape: tuple[int, int], count: int | None, penalty: float) -> LearntGates:
+def learnt_gates(kind: str, shape: tuple[int, ...], count: int | None, penalty: float) -> LearntGates:
     """Gates of a kind, all open.
 
     Parameters
     ----------
     kind : {"l0", "l0-target", "subset", "subset-hard"}
-    shape : layers, heads
+    shape : layers and heads, or number of heads
     count : number of heads that they learn to keep; unused by `l0`
     penalty : used by `l0` alone
     """

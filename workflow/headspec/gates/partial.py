@@ -1,36 +1,32 @@
-"""Gates of which only those of some layers learn; the others stay open."""
+"""Gates of which only those of some heads learn; the others stay open."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 
+from headspec.attention import spread
 from headspec.gates.learnt import LearntGates, Settled
 
 
 class Partial:
-    """The gates of all heads, of which those in `layers` are `gates`; with their interface.
+    """The gates of all heads, of which those that are `free` are `gates`; with their interface.
 
     Parameters
     ----------
-    gates : of a map (number of `layers`, heads)
-    layers : bool (all layers,)
-
-    Attributes
-    ----------
-    open : number of heads that stay open
+    gates : of (number of free heads,)
+    free, fixed : bool (layers, heads), those that learn, and those that stay open; no others exist
     """
 
-    def __init__(self, gates: LearntGates, layers: np.ndarray) -> None:
-        self.gates, self.layers = gates, layers
-        self.open = int((~layers).sum()) * gates.scores.shape[1]
+    def __init__(self, gates: LearntGates, free: np.ndarray, fixed: np.ndarray) -> None:
+        self.gates, self.free, self.fixed = gates, free, fixed
+        self.open = int(fixed.sum())
         self.scores = gates.scores
         self.target = None if gates.target is None else gates.target + self.open
 
     def draw(self, progress: float, uniform: torch.Tensor) -> torch.Tensor:
-        drawn = self.gates.draw(progress, uniform)
-        every = torch.ones(len(self.layers), drawn.shape[1])
-        every[torch.from_numpy(self.layers)] = drawn
+        every = torch.from_numpy(self.fixed).to(uniform.dtype)
+        every[torch.from_numpy(self.free)] = self.gates.draw(progress, uniform)
         return every
 
     def cost(self, progress: float) -> torch.Tensor:
@@ -40,16 +36,12 @@ class Partial:
         """Those that stay open are kept, without a score; `count` has them."""
         learnt = self.gates.settled(scores, None if count is None else count - self.open)
 
-        def whole(values: np.ndarray | None, others: float) -> np.ndarray | None:
-            if values is None:
-                return None
-            every = np.full((len(self.layers), values.shape[1]), others, dtype=values.dtype)
-            every[self.layers] = values
-            return every
+        def whole(values: np.ndarray) -> np.ndarray:
+            return np.where(self.fixed, 1.0, spread(values.astype(float), self.free))
 
-        kept, gate = whole(learnt.kept, True), whole(learnt.gate, 1.0)
-        assert kept is not None and gate is not None
-        return Settled(kept, gate, whole(learnt.probability, 1.0), whole(learnt.scores, np.nan))
+        scored = learnt.scores if learnt.scores is None else spread(learnt.scores, self.free)
+        probability = None if learnt.probability is None else whole(learnt.probability)
+        return Settled(whole(learnt.kept) == 1, whole(learnt.gate), probability, scored)
 
     def state_dict(self) -> dict:
         return self.gates.state_dict()

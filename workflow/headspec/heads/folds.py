@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from headspec.attention import existing
+
 
 def fold_means(folds: int, **values: np.ndarray) -> pd.DataFrame:
     """Means of head measures over the examples of each fold; example i is in fold i % `folds`.
@@ -12,18 +14,20 @@ def fold_means(folds: int, **values: np.ndarray) -> pd.DataFrame:
     Parameters
     ----------
     folds : no more are made than there are examples
-    values : measure: (n, layers, heads)
+    values : measure: (n, layers, heads), nan where there is no head
 
     Returns
     -------
-    frame : a row per fold x layer x head; columns fold, layer, head, n (examples in the fold), and `values`
+    frame : a row per fold x layer x head that exists; columns fold, layer, head, n (examples in the fold),
+        and `values`
     """
-    n, *shape = next(iter(values.values())).shape
+    first = next(iter(values.values()))
+    n, exists = len(first), existing(first[0])
     numbers = range(min(folds, n))
-    fold, layer, head = (index.ravel() for index in np.indices((len(numbers), *shape)))
+    fold, layer, head = np.nonzero(np.broadcast_to(exists, (len(numbers), *exists.shape)))
     sizes = np.array([len(range(number, n, folds)) for number in numbers])
     means = {
-        name: np.stack([of_measure[number::folds].mean(axis=0, dtype=float) for number in numbers]).ravel()
+        name: np.stack([of_measure[i::folds].mean(axis=0, dtype=float)[exists] for i in numbers]).ravel()
         for name, of_measure in values.items()
     }
     return pd.DataFrame({"fold": fold, "layer": layer, "head": head, "n": sizes[fold], **means})

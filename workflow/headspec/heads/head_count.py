@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headspec.config.sections.model import Model
 from headspec.config.study import Study
 from headspec.errors import EncoderError, HeadspecError
 from headspec.heads.ranking import prune_count
-from headspec.models.pretrained.config_json import stacks
+from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.described import content
 
-#: names of the number of layers and of the number of heads in model configs
-LAYERS = ("num_hidden_layers", "n_layer", "n_layers")
-HEADS = ("num_attention_heads", "n_head", "n_heads")
 
+def exists(model: Model, key: str) -> NDArray[np.bool_] | None:
+    """The heads of a model, bool (layers, heads), as `HeadGates.exists`; None where only loading would tell.
 
-def size(model: Model, key: str) -> tuple[int, int] | None:
-    """Layers, and heads per layer; None where only loading the model would tell (not fetched).
-
-    The layers of an encoder-decoder are those of all its kinds of attention.
+    A hybrid model whose config does not say which layers have attention counts as if all had.
     """
-    config = content(model, key) or {}
-    if grid := stacks(config):
-        return sum(grid[0].values()), grid[1]
-    layers, heads = (
-        next((config[name] for name in names if name in config), None) for names in (LAYERS, HEADS)
-    )
-    return (layers, heads) if layers and heads else None
+    kinds = heads_by_layer(content(model, key) or {})
+    if kinds is None:
+        return None
+    rows = np.array([heads for of_kind in kinds.values() for heads in of_kind])
+    rows = rows[: 1 + int(np.max(np.flatnonzero(rows), initial=-1))]
+    return np.arange(np.max(rows, initial=0)) < rows[:, None]
 
 
 def check(study: Study) -> None:
@@ -37,28 +35,28 @@ def check(study: Study) -> None:
     problems = []
     for name, model in study.models.items():
         try:
-            shape = size(model, f"models.{name}")
+            there = exists(model, f"models.{name}")
         except HeadspecError:  # reported by `checks.check`
             continue
-        if shape is None:
+        if there is None:
             continue
-        layers, heads = shape
+        heads = int(there.sum())
         problems += [
-            f"{key}: got {fraction:g}, less than one of the {layers} x {heads} heads of models.{name}; "
-            f"expected at least {1 / (layers * heads):.3g}"
+            f"{key}: got {fraction:g}, less than one of the {heads} heads of models.{name}; "
+            f"expected at least {1 / heads:.3g}"
             for key, fraction in fractions.items()
-            if prune_count(fraction, layers * heads) == 0
+            if prune_count(fraction, heads) == 0
         ]
         problems += [
-            f"pruning.heads.{i}: got {number}, more than the {layers} x {heads} heads of models.{name}"
+            f"pruning.heads.{i}: got {number}, more than the {heads} heads of models.{name}"
             for i, number in enumerate(study.pruning.heads)
-            if number > layers * heads
+            if number > heads
         ]
         problems += [
-            f"gates.kept.{i}: got {fraction:g}, all of the {layers} x {heads} heads of models.{name}; "
-            f"expected at most {1 - 1 / (layers * heads):.3g}"
+            f"gates.kept.{i}: got {fraction:g}, all of the {heads} heads of models.{name}; "
+            f"expected at most {1 - 1 / heads:.3g}"
             for i, fraction in enumerate(study.gates.kept)
-            if prune_count(1 - fraction, layers * heads) == 0
+            if prune_count(1 - fraction, heads) == 0
         ]
     if problems:
         raise EncoderError("\n".join(problems))

@@ -11,7 +11,7 @@ from headspec.config.study import Study
 from headspec.data.sources.formats import registry
 from headspec.data.sources.formats.options import Options
 from headspec.errors import DataError, HeadspecError, listing
-from headspec.heads.head_count import size
+from headspec.heads import head_count
 from headspec.heads.listed import closed
 
 COLUMNS = ["layer", "head"]
@@ -52,15 +52,15 @@ def check(study: Study) -> None:
     """Read all lists of a study, and compare them with models whose size is known; HeadspecError if wrong."""
     errors: list[HeadspecError] = []
     for name, model in study.models.items():
-        shape = None
+        there = None
         with contextlib.suppress(HeadspecError):  # reported with the model
-            shape = size(model, f"models.{name}")
+            there = head_count.exists(model, f"models.{name}")
         for of, source in model.heads.items():
             key = f"models.{name}.heads.{of}"
             try:
                 heads = read(source, key)
-                if shape:
-                    closed(heads, shape, key)
+                if there is not None:
+                    closed(heads, there, key)
             except DataError as error:
                 errors += error.errors
     if errors:

@@ -84,12 +84,12 @@ def by_batch(
 
     Parameters
     ----------
-    of_batch : computes the values of a batch, (batch, ...)
+    of_batch : computes the values of a batch, (batch, ..., layers, heads)
     what : name of the values, for errors
 
     Returns
     -------
-    values : (len(rows), ...), in the order of `rows`
+    values : (len(rows), ...), in the order of `rows`; nan where there is no head
 
     Raises
     ------
@@ -103,8 +103,9 @@ def by_batch(
             values = examples.values(of_batch, rows, device, progress, task)
         finally:
             model.gates.values = None
-    require(values, f"{what}, task '{task}'", examples.example[rows], device)
-    return values
+    exists = model.gates.exists
+    require(values[..., exists], f"{what}, task '{task}'", examples.example[rows], device)
+    return np.where(exists, values, np.nan).astype(values.dtype, copy=False)
 
 
 def importance(

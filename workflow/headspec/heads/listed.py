@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from headspec.attention import existing
 from headspec.errors import DataError
 from headspec.heads.masks import Mask, random_by_layer
 from headspec.heads.ranking import shared_map, top_heads
@@ -28,11 +29,12 @@ pruned: `none`, the `listed` heads, as many of the most important for all tasks 
 """
 
 
-def closed(heads: Sequence[Sequence[int]], shape: tuple[int, int], key: str) -> NDArray[np.bool_]:
+def closed(heads: Sequence[Sequence[int]], exists: NDArray[np.bool_], key: str) -> NDArray[np.bool_]:
     """The mask (layers, heads) that closes listed heads: layers and heads, from 0.
 
     Parameters
     ----------
+    exists : bool (layers, heads), the heads of the model
     key : config key of the list, for errors
 
     Raises
@@ -40,15 +42,16 @@ def closed(heads: Sequence[Sequence[int]], shape: tuple[int, int], key: str) -> 
     DataError
         The model has no such head, or no other.
     """
-    if beyond := [(layer, head) for layer, head in heads if layer >= shape[0] or head >= shape[1]]:
+    layers, by_layer = len(exists), exists.sum(axis=1).tolist()
+    if beyond := [each for each in heads if each[0] >= layers or each[1] >= by_layer[each[0]]]:
         layer, head = beyond[0]
-        raise DataError(
-            f"{key}: got layer {layer}, head {head}; the model has layers 0 to {shape[0] - 1} with heads "
-            f"0 to {shape[1] - 1}"
-        )
-    if len(heads) == shape[0] * shape[1]:
+        has = f"layers 0 to {layers - 1} with heads 0 to {max(by_layer) - 1}"
+        if layer < layers and head < max(by_layer):
+            has = f"{by_layer[layer]} heads in that layer"
+        raise DataError(f"{key}: got layer {layer}, head {head}; the model has {has}")
+    if len(heads) == exists.sum():
         raise DataError(f"{key}: got all {len(heads)} heads of the model; expected some of them")
-    mask = np.zeros(shape, dtype=bool)
+    mask = np.zeros_like(exists)
     mask[tuple(np.transpose(heads))] = True
     return mask
 
@@ -65,17 +68,18 @@ def masks(
     lists : name: mask (layers, heads)
     importances : task: importance (layers, heads)
     """
-    planned = {}
+    planned, together = {}, shared_map(list(importances.values()))
+    exists = existing(together)
     for name, mask in lists.items():
-        n, fraction = int(mask.sum()), float(mask.mean())
-        shared = top_heads(shared_map(list(importances.values())), n)
+        n = int(mask.sum())
+        fraction, shared = float(n / exists.sum()), top_heads(together, n)
         rng = np.random.default_rng(derive(0, "listed heads", name))
         planned[name] = [
             Mask(list_masks.NONE, None, 0.0, None, np.zeros_like(mask)),
             Mask(list_masks.LISTED, None, fraction, None, mask),
             Mask(list_masks.SHARED, None, fraction, None, shared),
             *(
-                Mask(list_masks.RANDOM, None, fraction, draw, random_by_layer(mask, rng))
+                Mask(list_masks.RANDOM, None, fraction, draw, random_by_layer(mask, exists, rng))
                 for draw in range(draws)
             ),
         ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headspec.attention import existing
 from headspec.heads.ranking import bottom_heads, prune_count, top_heads
 from headspec.seeds import derive
 
@@ -22,16 +23,24 @@ class Mask:
     closed: np.ndarray  # bool (layers, heads)
 
 
-def random_heads(shape: tuple[int, int], n: int, rng: np.random.Generator) -> np.ndarray:
-    """`n` heads of a (layers, heads) grid, drawn uniformly without replacement."""
-    closed = np.zeros(shape, dtype=bool)
-    closed.flat[rng.choice(closed.size, n, replace=False)] = True
+def random_heads(exists: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """`n` of the heads that exist, bool (layers, heads), drawn uniformly without replacement."""
+    closed, places = np.zeros(exists.shape, dtype=bool), np.flatnonzero(exists)
+    closed.flat[rng.choice(places, n, replace=False)] = True
     return closed
 
 
-def random_by_layer(reference: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Random heads, as many in each layer as the mask `reference` (layers, heads) closes there."""
-    return rng.permuted(reference, axis=1)
+def random_by_layer(reference: np.ndarray, exists: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Random heads, as many in each layer as the mask `reference` (layers, heads) closes there.
+
+    Parameters
+    ----------
+    exists : bool (layers, heads), those that are drawn from
+    """
+    closed = reference.copy()
+    for of_layer, there in zip(closed, exists, strict=True):
+        of_layer[there] = rng.permuted(of_layer[there])
+    return closed
 
 
 def masks(
@@ -52,11 +61,11 @@ def masks(
 
     Parameters
     ----------
-    importances : task: importance (layers, heads)
+    importances : task: importance (layers, heads); fractions are of the heads that exist
     """
-    shape = next(iter(importances.values())).shape
-    total = shape[0] * shape[1]
-    planned = [Mask("none", None, 0.0, None, np.zeros(shape, dtype=bool))]
+    exists = existing(next(iter(importances.values())))
+    total = int(exists.sum())
+    planned = [Mask("none", None, 0.0, None, np.zeros_like(exists))]
     for level in sorted({fraction, *fractions, *(number / total for number in heads)}):
         n = prune_count(level, total)
         for task, importance in importances.items():
@@ -67,10 +76,10 @@ def masks(
     tops = [top_heads(importance, n) for importance in importances.values()]
     for draw in range(draws):
         rng = np.random.default_rng(derive(seed, "random", draw))
-        planned.append(Mask("random", None, fraction, draw, random_heads(shape, n, rng)))
+        planned.append(Mask("random", None, fraction, draw, random_heads(exists, n, rng)))
     for draw in range(max(draws, len(tops))):
         rng = np.random.default_rng(derive(seed, "random_by_layer", draw))
-        closed = random_by_layer(tops[draw % len(tops)], rng)
+        closed = random_by_layer(tops[draw % len(tops)], exists, rng)
         planned.append(Mask("random_by_layer", None, fraction, draw, closed))
     return planned
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from headspec.attention import as_array, existing
 from headspec.errors import DataError, listing, nearest
 
 
@@ -25,7 +26,7 @@ def importance_map(importance: pd.DataFrame, task: str, column: str = "importanc
 
     Returns
     -------
-    (layers, heads)
+    (layers, heads), nan where there is no head
     """
     rows = importance[importance["task"] == task]
     if rows.empty:
@@ -34,7 +35,7 @@ def importance_map(importance: pd.DataFrame, task: str, column: str = "importanc
             f"importance: no task '{task}'; the table has {listing(known)}.{nearest(task, known)}"
         )
     sums = rows.assign(total=rows[column] * rows["n"]).groupby(["layer", "head"])[["total", "n"]].sum()
-    return (sums["total"] / sums["n"]).unstack("head").to_numpy(dtype=float)
+    return as_array(sums["total"] / sums["n"])
 
 
 def shared_map(maps: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -42,7 +43,7 @@ def shared_map(maps: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
     The losses of tasks differ in scale; without that, the task with the largest gradients would rank alone.
     """
-    return np.sum([of / np.abs(of).mean(axis=(-2, -1), keepdims=True) for of in maps], axis=0)
+    return np.sum([of / np.nanmean(np.abs(of), axis=(-2, -1), keepdims=True) for of in maps], axis=0)
 
 
 def prune_count(fraction: float, heads_total: int) -> int:
@@ -67,16 +68,19 @@ def top_heads(heads: NDArray[np.floating], n: int | float) -> NDArray[np.bool_]:
     --------
     >>> top_heads(scores, 0.1), top_heads(-scores, 12)
     """
-    heads, limit = np.asarray(heads), 1 if isinstance(n, float) else np.size(heads)
+    exists = existing(heads := np.asarray(heads))
+    total = int(exists.sum())
+    limit = 1 if isinstance(n, float) else total
     if not 0 <= n <= limit:
         raise ValueError(f"top heads: got {n}, expected 0 to {limit}")
     if isinstance(n, float):
-        n = prune_count(n, int((~np.isnan(heads)).sum()))
+        n = prune_count(n, total)
     top = np.zeros(heads.size, dtype=bool)
     top[np.argsort(-heads.ravel(), kind="stable")[:n]] = True
-    return top.reshape(heads.shape) & ~np.isnan(heads)
+    return top.reshape(heads.shape) & exists
 
 
 def bottom_heads(heads: NDArray[np.floating], n: int) -> NDArray[np.bool_]:
     """The `n` least important heads: the complement of the top of all others."""
-    return ~top_heads(heads, heads.size - n)
+    exists = existing(heads)
+    return exists & ~top_heads(heads, int(exists.sum()) - n)

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec import tables
+from headspec.attention import existing
 from headspec.config.runs import Run
 from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.statistics.metrics import score
@@ -42,10 +43,11 @@ def agreement(a: NDArray[np.floating], b: NDArray[np.floating], fraction: float)
 
     The overlap is nan where `fraction` of the heads is less than one head.
     """
-    n = prune_count(fraction, a.size)
+    exists = existing(a)
+    n = prune_count(fraction, int(exists.sum()))
     top_a, top_b = top_heads(a, n), top_heads(b, n)
     overlap = (top_a & top_b).sum() / (top_a | top_b).sum() if n else np.nan
-    return {"spearman": score("spearman", a.ravel(), b.ravel()), "top_overlap": float(overlap)}
+    return {"spearman": score("spearman", a[exists], b[exists]), "top_overlap": float(overlap)}
 
 
 def reliability(

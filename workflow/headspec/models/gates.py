@@ -52,7 +52,7 @@ class HeadGates:
         The gates, 1 is open and 0 closed; with None, the model runs without gates. Of more tokens than a
         layer has, it takes the first.
     layers, heads : int
-        Numbers of rows, and of heads in the row that has most.
+        Numbers of rows up to the last with heads, and of heads in the row that has most.
     exists : bool (layers, heads)
         False in rows of layers without attention (hybrid models), and past the heads of rows with fewer.
     sites : the modules whose heads are gated

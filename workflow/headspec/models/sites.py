@@ -164,7 +164,7 @@ def find(model: PreTrainedModel, inputs: Mapping[str, Any]) -> Found:
     for place, site in found:
         sites.setdefault(site.attention, (site, []))[1].append(place)
     ranked = sorted(sites.values(), key=lambda each: (order.index(each[0].kind), each[1][0]))
-    before = _number(ranked, order, getattr(model.config.get_text_config(), "num_hidden_layers", None) or 0)
+    before = _number(ranked, order)
     rows = before.pop("")
     return Found([site for site, _ in ranked], before, rows)
 
@@ -228,7 +228,7 @@ def _by_structure(
         yield places[-1], Site(match, attention, last.module, True, kind, heads, size)
 
 
-def _number(sites: list[tuple[Site, list[int]]], kinds: list[str], layers: int) -> dict[str, int]:
+def _number(sites: list[tuple[Site, list[int]]], kinds: list[str]) -> dict[str, int]:
     """Give the calls of sites their rows; returns the first row of each kind, and of none ("").
 
     A row is the number of a layer in the model, where the names of modules have one: some layers of hybrid
@@ -243,7 +243,7 @@ def _number(sites: list[tuple[Site, list[int]]], kinds: list[str], layers: int) 
         if ascending and len(numbers) == sum(len(places) for _, places in here):
             for (site, _), number in zip(here, numbers, strict=True):
                 site.rows = [rows + number]
-            rows += max([layers if kind == SELF else 0, *(number + 1 for number in numbers)])
+            rows += max(numbers, default=-1) + 1
             continue
         order = sorted(place for _, places in here for place in places)
         for site, places in here:

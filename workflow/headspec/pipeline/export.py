@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headspec import files, tables
+from headspec.attention import existing
 from headspec.config.runs import ALL
 from headspec.config.stage_settings import section
 from headspec.config.task_types.translation import is_translation
@@ -105,9 +106,11 @@ def of_run(path: Path, n: int | None = None, task: str | None = None, out: Path 
     digests = {name: files.sealed(run / name) for name in ("model/classifiers.json", chosen.source)}
     asked = "kept_for" if place["way"] else "ranked_for"
     about = {asked: chosen.task or chosen.tasks, "run": str(run), "sha256": digests, "encoder": source}
-    difference = export(MultiTask.load(run / "model"), kept, texts, tokenizer, about, out)
+    model = MultiTask.load(run / "model")
+    difference = export(model, kept, texts, tokenizer, about, out)
     return (
-        f"{out}: {kept.sum()} of {kept.size} heads, by layer {' '.join(map(str, kept.sum(axis=1)))}\n"
+        f"{out}: {kept.sum()} of {model.gates.exists.sum()} heads, "
+        f"by layer {' '.join(map(str, kept.sum(axis=1)))}\n"
         f"logits differ by at most {difference:.1e} from those of the model with the other heads closed"
     )
 
@@ -121,9 +124,10 @@ def _ranked(run: Path, n: int | None, task: str | None) -> Chosen:
     tasks = [str(each) for each in importance["task"].unique()]
     task = _task(task, tasks)
     ranking = importance_map(importance, task)
-    if n is None or not 1 <= n <= ranking.size:
+    total = int(existing(ranking).sum())
+    if n is None or not 1 <= n <= total:
         got = "missing" if n is None else f"got {n}"
-        raise HeadspecError(f"--heads: {got}, expected 1 to {ranking.size}, the heads of the model")
+        raise HeadspecError(f"--heads: {got}, expected 1 to {total}, the heads of the model")
     return Chosen(top_heads(ranking, n), task, tasks, "importance.parquet")
 
 

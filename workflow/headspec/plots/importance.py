@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from headspec.attention import Layers
+from headspec.attention import Layers, existing
 from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.plots.drawing.heat_map import draw_heads
 from headspec.plots.drawing.kinds import divide
@@ -34,7 +34,7 @@ def draw(
     ----------
     importance : seed: table 'importance' of the run
     tasks : tasks of the mixture
-    fraction : main fraction of heads to prune; the top floor(fraction * layers * heads) are outlined
+    fraction : main fraction of heads to prune; the top floor(fraction * heads) are outlined
     attention : layers by kind of attention, of a model with several
 
     Returns
@@ -52,9 +52,9 @@ def draw(
     grid = figure.subplots(len(tasks), columns, sharex=True, sharey=True, squeeze=False)
     for row, task in zip(grid, tasks, strict=True):
         for axes, (column, heat) in zip(row, heat_maps[task].items(), strict=True):
-            pruned = top_heads(heat, prune_count(fraction, heat.size))
+            pruned = top_heads(heat, prune_count(fraction, int(existing(heat).sum())))
             line_width = min(0.9, 6 * width / heads)
-            image = draw_heads(axes, heat / heat.max(), pruned, attention, line_width=line_width)
+            image = draw_heads(axes, heat / np.nanmax(heat), pruned, attention, line_width=line_width)
             axes.set_title(task, loc="left")
             axes.set_title(column, loc="right", fontsize="small", color="0.3")
             divide(axes, attention, named=axes is row[-1])

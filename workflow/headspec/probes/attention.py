@@ -30,33 +30,34 @@ def probe(model: MultiTask, of: Cases, labels: list[str], device: Device) -> pd.
     order = np.argsort(of.examples.example)  # as `most_attended` is read
     frame = most_attended(model, WordTokens(of.examples, of.examples.words), device)
     words = Attended.of(frame.sort_values(["sentence", "layer", "head"]), "words")
+    places = words.layer, words.head
     lengths = np.array([int(of_tokens.max()) + 1 for of_tokens in of.examples.words])
     starts = np.empty(len(order), dtype=np.int64)
     starts[order] = np.cumsum(lengths[order]) - lengths[order]
     offsets = np.arange(-REACH, REACH + 1)
-    fixed = np.broadcast_to(offsets[:, None], (len(words.offsets), len(offsets), 1))
+    fixed = np.broadcast_to(offsets, (len(words.offsets), len(offsets)))
     frames = []
     for direction in (TO, FROM):
         right = _hits(words.offsets, of, starts, direction)
-        by_offset = _hits(fixed, of, starts, direction)[..., 0]
+        by_offset = _hits(fixed, of, starts, direction)
         control = np.zeros(len(of.label), dtype=bool)
         for label, side in itertools.product(np.unique(of.label), (0, 1)):
             labelled, here = of.label == label, of.fold % 2 == side
             best = by_offset[labelled & ~here].sum(axis=0).argmax()
             control[labelled & here] = by_offset[labelled & here, best]
-        frames.append(counted(of, labels, right, [(of.label, control)], direction))
+        frames.append(counted(of, labels, places, right, [(of.label, control)], direction))
     return pd.concat(frames, ignore_index=True)
 
 
 def _hits(offsets: np.ndarray, of: Cases, starts: np.ndarray, direction: str) -> np.ndarray:
-    """Whether the largest weights of heads show each unit, (units, layers, heads).
+    """Whether the largest weights of heads show each unit, (units, heads).
 
     Parameters
     ----------
-    offsets : (words, layers, heads), as in `Attended`
+    offsets : (words, heads), as in `Attended`
     starts : (sentences,), place of each sentence's first word
     """
-    hits = np.empty((len(of.label), *offsets.shape[1:]), dtype=bool)
+    hits = np.empty((len(of.label), offsets.shape[1]), dtype=bool)
     units = zip(starts[of.row], of.other, of.first, of.last, strict=True)
     for i, (start, other, first, last) in enumerate(units):
         if direction == TO:
@@ -64,6 +65,6 @@ def _hits(offsets: np.ndarray, of: Cases, starts: np.ndarray, direction: str) ->
             hits[i] = (target >= first) & (target <= last)
         else:
             attending = np.arange(first, last + 1)
-            at = attending[:, None, None] + offsets[start + attending]
+            at = attending[:, None] + offsets[start + attending]
             hits[i] = (at == other).mean(axis=0) > 0.5
     return hits

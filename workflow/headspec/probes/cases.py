@@ -103,6 +103,7 @@ def label_chances(tokens: pd.DataFrame, labels: int) -> np.ndarray:
 def counted(
     of: Cases,
     labels: list[str],
+    places: Sequence[np.ndarray],
     right: np.ndarray,
     controls: Sequence[tuple[np.ndarray, np.ndarray]],
     direction: str | None,
@@ -112,22 +113,23 @@ def counted(
     Parameters
     ----------
     labels : their names
-    right : bool (units, layers, heads)
+    places : layer and head of each head, (heads,)
+    right : bool (units, heads)
     controls : of each, the label of every unit (units,), and which are right: as `right`, or (units,) for
         all heads
     """
-    heads = right.shape[1:]
 
     def summed(label: np.ndarray, hits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         cell = of.fold * len(labels) + label
-        sums = np.zeros((FOLDS * len(labels), *heads), dtype=np.int64)
-        np.add.at(sums, cell, hits.reshape(len(hits), *(hits.shape[1:] or (1, 1))))
+        sums = np.zeros((FOLDS * len(labels), right.shape[1]), dtype=np.int64)
+        np.add.at(sums, cell, hits.reshape(len(hits), -1))
         return sums, np.bincount(cell, minlength=len(sums))
 
     sums, n = summed(of.label, right)
     at_random = [summed(*control) for control in controls]
     cells = np.flatnonzero(n + sum(units for _, units in at_random))
-    at, layer, head = (index.ravel() for index in np.indices((len(cells), *heads)))
+    at = np.repeat(np.arange(len(cells)), right.shape[1])
+    layer, head = (np.tile(of, len(cells)) for of in places)
     frame = pd.DataFrame(
         {"fold": cells[at] // len(labels), "direction": direction, "layer": layer, "head": head}
     )

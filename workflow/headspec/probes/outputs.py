@@ -25,11 +25,15 @@ from headspec.progress import Progress
 
 @contextmanager
 def contexts(gates: HeadGates) -> Iterator[list[torch.Tensor]]:
-    """The context vectors of every layer, (batch, tokens, heads * size), of the passes made inside."""
+    """The context vectors of every layer, (batch, tokens, heads * size), of the passes made inside.
+
+    They are as long as the longest of any layer, with zeros at the end.
+    """
     found: list[torch.Tensor] = []
+    size = max(site.size for site in gates.sites)
 
     def note(layer: int, context: torch.Tensor) -> torch.Tensor:
-        found.append(context.flatten(-2))
+        found.append(F.pad(context, (0, size - context.shape[-1])).flatten(-2))
         return context
 
     with gates.edited(note):
@@ -42,28 +46,28 @@ def probe(model: MultiTask, train: Cases, test: Cases, labels: list[str], device
     model.to(device.name).eval()
     progress = Progress(len(train.examples) + len(test.examples), "sentences")
     targets = [np.stack([of.label, *of.control]) for of in (train, test)]  # (1 + labellings, units) each
-    sums: torch.Tensor | None = None  # (1 + labellings, labels, layers, heads, size)
+    sums: torch.Tensor | None = None  # (1 + labellings, labels, heads, size)
     for units, vectors in _vectors(model, train, device, progress):
         one_hot = F.one_hot(put(targets[0][:, units], device.name), len(labels)).to(vectors.dtype)
-        summed = torch.einsum("tuk,ulhs->tklhs", one_hot, vectors)
+        summed = torch.einsum("tuk,uhs->tkhs", one_hot, vectors)
         sums = summed if sums is None else sums + summed
     assert sums is not None
-    centroids, empty = F.normalize(sums, dim=-1), (sums == 0).all(-1).permute(0, 2, 3, 1)
-    right = np.zeros((*targets[1].shape, *sums.shape[2:4]), dtype=bool)
+    centroids, empty = F.normalize(sums, dim=-1), (sums == 0).all(-1).mT
+    right = np.zeros((*targets[1].shape, sums.shape[2]), dtype=bool)
     for units, vectors in _vectors(model, test, device, progress):
         normal = F.normalize(vectors, dim=-1)
         for of, label in enumerate(put(targets[1][:, units], device.name)):
-            cosines = torch.einsum("ulhs,klhs->ulhk", normal, centroids[of])
+            cosines = torch.einsum("uhs,khs->uhk", normal, centroids[of])
             nearest = cosines.masked_fill(empty[of], -2).argmax(-1)  # of labels without units, none
-            right[of, units] = (nearest == label[:, None, None]).cpu().numpy()
+            right[of, units] = (nearest == label[:, None]).cpu().numpy()
     controls = list(zip(test.control, right[1:], strict=True))
-    return counted(test, labels, right[0], controls, None)
+    return counted(test, labels, np.nonzero(model.gates.exists), right[0], controls, None)
 
 
 def _vectors(
     model: MultiTask, of: Cases, device: Device, progress: Progress
 ) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
-    """Units, and the outputs of all heads for them, (units, layers, heads, size), batch by batch."""
+    """Units, and the outputs of all heads for them, (units, heads, size), batch by batch."""
     starts = np.searchsorted(of.row, np.arange(len(of.examples) + 1))
     for chunk in (batches := of.examples.in_length_order(np.arange(len(of.examples)), device)):
         batch = of.examples.batch(chunk, device.name)
@@ -77,13 +81,11 @@ def _vectors(
         try:
             with contexts(model.gates) as found:
                 model.pool(batch)
-            tokens = torch.stack(found).float()  # (layers, batch, tokens, heads * size)
-            words = batch.words @ tokens
-            vectors = torch.einsum(
-                "uw,luwd->uld", put(shares, device.name), words[:, put(place, device.name)]
-            )
+            tokens = torch.cat(found, dim=-1).float()  # (batch, tokens, heads of all layers * size)
+            words = (batch.words @ tokens)[put(place, device.name)]
+            vectors = torch.einsum("uw,uwd->ud", put(shares, device.name), words)
         except RuntimeError as error:
             batches.halve(error)
             continue
-        yield units, vectors.unflatten(-1, (model.gates.heads, -1))
+        yield units, vectors.unflatten(-1, (int(model.gates.exists.sum()), -1))
         progress.advance(len(chunk))

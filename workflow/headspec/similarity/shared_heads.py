@@ -8,7 +8,7 @@ from headspec.statistics.metrics import score
 
 def importance(a: Traits, b: Traits) -> float:
     """Spearman correlation over heads of their importance for the two tasks."""
-    return score("spearman", a["importance"].ravel(), b["importance"].ravel())
+    return score("spearman", a["importance"], b["importance"])
 
 
 def top_heads(a: Traits, b: Traits) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtrit
 
+from headspec.attention import existing
 from headspec.heads.ranking import importance_map, prune_count, top_heads
 from headspec.similarity.traits import Floats, Traits
 from headspec.tables import FLOAT, TEXT, Schema
@@ -57,9 +58,10 @@ def traits(
             by_task[task]["vectors"] = of_sentences
     for task, table in importances.items():
         heads = importance_map(table, task)
-        by_task[task]["importance"] = heads
-        by_task[task]["top"] = top_heads(heads, prune_count(fraction, heads.size))
-        by_task[task]["head_fisher"] = importance_map(table, task, "fisher")
+        exists = existing(heads)
+        by_task[task]["importance"] = heads[exists]
+        by_task[task]["top"] = top_heads(heads, prune_count(fraction, int(exists.sum())))[exists]
+        by_task[task]["head_fisher"] = importance_map(table, task, "fisher")[exists]
     return by_task
 
 

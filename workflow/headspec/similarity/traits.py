@@ -27,9 +27,9 @@ class Traits(TypedDict, total=False):
     vectors: Floats  #: (sentences, hidden): from the single-task model
     fisher: Floats  #: (parameters,): diagonal of the empirical Fisher information
     gradient: Floats  #: (parameters,): of the mean loss, at the shared pretrained weights
-    head_fisher: Floats  #: (layers, heads): Fisher information of the gates
-    importance: Floats  #: (layers, heads)
-    top: NDArray[np.bool_]  #: (layers, heads): the most important heads
+    head_fisher: Floats  #: (heads,): Fisher information of the gates
+    importance: Floats  #: (heads,)
+    top: NDArray[np.bool_]  #: (heads,): the most important heads
     encoding: Floats  #: (voxels,): how well the model's vectors of stimuli predict a subject's voxels
 
 

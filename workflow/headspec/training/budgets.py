@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 
 from headspec import plugins
+from headspec.attention import existing
 from headspec.config.task_types.word_types import Classes
 from headspec.errors import ConfigError
 from headspec.gates.learnt import LearntGates, learnt_gates
@@ -90,16 +91,11 @@ def drawn(
     first = ranked(sets, maps, count, fixed)
     named = [sets.tasks(i) for i in range(len(sets.names))]
     rngs = [np.random.default_rng(derive(seed, "kept at random", *tasks)) for tasks in named]
+    exists = existing(maps[named[0][0]])
     if by_layer:
-        return np.stack([random_by_layer(of_set, rng) for of_set, rng in zip(first, rngs, strict=True)])
-    kept = np.broadcast_to(np.reshape(fixed, (-1, 1)), first.shape[1:])
-    free = np.flatnonzero(~kept)
-    by_set = []
-    for rng in rngs:
-        of_set = kept.flatten()
-        of_set[free[random_heads((1, len(free)), count - int(kept.sum()), rng)[0]]] = True
-        by_set.append(of_set.reshape(kept.shape))
-    return np.stack(by_set)
+        return np.stack([random_by_layer(of, exists, rng) for of, rng in zip(first, rngs, strict=True)])
+    kept = exists & np.reshape(fixed, (-1, 1))
+    return np.stack([kept | random_heads(exists & ~kept, count - int(kept.sum()), rng) for rng in rngs])
 
 
 def plugged(
@@ -120,7 +116,7 @@ def plugged(
     choose, kept = plugins.function(source), []
     for i in range(len(sets.names)):
         importance = shared_map([maps[task] for task in sets.tasks(i)])
-        of_set = np.repeat(fixed[:, None], importance.shape[1], axis=1)
+        of_set = existing(importance) & fixed[:, None]
         free, n = importance[~fixed], count - int(of_set.sum())
         chosen = choose(free, n, np.random.default_rng(derive(seed, choose.__name__, *sets.tasks(i))))
         plugins.check(chosen, free.shape, source)
@@ -150,7 +146,7 @@ class Plan:
     Attributes
     ----------
     samples : training examples of each task that importance is computed on
-    shape : layers, heads
+    exists : bool (layers, heads), the heads of the model
     fixed : bool (layers,), those whose heads are all kept
     count : heads to keep of each set, the fixed ones included; None for those that an open-ended way leaves
         open
@@ -162,7 +158,7 @@ class Plan:
     settings: Gates
     samples: int
     sets: Sets
-    shape: tuple[int, int]
+    exists: np.ndarray
     fixed: np.ndarray
     count: int | None
     learning: int
@@ -183,14 +179,16 @@ class Plan:
             gates = [self._learnt(self.way.gates) for _ in self.sets.names]
             return Learning(self.sets, gates, self.learning, count, self.settings.learning_rate, self.seed)
         if chosen == "all":
-            return Fixed(self.sets, np.ones((len(self.sets.names), *self.shape), dtype=bool))
+            return Fixed(self.sets, np.stack([self.exists] * len(self.sets.names)))
         if chosen == "copied":
             assert copied is not None
             return Fixed(self.sets, copied)
         assert count is not None
         if chosen == "stepwise":
             steps = np.linspace(0, self.learning, self.settings.rescorings, endpoint=False).astype(int)
-            return Stepwise(self.sets, self.shape, count, steps.tolist(), self.samples, self.seed, self.fixed)
+            return Stepwise(
+                self.sets, self.exists, count, steps.tolist(), self.samples, self.seed, self.fixed
+            )
         assert maps is not None
         if chosen == "ranked":
             return Fixed(self.sets, ranked(self.sets, maps, count, self.fixed))
@@ -202,10 +200,12 @@ class Plan:
 
     def _learnt(self, kind: str) -> LearntGates:
         """The gates of a set."""
-        free, heads = ~self.fixed, self.shape[1]
-        count = None if self.count is None else self.count - heads * int(self.fixed.sum())
-        gates = learnt_gates(kind, (int(free.sum()), heads), count, self.settings.penalty)
-        return gates if free.all() else Partial(gates, free)
+        fixed = self.exists & self.fixed[:, None]
+        free, count = self.exists & ~fixed, self.count
+        count = None if count is None else count - int(fixed.sum())
+        shape = free.shape if free.all() else (int(free.sum()),)
+        gates = learnt_gates(kind, shape, count, self.settings.penalty)
+        return gates if free.all() else Partial(gates, free, fixed)
 
 
 def beginning(job: ModelStage, way: Way, classes: Mapping[str, Classes], encoder_learns: bool) -> MultiTask:
@@ -290,7 +290,7 @@ def finish(
         run.run(len(run.steps), checkpoint)
         if isinstance(gating, Learning):
             gating.warn()
-        return gating.kept, gating.frame(len(run.steps))
+        return gating.kept, gating.frame(len(run.steps), model.gates.exists)
 
 
 def evaluation(
@@ -306,8 +306,9 @@ def evaluation(
     frames = []
     with device.cast():
         for task, of_task in examples.items():
-            closed = ~kept[sets.index(task)]
-            mask = Mask(task, None, float(closed.mean()), None, closed)
+            exists = model.gates.exists
+            closed = exists & ~kept[sets.index(task)]
+            mask = Mask(task, None, float(closed.sum() / exists.sum()), None, closed)
             predicted = under_masks(model, task, of_task, rows[task], [mask], device)[0]
             columns = {"example": of_task.example[rows[task]], "label": of_task.label[rows[task]]}
             frames.append(pd.DataFrame({"task": task, **columns, "prediction": predicted.astype(float)}))

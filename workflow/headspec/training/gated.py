@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from headspec.attention import as_array, existing
 from headspec.gates.learnt import LearntGates, Settled
 from headspec.heads.importance import gate_gradients
 from headspec.heads.ranking import shared_map, top_heads
@@ -76,10 +77,10 @@ class Fixed:
     def end(self) -> None:
         """Nothing learns."""
 
-    def frame(self, step: int) -> pd.DataFrame:
-        """The table `gates_of_run`, of the end alone."""
+    def frame(self, step: int, exists: np.ndarray) -> pd.DataFrame:
+        """The table `gates_of_run`, of the end alone, with the heads that exist."""
         settled = [Settled(of_set, of_set.astype(float), None) for of_set in self.kept]
-        return recorded(self.sets, step, settled)
+        return recorded(self.sets, step, settled, exists)
 
     def state_dict(self) -> dict[str, Any]:
         return {"kept": torch.from_numpy(self.kept)}
@@ -95,7 +96,7 @@ class Stepwise(Fixed):
 
     Parameters
     ----------
-    shape : layers, heads
+    exists : bool (layers, heads), the heads of the model
     count : heads of a set that are kept in the end
     steps : training steps before which heads close, the same number before each
     samples : training examples of each task that importance is computed on
@@ -105,15 +106,15 @@ class Stepwise(Fixed):
     def __init__(
         self,
         sets: Sets,
-        shape: tuple[int, int],
+        exists: np.ndarray,
         count: int,
         steps: Sequence[int],
         samples: int,
         seed: int,
         fixed: np.ndarray | bool = False,
     ) -> None:
-        super().__init__(sets, np.ones((len(sets.names), *shape), dtype=bool))
-        total, self.samples, self.seed, self.fixed = shape[0] * shape[1], samples, seed, fixed
+        super().__init__(sets, np.stack([exists] * len(sets.names)))
+        total, self.samples, self.seed, self.fixed = int(exists.sum()), samples, seed, fixed
         closed = [round((total - count) * (i + 1) / len(steps)) for i in range(len(steps))]
         self.counts = {step: total - n for step, n in zip(steps, closed, strict=True)}
 
@@ -133,7 +134,7 @@ class Stepwise(Fixed):
                 run.model, task, run.examples[task], rows, run.device, closed=~self.kept[index]
             )
             maps.append(np.abs(gradients).mean(axis=0, dtype=float))
-        scores = np.where(self.kept[index], shared_map(maps), -np.inf)
+        scores = np.where(self.kept[index], shared_map(maps), np.nan)
         return top_heads(fixed_first(scores, self.fixed), count)
 
 
@@ -208,12 +209,13 @@ class Learning:
             self.sets.names, self.gates, self._settled(self._scores()), strict=True
         ):
             heads, of = gates.scores.numel(), f" for task '{name}'" if name else ""
-            n = int(of_set.kept.sum()) - (of_set.kept.size - heads)  # of those that learn
+            assert of_set.scores is not None
+            n = int(of_set.kept[existing(of_set.scores)].sum())  # of those that learn
             if self.count is None and n in (0, heads):
                 smaller = "smaller" if n == 0 else "larger"
                 log.warning("%d of %d heads are open%s; expected a %s gates.penalty", n, heads, of, smaller)
             elif gates.target is not None and of_set.probability is not None:
-                expected = of_set.probability.sum()
+                expected = np.nansum(of_set.probability)
                 if missed(float(expected), gates.target, heads):
                     log.warning(
                         "%.1f heads are expected to be open%s, the target is %d: those with the largest "
@@ -221,10 +223,10 @@ class Learning:
                         *(expected, of, gates.target),
                     )
 
-    def frame(self, step: int) -> pd.DataFrame:
-        """The table `gates_of_run`: the course of learning, and the end."""
+    def frame(self, step: int, exists: np.ndarray) -> pd.DataFrame:
+        """The table `gates_of_run`: the course of learning, and the end, with the heads that exist."""
         course = [*self.course, (step, self._scores())]
-        return pd.concat(recorded(self.sets, at, self._settled(scores)) for at, scores in course)
+        return pd.concat(recorded(self.sets, at, self._settled(scores), exists) for at, scores in course)
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -243,7 +245,7 @@ class Learning:
 
 def fixed_first(scores: np.ndarray, fixed: np.ndarray | bool) -> np.ndarray:
     """Scores (layers, heads) by which all heads of the layers in `fixed`, bool (layers,), come first."""
-    return np.where(np.reshape(fixed, (-1, 1)), np.inf, scores)
+    return np.where(np.reshape(fixed, (-1, 1)) & existing(scores), np.inf, scores)
 
 
 def close(run: Trainer, kept: np.ndarray) -> None:
@@ -251,17 +253,17 @@ def close(run: Trainer, kept: np.ndarray) -> None:
     run.model.gates.values = torch.from_numpy(kept).float().to(run.device.name)
 
 
-def recorded(sets: Sets, step: int, settled: list[Settled]) -> pd.DataFrame:
-    """Rows of the table `gates_of_run` of all sets after a step."""
+def recorded(sets: Sets, step: int, settled: list[Settled], exists: np.ndarray) -> pd.DataFrame:
+    """Rows of the table `gates_of_run` of all sets after a step, with the heads that exist."""
     frames = []
     for task, of_set in zip(sets.names, settled, strict=True):
-        layer, head = (index.ravel() for index in np.indices(of_set.kept.shape))
+        layer, head = np.nonzero(exists)
         score, probability = (
-            np.nan if values is None else values.ravel() for values in (of_set.scores, of_set.probability)
+            np.nan if values is None else values[exists] for values in (of_set.scores, of_set.probability)
         )
         frame = pd.DataFrame({"task": task, "step": step, "layer": layer, "head": head, "score": score})
         frames.append(
-            frame.assign(open_probability=probability, gate=of_set.gate.ravel(), kept=of_set.kept.ravel())
+            frame.assign(open_probability=probability, gate=of_set.gate[exists], kept=of_set.kept[exists])
         )
     return pd.concat(frames, ignore_index=True)
 
@@ -270,4 +272,4 @@ def last_kept(gates: pd.DataFrame, sets: Sets) -> np.ndarray:
     """The heads that are kept in a table `gates_of_run`, bool (sets, layers, heads)."""
     last = gates[gates["step"] == gates["step"].max()]
     of_sets = [last if name is None else last[last["task"] == name] for name in sets.names]
-    return np.stack([rows.pivot(index="layer", columns="head", values="kept").to_numpy() for rows in of_sets])
+    return np.stack([as_array(rows.set_index(["layer", "head"])["kept"]) == 1 for rows in of_sets])

@@ -37,7 +37,7 @@ with stage(snakemake, "cumulative {model}/{mixture}/{method}/seed{seed}".format(
         rankings += by_gates(name, tables.read(path), list(examples))
     if params.bottom:
         rankings += bottom_first(rankings)
-    rankings += random_rankings((model.gates.layers, model.gates.heads), params.draws, job.seed)
+    rankings += random_rankings(model.gates.exists, params.draws, job.seed)
     if RESCORED in params.rankings:
         for order in (TOP, BOTTOM) if params.bottom else (TOP,):
             rankings += rescored(model, examples, rows, fractions, job.device, order)

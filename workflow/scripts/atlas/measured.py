@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
+import numpy as np
 import pandas as pd
 
 from headspec import plugins, tables
@@ -22,7 +23,8 @@ with stage(snakemake, f"measure {snakemake.output[0]}"):
     for task, examples in job.examples(params.tasks, snakemake.input.tokens).items():
         rows = sampled(task, len(examples), params.examples)
         values = measure(model, task, examples, rows, job.device)
-        plugins.check(values, (len(rows), model.gates.layers, model.gates.heads), params.function)
-        require(values, f"{name}, task '{task}'", examples.example[rows], job.device)
-        frames.append(fold_means(task, name, values))
+        exists = model.gates.exists
+        plugins.check(values, (len(rows), *exists.shape), params.function)
+        require(values[:, exists], f"{name}, task '{task}'", examples.example[rows], job.device)
+        frames.append(fold_means(task, name, np.where(exists, values, np.nan)))
     tables.write(snakemake.output[0], HEAD_FOLDS, pd.concat(frames), job.footer())

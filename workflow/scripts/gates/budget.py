@@ -60,12 +60,12 @@ with stage(snakemake, f"budget {snakemake.output.gates}"):
     folder = Path(snakemake.output.gates).parent
     with exclusive(folder / "training.lock"):
         model = beginning(job, way, job.classes(params.tasks, files.train), params.trains == "all")
-        shape = model.gates.layers, model.gates.heads
         asked = snakemake.wildcards.kept
         fixed = fixed_layers(model.gates, gates.attention)
-        always, free = (int(layers.sum()) * shape[1] for layers in (fixed, ~fixed))
+        exists = model.gates.exists
+        always, free = (int(exists[layers].sum()) for layers in (fixed, ~fixed))
         count = None if asked.startswith("open") else count_kept(float(asked), free, always)
-        plan = Plan(way, gates, params.samples, sets, shape, fixed, count, learning, job.seed)
+        plan = Plan(way, gates, params.samples, sets, exists, fixed, count, learning, job.seed)
         settings = [params.tasks, params.model, params.training, params.way, params.gates, params.samples]
         settings += [asked, job.seed, job.device.precision]
         identity = fingerprint([settings, params.version, params.code], files)

@@ -24,9 +24,8 @@ with stage(snakemake, f"learn {snakemake.output[0]}"):
     with exclusive(output.parent / "training.lock"):
         model = beginning(job, way, job.classes(params.tasks, paths), params.trains == "all")
         sets = Sets(params.tasks, snakemake.wildcards.sets == "own")
-        shape = model.gates.layers, model.gates.heads
         fixed = fixed_layers(model.gates, gates.attention)
-        plan = Plan(way, gates, 0, sets, shape, fixed, None, learning, job.seed)
+        plan = Plan(way, gates, 0, sets, model.gates.exists, fixed, None, learning, job.seed)
         settings = [params.tasks, params.model, params.training, params.way, params.gates, job.seed]
         identity = fingerprint([settings, job.device.precision, params.version, params.code], snakemake.input)
         checkpoint = Checkpoint(

@@ -19,10 +19,10 @@ with stage(snakemake, "listed heads {model}/{mixture}/{method}/seed{seed}".forma
     job = ModelStage(snakemake)
     examples = job.examples(params.tasks, snakemake.input.tokens)
     table, model = tables.read(snakemake.input.importance), job.trained()
-    shape = model.gates.layers, model.gates.heads
     masks = {}
     for name, heads in params.lists.items():
-        masks[name] = listed.closed(heads, shape, f"models.{snakemake.wildcards.model}.heads.{name}")
+        key = f"models.{snakemake.wildcards.model}.heads.{name}"
+        masks[name] = listed.closed(heads, model.gates.exists, key)
     importances = {task: importance_map(table, task) for task in examples}
     planned = listed.masks(masks, importances, params.draws)
     every = [mask for of_list in planned.values() for mask in of_list]

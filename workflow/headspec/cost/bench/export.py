@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -66,11 +65,13 @@ def whole_batch(sentences: Examples) -> Batch:
 
 def _export(model: MultiTask, fraction: float, sentences: Examples, path: Path) -> str:
     """Write `model` with a fraction of its heads; says how many these are."""
-    grid = model.gates.layers, model.gates.heads
-    n = prune_count(fraction, math.prod(grid))
-    remove_heads(model, random_heads(grid, n, np.random.default_rng(0)))
+    exists = model.gates.exists
+    n = prune_count(fraction, exists.size)
+    kept = random_heads(exists, n, np.random.default_rng(0))
+    model.gates.remove()
+    model.encoder = remove_heads(model.encoder, exists & ~kept)
     onnx_file.write(model, sentences, path)
-    return f"{n} of {math.prod(grid)} heads"
+    return f"{n} of {exists.size} heads"
 
 
 def _through(run: Callable[[Batch], object], batches: list[Batch]) -> None:

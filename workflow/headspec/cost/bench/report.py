@@ -155,8 +155,8 @@ def training_rows(
 def iat_row(work: Workload, build: Build, settings: Training, device: Device, rounds: int) -> str:
     """Training that moves only the 30 % of heads that a task owns, against training that moves everything."""
     plain, ours = build(), build()
-    grid, rng = (ours.gates.layers, ours.gates.heads), np.random.default_rng(0)
-    heads = np.stack([random_heads(grid, prune_count(0.3, grid[0] * grid[1]), rng) for _ in range(2)])
+    exists, rng = ours.gates.exists, np.random.default_rng(0)
+    heads = np.stack([random_heads(exists, prune_count(0.3, exists.size), rng) for _ in range(2)])
     contenders: list[Run] = [
         lambda: train_bucketed(plain, work.task, work.train, settings, device),
         lambda: train_heads(ours, work.task, work.train, settings, device, heads),

@@ -152,10 +152,11 @@ function scatter(points, labels) {
       mark("path", { d: shape(point.index)(x(point.x), y(point.y), 6), class: `point ${colour(point.index)}` }, point.words, point.act)]));
 }
 
+const absent = (size, i) => Boolean(size.absent?.includes(i));
 /** Layer x head: cells of a shade or, with `signed`, of two colours and a sign, so that grey says the same.
  *  `largest` is the value of the darkest shade; `sign` says which cells have a sign; `closed` crosses cells;
  *  `glyphs` draws a mark {form, index, r} in cells instead, named in `legend`. A size with `kinds` of attention,
- *  [name, first row] each, has a map of each, one below the other. */
+ *  [name, first row] each, has a map of each, one below the other; places without a head stay empty. */
 function headMap(values, size, { title, signed, sign, largest, closed, glyphs, legend = [], words, act, hover }) {
   const cell = Math.max(15, Math.min(26, 340 / size.heads)), left = 44, top = 6;
   const kinds = size.kinds ?? [[null, 0]], apart = size.kinds ? 24 : 0;
@@ -174,6 +175,7 @@ function headMap(values, size, { title, signed, sign, largest, closed, glyphs, l
   const plus = [], minus = [], crosses = {};
   const each = s("rect", { width: cell - 1, height: cell - 1, rx: 2, role: "button", tabindex: -1, "aria-pressed": "false" });
   const cells = values.map((value, i) => {
+    if (absent(size, i)) return null;
     const x = left + (i % size.heads) * cell, y = rowAt(Math.floor(i / size.heads));
     const share = missing(value) || glyphs ? 0 : Math.min(1, Math.abs(value) / most);
     const node = fill(each.cloneNode(), { x: x + 0.5, y: y + 0.5, class: `cell ${signed && value < 0 ? "below" : "above"}`,
@@ -197,15 +199,17 @@ function headMap(values, size, { title, signed, sign, largest, closed, glyphs, l
     s("path", { ...more, d: paths.join("") })];
   fill(grid, {}, [drawn(plus, { class: "sign plus" }), drawn(minus, { class: "sign minus" }),
     Object.entries(crosses).map(([share, paths]) => drawn(paths, { class: "closed", "stroke-opacity": share }))]);
-  const focus = (i) => { cells.forEach((each) => each.setAttribute("tabindex", -1)); cells[i].setAttribute("tabindex", 0); };
-  focus(0);
+  const focus = (i) => { cells.forEach((each) => each?.setAttribute("tabindex", -1)); cells[i].setAttribute("tabindex", 0); };
+  focus(cells.findIndex((each) => each));
   grid.addEventListener("click", ofHead((i) => { focus(i); act(i); }));
   grid.addEventListener("mouseover", ofHead(hover));
   grid.addEventListener("focusin", ofHead(hover));
   grid.addEventListener("keydown", ofHead((i, event) => {
     const move = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: -size.heads, ArrowUp: size.heads }[event.key];
     if (event.key === "Enter" || event.key === " ") { event.preventDefault(); act(i); }
-    else if (move && cells[i + move]) { event.preventDefault(); focus(i + move); cells[i + move].focus(); }
+    let to = i + move;
+    while (cells[to] === null) to += move;
+    if (move && cells[to]) { event.preventDefault(); focus(to); cells[to].focus(); }
   }));
   const every = size.heads > 16 ? 4 : 2;
   return picture(width, height, title, grid, s("g", { class: "axis", "aria-hidden": "true" },
@@ -231,7 +235,7 @@ const ofHead = (run) => (event) => {
 /** All heads from the largest value on, with intervals; those that include 0 are hollow. */
 function ordered({ value, low, high }, label, { act, hover, title }) {
   const width = 520, height = 236, left = 60, right = width - 8, top = 10, bottom = 196;
-  const order = value.map((_, i) => i).sort((a, b) => value[b] - value[a]);
+  const order = value.map((_, i) => i).filter((i) => !missing(value[i])).sort((a, b) => value[b] - value[a]);
   const [least, most] = extent([...low, ...high], [0]);
   const x = scale(-1, order.length, left, right), y = scale(least, most, bottom, top);
   const r = Math.max(1.6, Math.min(4, 0.4 * (x(1) - x(0))));

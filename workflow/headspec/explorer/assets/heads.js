@@ -68,7 +68,7 @@ function facts(map, i, count, brief) {
   const others = Object.keys(map.measures).filter((measure) => measure !== "importance" && (!brief || BRIEF.includes(measure)));
   const lines = tasksOf(map).map((task) => {
     const ranks = map.ranks[task].map((each) => each[i] + 1), of = measured(map, "importance", task);
-    return [task, short(of.value[i]), `${short(of.low[i])} to ${short(of.high[i])}`, `${Math.min(...ranks)} to ${Math.max(...ranks)} of ${map.layers * map.heads}`,
+    return [task, short(of.value[i]), `${short(of.low[i])} to ${short(of.high[i])}`, `${Math.min(...ranks)} to ${Math.max(...ranks)} of ${map.layers * map.heads - (map.absent ?? []).length}`,
       ...(count ? [`${ranks.filter((rank) => rank <= count).length} of ${ranks.length} seeds`] : []),
       ...others.map((measure) => {
         const one = measured(map, measure, task);
@@ -86,7 +86,7 @@ function headFacts(map, i, brief) {
 }
 function chosenList(map, set) {
   if (!set.size) return h("p", { class: "note" }, "No head is selected. Select cells to mark heads in all pictures and to compare them here.");
-  const places = [...set].map((name) => names(map).indexOf(name)).filter((i) => i >= 0);
+  const places = [...set].map((name) => names(map).indexOf(name)).filter((i) => i >= 0 && !absent(map, i));
   return h("div", {}, h("button", { type: "button", onclick: () => choose("") }, "Clear the selection"),
     places.slice(0, 40).map((i) => headFacts(map, i, false)),
     places.length > 40 ? h("p", {}, `The first 40 of ${places.length} heads.`) : null);
@@ -137,7 +137,7 @@ function headsView() {
       { title: heading, words: (i) => `${headName(map, i)}: ${short(of[i])}`, act, hover, ...extra });
     return panel({ id, title: heading, note, picture: atOnce ? make() : make,
       names: [...placeNames(map), id === "roles" ? "importance" : shown, ...Object.keys(more)],
-      lines: of.map((value, i) => [...place(map, i), value, ...Object.values(more).map((each) => each[i])]) });
+      lines: of.map((value, i) => [...place(map, i), value, ...Object.values(more).map((each) => each[i])]).filter((_, i) => !absent(map, i)) });
   };
   const ends = (of) => (of.low ? { low: of.low, high: of.high } : {});
 
@@ -177,7 +177,7 @@ function headsView() {
     return panel({ id: `order-${"ab"[k]}`, title: `${title} for ${isolated(task)}, head by head`,
       note: note + (strongest.length ? ` The strongest: ${strongest.map((i) => named(map, i)).join(", ")}.` : ""),
       picture: () => ordered(of, worded(shown), { title: `${title} for ${task}, sorted`, act, hover }),
-      names: [...placeNames(map), shown, "low", "high"], lines: of.value.map((value, i) => [...place(map, i), value, of.low[i], of.high[i]]) });
+      names: [...placeNames(map), shown, "low", "high"], lines: of.value.map((value, i) => [...place(map, i), value, of.low[i], of.high[i]]).filter((_, i) => !absent(map, i)) });
   });
   setTimeout(markHeads);
   return [h("div", { class: "controls" }, controls, choice("choose-a", "first task", tasks, state.a, (value) => show({ a: value })),

@@ -88,7 +88,7 @@ def export(
     model.to("cpu").eval().gates.values = torch.from_numpy(kept).float()
     expected = onnx_file.logits(model, texts)
     model.gates.remove()
-    model.encoder = remove_heads(model.encoder, ~kept)
+    model.encoder = remove_heads(model.encoder, model.gates.exists & ~kept)
     with complete(folder) as temporary:
         onnx_file.write(model, next(iter(texts.values())), temporary / "model.onnx")
         difference = onnx_file.difference(temporary / "model.onnx", texts, expected)
@@ -116,6 +116,7 @@ def _versions() -> dict[str, str]:
 
 
 def _card(model: MultiTask, kept: np.ndarray, name: str, task: str) -> str:
-    kind, counts = model.encoder.config.model_type, {"n_kept": int(kept.sum()), "n_heads": kept.size}
+    kind, n_heads = model.encoder.config.model_type, int(model.gates.exists.sum())
+    counts = {"n_kept": int(kept.sum()), "n_heads": n_heads}
     named = {"name": name, "model_type": kind, "tasks": " and ".join(model.classes), "task": task}
     return CARD.format(**counts, **named, version=VERSION)

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any
 
-from headspec.attention import CROSS, DECODER, ENCODER
+from headspec.attention import CROSS, DECODER, ENCODER, SELF
 from headspec.errors import EncoderError, shown
 from headspec.models.architectures import RESERVED, writes
 
@@ -19,8 +19,9 @@ SIZES = (
     "num_attention_heads", "n_head", "n_heads", "encoder_layers", "decoder_layers", "num_layers",
     "num_decoder_layers", "encoder_attention_heads", "decoder_attention_heads", "num_heads",
 )  # fmt: skip
-#: of stacks of encoder-decoders, the names of layers and of heads; T5's decoder may leave out its layers
+#: of stacks, the names of layers and of heads; T5's decoder may leave out its layers
 STACKS = {
+    SELF: (("num_hidden_layers", "n_layer", "n_layers"), ("num_attention_heads", "n_head", "n_heads")),
     ENCODER: (("encoder_layers", "num_layers"), ("encoder_attention_heads", "num_heads")),
     DECODER: (
         ("decoder_layers", "num_decoder_layers", "num_layers"),
@@ -37,8 +38,11 @@ GGUF_SIZES = {
 #: numbers in GGUF files, in the notation of struct; the others are texts and lists
 GGUF_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 GGUF_TEXT, GGUF_LIST = 8, 9
-#: layers by kind of attention, and heads of a layer
-Grid = tuple[dict[str, int], int]
+#: names of what each layer of a hybrid model is, and of the numbers of its layers with attention
+LAYER_TYPES = ("layer_types", "layers_block_type", "hybrid_override_pattern")
+ATTENDING = ("full_attn_idxs", "attn_layer_indices")
+#: layers that have no attention heads; letters are those of Nemotron-H's pattern
+HEADLESS = {"linear_attention", "conv", "mamba", "recurrent", "moe", "mlp", "M", "E", "-"}
 
 
 def settings(path: Path, key: str, source: str) -> dict[str, Any]:
@@ -121,17 +125,19 @@ def positions(config: Mapping[str, Any]) -> int | None:
     return stored - 1 - max(RESERVED[kind], config.get("pad_token_id") or 0)
 
 
-def stacks(config: Mapping[str, Any]) -> Grid | None:
-    """Layers and heads of an encoder-decoder; None of other models, or where the config does not say.
-
-    Of stacks with different numbers of heads, the larger one counts.
-    """
-    if not writes(config):
-        return None
-    (n, heads), (of_decoder, others) = (
+def heads_by_layer(config: Mapping[str, Any]) -> dict[str, list[int]] | None:
+    """Kind of attention: number of heads in each of its layers; None where the config does not say."""
+    sizes = [
         [next((config[name] for name in names if config.get(name)), None) for names in of_stack]
         for of_stack in STACKS.values()
-    )
-    if not (n and heads and of_decoder and others):
+    ]
+    (layers, heads), (of_encoder, n), (of_decoder, others) = sizes
+    if writes(config):
+        if not (of_encoder and n and of_decoder and others):
+            return None
+        return {ENCODER: [n] * of_encoder, DECODER: [others] * of_decoder, CROSS: [others] * of_decoder}
+    types = next((config[name] for name in LAYER_TYPES if config.get(name)), [""] * (layers or 0))
+    if not (heads and types):
         return None
-    return {ENCODER: n, DECODER: of_decoder, CROSS: of_decoder}, max(heads, others)
+    among = next((config[name] for name in ATTENDING if config.get(name)), range(len(types)))
+    return {SELF: [heads * (i in among and kind not in HEADLESS) for i, kind in enumerate(types)]}

@@ -21,7 +21,7 @@ from headspec.models import versions
 from headspec.models.architectures import writes
 from headspec.models.pretrained import described, sizes
 from headspec.models.pretrained.checks import learnt
-from headspec.models.pretrained.config_json import stacks
+from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.described import is_described
 from headspec.models.pretrained.folders import folder, present
 from headspec.models.pretrained.from_pretrained import location, silence
@@ -126,9 +126,9 @@ def kinds_of_attention(model: Model, key: str) -> dict[str, int]:
         return {}
     if not is_described(model):
         content = _config(folder(model, key)).to_dict()  # with the defaults that config.json leaves out
-    grid = stacks(content)
-    assert grid is not None
-    return grid[0]
+    heads = heads_by_layer(content)
+    assert heads is not None
+    return {kind: len(of_layers) for kind, of_layers in heads.items()}
 
 
 def check_languages(study: Study) -> None:

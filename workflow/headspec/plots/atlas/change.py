@@ -57,5 +57,5 @@ def _change(before: pd.DataFrame, after: pd.DataFrame, task: str, measure: str) 
     """After minus before (layers, heads)."""
     maps = [head_map(frame, task, measure) for frame in (before, after)]
     if measure == "importance":
-        maps = [100 * heat / (heat.sum() or 1) for heat in maps]
+        maps = [100 * heat / (np.nansum(heat) or 1) for heat in maps]
     return maps[1] - maps[0]

@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from headspec.attention import Layers
+from headspec.attention import Layers, existing
 from headspec.plots.atlas.measures import head_map, heat_maps, panel_size
+from headspec.plots.drawing.kinds import shade_gaps
 from headspec.plots.drawing.style import SHADES, styled
 
 #: measure: which tokens count
@@ -38,6 +39,7 @@ def draw(heads: pd.DataFrame, tasks: Sequence[str], attention: Layers | None = N
     for row, of_task in zip(grid, maps, strict=True):
         for axes, heat in zip(row, of_task, strict=True):
             image = axes.imshow(heat, cmap=SHADES, vmin=0, vmax=highest, aspect="auto", origin="lower")
+            shade_gaps(axes, existing(heat))
     for axes, measure in zip(grid[0], columns, strict=True):
         axes.set_title(TOKENS[measure])
     shrink = min(1, 1.6 / (len(tasks) * panel_size(shape, tasks)[1]))

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from headspec.attention import Layers
+from headspec.attention import Layers, as_array
 from headspec.plots.atlas.measures import draw_signed, panel_size, signed_maps
 from headspec.plots.drawing.style import legend, styled
 from headspec.statistics.resampling import SIGNIFICANCE
@@ -47,8 +47,8 @@ def draw(differences: pd.DataFrame, labels: Mapping[str, str], attention: Layers
         unit, factor = UNITS[measure]
         rows = differences[differences["measure"] == measure].set_index(["task", "against"])
         of_pairs = [rows.loc[[pair]] for pair in pairs]
-        maps = [heads.pivot(index="layer", columns="head", values="difference") for heads in of_pairs]
-        draw_signed(column, [factor * values.to_numpy(dtype=float) for values in maps], unit)
+        maps = [as_array(heads.set_index(["layer", "head"])["difference"]) for heads in of_pairs]
+        draw_signed(column, [factor * values for values in maps], unit)
         for axes, heads in zip(column, of_pairs, strict=True):
             _mark(axes, heads, longest)
         column[0].set_title(labels[measure])

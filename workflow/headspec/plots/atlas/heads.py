@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.transforms import Bbox
 
-from headspec.attention import Layers
+from headspec.attention import Layers, existing
 from headspec.plots.atlas.measures import Floats, head_map, number_heads, panels, rows_of
 from headspec.plots.drawing.kinds import divide
 from headspec.plots.drawing.style import PAGE, legend, styled
@@ -53,7 +53,7 @@ def draw(
     shares = {}
     for task in tasks:
         importance = head_map(heads, task, "importance")
-        shares[task] = importance / (importance.max() or 1)
+        shares[task] = importance / (np.nanmax(importance) or 1)
     layers, in_layer = shares[tasks[0]].shape
     rows, columns = rows_of(len(tasks))
     width = min(PAGE / columns - BESIDE, max(MOST * in_layer, 0.06 * max(map(len, tasks)), 1.0))
@@ -62,7 +62,7 @@ def draw(
     figure, grid = panels((rows, columns), len(tasks), width + BESIDE, height + 0.4, 0.5)
     diameter = min(0.85 * 72 * side, 72 * height / layers - ROOM, LARGEST)
     shown = majority(roles)
-    every = pd.MultiIndex.from_product([range(layers), range(in_layer)], names=shown.index.names)
+    every = pd.MultiIndex.from_arrays(np.nonzero(existing(shares[tasks[0]])), names=shown.index.names)
     shown = shown.reindex(every).fillna({"role": "none"})
     for axes, task in zip(grid, tasks, strict=True):
         _draw_heads(axes, shares[task], shown, diameter)

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from headspec.attention import Layers
-from headspec.plots.drawing.kinds import divide, number_layers
+from headspec.attention import Layers, as_array, existing
+from headspec.plots.drawing.kinds import divide, number_layers, shade_gaps
 from headspec.plots.drawing.style import PAGE, SIGNED
 
 Floats = NDArray[np.float64]
@@ -27,15 +27,14 @@ BAR = 0.6
 
 
 def head_map(heads: pd.DataFrame, task: str, measure: str) -> Floats:
-    """Values (layers, heads) of a measure on a task, mean over seeds.
+    """Values (layers, heads) of a measure on a task, mean over seeds; nan where there is no head.
 
     Parameters
     ----------
     heads : rows of the table 'heads' of one model, mixture and method
     """
     rows = heads[(heads["task"] == task) & (heads["measure"] == measure)]
-    means = rows.pivot_table(index="layer", columns="head", values="value", dropna=False)
-    return means.to_numpy(dtype=float)
+    return as_array(rows.groupby(["layer", "head"])["value"].mean())
 
 
 def rows_of(n: int, most: int = 3) -> tuple[int, int]:
@@ -107,6 +106,7 @@ def draw_signed(column: NDArray[np.object_], maps: Sequence[Floats], unit: str) 
     largest = float(np.nanmax(np.abs(maps))) or 1.0
     for axes, values in zip(column, maps, strict=True):
         image = axes.imshow(values, cmap=SIGNED, vmin=-largest, vmax=largest, aspect="auto", origin="lower")
+        shade_gaps(axes, existing(values))
     ticks = MaxNLocator(3, symmetric=True)
     bar = column[0].figure.colorbar(
         image, ax=column, location="bottom", aspect=20, shrink=0.8, pad=0.03, ticks=ticks

@@ -10,10 +10,8 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from headspec.attention import Layers
-from headspec.plots.drawing.kinds import number_layers
+from headspec.plots.drawing.kinds import MISSING, number_layers
 from headspec.plots.drawing.style import SHADES, SIGNED
-
-MISSING = "0.85"  # grey, of heads that do not exist
 
 
 def heat_map(

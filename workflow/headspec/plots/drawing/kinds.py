@@ -1,13 +1,16 @@
-"""The kinds of attention of an encoder-decoder in maps of heads, whose rows are the layers of each."""
+"""Rows of maps of heads: the layers of each kind of attention, and places without a head."""
 
 from __future__ import annotations
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
 from headspec.attention import Layers, first_rows
 
+MISSING = "0.85"  # grey, of heads that do not exist
 #: numbered layers of a kind, at most
 NUMBERED = 4
 
@@ -24,6 +27,12 @@ def number_layers(axes: Axes, attention: Layers | None) -> None:
     ]
     places, names = zip(*ticks, strict=True)
     axes.set_yticks(places, names)
+
+
+def shade_gaps(axes: Axes, exists: NDArray[np.bool_]) -> None:
+    """Shade the places of a map that have no head, where its picture is transparent (nan)."""
+    if not exists.all():
+        axes.patch.set(facecolor=MISSING, hatch="/////", edgecolor="white", linewidth=0)
 
 
 def layer_name(row: int, attention: Layers | None) -> str:

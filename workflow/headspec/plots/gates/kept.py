@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from headspec.attention import Layers
-from headspec.plots.drawing.kinds import divide
+from headspec.attention import Layers, as_array, existing
+from headspec.plots.drawing.kinds import divide, shade_gaps
 from headspec.plots.drawing.style import PAGE, legend, styled
 from headspec.plots.gates.panels import panels
 
@@ -43,7 +43,8 @@ def draw(
     rows = sorted(panels(kept, labels, tasks), key=lambda row: (row[1] == "own", [*labels].index(row[0])))
     few = kept["seed"].nunique() < 3
     fractions = sorted(kept["fraction"].dropna().unique())
-    layers, heads = kept["layer"].max() + 1, kept["head"].max() + 1
+    exists = existing(as_array(kept.groupby(["layer", "head"])["kept"].first()))
+    layers, heads = exists.shape
     width = (PAGE - 1.6) / (len(fractions) + 1)
     height = min(width * layers / heads, max(LOWEST, TALLEST / len(rows)))
     size = (PAGE, 0.5 + len(rows) * (0.1 + height))
@@ -52,11 +53,9 @@ def draw(
     for maps, (way, sets, task) in zip(grid, rows, strict=True):
         of_row = kept[(kept["way"] == way) & (kept["sets"] == sets) & (kept["task"] == task)]
         for axes, fraction in zip(maps, fractions, strict=False):
-            of_seeds = _maps(of_row[of_row["fraction"] == fraction], (layers, heads))
-            _draw_map(
-                axes, 1 - of_seeds[:3].transpose(1, 2, 0) if len(of_seeds) >= 3 else 1 - of_seeds.mean(axis=0)
-            )
-        _draw_map(maps[-1], 1 - _maps(of_row, (layers, heads)).mean(axis=0))
+            of_seeds = _maps(of_row[of_row["fraction"] == fraction], exists)
+            _draw_map(axes, of_seeds[:3] if len(of_seeds) >= 3 else of_seeds.mean(axis=0, keepdims=True))
+        _draw_map(maps[-1], _maps(of_row, exists).mean(axis=0, keepdims=True))
         name = labels[way] + (f"\n{task}" if task else "")
         for axes in maps:
             divide(axes, attention, named=axes is maps[-1])
@@ -76,17 +75,23 @@ def draw(
     return figure
 
 
-def _maps(rows: pd.DataFrame, shape: tuple[int, int]) -> NDArray[np.float64]:
-    """The heads that are kept, (sets, layers, heads), one set after another."""
-    maps = []
-    for _, of_set in rows.groupby(["seed", "fraction", "penalty"], dropna=False):
-        one = np.zeros(shape)
-        one[of_set["layer"], of_set["head"]] = of_set["kept"]
-        maps.append(one)
-    return np.stack(maps) if maps else np.zeros((1, *shape))
+def _maps(rows: pd.DataFrame, exists: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The heads that are kept, (sets, layers, heads), one set after another; nan where there is no head."""
+    sets = rows.groupby(["seed", "fraction", "penalty"], dropna=False)
+    maps = [as_array(of_set.set_index(["layer", "head"])["kept"]) for _, of_set in sets]
+    return np.stack(maps or [np.where(exists, 0.0, np.nan)])
 
 
-def _draw_map(axes: Axes, picture: NDArray[np.float64]) -> None:
+def _draw_map(axes: Axes, kept: NDArray[np.float64]) -> None:
+    """Draw one map, (1, layers, heads), in grey, or those of three seeds in colours."""
+    exists, picture = existing(kept[0]), 1 - kept
+    if len(kept) == 1:
+        picture = picture[0]
+    elif exists.all():
+        picture = picture.transpose(1, 2, 0)
+    else:  # the fourth channel is opacity
+        picture = np.stack([*np.nan_to_num(picture), exists], axis=-1)
     axes.imshow(picture, cmap="gray", vmin=0, vmax=1, origin="lower", aspect="auto", interpolation="nearest")
+    shade_gaps(axes, exists)
     axes.set_xticks([])
     axes.set_yticks([])

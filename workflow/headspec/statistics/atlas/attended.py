@@ -15,12 +15,15 @@ class Attended:
 
     Attributes
     ----------
-    offsets : (places, layers, heads), from the attending place to the one it attends to most; 0 is itself
+    offsets : (places, heads), from the attending place to the one it attends to most; 0 is itself
+    layer, head : (heads,), of each head
     sentence, place : (places,), number of the sentence and of the place in it, from 0
     length : (places,), number of places in the sentence
     """
 
     offsets: NDArray[np.int32]
+    layer: NDArray[np.int64]
+    head: NDArray[np.int64]
     sentence: NDArray[np.int64]
     place: NDArray[np.int64]
     length: NDArray[np.int64]
@@ -29,15 +32,17 @@ class Attended:
     def of(cls, table: pd.DataFrame, unit: str) -> Attended:
         """From a column, `tokens` or `words`, of the table 'attended', sorted by its keys.
 
-        All sentences have the same layers, which need not begin with the first.
+        All sentences have the same heads.
         """
-        layers, heads = table["layer"].nunique(), table["head"].nunique()
-        lengths = table[unit].str.len().to_numpy()[:: layers * heads]
-        ends = np.cumsum(lengths) * layers * heads
-        parts = np.split(np.concatenate(table[unit].tolist()), ends[:-1])
-        offsets = [part.reshape(layers, heads, length) for part, length in zip(parts, lengths, strict=True)]
+        places = table[["layer", "head"]].drop_duplicates()
+        heads = len(places)
+        lengths = table[unit].str.len().to_numpy()[::heads]
+        parts = np.split(np.concatenate(table[unit].tolist()), np.cumsum(lengths)[:-1] * heads)
+        offsets = [part.reshape(heads, length) for part, length in zip(parts, lengths, strict=True)]
         return cls(
-            np.ascontiguousarray(np.concatenate(offsets, axis=-1).transpose(2, 0, 1)),
+            np.ascontiguousarray(np.concatenate(offsets, axis=-1).T),
+            places["layer"].to_numpy(),
+            places["head"].to_numpy(),
             np.repeat(np.arange(len(lengths)), lengths),
             np.concatenate([np.arange(length) for length in lengths]),
             np.repeat(lengths, lengths),

@@ -105,8 +105,7 @@ def roles(attended: pd.DataFrame, sentences: pd.DataFrame) -> pd.DataFrame:
         trees = (np.concatenate(used[column].tolist()) for column in ("head", "relation"))
         frames.append(syntactic(words, *trees))
     if len(targets):
-        of_decoder = positional(Attended.of(targets, "tokens"))
-        frames.append(of_decoder.assign(layer=of_decoder["layer"] + targets["layer"].min()))
+        frames.append(positional(Attended.of(targets, "tokens")))
     frame = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
     return frame.astype({"offset": "Int32"})[list(ROLES.columns)]
 
@@ -125,7 +124,7 @@ def positional(tokens: Attended) -> pd.DataFrame:
         if _sentences(tokens.sentence[rows]) >= FEWEST:
             hits = tokens.offsets[rows] == offset
             tables.append(_rates(hits, tokens.sentence[rows], SAME_POSITION) | {"offset": offset})
-    return _tested([_best(tables)] if tables else [], POSITIONAL)
+    return _tested(tokens, [_best(tables)] if tables else [], POSITIONAL)
 
 
 def _best(tables: list[dict[str, Any]]) -> dict[str, Any]:
@@ -147,12 +146,13 @@ def rare_word(words: Attended, frequency: np.ndarray) -> pd.DataFrame:
     least, most, ties, choices = _rarest(frequency, words)
     rows = np.flatnonzero(least < most)
     if _sentences(words.sentence[rows]) < FEWEST:
-        return _tested([], RARE)
-    targets = rows[:, None, None] + words.offsets[rows]
-    hits = frequency[targets] == least[rows, None, None]
+        return _tested(words, [], RARE)
+    targets = rows[:, None] + words.offsets[rows]
+    hits = frequency[targets] == least[rows, None]
     baseline = float((ties[rows] / choices[rows]).mean())
     threshold = max(baseline + MARGIN, MOSTLY)
-    return _tested([_rates(hits, words.sentence[rows], threshold) | {"baseline": baseline}], RARE)
+    rates = _rates(hits, words.sentence[rows], threshold) | {"baseline": baseline}
+    return _tested(words, [rates], RARE)
 
 
 def _rarest(frequency: np.ndarray, words: Attended) -> tuple[np.ndarray, ...]:
@@ -190,7 +190,7 @@ def syntactic(words: Attended, heads: np.ndarray, relations: np.ndarray) -> pd.D
             table = _relation(words, query, target)
             if table is not None:
                 tables.append(table | {"relation": relation, "direction": direction})
-    return _tested(tables, SYNTACTIC)
+    return _tested(words, tables, SYNTACTIC)
 
 
 def _relation(words: Attended, query: np.ndarray, target: np.ndarray) -> dict[str, Any] | None:
@@ -203,13 +203,13 @@ def _relation(words: Attended, query: np.ndarray, target: np.ndarray) -> dict[st
     sentence = words.sentence[query[case]]
     if _sentences(sentence) < FEWEST:
         return None
-    hits = np.add.reduceat(words.offsets[query] == offset[:, None, None], case, dtype=np.int8)
+    hits = np.add.reduceat(words.offsets[query] == offset[:, None], case, dtype=np.int8)
     offsets, counts = np.unique(offset, return_counts=True)
     best = offsets[counts.argmax()]
     fixed = np.add.reduceat(offset == best, case, dtype=np.int8)
     baseline = float(fixed.mean())
     table = _rates(hits, sentence, baseline + MARGIN)
-    excess = hits - fixed[:, None, None]  # -1, 0 or 1
+    excess = hits - fixed[:, None]  # -1, 0 or 1
     differing = np.abs(excess).mean(axis=0)
     mean, effective = effective_cases(*_by_sentence(excess, sentence), differing)
     p = exceeding_pairs(mean, differing, effective, MARGIN)
@@ -228,7 +228,7 @@ def _by_sentence(values: np.ndarray, sentence: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _rates(hits: np.ndarray, sentence: np.ndarray, threshold: float) -> dict[str, Any]:
-    """Columns of the table for hits (cases, layers, heads) of one role, each (layers, heads) or a scalar."""
+    """Columns of the table for hits (cases, heads) of one role, each (heads,) or a scalar."""
     sums, cases = _by_sentence(hits, sentence)
     rate, effective = effective_cases(sums, cases)
     low, high = exact_interval(rate, effective, CONFIDENCE)
@@ -239,13 +239,9 @@ def _rates(hits: np.ndarray, sentence: np.ndarray, threshold: float) -> dict[str
     }  # fmt: skip
 
 
-def _tested(tables: list[dict[str, Any]], role: str) -> pd.DataFrame:
+def _tested(of: Attended, tables: list[dict[str, Any]], role: str) -> pd.DataFrame:
     """Rows of a role, with p-values corrected over all of them."""
-    frames = []
-    for table in tables:
-        layer, head = np.indices(table["rate"].shape)
-        values = {name: np.ravel(value) if np.ndim(value) else value for name, value in table.items()}
-        frames.append(pd.DataFrame({"layer": layer.ravel(), "head": head.ravel(), **values}))
+    frames = [pd.DataFrame({"layer": of.layer, "head": of.head, **table}) for table in tables]
     if not frames:
         return pd.DataFrame(columns=list(ROLES.columns))
     frame = pd.concat(frames, ignore_index=True).reindex(columns=list(ROLES.columns))

@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from headspec.attention import as_array, existing
 from headspec.config.runs import ALL, Budget, Run
 from headspec.seeds import derive
 from headspec.statistics.atlas.roles import NONE
-from headspec.statistics.gates.overlap import NUMBERS, numbers
+from headspec.statistics.gates.overlap import NUMBERS, numbers, within_layers
 from headspec.statistics.resampling import holm, p_value
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
@@ -103,27 +104,30 @@ def role_counts(
     """
     rows = []
     for model, of_model in frame.groupby("model", sort=False):
-        layers, heads = of_model["layer"].nunique(), of_model["head"].nunique()
+        heads = of_model.drop_duplicates(["layer", "head"]).set_index(["layer", "head"])
+        exists = existing(as_array(heads["kept"]))
         rng = np.random.default_rng(derive(seed, "roles of kept heads", str(model)))
-        order = rng.permuted(np.broadcast_to(np.arange(heads), (draws, layers, heads)), axis=-1)
+        order = within_layers(exists, draws, rng)
         for key, group in of_model.groupby(GROUP, dropna=False, sort=False):
-            rows += [dict(zip(GROUP, key, strict=True)) | row for row in _rows(group, roles, order)]
+            rows += [dict(zip(GROUP, key, strict=True)) | row for row in _rows(group, roles, order, exists)]
     result = pd.DataFrame(rows, columns=list(ROLE_COUNTS.columns))
     return result.assign(p_holm=result.groupby(GROUP[:4])["p_value"].transform(holm))
 
 
-def _rows(group: pd.DataFrame, roles: Sequence[str], order: NDArray[np.int_]) -> Iterator[dict[str, Any]]:
-    """The rows of all seeds of a way, number of heads and set; `order` as in `by_layer`."""
+def _rows(
+    group: pd.DataFrame, roles: Sequence[str], order: NDArray[np.int_], exists: NDArray[np.bool_]
+) -> Iterator[dict[str, Any]]:
+    """The rows of all seeds of a way, number of heads and set; `order` and `exists` as in `by_layer`."""
     ordered = group.sort_values(["seed", "layer", "head"])
-    shape = (-1, *order.shape[1:])
-    role, kept, then = (
-        ordered[name].to_numpy().reshape(shape) for name in ("role", "kept", "role_after")
-    )  # (seeds, layers, heads)
-    n, saved = len(role), group["role_after"].notna().all()
+    n, saved = group["seed"].nunique(), group["role_after"].notna().all()
+    role, then = (np.full((n, *exists.shape), None, dtype=object) for _ in range(2))
+    kept = np.zeros((n, *exists.shape), dtype=bool)
+    for values, name in ((role, "role"), (kept, "kept"), (then, "role_after")):
+        values[:, exists] = ordered[name].to_numpy().reshape(n, -1)
     for name in roles:
         has, has_then = role == name, then == name
         by_seed = (has & kept).sum(axis=(1, 2))
-        expected, null = by_layer(has, kept, order)
+        expected, null = by_layer(has, kept, order, exists)
         varies = null.min() < null.max()
         yield {
             "role": name, "heads": kept.sum() / n, "n_seeds": n, "before": has.sum() / n,
@@ -136,14 +140,15 @@ def _rows(group: pd.DataFrame, roles: Sequence[str], order: NDArray[np.int_]) ->
 
 
 def by_layer(
-    has: NDArray[np.bool_], kept: NDArray[np.bool_], order: NDArray[np.int_]
+    has: NDArray[np.bool_], kept: NDArray[np.bool_], order: NDArray[np.int_], exists: NDArray[np.bool_]
 ) -> tuple[float, NDArray[np.float64]]:
     """How many heads with a role are kept, mean over seeds, where heads are permuted within their layers.
 
     Parameters
     ----------
     has, kept : (seeds, layers, heads), the heads with the role, and those that are kept
-    order : (draws, layers, heads), the head whose place each takes, in all seeds
+    order : as from `within_layers`, the same in all seeds
+    exists : (layers, heads)
 
     Returns
     -------
@@ -153,4 +158,7 @@ def by_layer(
     together = np.einsum("slh,slk->lhk", has.astype(int), kept.astype(int))  # with the role at h, kept at k
     layer, head = np.nonzero(has.any(axis=0))
     null = together[layer, head, order[:, layer, head]].sum(axis=1) / len(has)
-    return together.sum() / has.shape[2] / len(has), null
+    heads = exists.sum(axis=1)[exists.any(axis=1)]
+    common = np.lcm.reduce(heads)  # sums of whole numbers are exact
+    expected = together.sum(axis=(1, 2))[exists.any(axis=1)] @ (common // heads)
+    return expected / common / len(has), null

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from headspec.attention import SELF, Layers, first_rows
+from headspec.attention import SELF, Layers, as_array, existing, first_rows
 from headspec.statistics.gates.overlap import NUMBERS
 from headspec.statistics.intervals import FEWEST, over_seeds_and_examples
 from headspec.tables import FLOAT, INT, TEXT, Schema
@@ -48,28 +48,35 @@ def kept_kinds(
     last = gates[gates["step"] == gates.groupby([*group, "seed"], dropna=False)["step"].transform("max")]
     rows = []
     for key, of_set in last.groupby(group, dropna=False, sort=False):
-        kept = of_set.sort_values(["seed", "layer", "head"])["kept"].to_numpy()
-        shape = of_set["seed"].nunique(), of_set["layer"].nunique(), -1
-        layers = of_models.get(str(key[0]), {SELF: shape[1]})
+        kept = np.stack(
+            [as_array(of.set_index(["layer", "head"])["kept"]) for _, of in of_set.groupby("seed")]
+        )
+        layers = of_models.get(str(key[0]), {SELF: kept.shape[1]})
         kinds = [kind for kind in layers if not closing or kind in {SELF, *closing}]
         names = dict(zip(group, key, strict=True))
-        rows += [names | row for row in _rows(kept.reshape(shape), layers, kinds, confidence)]
+        rows += [names | row for row in _rows(kept, layers, kinds, confidence)]
     return pd.DataFrame(rows, columns=list(KEPT_KINDS.columns))
 
 
 def _rows(
     kept: np.ndarray, layers: Layers, kinds: Sequence[str], confidence: float
 ) -> Iterator[dict[str, Any]]:
-    """The rows of one set, `kept` (seeds, layers of all kinds, heads), for the `kinds` that can close."""
+    """The rows of one set, for the `kinds` that can close.
+
+    Parameters
+    ----------
+    kept : (seeds, layers of all kinds, heads), 1 or 0; nan where there is no head
+    """
     of_kinds: dict[str, np.ndarray] = {}  # (seeds, share and depth)
     heads = 0.0
     for kind, first in first_rows(layers).items() if SELF not in layers else [(SELF, 0)]:
         if kind in kinds:
             of_kind = kept[:, first : first + layers[kind]]
-            by_layer, place = of_kind.sum(axis=2), np.arange(layers[kind])
+            by_layer, place = np.nansum(of_kind, axis=2), np.arange(layers[kind])
+            every = existing(of_kind[0]).sum(axis=1)
             with np.errstate(invalid="ignore"):
-                depth = by_layer @ place / by_layer.sum(axis=1) - place.mean()
-            of_kinds[kind] = np.column_stack([of_kind.mean(axis=(1, 2)), depth])
+                depth = by_layer @ place / by_layer.sum(axis=1) - every @ place / every.sum()
+            of_kinds[kind] = np.column_stack([np.nanmean(of_kind, axis=(1, 2)), depth])
             heads += by_layer.sum() / len(kept)
     for kind, values in of_kinds.items():
         yield {"kind": kind, "against": None, "heads": heads} | _summary(values, confidence)

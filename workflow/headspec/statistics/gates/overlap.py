@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from headspec.attention import as_array, existing
 from headspec.config.runs import Budget
 from headspec.seeds import derive
 from headspec.statistics.resampling import holm
@@ -63,7 +64,7 @@ class Kept(NamedTuple):
     Attributes
     ----------
     name : the seed or task that others are compared with
-    kept, gate : (layers, heads)
+    kept, gate : (layers, heads); False and nan where there is no head
     """
 
     name: str
@@ -105,9 +106,8 @@ def overlap(tables: Mapping[Budget, pd.DataFrame], draws: int, seed: int) -> pd.
         last = frame[frame["step"] == frame["step"].max()]
         for task, of_set in last.groupby("task", dropna=False):
             name = "all" if pd.isna(task) else str(task)
-            values = [
-                of_set.pivot(index="layer", columns="head", values=v).to_numpy() for v in ("kept", "gate")
-            ]
+            of_heads = of_set.set_index(["layer", "head"])
+            values = as_array(of_heads["kept"]) == 1, as_array(of_heads["gate"])
             seeds = groups.setdefault((*key, "seeds"), {}).setdefault(name, [])
             seeds.append(Kept(str(run.seed), *values))
             if name != "all" or run.method == "single":
@@ -132,13 +132,16 @@ def _pairs(members: dict[str, list[Kept]], draws: int, rng: np.random.Generator)
         if len(sets) < 2:
             continue
         kept, gate = np.stack([of.kept for of in sets]), np.stack([of.gate for of in sets])
+        exists = existing(gate[0])
         for of in sets:
             if of.name not in orders:
-                heads = np.broadcast_to(np.arange(kept.shape[-1]), (draws, *kept.shape[1:]))
-                orders[of.name] = rng.permuted(heads, axis=-1)
+                orders[of.name] = within_layers(exists, draws, rng)
         order = np.stack([orders[of.name] for of in sets], axis=1)
         kept_null = np.take_along_axis(kept[None], order, axis=-1)
-        gate_null = np.take_along_axis(gate[None], order, axis=-1)
+        gate_null = np.take_along_axis(gate[None], order, axis=-1).reshape(draws, len(sets), -1)
+        gate_null, gate = (
+            np.compress(exists.ravel(), each, axis=-1) for each in (gate_null, gate.reshape(len(sets), -1))
+        )
         for i, j in itertools.combinations(range(len(sets)), 2):
             null = jaccard(kept_null[:, i], kept_null[:, j])
             nulls.append(null)
@@ -154,6 +157,21 @@ def _pairs(members: dict[str, list[Kept]], draws: int, rng: np.random.Generator)
     return [*rows, (MEAN, MEAN, MEAN, *means, (1 + reached.sum()) / (1 + draws))]
 
 
+def within_layers(exists: Bools, draws: int, rng: np.random.Generator) -> NDArray[np.int_]:
+    """Permutations of heads within their layers: the head whose place each takes, (draws, layers, heads).
+
+    Parameters
+    ----------
+    exists : bool (layers, heads); heads come first in a layer, and places without any keep to themselves
+    """
+    layers, heads = exists.shape
+    order = rng.permuted(np.broadcast_to(np.arange(heads), (draws, layers, heads)), axis=-1)
+    for layer in np.flatnonzero(~exists.all(axis=1)):
+        last = ~exists[layer, order[:, layer]]
+        order[:, layer] = np.take_along_axis(order[:, layer], last.argsort(axis=-1, kind="stable"), axis=-1)
+    return order
+
+
 def jaccard(a: Bools, b: Bools) -> NDArray[np.float64]:
     """Heads in both sets (..., layers, heads), as a share of those in either; 1 where both are empty."""
     both, either = (a & b).sum(axis=(-2, -1)), (a | b).sum(axis=(-2, -1))
@@ -161,9 +179,8 @@ def jaccard(a: Bools, b: Bools) -> NDArray[np.float64]:
 
 
 def correlation(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Pearson's r over heads; nan where one of them is constant."""
-    x, y = (v.reshape(*v.shape[:-2], -1) for v in (a, b))
-    x, y = (v - v.mean(axis=-1, keepdims=True) for v in (x, y))
+    """Pearson's r over heads, of gates (..., heads); nan where one of them is constant."""
+    x, y = (v - v.mean(axis=-1, keepdims=True) for v in (a, b))
     size = np.sqrt((x**2).sum(axis=-1) * (y**2).sum(axis=-1))
     product = (x * y).sum(axis=-1)
     return np.divide(product, size, out=np.full(np.shape(product), np.nan), where=size > 1e-12)

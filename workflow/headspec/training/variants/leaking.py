@@ -66,7 +66,7 @@ class Leaking:
     @contextmanager
     def applied(self, run: Trainer) -> Iterator[None]:
         """Context in which batches of `run` have gradients for the heads that their task owns."""
-        if not plain(self.heads):
+        if not plain(self.heads, run.model.gates.exists):
             assert isinstance(run.updates, Updates)
             slices = head_slices(run.model.gates, self.projections)
             run.updates = LeakingUpdates(run.updates, slices, self.heads)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from headspec.attention import existing
 from headspec.errors import ConfigError
 from headspec.heads.masks import random_by_layer, random_heads
 from headspec.heads.ranking import bottom_heads, prune_count, top_heads
@@ -23,7 +24,7 @@ def owned_heads(
 
     Parameters
     ----------
-    importances : task: importance (layers, heads)
+    importances : task: importance (layers, heads), nan where there is no head
     heads : {"top", "bottom", "random", "random-by-layer", "other", "unshared", "even", "all"}
         The task's most important heads; its least important; random heads; random heads with the
         layer counts of the task's most important; the most important heads of another task; those of the
@@ -38,14 +39,14 @@ def owned_heads(
         There is no such choice of heads, or the fraction is less than one head.
     """
     require("choice of heads", heads, CHOICES)
-    shape = next(iter(importances.values())).shape
+    exists = existing(next(iter(importances.values())))
     if heads == "even":
         return shares(importances)
     if heads == "all" or alpha is None:
-        return {task: np.ones(shape, dtype=bool) for task in importances}
-    n = prune_count(alpha, shape[0] * shape[1])
+        return {task: exists.copy() for task in importances}
+    n = prune_count(alpha, int(exists.sum()))
     if n == 0:
-        raise ConfigError(f"iat: alpha {alpha:g} of {shape[0]} x {shape[1]} heads is less than one head")
+        raise ConfigError(f"iat: alpha {alpha:g} of {exists.sum()} heads is less than one head")
     top = {task: top_heads(importance, n) for task, importance in importances.items()}
     if heads == "top":
         return top
@@ -60,8 +61,8 @@ def owned_heads(
         return {task: top[tasks[(i + offset) % len(tasks)]] for i, task in enumerate(tasks)}
     rngs = {task: np.random.default_rng(derive(seed, "iat", heads, task)) for task in importances}
     if heads == "random":
-        return {task: random_heads(shape, n, rng) for task, rng in rngs.items()}
-    return {task: random_by_layer(top[task], rng) for task, rng in rngs.items()}
+        return {task: random_heads(exists, n, rng) for task, rng in rngs.items()}
+    return {task: random_by_layer(top[task], exists, rng) for task, rng in rngs.items()}
 
 
 def shares(importances: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -69,17 +70,16 @@ def shares(importances: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
     Heads that are left over belong to none.
     """
-    shape = next(iter(importances.values())).shape
-    left = np.ones(shape, dtype=bool)
-    owned = {task: np.zeros(shape, dtype=bool) for task in importances}
-    for _ in range(left.size // len(importances)):
+    left = existing(next(iter(importances.values())))
+    owned = {task: np.zeros_like(left) for task in importances}
+    for _ in range(int(left.sum()) // len(importances)):
         for task, importance in importances.items():
-            chosen = top_heads(np.where(left, importance, -np.inf), 1)
+            chosen = top_heads(np.where(left, importance, np.nan), 1)
             owned[task] |= chosen
             left &= ~chosen
     return owned
 
 
-def plain(heads: dict[str, np.ndarray]) -> bool:
-    """Whether every task owns every head, which is plain multi-task training."""
-    return all(mask.all() for mask in heads.values())
+def plain(heads: dict[str, np.ndarray], exists: np.ndarray) -> bool:
+    """Whether every task owns every head that exists, which is plain multi-task training."""
+    return all((mask == exists).all() for mask in heads.values())

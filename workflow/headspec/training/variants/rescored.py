@@ -72,7 +72,7 @@ class Rescored:
     @contextmanager
     def applied(self, run: Trainer) -> Iterator[None]:
         """Context in which batches of `run` update only the heads that their task owns by then."""
-        if not plain(self.heads):
+        if not plain(self.heads, run.model.gates.exists):
             assert isinstance(run.updates, Updates)
             slices = head_slices(run.model.gates, self.projections)
             run.updates = ChangingHeads(run.updates, slices, self.heads)

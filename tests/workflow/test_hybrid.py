@@ -1,0 +1,111 @@
+"""Snakemake on a tiny study of decoders: one whose layers do not all have attention, and two other types."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from support import tiny
+from support.running.studies import CONFIG, WORDS, Folder, tokenizer, trees
+
+pytestmark = pytest.mark.slow
+
+#: model: its type, settings, and the layers with attention
+MODELS: dict[str, tuple[str, dict[str, Any], set[int]]] = {
+    "hybrid": ("lfm2", {}, {1, 3}),
+    "pythia": ("gpt_neox", {}, {0, 1, 2}),
+    "gemma": ("gemma2", {"num_key_value_heads": 2, "head_dim": 8}, {0, 1, 2}),
+}
+#: tables of a run that have rows of heads
+PER_HEAD = ("importance", "gates", "roles", "attended", "relevance", "ablation", "attention", "ablated")
+STUDY: dict[str, Any] = CONFIG | {
+    "seeds": [0],
+    "models": {name: {"source": f"models/{name}", "max_length": 16} for name in MODELS},
+    "mixtures": {"pairs": ["tone", "topic"]},
+    "methods": ["tuned", "iat", "atlas"],
+    "training": CONFIG["training"] | {"epochs": 1},
+    "pruning": {"fraction": 0.3, "fractions": [0.5], "draws": 2},
+    "similarity": {"measures": []},
+    "iat": {"mixtures": ["tone+topic"], "alpha": 0.3, "controls": ["random"]},
+    "atlas": {"treebank": {"source": "texts/trees.conllu"}, "examples": 40, "fractions": [0.5], "draws": 2,
+              "rankings": ["importance", "mean_ablation"]},
+    "gates": {"ways": ["rescored", "l0-target"], "kept": [0.5], "epochs": 1, "keep_models": ["l0-target"]},
+    "figures": {"dpi": 60, "formats": ["png"]},
+}  # fmt: skip
+
+
+def model(folder: Path, kind: str, settings: dict[str, Any]) -> None:
+    tiny.encoder(kind, vocab_size=len(WORDS), **settings).save_pretrained(folder)
+    words = tokenizer()
+    words.model_input_names = ["input_ids", "attention_mask"]
+    words.save_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def finished(shared) -> Folder:
+    def fill(path: Path) -> None:
+        folder = Folder.new(path)
+        trees(path / "texts" / "trees.conllu")
+        for name, (kind, settings, _) in MODELS.items():
+            model(path / "models" / name, kind, settings)
+        folder.write(STUDY)
+        folder.snakemake("all", "iat", "atlas", "gates")
+
+    return Folder(shared("hybrid", fill))
+
+
+def tables(study: Folder, name: str, pattern: str) -> list[pd.DataFrame]:
+    """Tables of runs of a model."""
+    found = [pd.read_parquet(path) for path in (study.results / "runs" / name).rglob(pattern)]
+    assert found, pattern
+    return found
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_tables_of_heads_have_those_that_exist(finished, name):
+    of_model = {(layer, head) for layer in MODELS[name][2] for head in range(tiny.HEADS)}
+    for pattern in PER_HEAD:
+        for table in tables(finished, name, f"{pattern}.parquet"):
+            heads = table.dropna(subset="layer")
+            assert {*zip(heads["layer"], heads["head"], strict=True)} == of_model, pattern
+            values = heads.select_dtypes("float").drop(columns=["label", "score"], errors="ignore")
+            if pattern not in ("gates", "roles"):
+                assert values.notna().all(axis=None), pattern
+    for path in (finished.results / "tables").glob("*.parquet"):
+        table = pd.read_parquet(path)
+        if {"layer", "head", "model"} <= {*table}:
+            heads = table[(table["model"] == name) & table["layer"].notna()]
+            assert {*zip(heads["layer"], heads["head"], strict=True)} in (of_model, set()), path.name
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_fractions_are_of_the_heads_that_exist(finished, name):
+    total = len(MODELS[name][2]) * tiny.HEADS
+    (pruning,) = tables(finished, name, "tuned/seed0/pruning.parquet")
+    numbers = dict(zip(pruning["fraction"], pruning["n_pruned"], strict=True))
+    assert numbers == {0.0: 0, 0.3: int(0.3 * total), 0.5: total // 2}
+    for table in tables(finished, name, "gates/*/*/0.5/gates.parquet"):
+        last = table[table["step"] == table["step"].max()]
+        assert last["kept"].sum() == total // 2 and len(last) == total
+
+
+def test_figures_and_the_explorer_are_there(finished):
+    made = {path.name for path in (finished.results / "figures").glob("*.png")}
+    for name in MODELS:
+        assert {f"{kind}.{name}.tone+topic.tuned.png" for kind in ("importance", "heads", "kept")} <= made
+    page = (finished.results / "explorer.html").read_text()
+    assert '"absent":[0,1,2,3,8,9,10,11]' in re.sub(r"\s", "", page)
+
+
+def test_a_fraction_of_less_than_a_head_is_refused_before_any_job(finished, tmp_path):
+    folder = finished.copy(tmp_path / "copy", "results")
+    folder.write(yaml.safe_load(yaml.safe_dump(STUDY)) | {"pruning": {"fraction": 0.1}})
+    output = folder.snakemake("--dry-run", fails=True)
+    assert "pruning.fraction: got 0.1, less than one of the 8 heads of models.hybrid" in output
+    assert np.count_nonzero([f"models.{name};" in output for name in MODELS]) == 1
