@@ -171,9 +171,7 @@ rule budgets:
         script="budgets",
         study=STUDY.study,
         cells=settings_of(STUDY.budgets),
-        open_ended=[
-            way for way in BUDGETS.ways(open_ended=True) if way in STUDY.gates.ways
-        ],
+        open_ended=[way for way in BUDGETS.ways(open_ended=True) if way in STUDY.gates.ways],
         metrics=lambda wildcards: {
             task: LAYOUT.metrics[task] for cell in STUDY.budgets for task in cell.run.tasks
         },
