@@ -105,7 +105,7 @@ def test_every_architecture_can_be_counted(kind):
     assert throughput.parameters(full.config) == sum(p.numel() for p in full.parameters())
 
 
-@pytest.mark.parametrize("kind", ("bert", "distilbert", "modernbert", "llama"))
+@pytest.mark.parametrize("kind", ("bert", "distilbert", "modernbert", "llama", "lfm2"))
 def test_the_measured_model_has_the_same_widths_and_fewer_layers(kind):
     full = encoder(kind).config
     small = throughput.reduced(full)

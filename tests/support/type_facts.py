@@ -121,7 +121,7 @@ def check_study(model: PreTrainedModel) -> None:
     batched = gate_gradients(net, "a", texts, rows, CPU)
     for i in rows:
         alone = gate_gradients(net, "a", texts, rows[[i]], CPU)[0]
-        np.testing.assert_allclose(batched[i], alone, rtol=1e-2, atol=1e-3 * np.abs(batched).max())
+        np.testing.assert_allclose(batched[i], alone, rtol=1e-2, atol=1e-3 * np.nanmax(np.abs(batched)))
     exists = net.gates.exists
     closed = exists & ~np.tri(*exists.shape, dtype=bool)
     masks = [Mask("none", "top", 0.0, None, np.zeros_like(closed)), Mask("a", "top", 0.5, None, closed)]
@@ -149,6 +149,11 @@ def check_rows(gates: HeadGates) -> None:
         columns = [each for each in of_head if known and each.parameter is gates.site(row).output.weight]
         assert sum(each.stop - each.start for each in columns) == known * gates.site(row).size
         assert len(of_head) > len(columns)
+    for parameter in {id(each.parameter): each.parameter for each in slices}.values():
+        # a row in no slice would never be trained
+        own = [each for each in slices if each.parameter is parameter]
+        length = parameter.shape[1 if own[0].across else 0]
+        assert {row for each in own for row in range(each.start, each.stop)} == {*range(length)}
 
 
 def check_relevance(model: PreTrainedModel, gates: HeadGates, given: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 
+from headspec.attention import SELF
 from headspec.config.sections.training import Training
 from headspec.config.study import Study
 from headspec.cost import translated
@@ -34,6 +35,7 @@ from headspec.models import devices
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
+from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.pipeline import warm
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train
@@ -98,8 +100,14 @@ def reduced(config: PretrainedConfig) -> PretrainedConfig:
     """The same architecture and widths with few layers and words, which is quick to measure."""
     if config.is_encoder_decoder:
         return translated.reduced(config, LAYERS, VOCABULARY)
-    small = type(config).from_dict(config.to_dict())
-    small.num_hidden_layers = min(LAYERS, config.num_hidden_layers)
+    content, layers = config.to_dict(), config.num_hidden_layers
+    n = min(LAYERS, layers)
+    # the first layer with attention, which hybrid models begin without, and the layers before it
+    heads = (heads_by_layer(content) or {}).get(SELF, [])
+    end = max(n, 1 + next((layer for layer, number in enumerate(heads) if number), 0))
+    each = {name: v[end - n : end] for name, v in content.items() if isinstance(v, list) and len(v) == layers}
+    named = config.attribute_map.get("num_hidden_layers", "num_hidden_layers")
+    small = type(config).from_dict(content | each | {named: n})
     small.vocab_size, small.pad_token_id = VOCABULARY, 0
     return small
 

@@ -168,10 +168,10 @@ def _runs(parameter: nn.Parameter, across: bool, owned: np.ndarray, served: np.n
     start = 0
     for heads, run in groupby(map(tuple, owned.T.tolist())):
         stop = start + len(list(run))
-        if any(heads):
-            users = np.zeros(served.shape[1], dtype=bool)
-            users[: len(heads)] = heads
-            yield Slice(parameter, across, start, stop, served & users)
+        users = np.zeros(served.shape[1], dtype=bool)
+        # rows that no context vector depends on, such as of a gate behind it, are of all heads
+        users[: len(heads)] = heads if any(heads) else True
+        yield Slice(parameter, across, start, stop, served & users)
         start = stop
 
 
