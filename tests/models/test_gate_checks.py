@@ -122,3 +122,8 @@ def test_an_unknown_input_is_named():
     model.main_input_name = "spectrum"
     refused(model, "its main input is spectrum; expected `inputs`")
     assert HeadGates(model, {"input_ids": torch.arange(5, 21).view(2, 8)}).exists.all()
+
+
+def test_a_module_that_is_no_model_is_refused():
+    with pytest.raises(TypeError, match="model: got Linear, expected a model of transformers"):
+        HeadGates(nn.Linear(2, 2))

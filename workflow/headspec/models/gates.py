@@ -68,9 +68,13 @@ class HeadGates:
     ------
     EncoderError
         Its heads are not found, or gates do not act on them.
+    TypeError
+        `model` is none of transformers.
     """
 
     def __init__(self, model: PreTrainedModel, inputs: Mapping[str, Any] | None = None) -> None:
+        if not hasattr(model, "config"):
+            raise TypeError(f"model: got {type(model).__name__}, expected a model of transformers")
         self.model = model
         self._values: torch.Tensor | None = None
         self.edit: Edit | None = None
