@@ -69,7 +69,13 @@ def heads():
 def rankings(model, data, rows, heads):
     by_measure = by_measures(heads, ["importance", "confidence"], list(CLASSES))
     again = [rescored(model, data, rows, levels(0.3, FRACTIONS), CPU, order) for order in (TOP, BOTTOM)]
-    return [*by_measure, *bottom_first(by_measure), *random_rankings(SHAPE, 3, seed=1), *again[0], *again[1]]
+    return [
+        *by_measure,
+        *bottom_first(by_measure),
+        *random_rankings(np.ones(SHAPE, bool), 3, seed=1),
+        *again[0],
+        *again[1],
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +198,7 @@ def test_gates_rank_by_what_they_have_learnt_in_the_end(tasks):
 
 
 def test_random_orders_are_seeded():
-    one, again, other = (random_rankings(SHAPE, 4, seed) for seed in (1, 1, 2))
+    one, again, other = (random_rankings(np.ones(SHAPE, bool), 4, seed) for seed in (1, 1, 2))
     assert all((a.maps == b.maps).all() for a, b in zip(one, again, strict=True))
     assert any((a.maps != b.maps).any() for a, b in zip(one, other, strict=True))
     assert len({r.maps.tobytes() for r in one}) == 4

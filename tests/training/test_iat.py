@@ -231,7 +231,7 @@ def test_equal_shares_are_chosen_by_turns(tasks):
 
 
 def test_less_than_one_head_is_refused():
-    with pytest.raises(ConfigError, match=r"alpha 0.01 of 6 x 12 heads is less than one head"):
+    with pytest.raises(ConfigError, match=r"alpha 0.01 of 72 heads is less than one head"):
         owned_heads(importances(), "top", 0.01, 0)
 
 

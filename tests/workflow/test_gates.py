@@ -282,7 +282,7 @@ def test_an_edited_module_reaches_the_stages_that_import_it(copy, module, rules)
         ("gates.keep_models", ["subste"], "Did you mean 'subset'?"),
         ("gates.keep_models", ["random"], "gates.keep_models.0: got 'random', expected it in gates.ways"),
         ("gates.kept", [1.0], "gates.kept.0"),
-        ("gates.kept", [0.99], "gates.kept.0: got 0.99, all of the 2 x 4 heads of models.bert"),
+        ("gates.kept", [0.99], "gates.kept.0: got 0.99, all of the 8 heads of models.bert"),
         ("gates.kept", [0], "gates.kept.0"),
         ("gates.mixtures", ["tone+topik"], "gates.mixtures.0: no mixture 'tone+topik'"),
         ("gates.penalty", 0, "gates.penalty"),

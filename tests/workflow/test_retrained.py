@@ -150,5 +150,5 @@ def test_less_than_one_head_is_refused_before_any_job(study):
     study.set("iat.alpha", 0.1)
     study.set("iat.alphas", [0.12, 0.5])
     output = study.snakemake("--dry-run", fails=True)
-    expected = "less than one of the 2 x 4 heads of models.bert; expected at least 0.125"
+    expected = "less than one of the 8 heads of models.bert; expected at least 0.125"
     assert f"iat.alpha: got 0.1, {expected}" in output and f"iat.alphas.0: got 0.12, {expected}" in output

@@ -675,7 +675,9 @@ def test_processes_and_other_runs_change_nothing(tmp_path):
     rng = np.random.default_rng(0)
     seeds = [pair(rng=rng, n=60, seed=s, mixture=m) for m in ("x", "y") for s in range(3)]
     for i, one in enumerate(seeds):
-        tables.write(tmp_path / f"{i}.parquet", SCHEMAS["predictions"], one.predictions, {})
+        tables.write(
+            tmp_path / f"{i}.parquet", SCHEMAS["predictions"], one.predictions.assign(probabilities=None), {}
+        )
     stored = [Evaluation(one.run, one.metrics, str(tmp_path / f"{i}.parquet")) for i, one in enumerate(seeds)]
     settings = (100, 0.95, 0.1, FRACTION, 7)
     one, two = analyse(seeds, *settings), analyse(stored, *settings, processes=2)

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import nn
-from transformers import AttentionInterface
+
+if TYPE_CHECKING:
+    from transformers import AttentionInterface
 
 #: context vectors (batch, tokens, heads, size), and attention weights or None
 Attended = tuple[torch.Tensor, torch.Tensor | None]
@@ -82,6 +84,8 @@ def _attend(
 
 @functools.cache
 def _install() -> None:
+    from transformers import AttentionInterface  # slow to import
+
     usual = AttentionInterface.get_interface
 
     @functools.wraps(usual)
