@@ -55,7 +55,7 @@ def finished(shared) -> Folder:
         for name, (kind, settings, _) in MODELS.items():
             model(path / "models" / name, kind, settings)
         folder.write(STUDY)
-        folder.snakemake("all", "iat", "atlas", "gates")
+        folder.snakemake("all", "iat", "atlas", "gates", "explorer")
 
     return Folder(shared("hybrid", fill))
 

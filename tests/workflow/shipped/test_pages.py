@@ -137,7 +137,7 @@ def test_one_liners_print_something(command):
 
 @pytest.mark.parametrize("command", of_program("pytest"))
 def test_tests_that_pages_name_are_there(command):
-    assert "::" in run([sys.executable, "-m", *shlex.split(command), "--collect-only", "-q"])
+    assert "::" in run([sys.executable, "-m", *shlex.split(command), "--collect-only"])
 
 
 def test_code_that_reads_results_runs(finished, tmp_path, monkeypatch):
