@@ -275,13 +275,18 @@ def test_jobs_run_the_code_that_was_hashed_not_what_was_compiled_in_the_same_sec
         assert run.stdout.strip() == value, run.stderr
 
 
-def test_figures_reach_the_style_sheet(copy):
-    script = "plots/figure.py"
+@pytest.mark.parametrize(
+    ("script", "file", "more"),
+    [
+        ("plots/figure.py", "plots/drawing/headspec.mplstyle", "lines.linewidth: 9\n"),
+        ("training/train.py", "models/types.tsv", "new\tdecoder\t\n"),
+    ],
+)
+def test_files_that_a_module_reads_beside_itself_are_code(copy, script, file, more):
     before = closure(script)
-    path = copy / "headspec" / "plots" / "drawing" / "headspec.mplstyle"
-    path.write_text(path.read_text() + "lines.linewidth: 9\n")
-    changed = {name for name, code in closure(script).items() if code != before[name]}
-    assert changed == {"headspec/plots/drawing/headspec.mplstyle"}
+    path = copy / "headspec" / file
+    path.write_text(path.read_text() + more)
+    assert {name for name, code in closure(script).items() if code != before[name]} == {f"headspec/{file}"}
 
 
 @pytest.mark.slow

@@ -35,7 +35,8 @@ def closure(script: str | Path) -> dict[str, str]:
     from beside it.
 
     Comments, docstrings and layout do not count, because the syntax tree is hashed. Nor do imports for type
-    checkers, which never run. Imports inside functions count, and so does a style sheet beside a module.
+    checkers, which never run. Imports inside functions count, and so do files that a module names
+    beside itself, such as a style sheet, by ``with_name``.
     """
     hashes: dict[str, str] = {}
     queue = [str(script)]
@@ -64,8 +65,17 @@ def _code(path: str | Path) -> tuple[str, list[str]]:
     with contextlib.suppress(OSError):  # such as a read-only folder
         py_compile.compile(str(path), invalidation_mode=PycInvalidationMode.CHECKED_HASH, quiet=2)
     imported = [str(file) for each in _executed(tree) for file in _imports(each, path)]
-    imported += map(str, path.parent.glob("*.mplstyle")) if path.stem == "style" else []
+    imported += [str(file) for file in _read(tree, path)]
     return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:12], [*dict.fromkeys(imported)]
+
+
+def _read(tree: ast.Module, path: Path) -> Iterator[Path]:
+    """The files beside a module that it names in calls of ``with_name``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+            name = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+            if node.func.attr == "with_name" and isinstance(name, str):
+                yield from (file for file in [path.with_name(name)] if file.is_file())
 
 
 @cache
