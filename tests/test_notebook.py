@@ -135,6 +135,22 @@ def test_keys_and_values_go_with_their_last_query_head(kind, removed):
     assert model.num_parameters() - small.num_parameters() == any_model.LAYERS * gone * 8 * 32
 
 
+@pytest.mark.parametrize(
+    "kind", ["pythia", "gemma2", "falcon", "roberta", "roberta-labels", "vit", "wav2vec2"]
+)
+def test_models_in_half_precision_are_scored_with_the_same_loss(kind):
+    exact = headspec.head_importance(any_model.model(kind), any_model.batches(kind))
+    half = any_model.model(kind).to(torch.bfloat16)
+    batches = [
+        {name: value.to(torch.bfloat16) if name in ("pixel_values", "input_values") else value
+         for name, value in batch.items()}
+        for batch in any_model.batches(kind)
+    ]  # fmt: skip
+    found = headspec.head_importance(half, batches)
+    assert found.dtype == exact.dtype
+    assert np.linalg.norm(found - exact) < 0.1 * np.linalg.norm(exact)
+
+
 def test_importance_leaves_a_model_as_it_was():
     model = any_model.model("roberta")
     model.classifier.eval()

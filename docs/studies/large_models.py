@@ -1,9 +1,9 @@
-"""Measures Llamas with random weights, prompted: the numbers of docs/performance.md#prompted-models.
+"""Measures prompted models with random weights: the numbers of docs/performance.md#prompted-models.
 
-    PYTHONPATH=workflow python docs/studies/large_models.py 1B 7B
+    PYTHONPATH=workflow python docs/studies/large_models.py 1B 7B gemma2-2B
 
-writes seconds, and GB of GPU memory, for the importance of 1,000 prompts of 200 tokens and for a mask: with
-the 100 tokens that all begin with read once, and with each prompt read whole.
+writes seconds per 1,000 prompts of 200 tokens (250 are read), and GB of GPU memory, of importance and of a
+mask: with the 100 tokens that all begin with read once, and with each prompt read whole.
 """
 
 from __future__ import annotations
@@ -34,12 +34,33 @@ LLAMAS: dict[str, tuple[tuple[int, ...], int, bool]] = {
     "7B": ((4096, 32, 32, 32, 11008), 32000, False),
     "70B": ((8192, 80, 64, 8, 28672), 32000, False),
 }
+#: other families: type, sizes, words, and what else differs from the type's default
+FAMILIES: dict[str, tuple[str, tuple[int, ...], int, dict[str, Any]]] = {
+    "pythia-1B": ("gpt_neox", (2048, 16, 8, 8, 8192), 50304, {}),
+    "pythia-6.9B": ("gpt_neox", (4096, 32, 32, 32, 16384), 50432, {}),
+    "opt-6.7B": ("opt", (4096, 32, 32, 32, 0), 50272, {"ffn_dim": 16384, "word_embed_proj_dim": 4096}),
+    "gemma2-2B": ("gemma2", (2304, 26, 8, 4, 9216), 256000, {"head_dim": 256}),
+    "gemma3-4B": ("gemma3_text", (2560, 34, 8, 4, 10240), 262208, {"head_dim": 256}),
+    "olmo2-7B": ("olmo2", (4096, 32, 32, 32, 11008), 100352, {}),
+    "qwen3-4B": ("qwen3", (2560, 36, 32, 8, 9728), 151936, {"head_dim": 128}),
+    "mistral-7B": ("mistral", (4096, 32, 32, 8, 14336), 32000, {}),
+    "phi3-4B": ("phi3", (3072, 32, 32, 32, 8192), 32064, {}),
+    "falcon-7B": ("falcon", (4544, 32, 71, 71, 0), 65024, {}),
+    "bloom-7B": ("bloom", (4096, 30, 32, 32, 0), 250880, {}),
+    "granite-2B": ("granite", (2048, 40, 32, 8, 8192), 49155, {}),
+    "olmoe-7B": ("olmoe", (2048, 16, 16, 16, 1024), 50304, {}),
+    "gpt2-1.5B": ("gpt2", (1600, 48, 25, 25, 6400), 50257, {}),
+}
 
 
 def config(name: str) -> PretrainedConfig:
-    sizes, words, tied = LLAMAS[name]
+    if name in LLAMAS:
+        sizes, words, tied = LLAMAS[name]
+        kind, more = "llama", {"tie_word_embeddings": tied}
+    else:
+        kind, sizes, words, more = FAMILIES[name]
     settings = dict(zip(NAMES, sizes, strict=True))
-    return AutoConfig.for_model("llama", **settings, vocab_size=words, tie_word_embeddings=tied)
+    return AutoConfig.for_model(kind, **settings, vocab_size=words, **more)
 
 
 def model(of: PretrainedConfig, device: str) -> MultiTask:
@@ -76,7 +97,7 @@ def measured(run: Callable[[], Any]) -> tuple[float, float]:
     return seconds, torch.cuda.max_memory_allocated() / 1e9 if gpu else float("nan")
 
 
-def measure(of: PretrainedConfig, n: int = 1000, tokens: int = 200, shared: int = 100) -> dict[str, Any]:
+def measure(of: PretrainedConfig, n: int = 250, tokens: int = 200, shared: int = 100) -> dict[str, Any]:
     """Name: seconds and GB of `measured`."""
     device = devices.prepare("bf16", devices.MOST_THREADS)
     joint, examples, rows = (
@@ -99,4 +120,4 @@ def measure(of: PretrainedConfig, n: int = 1000, tokens: int = 200, shared: int 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         for what, (seconds, memory) in measure(config(name)).items():
-            print(f"{name:4}{what:30}{seconds:8.2f} s{memory:8.1f} GB")
+            print(f"{name:12}{what:30}{4 * seconds:8.2f} s{memory:8.1f} GB", flush=True)

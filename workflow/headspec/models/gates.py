@@ -249,9 +249,8 @@ class HeadGates:
                 gate = gate[:, None]  # (batch, 1, heads, 1)
             elif gate.dim() == 4:
                 gate = gate[:, : context.shape[1]]
-            if not gate.requires_grad:
-                gate = gate.to(context.dtype)  # else the product would take the precision of the gate
-            context = context * gate.to(context.device)  # layers of one model may be on several devices
+            # layers of one model may be on several devices; gradients are summed in the precision of the gate
+            context = (context * gate.to(context.device)).to(context.dtype)
         return context if self.edit is None else self.edit(layer, context)
 
     @contextmanager
