@@ -30,7 +30,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess:
 def test_the_commands():
     assert list(COMMANDS) == [
         "plan", "summary", "explorer", "power", "export", "debug", "bench", "schema", "reference",
-        "import-onnx", "import-pereira",
+        "import-pereira",
     ]  # fmt: skip
 
 
@@ -68,7 +68,6 @@ COMMON = [
     ("summary",),
     ("plan",),
     ("reference",),
-    ("import-onnx", "m"),
     ("import-pereira", "x", "out", "--source"),
 ]
 
@@ -82,8 +81,6 @@ def test_wrong_files_end_with_a_message(tmp_path, monkeypatch, capsys, command):
     before = sorted(tmp_path.rglob("*"))
     for wrong in WRONG:
         monkeypatch.setattr(sys, "argv", ["headspec", *command, wrong])
-        if command[0] == "import-onnx":
-            sys.argv = ["headspec", "import-onnx", wrong, "nowhere", "out"]
         with pytest.raises(SystemExit) as ended:
             main()
         said = str(ended.value.code) + capsys.readouterr().err
@@ -114,4 +111,4 @@ def test_help_and_summary_load_little(tmp_path):
 def test_completion_is_what_typer_gives():
     """The shell asks by these variables; answered are the commands that go on from what is typed."""
     asked = {"_HEADSPEC_COMPLETE": "complete_bash", "COMP_WORDS": "headspec im", "COMP_CWORD": "1"}
-    assert run(**asked).stdout.split() == ["import-onnx", "import-pereira"]
+    assert run(**asked).stdout.split() == ["import-pereira"]

@@ -202,20 +202,6 @@ def reference(
 
 
 @app.command()
-def import_onnx(
-    file: Annotated[str, typer.Argument(help="ONNX file, or package:<import name>/<file>.")],
-    source: Annotated[
-        str, typer.Argument(help="Model whose config.json and tokenizer are taken, as `source` of a study.")
-    ],
-    out: Annotated[Path, typer.Argument(help="New folder for weights, config and tokenizer.")],
-) -> None:
-    """Convert an ONNX export into a model."""
-    from headspec.models.pretrained.from_onnx import convert
-
-    _say(convert(file, source, out))
-
-
-@app.command()
 def import_pereira(
     region: Annotated[str, typer.Argument(help="Column of the responses, such as language_lh.")],
     out: Annotated[Path, typer.Argument(help="Folder for stimuli.parquet and responses.parquet.")],

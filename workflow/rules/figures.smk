@@ -153,6 +153,7 @@ use rule figure_alpha_delta as figure_matrix with:
         seeds=STUDY.seeds,
         tasks=INPUTS.tasks,
         fraction=STUDY.pruning.fraction,
+        draw_examples=STUDY.pruning.draw_examples,  # for the caption
         metrics=INPUTS.main_metrics,
         code=code("plots/figure.py", "plots/matrix.py"),
     message:
@@ -179,6 +180,7 @@ use rule figure_alpha_delta as figure_curves with:
         seeds=STUDY.seeds,
         tasks=INPUTS.tasks,
         fraction=STUDY.pruning.fraction,
+        draw_examples=STUDY.pruning.draw_examples,  # for the caption
         metrics=INPUTS.main_metrics,
         code=code("plots/curves.py"),
     message:
