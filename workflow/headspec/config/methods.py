@@ -22,8 +22,8 @@ class Method:
     trains : {"all", "adapters", "classifiers", "nothing"}, what is trained: the whole model; adapters of
         the encoder, and the classifiers; these alone
     before : the method whose heads its own are compared with in the head atlas
-    about : what it is, in the config reference; None if `methods` may not name it
-        `training` may have a section of its name, whose keys override those of `training`.
+    about : what it is, in the config reference; None if `methods` may not name it. `training` may have a
+        section named after the method, whose keys override its own.
     """
 
     marker: dict[str, Any]

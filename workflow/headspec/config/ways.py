@@ -26,14 +26,15 @@ class Way:
     ----------
     label : its name in figures
     chosen : {"all", "ranked", "drawn", "stepwise", "learnt", "copied", "plugged"}
-        Every head is kept; or the first of a ranking; or random ones; or importance is computed again in
-        steps; or gates learn them; or another way's are taken; or a plugin chooses by importance.
+        All heads are kept; the first of a ranking; random ones; those left by pruning in steps, importance
+        computed again at each; those whose gates learn to be open; those of another way; or those that a
+        plugin chooses by importance.
     by_layer : whether random heads are as many in each layer as `importance` keeps
     gates : the kind of gates that learn, in `headspec.gates.kinds`
     start : {"trained", "pretrained", "fresh"}, the weights that training begins with
     classifiers : whether these learn, too
-    open_ended : whether gates learn without a number of heads in view: they learn once for all numbers, and
-        the heads that they leave open are one more
+    open_ended : whether gates learn without a target number of heads: they learn once for all numbers, and
+        the number that they leave open is one more
     function : of a plugin, that chooses (`headspec.plugins.function`)
     """
 
