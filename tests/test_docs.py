@@ -218,7 +218,7 @@ def test_imports_go_the_way_that_the_architecture_page_says():
         for imported in (
             file for node in code_hash._executed(tree) for file in code_hash._imports(node, path)
         ):
-            left = level[room(imported)] < level[room(path)]
+            left = room(imported) == "tasks" or level[room(imported)] < level[room(path)]
             assert left or room(imported) == room(path), (path, imported)
 
 

@@ -13,12 +13,12 @@ import pytest
 from headspec.atlas.cumulative import rescored
 from headspec.atlas.relevance import relevances
 from headspec.config.measures import heads, similarity
-from headspec.config.task_types.word_types import TYPES
 from headspec.config.variants import KINDS
 from headspec.config.ways import WAYS
 from headspec.errors import ConfigError
 from headspec.gates.learnt import learnt_gates
 from headspec.statistics import text_counts
+from headspec.tasks.words.word_types import TYPES
 from headspec.training import adapting, budgets
 from headspec.training.gated import Sets
 from headspec.training.schedule import learning_rate, schedule

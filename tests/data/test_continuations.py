@@ -10,9 +10,9 @@ import pytest
 
 from headspec.config.sections.task import Task
 from headspec.data import planned, prepare
-from headspec.data.continuations import answers
 from headspec.data.prepare import Prepared
 from headspec.errors import DataError
+from headspec.tasks.continuations.reading import answers
 
 #: one table of two of BLiMP's paradigms
 BLIMP = pd.DataFrame(

@@ -12,7 +12,7 @@ from headspec.errors import DataError
 from headspec.models.batching import Examples
 from headspec.models.tokens import word_encoding
 from headspec.statistics import unit_counts
-from headspec.words.base import written
+from headspec.tasks.words.base import written
 from support.running.studies import tokenizer
 
 

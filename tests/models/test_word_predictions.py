@@ -8,9 +8,9 @@ import torch
 from headspec.models.decoders.base import Annotations
 from headspec.models.multitask import MultiTask
 from headspec.statistics.unit_counts import counts
-from headspec.words.base import NONE, written
-from headspec.words.constituents import PUNCTUATION
-from headspec.words.roles import PREDICATE
+from headspec.tasks.constituents.units import PUNCTUATION
+from headspec.tasks.roles.units import PREDICATE
+from headspec.tasks.words.base import NONE, written
 from support import tiny
 
 CLASSES = {

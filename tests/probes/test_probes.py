@@ -12,7 +12,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.tokens import word_encoding
 from headspec.probes import attention, outputs
 from headspec.probes.cases import LABELLINGS, Cases, cases, label_chances
-from headspec.words.base import written
+from headspec.tasks.words.base import written
 from support.data import treebanks
 from support.running.studies import HEADS, LAYERS, bert, sentence, tokenizer
 

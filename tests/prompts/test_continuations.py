@@ -15,8 +15,6 @@ from headspec.atlas.ablation import ABLATION, MEAN_ABLATION, ablate
 from headspec.atlas.attention import attention_measures
 from headspec.atlas.relevance import loss_gradients, relevances
 from headspec.config.sections.model import Model
-from headspec.config.task_types.pair_types import ANSWERS, TEXTS
-from headspec.config.task_types.pair_types import CLASSES as PAIR
 from headspec.errors import EncoderError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
@@ -32,6 +30,8 @@ from headspec.prompts.head import calibrate, prompted
 from headspec.prompts.pairs import Pairs
 from headspec.prompts.tokens import Prompts
 from headspec.prompts.wording import CONTENT_FREE, Wording
+from headspec.tasks.continuations.pair_types import ANSWERS, TEXTS
+from headspec.tasks.continuations.pair_types import CLASSES as PAIR
 from support import language
 from support.language import CLASSES, PROMPT
 from support.tiny import CPU, HEADS, LAYERS

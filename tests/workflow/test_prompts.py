@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from headspec import tables
-from headspec.config.task_types import pair_types
 from headspec.errors import HeadspecError
 from headspec.pipeline.export import of_run
 from headspec.statistics.metrics import score
+from headspec.tasks.continuations import pair_types
 from support import language
 from support.running.studies import CONFIG, Folder
 

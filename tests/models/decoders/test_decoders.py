@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from headspec.config.task_types.word_types import TYPES
 from headspec.models.decoders.base import Annotations
 from headspec.models.decoders.registry import decoder
-from headspec.words.base import NONE, written
-from headspec.words.constituents import PUNCTUATION
-from headspec.words.roles import PREDICATE
+from headspec.tasks.constituents.units import PUNCTUATION
+from headspec.tasks.roles.units import PREDICATE
+from headspec.tasks.words.base import NONE, written
+from headspec.tasks.words.word_types import TYPES
 
 HIDDEN = 24
 LENGTHS = [7, 1, 4, 6]

@@ -13,7 +13,6 @@ from torch.nn import functional as F
 
 from headspec.atlas.sample import sampled
 from headspec.attention import DECODER
-from headspec.config.task_types.translation import is_translation
 from headspec.models.batching import Examples, put
 from headspec.models.devices import Device
 from headspec.models.internals.attention_maps import attention_maps
@@ -23,6 +22,7 @@ from headspec.models.tokens.word_tokens import WordTokens, encode_words
 from headspec.models.translation import Targets, begun
 from headspec.progress import Progress
 from headspec.tables import INT, Schema
+from headspec.tasks.translation.classes import is_translation
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -28,8 +28,8 @@ from headspec.config.sections.similarity import Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.training import Training
 from headspec.config.sections.transfer import Transfer
-from headspec.config.task_types.word_types import TYPES
 from headspec.config.ways import WAYS, WHOLE
+from headspec.tasks.words.word_types import TYPES
 
 #: what `methods` may name: methods, and sections that are run as part of the study
 if TYPE_CHECKING:

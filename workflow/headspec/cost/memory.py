@@ -18,13 +18,13 @@ from headspec.attention import CROSS, DECODER
 from headspec.config.methods import METHODS, alone
 from headspec.config.sections.model import Model, Transformer
 from headspec.config.study import Study
-from headspec.config.task_types import translation
 from headspec.cost import stages
 from headspec.errors import HeadspecError
 from headspec.models.devices import SIZES
 from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.described import content
 from headspec.similarity.traits import BLOCK
+from headspec.tasks.translation import classes as translation
 
 NUMBER = 4  # bytes; bfloat16 needs less
 PROCESS = 2e9  # bytes: 0.5 GB of libraries, and the tokens of a million examples

@@ -12,12 +12,12 @@ import numpy as np
 
 from headspec.config.runs import PRETRAINED
 from headspec.config.study import Study
-from headspec.config.task_types.word_types import TYPES
 from headspec.config.variants import KINDS
 from headspec.config.ways import WAYS
 from headspec.cost.stage import STAGES, Load, Loads, Stage, stage
 from headspec.errors import HeadspecError, listing
 from headspec.heads.masks import masks
+from headspec.tasks.words.word_types import TYPES
 
 if TYPE_CHECKING:
     from headspec.cost.workload import Extent

@@ -21,8 +21,6 @@ from headspec.config.runs import Run
 from headspec.config.sections.model import Model
 from headspec.config.sections.task import Task
 from headspec.config.study import Study
-from headspec.config.task_types import pair_types, translation
-from headspec.config.task_types.word_types import TYPES
 from headspec.cost import throughput, translated
 from headspec.cost.memory import BERT_LARGE
 from headspec.data import planned, prepare
@@ -41,7 +39,10 @@ from headspec.models.pretrained.pooling import Pooled, pooled
 from headspec.models.tokens import text_encoding, tokenization
 from headspec.pipeline.layout import Layout
 from headspec.prompts.wording import Wording, conversation
-from headspec.words import reading
+from headspec.tasks.continuations import pair_types
+from headspec.tasks.translation import classes as translation
+from headspec.tasks.words import reading
+from headspec.tasks.words.word_types import TYPES
 
 TOKENS = {"single": 25, "pair": 50}  # in a single text and in a pair, if they cannot be counted
 SAMPLE = 300  # texts per task in which tokens are counted

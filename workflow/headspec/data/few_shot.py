@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from headspec.config.task_types.word_types import Classes
 from headspec.data.stratify import stratified_order
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.tables import INT, Schema
+from headspec.tasks.classes import Classes
 
 if TYPE_CHECKING:
     from headspec.config.study import Study

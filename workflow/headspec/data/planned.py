@@ -10,12 +10,12 @@ from pathlib import Path
 import pandas as pd
 
 from headspec.config.study import Study
-from headspec.config.task_types import translation
 from headspec.data import overlap, prepare, quality
 from headspec.data.prepare import PAIR_CLASSES, Prepared, Source
 from headspec.data.sources import source_records
 from headspec.digests import FOLDER
 from headspec.errors import DataError
+from headspec.tasks.translation import classes as translation
 
 
 @dataclass

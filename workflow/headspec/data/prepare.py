@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec.config.task_types import translation
-from headspec.config.task_types.word_types import Classes
 from headspec.data import overlap, quality, splits
 from headspec.data.pairs import pair
 from headspec.data.sources import columns, readers
@@ -18,6 +16,8 @@ from headspec.data.stratify import interleaved, stratified_order
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.tables import INT, TEXT, Schema
+from headspec.tasks.classes import Classes
+from headspec.tasks.translation import classes as translation
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task

@@ -9,14 +9,16 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from headspec.config.task_types import pair_types, translation
-from headspec.config.task_types.word_types import TYPES, Classes
-from headspec.data import continuations
 from headspec.data.sources import columns, contents, readers
 from headspec.data.sources.formats import registry
 from headspec.data.sources.holdings import find
 from headspec.errors import DataError
-from headspec.words import reading
+from headspec.tasks.classes import Classes
+from headspec.tasks.continuations import pair_types
+from headspec.tasks.continuations import reading as continuations
+from headspec.tasks.translation import classes as translation
+from headspec.tasks.words import reading
+from headspec.tasks.words.word_types import TYPES
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task

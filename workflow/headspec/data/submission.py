@@ -20,10 +20,10 @@ import numpy as np
 import pandas as pd
 
 from headspec import files
-from headspec.config.task_types.glue import FILES
 from headspec.errors import DataError, listing
 from headspec.files import atomic
 from headspec.tables import FLOAT, INT, TEXT, Schema, inscription
+from headspec.tasks.texts.glue import FILES
 
 SUBMISSION = Schema({"file": TEXT, "example": INT, "index": INT, "prediction": FLOAT}, keys=2)
 """Table `submission`: a row for each example of a test set.

@@ -15,9 +15,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from headspec.attention import CROSS, DECODER
-from headspec.config.task_types import pair_types
-from headspec.config.task_types.translation import UNSPACED, is_translation
-from headspec.config.task_types.word_types import TYPES, Classes
 from headspec.models import saved, translation
 from headspec.models.architectures import remembers
 from headspec.models.batching import Batch, Labels
@@ -29,8 +26,12 @@ from headspec.models.tokens import text_counting
 from headspec.models.tokens.continuations import Continuations, Likelihoods, attention
 from headspec.models.translation import Targets
 from headspec.statistics.unit_counts import packed
-from headspec.words.base import Units, WordTask
-from headspec.words.registry import implementation
+from headspec.tasks.classes import Classes
+from headspec.tasks.continuations import pair_types
+from headspec.tasks.translation.classes import UNSPACED, is_translation
+from headspec.tasks.words.base import Units, WordTask
+from headspec.tasks.words.registry import implementation
+from headspec.tasks.words.word_types import TYPES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase

@@ -16,13 +16,13 @@ from torch import nn
 
 from headspec import files
 from headspec.config.stage_settings import section
-from headspec.config.task_types.word_types import Classes
 from headspec.errors import DamageError, EncoderError
 from headspec.models import encoders
 from headspec.models.adapters import adapters, merge
 from headspec.models.language.head import LanguageHead
 from headspec.models.language.whole import language_model
 from headspec.models.pretrained import folders
+from headspec.tasks.classes import Classes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

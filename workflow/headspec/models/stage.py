@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from headspec import tables
 from headspec.config.stage_settings import section
-from headspec.config.task_types.translation import is_translation
-from headspec.config.task_types.word_types import Classes
 from headspec.errors import DataError
 from headspec.models import devices, encoders, versions
 from headspec.models.batching import Examples
@@ -19,6 +17,8 @@ from headspec.models.pretrained.folders import folder
 from headspec.models.pretrained.pooling import pooled
 from headspec.models.tokens import text_counting, tokenization
 from headspec.progress import log
+from headspec.tasks.classes import Classes
+from headspec.tasks.translation.classes import is_translation
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

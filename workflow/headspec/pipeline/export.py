@@ -15,7 +15,6 @@ from headspec import files, tables
 from headspec.attention import existing
 from headspec.config.runs import ALL
 from headspec.config.stage_settings import section
-from headspec.config.task_types.translation import is_translation
 from headspec.errors import ChangedError, HeadspecError, MissingError, listing, nearest
 from headspec.heads.ranking import importance_map, top_heads
 from headspec.models import versions
@@ -24,6 +23,7 @@ from headspec.models.export.folder import export
 from headspec.models.export.onnx_file import installed
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens import tokenization
+from headspec.tasks.translation.classes import is_translation
 from headspec.training.gated import Sets, last_kept
 
 if TYPE_CHECKING:

@@ -19,8 +19,6 @@ from headspec.config.runs import PRETRAINED, REWARMED, Run, named
 from headspec.config.sections.task import EVALUATED, PROMPTED
 from headspec.config.sources import locate
 from headspec.config.study import Study, plain
-from headspec.config.task_types import translation
-from headspec.config.task_types.word_types import TYPES
 from headspec.data import planned
 from headspec.data.planned import Planned
 from headspec.data.sources import readers, treebank
@@ -28,6 +26,8 @@ from headspec.errors import ConfigError, MissingError, nearest
 from headspec.heads import head_lists
 from headspec.models import versions
 from headspec.pipeline.layout import PROMPTS, RUN, Layout
+from headspec.tasks.translation import classes as translation
+from headspec.tasks.words.word_types import TYPES
 
 Settings = dict[str, Any]
 Function = Callable[[Any], Any]  # called by Snakemake with the wildcards of a job
@@ -195,7 +195,7 @@ class Inputs:
             used = self.tasks(wildcards) if wildcards.get("mixture") else list(tasks)
         types = dict.fromkeys(tasks[name].type for name in used if tasks[name].type in TYPES)
         loaders = {
-            "headspec/words/registry.py": "words/{name}.py",
+            "headspec/tasks/words/registry.py": "tasks/{name}/units.py",
             "headspec/models/decoders/registry.py": "models/decoders/{decoder}.py",
         }
         return [

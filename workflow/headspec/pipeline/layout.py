@@ -10,9 +10,9 @@ from headspec.config.measures import heads as head_measures
 from headspec.config.methods import METHODS, alone
 from headspec.config.runs import Run, Variant
 from headspec.config.study import Study
-from headspec.config.task_types.word_types import TYPES
 from headspec.config.ways import any_learnt
 from headspec.data import submission
+from headspec.tasks.words.word_types import TYPES
 
 #: folder of a training run, with wildcards
 RUN = "runs/{model}/{mixture}/{method}/seed{seed}"

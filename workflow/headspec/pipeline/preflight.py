@@ -13,7 +13,6 @@ from typing import Any
 from headspec.config import hub, loading
 from headspec.config.sources import locate
 from headspec.config.study import Study
-from headspec.config.task_types import translation
 from headspec.config.ways import IMPORTANCE, WAYS
 from headspec.data import few_shot, planned, prepare, splits
 from headspec.data.planned import Planned
@@ -25,6 +24,7 @@ from headspec.models.pretrained.folders import planned as planned_folder
 from headspec.pipeline.inputs import workflow_path
 from headspec.prompts import checks as prompts
 from headspec.similarity.brain import experiment
+from headspec.tasks.translation import classes as translation
 from headspec.training import store
 
 #: what Snakemake fills in where it stands in the name of an input

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headspec.config.checks import prompt_consistency
-from headspec.config.task_types.pair_types import ANSWERS, TEXTS, TYPES
-from headspec.data import continuations
 from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.models.architectures import FORGETFUL, continues
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.folders import present
 from headspec.prompts.wording import Wording
+from headspec.tasks.continuations import reading as continuations
+from headspec.tasks.continuations.pair_types import ANSWERS, TEXTS, TYPES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

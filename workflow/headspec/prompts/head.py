@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec.config.task_types.word_types import Classes
 from headspec.errors import EncoderError
 from headspec.models.architectures import continues
 from headspec.models.batching import Examples
@@ -17,6 +16,7 @@ from headspec.models.devices import Device
 from headspec.models.language.head import UNFIT, LanguageHead, near
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens.continuations import attention, in_a_row
+from headspec.tasks.classes import Classes
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from headspec.data import continuations
 from headspec.data.stratify import stratified_order
+from headspec.tasks.continuations import reading as continuations
 
 #: between a demonstration and the next prompt
 BETWEEN = "\n\n"

@@ -9,9 +9,9 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from headspec.config.task_types.pair_types import METRICS as PAIRS
 from headspec.errors import NumericalError, listing, nearest
 from headspec.statistics import text_counts, unit_counts
+from headspec.tasks.continuations.pair_types import METRICS as PAIRS
 
 Floats = NDArray[np.float64]
 

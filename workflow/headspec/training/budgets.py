@@ -13,7 +13,6 @@ import torch
 
 from headspec import plugins
 from headspec.attention import existing
-from headspec.config.task_types.word_types import Classes
 from headspec.errors import ConfigError
 from headspec.gates.learnt import LearntGates, learnt_gates
 from headspec.gates.partial import Partial
@@ -28,6 +27,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.registry import require
 from headspec.seeds import derive
+from headspec.tasks.classes import Classes
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.gated import Fixed, Learning, Sets, Stepwise, fixed_first
 from headspec.training.loop import Trainer, trainer

@@ -12,8 +12,6 @@ import numpy as np
 import torch
 
 from headspec import tables
-from headspec.config.task_types.translation import is_translation
-from headspec.config.task_types.word_types import Classes
 from headspec.errors import HeadspecError
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
@@ -21,6 +19,8 @@ from headspec.models.modes import evaluating
 from headspec.models.multitask import MultiTask
 from headspec.progress import log
 from headspec.statistics import text_counts
+from headspec.tasks.classes import Classes
+from headspec.tasks.translation.classes import is_translation
 from headspec.training import parallel
 from headspec.training.microbatches import random_state, set_random_state
 from headspec.training.schedule import Step

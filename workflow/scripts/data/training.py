@@ -10,9 +10,9 @@ import pandas as pd
 
 from headspec import tables
 from headspec.config.stage_settings import section
-from headspec.config.task_types.word_types import Classes
 from headspec.data import overlap, prepare, quality
 from headspec.progress import log, stage
+from headspec.tasks.classes import Classes
 
 name, params = snakemake.wildcards.task, snakemake.params
 with stage(snakemake, f"data {name}"):

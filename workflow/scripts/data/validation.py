@@ -7,9 +7,9 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.config.stage_settings import section
-from headspec.config.task_types.word_types import Classes
 from headspec.data import prepare
 from headspec.progress import log, stage
+from headspec.tasks.classes import Classes
 
 name, params = snakemake.wildcards.task, snakemake.params
 with stage(snakemake, f"validation {name}"):

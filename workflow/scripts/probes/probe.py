@@ -10,7 +10,7 @@ from headspec.models.stage import ModelStage
 from headspec.probes import attention, outputs
 from headspec.probes.cases import PROBED, cases, label_chances
 from headspec.progress import log, stage
-from headspec.words.registry import implementation
+from headspec.tasks.words.registry import implementation
 
 params, files, task = snakemake.params, snakemake.input, snakemake.wildcards.task
 with stage(snakemake, f"probe {snakemake.output[0]}"):

@@ -9,7 +9,6 @@ import numpy as np
 
 from headspec import tables
 from headspec.config.stage_settings import section
-from headspec.config.task_types.pair_types import CLASSES, TEXTS
 from headspec.models.pretrained import sizes
 from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.folders import folder
@@ -20,6 +19,7 @@ from headspec.prompts.pairs import Pairs
 from headspec.prompts.tokens import Prompts
 from headspec.prompts.wording import Wording, demonstrations
 from headspec.seeds import derive
+from headspec.tasks.continuations.pair_types import CLASSES, TEXTS
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):

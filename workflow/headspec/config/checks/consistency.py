@@ -29,10 +29,10 @@ from headspec.config.sections.similarity import Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.training import Training
 from headspec.config.sections.transfer import Transfer
-from headspec.config.task_types import translation
-from headspec.config.task_types.word_types import TYPES
 from headspec.config.ways import WAYS, WHOLE, chosen_by
 from headspec.errors import listing, nearest, shown
+from headspec.tasks.translation import classes as translation
+from headspec.tasks.words.word_types import TYPES
 
 S = TypeVar("S", bound=Section)
 

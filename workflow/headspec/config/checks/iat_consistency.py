@@ -11,11 +11,11 @@ from headspec.config.runs import REWARMED, named
 from headspec.config.sections.iat import IAT
 from headspec.config.sections.transfer import Transfer
 from headspec.config.sources import identity
-from headspec.config.task_types import pair_types
-from headspec.config.task_types.word_types import TYPES
 from headspec.config.variants import CONTROLS
 from headspec.config.variants import method as of_kind
 from headspec.errors import listing, nearest
+from headspec.tasks.continuations import pair_types
+from headspec.tasks.words.word_types import TYPES
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task

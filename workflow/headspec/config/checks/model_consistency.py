@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headspec.config.checks.task_consistency import source_problems
-from headspec.config.task_types import translation
+from headspec.tasks.translation import classes as translation
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model, Transformer

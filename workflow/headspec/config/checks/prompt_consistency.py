@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from headspec.config.measures.similarity import MEASURES
 from headspec.config.methods import METHODS
-from headspec.config.task_types import pair_types
 from headspec.errors import listing, nearest
+from headspec.tasks.continuations import pair_types
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from headspec.config.checks import prompt_consistency
 from headspec.config.sections.task import METRICS, PROMPTED
-from headspec.config.task_types import pair_types, translation
-from headspec.config.task_types.glue import FILES
-from headspec.config.task_types.word_types import TYPES
 from headspec.errors import listing, nearest
+from headspec.tasks.continuations import pair_types
+from headspec.tasks.texts.glue import FILES
+from headspec.tasks.translation import classes as translation
+from headspec.tasks.words.word_types import TYPES
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task

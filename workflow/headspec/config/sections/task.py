@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from headspec.config.sections.base import NUMBER, OF_CLASSES, Count, Distinct, Encoding, Labels, Name, Section
-from headspec.config.task_types import pair_types, translation
-from headspec.config.task_types.word_types import TYPES, WORDS
+from headspec.tasks.continuations import pair_types
+from headspec.tasks.translation import classes as translation
+from headspec.tasks.words.word_types import TYPES, WORDS
 
 #: type of task: its metrics; those of words follow
 OF_TEXTS = {

@@ -9,10 +9,13 @@ import pandas as pd
 
 from headspec import characters
 from headspec.config.as_text import as_text, kept_by
-from headspec.config.task_types import pair_types, translation
-from headspec.config.task_types.word_types import TYPES, Classes
+from headspec.data.sources import cells
 from headspec.errors import DataError, listing, nearest, shown
-from headspec.words import cells, reading
+from headspec.tasks.classes import Classes
+from headspec.tasks.continuations import pair_types
+from headspec.tasks.translation import classes as translation
+from headspec.tasks.words import reading
+from headspec.tasks.words.word_types import TYPES
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task

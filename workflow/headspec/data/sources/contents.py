@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from headspec import text_files
-from headspec.config.task_types import pair_types
-from headspec.data.sources.formats import registry
+from headspec.data.sources.formats import conll, registry
 from headspec.data.sources.formats.options import Options
 from headspec.data.sources.holdings import Holding
 from headspec.errors import DataError, listing, nearest
-from headspec.words import conll
+from headspec.tasks.continuations import pair_types
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task

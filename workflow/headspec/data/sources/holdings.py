@@ -8,10 +8,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from headspec.data.sources.formats import conll
 from headspec.data.sources.formats.registry import FORMATS
 from headspec.errors import DataError, listing
 from headspec.text_files import ARCHIVES, bare, ending
-from headspec.words import conll
 
 TRAIN = "train"
 #: names of validation splits, the default first

@@ -13,13 +13,12 @@ import pyarrow as pa
 from headspec import characters
 from headspec.config.as_text import as_text
 from headspec.config.sources import locate
-from headspec.data.sources import holdings, readers
-from headspec.data.sources.formats import registry
+from headspec.data.sources import cells, holdings, readers
+from headspec.data.sources.formats import conll, registry
 from headspec.data.sources.formats.options import Options
 from headspec.errors import DataError, listing, nearest
 from headspec.tables import INT, TEXT, Schema
-from headspec.words import cells, conll
-from headspec.words.dependency_trees import problem
+from headspec.tasks.dependencies.trees import problem
 
 if TYPE_CHECKING:
     from headspec.config.study import Study

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from headspec.words.base import NONE, parsed
-from headspec.words.base import Units as Named
+from headspec.tasks.words.base import NONE, parsed
+from headspec.tasks.words.base import Units as Named
 
 #: places of words, and the index of a label
 Units = list[tuple[int, ...]]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import torch
 
-from headspec.words import bio
+from headspec.tasks.words import bio
 
 
 def classes(types: int) -> int:

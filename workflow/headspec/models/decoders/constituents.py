@@ -10,8 +10,8 @@ from torch.nn import functional as F
 from headspec.models.decoders.base import Decoder, Named, Units, of_sentences, within
 from headspec.models.decoders.biaffine import Projection, weights
 from headspec.models.decoders.cky import best_spans
-from headspec.words.base import NONE
-from headspec.words.constituents import PUNCTUATION
+from headspec.tasks.constituents.units import PUNCTUATION
+from headspec.tasks.words.base import NONE
 
 SIZE = 128  # of the projections
 

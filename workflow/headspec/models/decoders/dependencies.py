@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from headspec.models.decoders.arborescence import best_tree
 from headspec.models.decoders.base import Decoder, Named, Units, of_sentences, within
 from headspec.models.decoders.biaffine import Projection, weights
-from headspec.words.base import NONE
+from headspec.tasks.words.base import NONE
 
 ARC, LABEL = 128, 64  # sizes of the projections
 

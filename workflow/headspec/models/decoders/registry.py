@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from headspec.config.task_types.word_types import TYPES
+from headspec.tasks.words.word_types import TYPES
 
 if TYPE_CHECKING:
     from headspec.models.decoders.base import Decoder

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from headspec.models.decoders import bio
 from headspec.models.decoders.base import Decoder, Named, Units, linear, of_sentences, within
-from headspec.words.base import NONE
+from headspec.tasks.words.base import NONE
 
 
 class Spans(Decoder):

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headspec.config.task_types import translation
 from headspec.errors import EncoderError, HeadspecError, listing, shown
 from headspec.models.architectures import family, refused, writes
 from headspec.models.pretrained import sizes
@@ -16,6 +15,7 @@ from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.described import content, is_described
 from headspec.models.pretrained.folders import present, weight_files
 from headspec.models.pretrained.pooling import pooled
+from headspec.tasks.translation import classes as translation
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model

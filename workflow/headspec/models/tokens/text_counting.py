@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from headspec import outcomes
-from headspec.config.task_types.translation import BY_CHARACTER, TOKENIZERS
 from headspec.statistics.text_counts import of_sums
+from headspec.tasks.translation.classes import BY_CHARACTER, TOKENIZERS
 
 #: references that are tried as the constant prediction, and sentences that they are compared on
 TRIED, COMPARED = 10, 200

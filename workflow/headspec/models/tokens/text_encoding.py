@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec.config.task_types.translation import UNSPACED, is_translation
-from headspec.config.task_types.word_types import Classes
 from headspec.errors import EncoderError, listing, nearest
 from headspec.models.tokens import text_counting, vocabulary
+from headspec.tasks.classes import Classes
+from headspec.tasks.translation.classes import UNSPACED, is_translation
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

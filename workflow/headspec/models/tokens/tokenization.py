@@ -13,9 +13,6 @@ from tokenizers import processors
 
 from headspec import tables
 from headspec.config.stage_settings import section
-from headspec.config.task_types import translation
-from headspec.config.task_types.translation import is_translation
-from headspec.config.task_types.word_types import Classes
 from headspec.errors import EncoderError
 from headspec.models import versions
 from headspec.models.architectures import writes
@@ -28,6 +25,9 @@ from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.models.tokens import empty, text_encoding, word_encoding
 from headspec.models.tokens import vocabulary as made
 from headspec.tables import FLOAT, INT, TEXT, Schema
+from headspec.tasks.classes import Classes
+from headspec.tasks.translation import classes as translation
+from headspec.tasks.translation.classes import is_translation
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedTokenizerBase

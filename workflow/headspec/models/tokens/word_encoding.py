@@ -10,8 +10,8 @@ import pandas as pd
 
 from headspec.errors import DataError
 from headspec.progress import log
-from headspec.words.base import NONE, gold_counts, parsed
-from headspec.words.registry import implementation
+from headspec.tasks.words.base import NONE, gold_counts, parsed
+from headspec.tasks.words.registry import implementation
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

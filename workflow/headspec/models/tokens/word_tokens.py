@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec.config.task_types.translation import is_translation
-from headspec.config.task_types.word_types import Classes
 from headspec.errors import EncoderError
 from headspec.models.batching import Examples
 from headspec.models.pretrained.config_json import positions
 from headspec.models.tokens.text_encoding import set_languages
 from headspec.models.tokens.word_encoding import with_words
-from headspec.words.base import NONE
+from headspec.tasks.classes import Classes
+from headspec.tasks.translation.classes import is_translation
+from headspec.tasks.words.base import NONE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -9,11 +9,10 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 
-from headspec.data.sources.formats import delimited, json_rows, parquet, word_lines
+from headspec.data.sources.formats import conll, delimited, json_rows, parquet, word_lines
 from headspec.data.sources.formats.options import Choice, Format, Options
 from headspec.errors import DataError, listing
 from headspec.text_files import ARCHIVES, COMPRESSED, ending
-from headspec.words import conll
 
 #: ending: name of the format, and the module that reads it
 FORMATS: dict[str, tuple[str, Format]] = {

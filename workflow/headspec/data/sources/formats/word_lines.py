@@ -1,4 +1,4 @@
-"""Files with a line for each word (`headspec.words.conll`)."""
+"""Files with a line for each word (`headspec.data.sources.formats.conll`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from headspec.data.sources.formats import conll
 from headspec.data.sources.formats.options import Choice, Options
-from headspec.words import conll
 
 
 def names(path: Path, options: Options) -> list[str]:

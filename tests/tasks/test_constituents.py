@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from headspec.statistics.metrics import score
 from headspec.statistics.unit_counts import packed
-from headspec.words.base import gold_counts
-from headspec.words.brackets import read
-from headspec.words.constituents import TASK
+from headspec.tasks.constituents.brackets import read
+from headspec.tasks.constituents.units import TASK
+from headspec.tasks.words.base import gold_counts
 
 GOLD = "(S (A (P this)) (B (Q is) (A (R a) (T test))))"
 #: test trees of the sample that comes with EVALB, whose gold trees are GOLD; matched, gold and test brackets

@@ -1,20 +1,14 @@
 """Types of tasks on words: the one list of them.
 
-Each is a module of its name in `headspec/words/`. Rules add it, and its decoder, to the code of the jobs that
+Each is a folder of its name in `headspec/tasks/`. Rules add it, and its decoder, to the code of the jobs that
 have such a task, so that a new entry, or an edit of one, reruns nothing else.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from headspec.registry import Registry
-
-#: class names of a task; None for regression; of a task on words its `type` and `labels`, as of one whose
-#: continuations are scored; none in the data of pairs, which have no classes; of translation its `type` and
-#: how texts are written (`headspec.config.task_types.translation`)
-Classes = list[str] | dict[str, Any] | None
 
 
 @dataclass(frozen=True)

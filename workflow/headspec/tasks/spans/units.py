@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headspec.words import bio
-from headspec.words.base import Units, matched
-from headspec.words.cells import items, one_per_word
+from headspec.data.sources.cells import items, one_per_word
+from headspec.tasks.words import bio
+from headspec.tasks.words.base import Units, matched
 
 
 class Spans:

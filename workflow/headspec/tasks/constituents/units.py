@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from headspec.words.base import Units
-from headspec.words.brackets import check_words, read
+from headspec.tasks.constituents.brackets import check_words, read
+from headspec.tasks.words.base import Units
 
 #: label of the words that are left out before spans are compared
 PUNCTUATION = "."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from headspec.data.sources.formats import conll
 from headspec.errors import DataError
-from headspec.words import conll
 
 CONLLU = """\
 # sent_id = a

@@ -7,9 +7,9 @@ from seqeval.metrics import f1_score
 
 from headspec.statistics.metrics import score
 from headspec.statistics.unit_counts import packed
-from headspec.words import bio
-from headspec.words.base import gold_counts
-from headspec.words.spans import TASK
+from headspec.tasks.spans.units import TASK
+from headspec.tasks.words import bio
+from headspec.tasks.words.base import gold_counts
 
 #: tags of a sentence, with any I-
 tags = st.lists(st.sampled_from(["O", "B-X", "I-X", "B-Y-Z", "I-Y-Z"]), min_size=1, max_size=9)

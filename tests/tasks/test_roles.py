@@ -4,8 +4,8 @@ import pytest
 
 from headspec.statistics.metrics import score
 from headspec.statistics.unit_counts import packed
-from headspec.words.base import gold_counts
-from headspec.words.roles import TASK
+from headspec.tasks.roles.units import TASK
+from headspec.tasks.words.base import gold_counts
 
 WORDS = ["The", "book", "she", "gave", "him", ",", "it", "said"]
 V = [(3, 3, 3, "V"), (7, 7, 7, "V")]

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from headspec.words.base import Units, matched
-from headspec.words.cells import one_per_word
+from headspec.data.sources.cells import one_per_word
+from headspec.tasks.words.base import Units, matched
 
 
 class Tags:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from headspec.config.as_text import as_text
-from headspec.config.task_types import pair_types
 from headspec.data.sources import columns
 from headspec.errors import DataError, listing
+from headspec.tasks.continuations import pair_types
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from headspec.config.sections.task import Task
-from headspec.config.task_types.word_types import TYPES
 from headspec.data import splits
 from headspec.errors import DataError
-from headspec.words import reading
-from headspec.words.base import parsed
+from headspec.tasks.words import reading
+from headspec.tasks.words.base import parsed
+from headspec.tasks.words.word_types import TYPES
 
 TASK = Task(source="bank", type="tags")
 ROWS = {"words": [["It", "rains"], ["Go"]], "upos": [["PRON", "VERB"], ["VERB"]]}

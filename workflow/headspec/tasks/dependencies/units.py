@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from headspec.words.base import Units
-from headspec.words.cells import items
-from headspec.words.dependency_trees import problem
+from headspec.data.sources.cells import items
+from headspec.tasks.dependencies.trees import problem
+from headspec.tasks.words.base import Units
 
 
 class Dependencies:

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from headspec.statistics.metrics import chance, score
 from headspec.statistics.unit_counts import packed
-from headspec.words.base import gold_counts
-from headspec.words.dependencies import TASK
-from headspec.words.dependency_trees import problem
+from headspec.tasks.dependencies.trees import problem
+from headspec.tasks.dependencies.units import TASK
+from headspec.tasks.words.base import gold_counts
 
 
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=12))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import cast
 
-from headspec.words.base import WordTask
+from headspec.tasks.words.base import WordTask
 
 
 def implementation(name: str) -> WordTask:
-    """The type `name`, one of `headspec.config.task_types.word_types.TYPES`."""
-    return cast(WordTask, import_module(f"headspec.words.{name}").TASK)
+    """The type `name`, one of `headspec.tasks.words.word_types.TYPES`."""
+    return cast(WordTask, import_module(f"headspec.tasks.{name}.units").TASK)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from headspec.data.sources.cells import items, lists
+from headspec.data.sources.formats import conll
 from headspec.errors import DataError, listing, shown
-from headspec.words import conll
-from headspec.words.base import Units, parsed, written
-from headspec.words.cells import items, lists
-from headspec.words.registry import implementation
+from headspec.tasks.words.base import Units, parsed, written
+from headspec.tasks.words.registry import implementation
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task

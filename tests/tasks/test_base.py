@@ -2,12 +2,12 @@
 
 import pytest
 
-from headspec.config.task_types.word_types import TYPES
+from headspec.data.sources.cells import items, one_per_word
 from headspec.statistics import unit_counts
 from headspec.statistics.metrics import score
-from headspec.words.base import gold_counts, matched, parsed, written
-from headspec.words.cells import items, one_per_word
-from headspec.words.registry import implementation
+from headspec.tasks.words.base import gold_counts, matched, parsed, written
+from headspec.tasks.words.registry import implementation
+from headspec.tasks.words.word_types import TYPES
 
 WORDS = ["Ünal", "saw", "it", "."]
 #: type: cells of a sentence

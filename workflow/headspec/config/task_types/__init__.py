@@ -1,1 +1,0 @@
-"""What the types of tasks are: names, metrics, columns."""

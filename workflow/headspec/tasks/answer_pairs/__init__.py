@@ -1,0 +1,1 @@
+"""A right and a wrong answer to a prompt."""

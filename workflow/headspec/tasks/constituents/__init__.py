@@ -1,0 +1,1 @@
+"""Constituents of sentences."""

@@ -1,0 +1,1 @@
+"""Pairs of texts, the first of which should be the likelier."""

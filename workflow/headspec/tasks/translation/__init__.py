@@ -1,0 +1,1 @@
+"""Texts that the model writes: translation, or any text to any text."""

@@ -1,0 +1,1 @@
+"""What tasks on words share."""
