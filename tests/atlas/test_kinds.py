@@ -19,7 +19,6 @@ from headspec.atlas.resample_ablation import measure as resample_ablation
 from headspec.atlas.sample import FOLDS, sampled
 from headspec.config.sections.model import Model
 from headspec.heads.importance import gate_gradients
-from headspec.models import translation
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.internals.attention_maps import attention_maps
@@ -27,9 +26,10 @@ from headspec.models.internals.propagation import propagating
 from headspec.models.internals.replacing import ablating
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens import tokenization, vocabulary
-from headspec.models.tokens.text_encoding import completed
 from headspec.models.tokens.word_tokens import encode_words
 from headspec.statistics.atlas.roles import POSITIONAL, RARE, SYNTACTIC, roles
+from headspec.tasks.translation import decoding
+from headspec.tasks.translation.tokens import completed
 from support.contexts import replaced, seen
 from support.models import TEXTS, TRANSLATORS, make
 from support.tiny import CPU, HEADS, KINDS
@@ -86,7 +86,7 @@ def test_maps_are_those_that_the_model_returns(made):
     implementation = model.encoder.config._attn_implementation
     model.encoder.set_attn_implementation("eager")
     output = model.encoder(
-        input_ids=batch.input_ids, decoder_input_ids=translation.begun(model.encoder, batch.labels.ids),
+        input_ids=batch.input_ids, decoder_input_ids=decoding.begun(model.encoder, batch.labels.ids),
         output_attentions=True,
     )  # fmt: skip
     model.encoder.set_attn_implementation(implementation)
@@ -125,7 +125,7 @@ def test_measures_of_attention_equal_a_loop_without_batches(made):
     for fold, row in enumerate(sampled("a", N, N)):  # fewer examples than folds
         batch = alone(examples, row)
         source = batch.input_ids[0].tolist()
-        target = translation.begun(model.encoder, batch.labels.ids)[0].tolist()
+        target = decoding.begun(model.encoder, batch.labels.ids)[0].tolist()
         sides = [(source, source)] * DECODER + [(target, target)] * (CROSS - DECODER)
         sides += [(target, source)] * (ROWS - CROSS)
         for layer, (weights, side) in enumerate(zip(maps_of(model, batch), sides, strict=True)):
@@ -326,7 +326,7 @@ def test_what_heads_attend_to_most_equals_a_loop(made):
     of_task = model.classes["a"]
     for sentence, row in ((12, 0), (12 + 4, 4)):
         batch = alone(examples, row)
-        ids = translation.begun(model.encoder, batch.labels.ids)[0].tolist()
+        ids = decoding.begun(model.encoder, batch.labels.ids)[0].tolist()
         places = [i for i, token in enumerate(ids) if i and token not in of_task["before"] + of_task["after"]]
         weights = maps_of(model, batch)[DECODER + 1][2]
         mine = found.loc[(sentence, DECODER + 1, 2)]

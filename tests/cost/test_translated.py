@@ -12,14 +12,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from headspec.config.loading import load
 from headspec.cost import throughput, translated, workload
-from headspec.models import translation
 from headspec.models.multitask import MultiTask
+from headspec.tasks.translation import decoding
 from support.models import TEXTS, make
 from support.running.studies import CONFIG
 from support.tiny import CPU, ENCODER_DECODERS, encoder
 
 SOURCE, TARGET = 9, 5
-BATCH = translation.ROWS  # the head is given no row in vain
+BATCH = decoding.ROWS  # the head is given no row in vain
 
 
 def counted(kind: str, beams: int) -> tuple[float, float]:
@@ -29,15 +29,15 @@ def counted(kind: str, beams: int) -> tuple[float, float]:
     model.set_attn_implementation("eager")  # torch does not count fused attention on a CPU
     ids, targets = torch.full((BATCH, SOURCE), 7), torch.full((BATCH, TARGET), 8)
     mask = torch.ones_like(ids)
-    labels = translation.Targets(mask, targets, [""] * BATCH)
+    labels = decoding.Targets(mask, targets, [""] * BATCH)
     classes = {"before": [], "after": [8], "longest": TARGET}
     tokenizer = translated.model(translated.reduced(model.config, 1, 97), TARGET).tokenizer
     with torch.no_grad(), FlopCounterMode(display=False) as of_loss:
         states = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
-        translation.losses(model, states, labels)
+        decoding.losses(model, states, labels)
     with torch.no_grad(), FlopCounterMode(display=False) as of_text:
         states = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
-        translation.written(model, states, labels, classes, tokenizer, beams)
+        decoding.written(model, states, labels, classes, tokenizer, beams)
     return of_loss.get_total_flops() / BATCH, of_text.get_total_flops() / BATCH
 
 
@@ -78,7 +78,7 @@ def test_the_speed_of_a_smaller_model_is_measured(kind):
     with torch.no_grad():
         states = model.pool(batch)
         ids = model.encoder.generate(
-            encoder_outputs=translation._output(states), max_new_tokens=TARGET, num_beams=1
+            encoder_outputs=decoding._output(states), max_new_tokens=TARGET, num_beams=1
         )
     assert ids.shape == (3, TARGET + 1)  # nothing ends early
     assert all(rate > 0 for rate in throughput.measure(full, TARGET, 2, CPU, 0.0).values())

@@ -15,15 +15,15 @@ from headspec.errors import EncoderError, HeadspecError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
-from headspec.models import translation
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import checks
 from headspec.models.tokens import tokenization
-from headspec.models.tokens.text_encoding import completed
 from headspec.models.tokens.tokenization import encode, kinds_of_attention
 from headspec.statistics import text_counts
 from headspec.statistics.metrics import score
+from headspec.tasks.translation import decoding
+from headspec.tasks.translation.tokens import completed
 from headspec.training.microbatches import backward
 from support.contexts import zeroed
 from support.data.labelled_texts import table
@@ -90,7 +90,7 @@ def ids_written(model: MultiTask, examples: Examples, row: int) -> list[int]:
     of_task = model.classes["a"]
     assert isinstance(of_task, dict)
     around = torch.tensor([of_task["before"] + of_task["after"]])
-    ids = translation.begun(model.encoder, around)[:, :1]
+    ids = decoding.begun(model.encoder, around)[:, :1]
     for place in range(of_task["longest"]):
         with torch.no_grad():
             source = torch.tensor([examples.ids[row]])
@@ -112,9 +112,9 @@ def test_texts_are_the_likeliest_tokens_one_after_the_other(made):
     assert isinstance(of_task, dict) and model.tokenizer is not None
     with torch.no_grad():
         states = model.pool(batch)
-    written = translation.written(model.encoder, states, batch.labels, of_task, model.tokenizer)
+    written = decoding.written(model.encoder, states, batch.labels, of_task, model.tokenizer)
     alone = [ids_written(model, examples, row) for row in range(8)]
-    assert written == [translation.without_marks(model.tokenizer, ids, of_task) for ids in alone]
+    assert written == [decoding.without_marks(model.tokenizer, ids, of_task) for ids in alone]
     assert len(set(written)) > 1
 
 
@@ -126,15 +126,15 @@ def test_beams_are_those_of_transformers(made):
     with torch.no_grad():
         states = model.pool(batch)
     rest = states, batch.labels, of_task, model.tokenizer
-    written = translation.written(model.encoder, *rest, beams=4)
-    first = int(translation.begun(model.encoder, torch.tensor([of_task["before"] + of_task["after"]]))[0, 0])
+    written = decoding.written(model.encoder, *rest, beams=4)
+    first = int(decoding.begun(model.encoder, torch.tensor([of_task["before"] + of_task["after"]]))[0, 0])
     for row, text in enumerate(written):
         ids = model.encoder.generate(
             input_ids=torch.tensor([examples.ids[row]]), num_beams=4, max_new_tokens=of_task["longest"],
             decoder_start_token_id=first, forced_bos_token_id=(of_task["before"] or [None])[0],
         )  # fmt: skip
-        assert text == translation.without_marks(model.tokenizer, ids[0].tolist(), of_task)
-    assert written != translation.written(model.encoder, *rest)
+        assert text == decoding.without_marks(model.tokenizer, ids[0].tolist(), of_task)
+    assert written != decoding.written(model.encoder, *rest)
 
 
 def test_predictions_follow_the_beams_of_their_task(made):
@@ -255,7 +255,7 @@ def test_targets_have_their_language_and_their_end(folders):
         target = list(frame["target_ids"][0])
         before, after = of_task["before"], of_task["after"]
         assert target[: len(before)] == before and target[len(target) - len(after) :] == after
-        assert translation.without_marks(tokenizer, target, of_task).strip() == "our boat"
+        assert decoding.without_marks(tokenizer, target, of_task).strip() == "our boat"
         assert tokenizer.eos_token_id in after and not truncated
         if name in LANGUAGES:
             assert tokenizer.lang_code_to_id[LANGUAGES[name][1]] in before + after

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from headspec.models.decoders.base import Annotations
 from headspec.models.multitask import MultiTask
 from headspec.statistics.unit_counts import counts
 from headspec.tasks.constituents.units import PUNCTUATION
 from headspec.tasks.roles.units import PREDICATE
 from headspec.tasks.words.base import NONE, written
+from headspec.tasks.words.head import Annotations
 from support import tiny
 
 CLASSES = {

@@ -11,7 +11,7 @@ from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens import tokenization
-from headspec.models.tokens.text_encoding import completed
+from headspec.tasks.translation.tokens import completed
 from support.models import LANGUAGES, TEXTS
 
 PAIRS = [(text, " ".join(reversed(text.split()))) for text in TEXTS[:60]]

@@ -16,10 +16,10 @@ from sacrebleu.metrics import BLEU
 from torch.utils.flop_counter import FlopCounterMode
 
 from headspec.config.sections.training import Training
-from headspec.models import translation
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
-from headspec.models.translation import Targets
+from headspec.tasks.translation import decoding
+from headspec.tasks.translation.decoding import Targets
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train, trainer
 from headspec.training.watching import LOOKS, SHARE, Watching
@@ -104,7 +104,7 @@ def test_a_look_says_the_bleu_of_what_the_model_writes(folder):
     assert isinstance(batch.labels, Targets)
     with torch.no_grad():
         states = model.pool(batch)
-        texts = translation.written(model.encoder, states, batch.labels, model.classes["a"], model.tokenizer)
+        texts = decoding.written(model.encoder, states, batch.labels, model.classes["a"], model.tokenizer)
     expected = BLEU().corpus_score(texts, [batch.labels.texts]).score
     assert of.look() == f"BLEU: a {expected:.1f}" and expected > 1
 

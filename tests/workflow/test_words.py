@@ -159,7 +159,7 @@ def test_runs_of_words_are_not_exported(finished, monkeypatch):
 
 def test_an_edited_type_reruns_the_jobs_that_have_it(copy):
     assert not copy.plan(*TARGETS).rules
-    constant("headspec/models/decoders/tags.py")(copy)
+    constant("headspec/tasks/tags/head.py")(copy)
     plan = copy.plan(*TARGETS)
     trained = [message for message in plan.messages if message.startswith("Training")]
     assert trained and not [message for message in trained if "on tone, single" in message]

@@ -15,12 +15,13 @@ from headspec.config.loading import load
 from headspec.config.sections.model import Model
 from headspec.errors import ConfigError, DataError, EncoderError
 from headspec.heads import head_count
-from headspec.models import encoders, translation
+from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import checks
 from headspec.models.tokens import tokenization, vocabulary
-from headspec.models.tokens.text_encoding import completed, set_languages
+from headspec.tasks.translation import decoding
+from headspec.tasks.translation.tokens import completed, set_languages
 from support.running.studies import CONFIG
 from support.translators import PAIRS, classes
 
@@ -137,9 +138,9 @@ def test_deep_ones_learn():
     rng = torch.Generator().manual_seed(0)
     for _ in range(150):
         ids = torch.randint(3, 60, (32, 6), generator=rng)
-        targets = translation.Targets(torch.ones_like(ids), ids, [""] * 32)
+        targets = decoding.Targets(torch.ones_like(ids), ids, [""] * 32)
         states = encoder.get_encoder()(input_ids=ids, attention_mask=targets.source).last_hidden_state
-        loss = translation.losses(encoder, states, targets).mean()
+        loss = decoding.losses(encoder, states, targets).mean()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(encoder.parameters(), 1.0)
         optimizer.step()

@@ -17,12 +17,12 @@ from headspec.models.batching import Examples, put
 from headspec.models.devices import Device
 from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.multitask import MultiTask
-from headspec.models.tokens.text_encoding import set_languages
 from headspec.models.tokens.word_tokens import WordTokens, encode_words
-from headspec.models.translation import Targets, begun
 from headspec.progress import Progress
 from headspec.tables import INT, Schema
 from headspec.tasks.translation.classes import is_translation
+from headspec.tasks.translation.decoding import Targets, begun
+from headspec.tasks.translation.tokens import set_languages
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

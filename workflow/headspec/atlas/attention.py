@@ -15,8 +15,8 @@ from headspec.models.devices import Device
 from headspec.models.finite import require
 from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.multitask import MultiTask
-from headspec.models.translation import Targets, begun
 from headspec.progress import Progress
+from headspec.tasks.translation.decoding import Targets, begun
 
 
 class Tokens:

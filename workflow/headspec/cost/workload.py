@@ -36,11 +36,12 @@ from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.folders import planned as planned_folder
 from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.models.pretrained.pooling import Pooled, pooled
-from headspec.models.tokens import text_encoding, tokenization
+from headspec.models.tokens import tokenization
 from headspec.pipeline.layout import Layout
 from headspec.prompts.wording import Wording, conversation
 from headspec.tasks.continuations import pair_types
 from headspec.tasks.translation import classes as translation
+from headspec.tasks.translation import tokens as text_encoding
 from headspec.tasks.words import reading
 from headspec.tasks.words.word_types import TYPES
 

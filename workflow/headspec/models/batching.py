@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec.models.decoders.base import Annotations
 from headspec.models.devices import Device, out_of_memory
 from headspec.models.tokens.continuations import NONE, Continuations, in_a_row
-from headspec.models.translation import Targets, padded
 from headspec.progress import Progress, log
+from headspec.tasks.translation.decoding import Targets, padded
+from headspec.tasks.words.head import Annotations
 
 #: shared tokens from which on it pays to read them apart, in a pass of their own
 LEAST_SHARED = 16

@@ -15,21 +15,22 @@ from torch import nn
 from torch.nn import functional as F
 
 from headspec.attention import CROSS, DECODER
-from headspec.models import saved, translation
+from headspec.models import saved
 from headspec.models.architectures import remembers
 from headspec.models.batching import Batch, Labels
-from headspec.models.decoders.base import Annotations, Decoder, named
-from headspec.models.decoders.registry import decoder
 from headspec.models.devices import Device
 from headspec.models.gates import HeadGates
 from headspec.models.tokens import text_counting
 from headspec.models.tokens.continuations import Continuations, Likelihoods, attention
-from headspec.models.translation import Targets
 from headspec.statistics.unit_counts import packed
 from headspec.tasks.classes import Classes
 from headspec.tasks.continuations import pair_types
+from headspec.tasks.heads import decoder
+from headspec.tasks.translation import decoding as translation
 from headspec.tasks.translation.classes import UNSPACED, is_translation
+from headspec.tasks.translation.decoding import Targets
 from headspec.tasks.words.base import Units, WordTask
+from headspec.tasks.words.head import Annotations, Decoder, named
 from headspec.tasks.words.registry import implementation
 from headspec.tasks.words.word_types import TYPES
 
@@ -220,7 +221,7 @@ class MultiTask(nn.Module):
 
         Parameters
         ----------
-        smoothing : of target texts, as in `headspec.models.translation.losses`
+        smoothing : of target texts, as in `headspec.tasks.translation.decoding.losses`
         """
         if isinstance(labels, Targets):
             return translation.losses(self.encoder, pooled, labels, smoothing)

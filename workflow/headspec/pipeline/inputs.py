@@ -196,13 +196,10 @@ class Inputs:
         types = dict.fromkeys(tasks[name].type for name in used if tasks[name].type in TYPES)
         loaders = {
             "headspec/tasks/words/registry.py": "tasks/{name}/units.py",
-            "headspec/models/decoders/registry.py": "models/decoders/{decoder}.py",
+            "headspec/tasks/heads.py": "tasks/{name}/head.py",
         }
         return [
-            module.format(name=name, decoder=TYPES[name].decoder)
-            for loader, module in loaders.items()
-            if loader in code
-            for name in types
+            module.format(name=name) for loader, module in loaders.items() if loader in code for name in types
         ]
 
     # --- versions

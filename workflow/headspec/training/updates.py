@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
-from headspec.models.decoders.base import Decoder
 from headspec.models.multitask import MultiTask
+from headspec.tasks.words.head import Decoder
 
 if TYPE_CHECKING:
     from headspec.config.sections.training import Training

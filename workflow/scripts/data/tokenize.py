@@ -13,9 +13,9 @@ from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.described import is_described
 from headspec.models.pretrained.folders import folder
 from headspec.models.tokens import text_counting
-from headspec.models.tokens.text_encoding import completed
 from headspec.models.tokens.tokenization import TOKENS, encode, kinds_of_attention, of_job
 from headspec.progress import log, stage
+from headspec.tasks.translation.tokens import completed
 
 with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.task}"):
     params = snakemake.params

@@ -22,12 +22,14 @@ from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.described import is_described
 from headspec.models.pretrained.folders import folder, present
 from headspec.models.pretrained.from_pretrained import location, silence
-from headspec.models.tokens import empty, text_encoding, word_encoding
+from headspec.models.tokens import empty
 from headspec.models.tokens import vocabulary as made
 from headspec.tables import FLOAT, INT, TEXT, Schema
 from headspec.tasks.classes import Classes
 from headspec.tasks.translation import classes as translation
+from headspec.tasks.translation import tokens as text_encoding
 from headspec.tasks.translation.classes import is_translation
+from headspec.tasks.words import tokens as word_encoding
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedTokenizerBase

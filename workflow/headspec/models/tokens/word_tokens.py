@@ -12,11 +12,11 @@ import pandas as pd
 from headspec.errors import EncoderError
 from headspec.models.batching import Examples
 from headspec.models.pretrained.config_json import positions
-from headspec.models.tokens.text_encoding import set_languages
-from headspec.models.tokens.word_encoding import with_words
 from headspec.tasks.classes import Classes
 from headspec.tasks.translation.classes import is_translation
+from headspec.tasks.translation.tokens import set_languages
 from headspec.tasks.words.base import NONE
+from headspec.tasks.words.tokens import with_words
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

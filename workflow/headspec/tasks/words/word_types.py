@@ -19,21 +19,19 @@ class WordType:
     ----------
     columns : of the source, what the key `label` is by default
     metrics : that a task may have, the default first
-    decoder : module in `headspec/models/decoders/`
     """
 
     columns: tuple[str, ...]
     metrics: tuple[str, ...]
-    decoder: str
 
 
 TYPES = Registry[WordType]("type of task on words")
 TYPES |= {
-    "tags": WordType(("upos",), ("word_accuracy",), "tags"),
-    "spans": WordType(("names",), ("span_f1",), "spans"),
-    "dependencies": WordType(("head", "deprel"), ("las", "uas"), "dependencies"),
-    "constituents": WordType(("tree",), ("bracket_f1",), "constituents"),
-    "roles": WordType(("predicate", "roles"), ("role_f1",), "roles"),
+    "tags": WordType(("upos",), ("word_accuracy",)),
+    "spans": WordType(("names",), ("span_f1",)),
+    "dependencies": WordType(("head", "deprel"), ("las", "uas")),
+    "constituents": WordType(("tree",), ("bracket_f1",)),
+    "roles": WordType(("predicate", "roles"), ("role_f1",)),
 }
 #: the column of words, unless `text_a` names another
 WORDS = "words"

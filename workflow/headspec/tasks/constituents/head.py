@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch.nn import functional as F
 
-from headspec.models.decoders.base import Decoder, Named, Units, of_sentences, within
-from headspec.models.decoders.biaffine import Projection, weights
-from headspec.models.decoders.cky import best_spans
+from headspec.tasks.constituents.cky import best_spans
 from headspec.tasks.constituents.units import PUNCTUATION
 from headspec.tasks.words.base import NONE
+from headspec.tasks.words.biaffine import Projection, weights
+from headspec.tasks.words.head import Decoder, Named, Units, of_sentences, within
 
 SIZE = 128  # of the projections
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headspec.models.decoders.arborescence import best_tree
-from headspec.models.decoders.cky import best_spans
+from headspec.tasks.constituents.cky import best_spans
+from headspec.tasks.dependencies.arborescence import best_tree
 
 
 def leads_to_root(heads):

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from headspec.models.decoders.arborescence import best_tree
-from headspec.models.decoders.base import Decoder, Named, Units, of_sentences, within
-from headspec.models.decoders.biaffine import Projection, weights
+from headspec.tasks.dependencies.arborescence import best_tree
 from headspec.tasks.words.base import NONE
+from headspec.tasks.words.biaffine import Projection, weights
+from headspec.tasks.words.head import Decoder, Named, Units, of_sentences, within
 
 ARC, LABEL = 128, 64  # sizes of the projections
 

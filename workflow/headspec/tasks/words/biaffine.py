@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from headspec.models.decoders.base import normalised
+from headspec.tasks.words.head import normalised
 
 
 class Projection(nn.Module):

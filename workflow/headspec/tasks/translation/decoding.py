@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from headspec.models.decoders.base import of_sentences
+from headspec.tasks.words.head import of_sentences
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -145,7 +145,7 @@ def written(
     Parameters
     ----------
     states : of the encoder, (batch, source tokens, hidden)
-    classes : `Classes` of the task, as `headspec.models.tokens.text_encoding.completed`
+    classes : `Classes` of the task, as `headspec.tasks.translation.tokens.completed`
     """
     around = torch.tensor([classes["before"] + classes["after"]], device=states.device)
     ids = encoder.generate(

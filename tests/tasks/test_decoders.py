@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from headspec.models.decoders.base import Annotations
-from headspec.models.decoders.registry import decoder
 from headspec.tasks.constituents.units import PUNCTUATION
+from headspec.tasks.heads import decoder
 from headspec.tasks.roles.units import PREDICATE
 from headspec.tasks.words.base import NONE, written
+from headspec.tasks.words.head import Annotations
 from headspec.tasks.words.word_types import TYPES
 
 HIDDEN = 24

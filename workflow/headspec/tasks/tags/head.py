@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from headspec.models.decoders.base import Decoder, Named, Units, linear, of_sentences, within
 from headspec.tasks.words.base import NONE
+from headspec.tasks.words.head import Decoder, Named, Units, linear, of_sentences, within
 
 
 class Tags(Decoder):

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headspec.models.decoders import bio
+from headspec.tasks.words import bio_classes as bio
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=10))

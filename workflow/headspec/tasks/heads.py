@@ -5,10 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from headspec.tasks.words.word_types import TYPES
-
 if TYPE_CHECKING:
-    from headspec.models.decoders.base import Decoder
+    from headspec.tasks.words.head import Decoder
 
 
 def decoder(task_type: str, hidden: int, labels: list[str]) -> Decoder:
@@ -19,5 +17,5 @@ def decoder(task_type: str, hidden: int, labels: list[str]) -> Decoder:
     hidden : size of the states of words
     labels : names of the labels, in order of their index
     """
-    module = import_module(f"headspec.models.decoders.{TYPES[task_type].decoder}")
+    module = import_module(f"headspec.tasks.{task_type}.head")
     return cast("Decoder", module.build(hidden, labels))

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from headspec.models.decoders import bio
-from headspec.models.decoders.base import Decoder, Named, Units, linear, normalised, of_sentences, within
 from headspec.tasks.roles.units import PREDICATE
+from headspec.tasks.words import bio_classes as bio
 from headspec.tasks.words.base import NONE
+from headspec.tasks.words.head import Decoder, Named, Units, linear, normalised, of_sentences, within
 
 SIZE = 256  # of the hidden layer
 FARTHEST = 16  # words from the predicate, beyond which all are alike

@@ -1,1 +1,0 @@
-"""Decoders of tasks on words: from the states of words to losses and predicted units."""
