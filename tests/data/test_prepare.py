@@ -138,9 +138,11 @@ def offline_hub(tmp_path, monkeypatch):
     offline(monkeypatch, tmp_path / "cache")
     monkeypatch.chdir(tmp_path)
     kinds = {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg", "pos"])}
+    kinds["words"], kinds["upos"] = datasets.List(kinds["text"]), datasets.List(kinds["label"])
     (tmp_path / "made").mkdir()
     for split, n in (("train", 10), ("validation", 4)):
         columns = reviews(n)[["text", "label"]].to_dict("list")
+        columns |= {"words": [["a", "b"]] * n, "upos": [[0, 1]] * n}
         dataset = datasets.Dataset.from_dict(columns, features=datasets.Features(kinds))
         dataset.to_parquet(tmp_path / "made" / f"{split}.parquet")
     cache_dataset(tmp_path / "made", tmp_path / "cache", "someone/reviews")
@@ -155,6 +157,11 @@ def test_hub_data_from_the_cache(offline_hub, revision):
     assert read["train"]["label"].tolist() == ["neg", "pos"] * 5
     assert read["validation"]["text_a"].tolist() == reviews(4)["text"].tolist()
     assert readers.files(task) == [] and readers.version(task.source or "") == revision[1:]
+
+
+def test_hub_data_with_lists_of_classes(offline_hub):
+    read = splits.rows("t", Task(source="hub:someone/reviews", type="tags"))
+    assert read["train"]["label"].tolist() == ['[[0,"neg"],[1,"pos"]]'] * 10
 
 
 def test_the_cache_has_another_commit(offline_hub):

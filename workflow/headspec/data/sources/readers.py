@@ -109,7 +109,7 @@ def read(task: Task, key: str, split: str, labelled: bool = True) -> pd.DataFram
     -------
     DataFrame
         The columns of texts, label and filter. Labels and filters of CSV and TSV files are strings; class
-        indices of a hub data set become class names.
+        indices of a hub data set, also in lists, become class names.
 
     Raises
     ------
@@ -212,4 +212,7 @@ def _read_hub(task: Task, key: str, split: str, labelled: bool) -> pd.DataFrame:
     for column, feature in dataset.features.items():
         if hasattr(feature, "names"):
             frame[column] = frame[column].map(dict(enumerate(feature.names)))
+        elif names := getattr(getattr(feature, "feature", None), "names", None):  # of lists
+            named = dict(enumerate(names))
+            frame[column] = [None if cell is None else [named.get(i) for i in cell] for cell in frame[column]]
     return frame
