@@ -1,9 +1,10 @@
-"""JSON: an object for each row, in a line of its own or in an array."""
+"""JSON: an object for each row, in a line of its own, in an array, or in the lists of a document."""
 
 from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,17 @@ from headspec.errors import DataError, shown
 
 KINDS = {str: "text", bool: "true or false", int: "a number", float: "a number", list: "a list"}
 KINDS |= {dict: "an object", type(None): "null"}
+#: lists of a document, each in the objects of the one before: SQuAD's articles, paragraphs and questions
+NESTED = ("data", "paragraphs", "qas")
+#: the beginning of a document: the first list, perhaps after texts such as its version
+DOCUMENT = re.compile(r'\s*\{\s*("\w+"\s*:\s*"[^"]*"\s*,\s*)*"data"\s*:\s*\[\s*\{')
 
 
 def names(path: Path, options: Options) -> list[str]:
-    """Of an array, those of all rows; of lines, those of the first part."""
+    """Of an array or a document, those of all rows; of lines, those of the first part."""
     with text_files.stream(path, options.encoding) as file:
         part = file.read(BLOCK // 4)  # characters of up to four bytes
-        if part.lstrip().startswith("["):
+        if part.lstrip().startswith("[") or DOCUMENT.match(part):
             return _table(_lines(part + file.read(), path, options), path, options).column_names
         whole = part[: part.rfind("\n") + 1] if len(part) == BLOCK // 4 else part
     return _table(whole, path, options).column_names
@@ -36,19 +41,40 @@ def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
 
 
 def _lines(text: str, path: Path, options: Options) -> str:
-    """A JSON array as lines; other text as it is."""
-    if not text.lstrip().startswith("["):
+    """A JSON array, or a document, as lines; other text as it is."""
+    if not text.lstrip().startswith("[") and not DOCUMENT.match(text):
         return text
     try:
         rows = json.loads(text)
     except json.JSONDecodeError as error:
+        if DOCUMENT.match(text) and error.msg == "Extra data":
+            return text  # lines after all
         raise _wrong(path, options, f"line {error.lineno}, column {error.colno}: {error.msg}") from None
     except RecursionError:
         raise _wrong(path, options, "its lists are nested too deeply") from None
+    if isinstance(rows, dict):
+        rows = _innermost(rows, path, options)
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise _wrong(path, options, f"item {number} is {shown(row)}, expected an object for each row")
     return "\n".join(map(json.dumps, rows))
+
+
+def _innermost(document: dict[str, Any], path: Path, options: Options) -> list[Any]:
+    """The objects of a document's innermost lists, each with the values of those that it is in."""
+    rows: list[Any] = [document]
+    for name in NESTED:
+        if not any(isinstance(row, dict) and name in row for row in rows):
+            break
+        found = []
+        for number, row in enumerate(rows, 1):
+            inner = row.get(name) if isinstance(row, dict) else None
+            if not isinstance(inner, list):
+                raise _wrong(path, options, f"object {number} of {len(rows)} lacks the list '{name}'")
+            outer = {key: value for key, value in row.items() if key != name}
+            found += [outer | each if isinstance(each, dict) else each for each in inner]
+        rows = found
+    return rows
 
 
 def _table(text: str, path: Path, options: Options) -> pa.Table:
