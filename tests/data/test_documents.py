@@ -12,9 +12,6 @@ from headspec.errors import DataError
 
 CONTEXT = "The Denver Broncos beat the Carolina Panthers. The Broncos won in Denver."
 WON = ("Denver Broncos", 4)
-    "The Denver Broncos beat the Carolina Panthers. The Broncos won in Denver.",
-    ("Denver Broncos", 4),
-)
 
 
 def document() -> dict:
