@@ -513,17 +513,21 @@ def test_captions_render(caption):
         model="minilm", mixture="sentiment+topic-pair", method="tuned", measure="rsa", task="t"
     )
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    text = environment.from_string(caption.read_text()).render(
-        snakemake=SimpleNamespace(config=config, wildcards=wildcards)
-    )
+    template = environment.from_string(caption.read_text())
     strict = {"halt_level": 2, "report_level": 5}
-    assert "<p" in docutils.core.publish_string(text, writer="html", settings_overrides=strict).decode()
+    for draw_examples in (None, 37):
+        params = SimpleNamespace(draw_examples=draw_examples)
+        text = template.render(snakemake=SimpleNamespace(config=config, wildcards=wildcards, params=params))
+        assert "<p" in docutils.core.publish_string(text, writer="html", settings_overrides=strict).decode()
+        noisy = caption.stem in ("matrix", "curves") and draw_examples is not None
+        assert noisy == ("a different sample of 37 validation" in text)
 
 
 def test_every_figure_has_a_caption():
     captions = {path.stem for path in (ROOT / "workflow" / "report").glob("*.rst")}
-    rules = "".join(path.read_text() for path in (ROOT / "workflow" / "rules").glob("*.smk"))
-    assert captions == {*re.findall(r"caption=\"../report/(\w+).rst\"", rules), "workflow"}
+    rules = (ROOT / "workflow" / "rules" / "figures.smk").read_text()
+    figures = re.findall(r"\bFigure\(\s*\"([\w/]+)\"", rules)
+    assert captions == {*(name.replace("/", "_") for name in figures), "workflow"}
 
 
 def summary_lines(combined: pd.DataFrame, **frames: pd.DataFrame) -> list[str]:

@@ -1,20 +1,351 @@
-# Figures, from tables only. Every rule but the first states only how it differs from the first. The script
-# `figure` calls `draw` of the module `figure` with the inputs and params that it takes, by name.
+# Figures, from tables only: one list of them, and the rules made from it.
 # A cluster draws several in one job: the profile says how many are in a group.
+from headspec.pipeline.figures import Figure
+
+OF_RUN = ("model", "mixture", "method")
+MIXTURES = {mixture: list(tasks) for mixture, tasks in STUDY.mixture_tasks.items()}
+PRUNED = {
+    "pruning": INPUTS.of_seeds("pruning.parquet"),
+    "predictions": INPUTS.of_seeds("predictions.parquet"),
+}
+COMPARED_TASKS = {
+    "similarity": result("tables/similarity.parquet"),
+    "combined": rules.dissociation.output.combined,
+    "correlation": rules.correlation.output[0],
+}
+HEADS = {"heads": rules.heads.output.heads}
+ROLES = {"roles": rules.heads.output.roles}
+GATES = {"gates": rules.budgets.output.gates}
+OF_TASKS = {"tasks": INPUTS.tasks}
+OF_PAIRS = {"paradigms": LAYOUT.paradigms, "method": STUDY.correlated}
+OF_MEASURES = {"labels": similarity_measures.labels(STUDY.similarity.measures)}
+OF_VARIANTS = {"labels": variants.labels(variant.heads for variant in STUDY.variants)}
+OF_WAYS = {"labels": ways.labels(BUDGETS.names), "places": ways.places(BUDGETS.names)}
+PRUNING = OF_TASKS | {
+    "seeds": STUDY.seeds,
+    "fraction": STUDY.pruning.fraction,
+    "metrics": INPUTS.main_metrics,
+    "draw_examples": STUDY.pruning.draw_examples,  # for the caption
+}
+
+FIGURES = [
+    Figure(
+        "importance",
+        "importance",
+        "Importance",
+        OF_RUN,
+        {"importance": INPUTS.of_seeds("importance.parquet")},
+        {"seeds": STUDY.seeds, "fraction": STUDY.pruning.fraction} | OF_TASKS,
+    ),
+    Figure(
+        "reliability",
+        "reliability of importance",
+        "Importance",
+        (),
+        {"reliability": rules.reliability.output[0]},
+        {"mixtures": MIXTURES},
+    ),
+    Figure("matrix", "matrix", "Pruning", OF_RUN, PRUNED, PRUNING),
+    Figure(
+        "curves",
+        "curves",
+        "Pruning",
+        OF_RUN,
+        PRUNED,
+        PRUNING | {"counted": bool(STUDY.pruning.heads)},
+    ),
+    Figure(
+        "dissociation",
+        "all mixtures",
+        "Dissociation",
+        (),
+        {
+            "combined": rules.dissociation.output.combined,
+            "dissociation": rules.dissociation.output.dissociation,
+        },
+        {
+            "mixtures": MIXTURES,
+            "fraction": STUDY.pruning.fraction,
+            "distinct": STUDY.dissociation.distinct,
+        },
+    ),
+    Figure(
+        "fractions",
+        "against the fraction",
+        "Dissociation",
+        ("model",),
+        {
+            "fractions": rules.dissociation.output.fractions,
+            "areas": rules.dissociation.output.areas,
+        },
+        {"mixtures": MIXTURES, "main": STUDY.pruning.fraction, "method": STUDY.correlated},
+    ),
+    Figure(
+        "similarity",
+        "task similarity",
+        "Similarity",
+        ("model",),
+        {"similarity": result("tables/similarity.parquet")},
+        {"tasks": list(LAYOUT.paradigms)} | OF_MEASURES,
+    ),
+    Figure(
+        "scatter",
+        "dissociation against similarity",
+        "Similarity",
+        ("measure",),
+        COMPARED_TASKS,
+        OF_PAIRS | OF_MEASURES,
+    ),
+    Figure(
+        "correlation",
+        "dissociation against similarity",
+        "Similarity",
+        (),
+        COMPARED_TASKS,
+        OF_PAIRS | OF_MEASURES,
+    ),
+    Figure(
+        "improvement",
+        "improvement",
+        "IAT",
+        ("model", "mixture"),
+        {"improvement": rules.improvement.output[0], "scores": rules.iat_scores.output[0]},
+        {
+            "metrics": LAYOUT.main_metrics,
+            "variants": [plain(variant) for variant in STUDY.variants],
+        }
+        | OF_TASKS
+        | OF_VARIANTS,
+    ),
+    Figure(
+        "specialization",
+        "specialization",
+        "IAT",
+        ("model", "mixture"),
+        {
+            "specialization": rules.specialization.output[0],
+            "combined": rules.iat_dissociation.output.combined,
+            "dissociation": rules.iat_dissociation.output.dissociation,
+        },
+        {"fraction": STUDY.pruning.fraction} | OF_TASKS,
+    ),
+    Figure(
+        "verdict",
+        "verdict",
+        "IAT",
+        ("model", "mixture"),
+        {"improvement": rules.improvement.output[0]},
+        OF_VARIANTS,
+    ),
+    Figure(
+        "alpha_delta",
+        "alpha and delta",
+        "IAT",
+        ("model", "mixture"),
+        {"improvement": rules.improvement.output[0]},
+        file="alpha-delta",
+    ),
+    Figure(
+        "transfer",
+        "few-shot transfer",
+        "Transfer",
+        ("model", "task"),
+        {"summary": rules.transfer_scores.output.summary},
+        {"metrics": LAYOUT.main_metrics, "controls": variants.places(STUDY.transfer.methods)},
+    ),
+    Figure("atlas/heads", "roles and importance", "Head atlas", OF_RUN, HEADS | ROLES, OF_TASKS),
+    Figure("atlas/ablation", "single-head ablation", "Head atlas", OF_RUN, HEADS, OF_TASKS),
+    Figure(
+        "atlas/ranked",
+        "cumulative pruning",
+        "Head atlas",
+        OF_RUN,
+        {
+            "curves": rules.rankings.output.pruning_curves,
+            "cumulative": INPUTS.of_first_seed("atlas/cumulative.parquet"),
+        },
+        {
+            "metrics": INPUTS.main_metrics,
+            "labels": head_measures.labels(head_measures.pruned(STUDY.atlas.rankings)),
+            "places": head_measures.places(STUDY.atlas.rankings),
+        }
+        | OF_TASKS,
+    ),
+    Figure(
+        "atlas/agreement",
+        "agreement of measures",
+        "Head atlas",
+        OF_RUN,
+        {"agreement": rules.heads.output.agreement},
+        {"labels": head_measures.labels(head_measures.compared(STUDY.atlas.rankings))},
+    ),
+    Figure("atlas/confidence", "confidence", "Head atlas", OF_RUN, HEADS, OF_TASKS),
+    Figure(
+        "atlas/change",
+        "before and after",
+        "Head atlas",
+        OF_RUN,
+        HEADS,
+        {
+            "before": lambda wildcards: LAYOUT.before[wildcards.method],
+            "labels": head_measures.labels(["importance", "confidence", "ablation"]),
+        }
+        | OF_TASKS,
+    ),
+    Figure(
+        "atlas/differences",
+        "differences between tasks",
+        "Head atlas",
+        OF_RUN,
+        {"differences": rules.heads.output.differences},
+        {
+            "labels": head_measures.labels(
+                ["importance", "ablation_size", "relevance", "confidence"]
+            )
+        },
+    ),
+    Figure(
+        "atlas/believe",
+        "which measure to believe",
+        "Head atlas",
+        (),
+        {"belief": rules.belief.output[0]},
+        {
+            "mixtures": list(STUDY.mixture_tasks),
+            "labels": head_measures.labels(head_measures.pruned(STUDY.atlas.rankings)),
+        },
+    ),
+    Figure(
+        "gates/budgets",
+        "metric by heads kept",
+        "Gates",
+        OF_RUN,
+        {"budgets": rules.budgets.output.budgets},
+        {"metrics": INPUTS.main_metrics} | OF_WAYS,
+    ),
+    Figure("gates/kept", "heads kept", "Gates", OF_RUN, GATES, OF_WAYS | OF_TASKS),
+    Figure("gates/learning", "gates while they learn", "Gates", OF_RUN, GATES, OF_WAYS),
+    Figure(
+        "gates/overlap",
+        "overlap of kept heads",
+        "Gates",
+        ("model",),
+        {"overlap": rules.budgets.output.overlap},
+        OF_WAYS,
+    ),
+    Figure(
+        "gates/kept_roles",
+        "roles of kept heads",
+        "Gates",
+        OF_RUN,
+        {"counts": rules.kept_roles.output.counts},
+        OF_WAYS | OF_TASKS,
+    ),
+    Figure(
+        "gates/kept_kinds",
+        "kinds of attention kept",
+        "Gates",
+        OF_RUN,
+        {"kinds": rules.budgets.output.kinds},
+        OF_WAYS | OF_TASKS,
+    ),
+    Figure(
+        "probes/known",
+        "labels that heads know",
+        "Probes",
+        ("model", "task"),
+        {"probes": rules.probe_tables.output.probes},
+        {"joint": PROBING.joint},
+    ),
+    Figure(
+        "probes/changes",
+        "before and after",
+        "Probes",
+        ("model", "task"),
+        {"changes": rules.probe_tables.output.changes},
+        {"joint": PROBING.joint},
+    ),
+    Figure(
+        "probes/heads",
+        "heads and labels",
+        "Probes",
+        ("model", "task"),
+        {"probed": PROBING.shown_tables},
+        {"shown": PROBING.shown},
+    ),
+    Figure(
+        "probes/sharing",
+        "tasks alone and together",
+        "Probes",
+        ("model",),
+        {"sharing": rules.sharing.output[0]},
+        {"metrics": lambda wildcards: PROBING.main_metrics},
+    ),
+]
+if STUDY.brain:
+    FIGURES.append(
+        Figure(
+            "brain_encoding",
+            "brain encoding",
+            "Similarity",
+            ("model",),
+            {
+                name: [
+                    result(f"similarity/{{model}}/seed{seed}/{table}.parquet")
+                    for seed in STUDY.seeds
+                ]
+                for name, table in (
+                    ("encoding", "brain_encoding"),
+                    ("summaries", "brain_encoding_summary"),
+                )
+            },
+            {"seeds": STUDY.seeds, "tasks": LAYOUT.compared},
+        )
+    )
+
+for each in FIGURES:
+
+    rule:
+        name:
+            f"figure_{each.flat}"
+        input:
+            **each.inputs,
+        output:
+            report(
+                figure(each.path),
+                caption=f"../report/{each.flat}.rst",
+                category=each.category,
+                labels={"figure": each.title} | {name: f"{{{name}}}" for name in each.wildcards},
+            ),
+        log:
+            log(f"figures/{each.path}"),
+        group:
+            "figures"
+        conda:
+            "../../envs/figures.yaml"
+        threads: 1
+        resources:
+            mem_mb=4000,
+            runtime=5,
+        params:
+            **each.params,
+            figure=each.name,
+            dpi=STUDY.figures.dpi,
+            code=code("plots/figure.py", f"plots/{each.name}.py"),
+        message:
+            each.message
+        script:
+            "../scripts/plots/figure.py"
 
 
-rule figure_alpha_delta:
+rule figure_preview:
     input:
-        improvement=rules.improvement.output[0],
+        combined=rules.preview_dissociation.output.combined,
+        dissociation=rules.preview_dissociation.output.dissociation,
     output:
-        report(
-            figure("alpha-delta.{model}.{mixture}"),
-            caption="../report/alpha_delta.rst",
-            category="IAT",
-            labels={"figure": "alpha and delta", "model": "{model}", "mixture": "{mixture}"},
-        ),
+        [result("preview/figures", Path(path).name) for path in figure("dissociation")],
     log:
-        log("figures/alpha-delta.{model}.{mixture}"),
+        log("preview/figures/dissociation"),
     group:
         "figures"
     conda:
@@ -24,356 +355,13 @@ rule figure_alpha_delta:
         mem_mb=4000,
         runtime=5,
     params:
-        script="figure",
-        figure="alpha_delta",
-        dpi=STUDY.figures.dpi,
-        code=code("plots/figure.py", "plots/alpha_delta.py"),
-    message:
-        "Figure alpha-delta.{wildcards.model}.{wildcards.mixture}"
-    script:
-        "../scripts/plots/{params.script}.py"
-
-
-use rule figure_alpha_delta as figure_reliability with:
-    input:
-        reliability=rules.reliability.output[0],
-    output:
-        report(
-            figure("reliability"),
-            caption="../report/reliability.rst",
-            category="Importance",
-            labels={"figure": "reliability of importance"},
-        ),
-    log:
-        log("figures/reliability"),
-    params:
-        figure="reliability",
-        mixtures={mixture: list(tasks) for mixture, tasks in STUDY.mixture_tasks.items()},
-        code=code("plots/figure.py", "plots/reliability.py"),
-    message:
-        "Figure reliability"
-
-
-use rule figure_alpha_delta as figure_dissociation with:
-    input:
-        combined=rules.dissociation.output.combined,
-        dissociation=rules.dissociation.output.dissociation,
-    output:
-        report(
-            figure("dissociation"),
-            caption="../report/dissociation.rst",
-            category="Dissociation",
-            labels={"figure": "all mixtures"},
-        ),
-    log:
-        log("figures/dissociation"),
-    params:
-        script="dissociation",
         figure="dissociation",
-        mixtures={mixture: list(tasks) for mixture, tasks in STUDY.mixture_tasks.items()},
+        dpi=STUDY.figures.dpi,
+        code=code("plots/figure.py", "plots/dissociation.py"),
+        mixtures=MIXTURES,
         fraction=STUDY.pruning.fraction,
         distinct=STUDY.dissociation.distinct,
-        code=code("plots/dissociation.py"),
-    message:
-        "Figure dissociation"
-
-
-use rule figure_dissociation as figure_preview with:
-    input:
-        combined=rules.preview_dissociation.output.combined,
-        dissociation=rules.preview_dissociation.output.dissociation,
-    output:
-        [result("preview/figures", Path(path).name) for path in figure("dissociation")],
-    log:
-        log("preview/figures/dissociation"),
     message:
         "Figure dissociation of the first mixture"
-
-
-use rule figure_alpha_delta as figure_fractions with:
-    input:
-        fractions=rules.dissociation.output.fractions,
-        areas=rules.dissociation.output.areas,
-    output:
-        report(
-            figure("fractions.{model}"),
-            caption="../report/fractions.rst",
-            category="Dissociation",
-            labels={"figure": "against the fraction", "model": "{model}"},
-        ),
-    log:
-        log("figures/fractions.{model}"),
-    params:
-        figure="fractions",
-        mixtures={mixture: list(tasks) for mixture, tasks in STUDY.mixture_tasks.items()},
-        main=STUDY.pruning.fraction,
-        method=STUDY.correlated,
-        code=code("plots/figure.py", "plots/fractions.py"),
-    message:
-        "Figure fractions.{wildcards.model}"
-
-
-use rule figure_alpha_delta as figure_importance with:
-    input:
-        importance=INPUTS.of_seeds("importance.parquet"),
-    output:
-        report(
-            figure("importance.{model}.{mixture}.{method}"),
-            caption="../report/importance.rst",
-            category="Importance",
-            labels={"model": "{model}", "mixture": "{mixture}", "method": "{method}"},
-        ),
-    log:
-        log("figures/importance.{model}.{mixture}.{method}"),
-    params:
-        figure="importance",
-        seeds=STUDY.seeds,
-        tasks=INPUTS.tasks,
-        fraction=STUDY.pruning.fraction,
-        code=code("plots/figure.py", "plots/importance.py"),
-    message:
-        "Figure importance.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
-
-
-use rule figure_alpha_delta as figure_matrix with:
-    input:
-        pruning=INPUTS.of_seeds("pruning.parquet"),
-        predictions=INPUTS.of_seeds("predictions.parquet"),
-    output:
-        report(
-            figure("matrix.{model}.{mixture}.{method}"),
-            caption="../report/matrix.rst",
-            category="Pruning",
-            labels={"model": "{model}", "mixture": "{mixture}", "method": "{method}"},
-        ),
-    log:
-        log("figures/matrix.{model}.{mixture}.{method}"),
-    params:
-        figure="matrix",
-        seeds=STUDY.seeds,
-        tasks=INPUTS.tasks,
-        fraction=STUDY.pruning.fraction,
-        draw_examples=STUDY.pruning.draw_examples,  # for the caption
-        metrics=INPUTS.main_metrics,
-        code=code("plots/figure.py", "plots/matrix.py"),
-    message:
-        "Figure matrix.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
-
-
-use rule figure_alpha_delta as figure_curves with:
-    input:
-        pruning=INPUTS.of_seeds("pruning.parquet"),
-        predictions=INPUTS.of_seeds("predictions.parquet"),
-    output:
-        report(
-            figure("curves.{model}.{mixture}.{method}"),
-            caption="../report/curves.rst",
-            category="Pruning",
-            labels={"model": "{model}", "mixture": "{mixture}", "method": "{method}"},
-        ),
-    log:
-        log("figures/curves.{model}.{mixture}.{method}"),
-    params:
-        script="curves",
-        figure="curves",
-        counted=bool(STUDY.pruning.heads),
-        seeds=STUDY.seeds,
-        tasks=INPUTS.tasks,
-        fraction=STUDY.pruning.fraction,
-        draw_examples=STUDY.pruning.draw_examples,  # for the caption
-        metrics=INPUTS.main_metrics,
-        code=code("plots/curves.py"),
-    message:
-        "Figure curves.{wildcards.model}.{wildcards.mixture}.{wildcards.method}"
-
-
-use rule figure_alpha_delta as figure_similarity with:
-    input:
-        similarity=result("tables/similarity.parquet"),
-    output:
-        report(
-            figure("similarity.{model}"),
-            caption="../report/similarity.rst",
-            category="Similarity",
-            labels={"figure": "task similarity", "model": "{model}"},
-        ),
-    log:
-        log("figures/similarity.{model}"),
-    params:
-        figure="similarity",
-        tasks=list(LAYOUT.paradigms),
-        labels=similarity_measures.labels(STUDY.similarity.measures),
-        code=code("plots/figure.py", "plots/similarity.py"),
-    message:
-        "Figure similarity.{wildcards.model}"
-
-
-use rule figure_alpha_delta as figure_scatter with:
-    input:
-        similarity=result("tables/similarity.parquet"),
-        combined=rules.dissociation.output.combined,
-        correlation=rules.correlation.output[0],
-    output:
-        report(
-            figure("scatter.{measure}"),
-            caption="../report/scatter.rst",
-            category="Similarity",
-            labels={"figure": "dissociation against similarity", "measure": "{measure}"},
-        ),
-    log:
-        log("figures/scatter.{measure}"),
-    params:
-        script="scatter",
-        figure="scatter",
-        paradigms=LAYOUT.paradigms,
-        method=STUDY.correlated,
-        label=lambda wildcards: similarity_measures.MEASURES[wildcards.measure].label,
-        code=code("plots/scatter.py"),
-    message:
-        "Figure scatter.{wildcards.measure}"
-
-
-use rule figure_alpha_delta as figure_correlation with:
-    input:
-        similarity=result("tables/similarity.parquet"),
-        combined=rules.dissociation.output.combined,
-        correlation=rules.correlation.output[0],
-    output:
-        report(
-            figure("correlation"),
-            caption="../report/correlation.rst",
-            category="Similarity",
-            labels={"figure": "dissociation against similarity"},
-        ),
-    log:
-        log("figures/correlation"),
-    params:
-        script="correlation",
-        figure="correlation",
-        paradigms=LAYOUT.paradigms,
-        method=STUDY.correlated,
-        labels=similarity_measures.labels(STUDY.similarity.measures),
-        code=code("plots/correlation.py"),
-    message:
-        "Figure correlation"
-
-
-use rule figure_alpha_delta as figure_improvement with:
-    input:
-        improvement=rules.improvement.output[0],
-        scores=rules.iat_scores.output[0],
-    output:
-        report(
-            figure("improvement.{model}.{mixture}"),
-            caption="../report/improvement.rst",
-            category="IAT",
-            labels={"figure": "improvement", "model": "{model}", "mixture": "{mixture}"},
-        ),
-    log:
-        log("figures/improvement.{model}.{mixture}"),
-    params:
-        script="improvement",
-        figure="improvement",
-        tasks=INPUTS.tasks,
-        metrics=LAYOUT.main_metrics,
-        variants=[plain(variant) for variant in STUDY.variants],
-        labels=variants.labels(variant.heads for variant in STUDY.variants),
-        code=code("plots/improvement.py"),
-    message:
-        "Figure improvement.{wildcards.model}.{wildcards.mixture}"
-
-
-use rule figure_alpha_delta as figure_specialization with:
-    input:
-        specialization=rules.specialization.output[0],
-        combined=rules.iat_dissociation.output.combined,
-        dissociation=rules.iat_dissociation.output.dissociation,
-    output:
-        report(
-            figure("specialization.{model}.{mixture}"),
-            caption="../report/specialization.rst",
-            category="IAT",
-            labels={"figure": "specialization", "model": "{model}", "mixture": "{mixture}"},
-        ),
-    log:
-        log("figures/specialization.{model}.{mixture}"),
-    params:
-        script="specialization",
-        figure="specialization",
-        tasks=INPUTS.tasks,
-        fraction=STUDY.pruning.fraction,
-        code=code("plots/specialization.py"),
-    message:
-        "Figure specialization.{wildcards.model}.{wildcards.mixture}"
-
-
-use rule figure_alpha_delta as figure_verdict with:
-    input:
-        improvement=rules.improvement.output[0],
-    output:
-        report(
-            figure("verdict.{model}.{mixture}"),
-            caption="../report/verdict.rst",
-            category="IAT",
-            labels={"figure": "verdict", "model": "{model}", "mixture": "{mixture}"},
-        ),
-    log:
-        log("figures/verdict.{model}.{mixture}"),
-    params:
-        figure="verdict",
-        labels=variants.labels(variant.heads for variant in STUDY.variants),
-        code=code("plots/figure.py", "plots/verdict.py"),
-    message:
-        "Figure verdict.{wildcards.model}.{wildcards.mixture}"
-
-
-use rule figure_alpha_delta as figure_transfer with:
-    input:
-        rules.transfer_scores.output.summary,
-    output:
-        report(
-            figure("transfer.{model}.{task}"),
-            caption="../report/transfer.rst",
-            category="Transfer",
-            labels={"figure": "few-shot transfer", "model": "{model}", "task": "{task}"},
-        ),
-    log:
-        log("figures/transfer.{model}.{task}"),
-    params:
-        script="transfer",
-        figure="transfer",
-        metrics=LAYOUT.metrics,
-        controls=variants.places(STUDY.transfer.methods),
-        code=code("plots/transfer.py"),
-    message:
-        "Figure transfer.{wildcards.model}.{wildcards.task}"
-
-
-if STUDY.brain:
-
-    use rule figure_alpha_delta as figure_brain_encoding with:
-        input:
-            encoding=[
-                result(f"similarity/{{model}}/seed{seed}/brain_encoding.parquet")
-                for seed in STUDY.seeds
-            ],
-            summaries=[
-                result(f"similarity/{{model}}/seed{seed}/brain_encoding_summary.parquet")
-                for seed in STUDY.seeds
-            ],
-        output:
-            report(
-                figure("brain_encoding.{model}"),
-                caption="../report/brain_encoding.rst",
-                category="Similarity",
-                labels={"figure": "brain encoding", "model": "{model}"},
-            ),
-        log:
-            log("figures/brain_encoding.{model}"),
-        params:
-            figure="brain_encoding",
-            seeds=STUDY.seeds,
-            tasks=LAYOUT.compared,
-            code=code("plots/figure.py", "plots/brain_encoding.py"),
-        message:
-            "Figure brain_encoding.{wildcards.model}"
+    script:
+        "../scripts/plots/figure.py"

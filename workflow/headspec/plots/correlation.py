@@ -12,6 +12,7 @@ from matplotlib.transforms import offset_copy
 
 from headspec.plots.drawing.points import correlation_text, draw_points
 from headspec.plots.drawing.style import PAGE, legend, styled
+from headspec.statistics.similarity.paired import paired
 
 #: panels per row, at most
 COLUMNS = 6
@@ -23,6 +24,18 @@ def by_strength(correlation: pd.DataFrame) -> list[str]:
     """Measures by their mean |Pearson r| over models, the strongest first; an undefined r counts as 0."""
     strength = correlation["pearson_r"].abs().fillna(0).groupby(correlation["measure"]).mean()
     return list(strength.sort_values(ascending=False, kind="stable").index)
+
+
+def from_tables(
+    similarity: pd.DataFrame,
+    combined: pd.DataFrame,
+    correlation: pd.DataFrame,
+    paradigms: Mapping[str, str],
+    method: str,
+    labels: Mapping[str, str],
+) -> Figure:
+    """`draw` of the tables of these names; other parameters as of `paired`."""
+    return draw(paired(similarity, combined, paradigms, method), correlation, labels)
 
 
 @styled

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from headspec.plots.drawing.style import METRICS, PAGE, at_fraction, legend, stacked, styled, task_style
 from headspec.plots.drawing.unlearnt import key, marked, unlearnt
+from headspec.statistics.chance import of_tasks
 
 #: kind of random heads: (legend entry, side of the main fraction, look of the box)
 BOXES: dict[str, tuple[str, int, dict[str, Any]]] = {
@@ -22,6 +23,19 @@ BOXES: dict[str, tuple[str, int, dict[str, Any]]] = {
 EVALUATED: dict[str, Any] = {"linewidth": 2.2, "markersize": 4.5, "zorder": 4}
 OTHERS: dict[str, Any] = {"linewidth": 0.9}
 BOTTOM: dict[str, Any] = {"linestyle": "--", "markerfacecolor": "white", "zorder": 3}
+
+
+def from_tables(
+    pruning: Mapping[int, pd.DataFrame],
+    predictions: Mapping[int, pd.DataFrame],
+    tasks: Sequence[str],
+    fraction: float,
+    metrics: Mapping[str, str],
+    counted: bool,
+) -> Figure:
+    """`draw` with the chance of every task in the first seed."""
+    unpruned = next(iter(predictions.values())).query("pruned_for == 'none'")
+    return draw(pruning, predictions, tasks, fraction, metrics, of_tasks(unpruned, metrics), counted)
 
 
 @styled

@@ -13,7 +13,15 @@ from matplotlib.patheffects import withStroke
 from numpy.typing import NDArray
 
 from headspec.config.methods import METHODS
-from headspec.plots.drawing.style import MEAN, heights, interval_label, legend, mixture_panels, styled
+from headspec.plots.drawing.style import (
+    MEAN,
+    at_fraction,
+    heights,
+    interval_label,
+    legend,
+    mixture_panels,
+    styled,
+)
 
 BARS = {name: method.bar for name, method in METHODS.items() if method.bar}
 #: a single seed, and the mark of a value at chance, outlined in white so that no line hides it
@@ -43,6 +51,17 @@ CROSS: dict[str, Any] = DAGGER | {
     "markersize": 4,
     "markeredgewidth": 1,
 }
+
+
+def from_tables(
+    combined: pd.DataFrame,
+    dissociation: pd.DataFrame,
+    mixtures: Mapping[str, Sequence[str]],
+    fraction: float,
+    distinct: float,
+) -> Figure:
+    """`draw` of the tables of these names."""
+    return draw(combined, at_fraction(dissociation, fraction), mixtures, distinct)
 
 
 @styled

@@ -12,8 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from headspec.config.runs import Variant
 from headspec.plots.drawing.style import MEAN, METRICS, PAGE, interval_label, legend, number, styled
-from headspec.statistics.training.improvement import clear
+from headspec.statistics.training.improvement import by_seed, clear
 
 #: panels per row, at most
 COLUMNS = 4
@@ -76,6 +77,25 @@ def shown(improvement: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:
         return rank == len(heads), row["method"] == "single", row["sampling"] != sampling, rank
 
     return means.loc[sorted(rows, key=place)]
+
+
+def from_tables(
+    improvement: pd.DataFrame,
+    scores: pd.DataFrame,
+    mixture: str,
+    tasks: Sequence[str],
+    metrics: Mapping[str, str],
+    variants: Sequence[Mapping[str, Any]],
+    labels: Mapping[str, str],
+) -> Figure:
+    """`draw` of the rows of one model in the tables of these names.
+
+    Parameters
+    ----------
+    variants : fields of each `Variant` of the study
+    """
+    seeds = by_seed(scores, {mixture: list(tasks)}, [Variant(**fields) for fields in variants])
+    return draw(improvement[improvement["mixture"] == mixture], seeds, metrics, labels)
 
 
 @styled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -13,10 +14,24 @@ from numpy.typing import NDArray
 from headspec.plots.drawing.labels import name_points
 from headspec.plots.drawing.points import correlation_text, draw_points
 from headspec.plots.drawing.style import legend, styled
+from headspec.statistics.similarity.paired import paired
 
 #: panels per row, at most
 COLUMNS = 3
 INTERVAL = {"color": "0.6", "linewidth": 0.7, "zorder": 0.9}
+
+
+def from_tables(
+    similarity: pd.DataFrame,
+    combined: pd.DataFrame,
+    correlation: pd.DataFrame,
+    measure: str,
+    paradigms: Mapping[str, str],
+    method: str,
+    labels: Mapping[str, str],
+) -> Figure:
+    """`draw` of the tables of these names; other parameters as of `paired`."""
+    return draw(paired(similarity, combined, paradigms, method), correlation, measure, labels[measure])
 
 
 @styled

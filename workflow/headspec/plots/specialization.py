@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from headspec.plots.dissociation import DOT, mark_chance
-from headspec.plots.drawing.style import MEAN, interval_label, legend, styled
+from headspec.plots.drawing.style import MEAN, at_fraction, interval_label, legend, styled
 
 #: method: (legend entry, look of its bars), in their order
 BARS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -19,6 +19,17 @@ BARS: dict[str, tuple[str, dict[str, Any]]] = {
     "iat": ("after IAT", {"facecolor": "#4292c6", "edgecolor": "black"}),
 }
 HEIGHT = 0.4  # of a bar, in rows
+
+
+def from_tables(
+    specialization: pd.DataFrame,
+    combined: pd.DataFrame,
+    dissociation: pd.DataFrame,
+    tasks: Sequence[str],
+    fraction: float,
+) -> Figure:
+    """`draw` of rows of the tables of these names."""
+    return draw(specialization, combined, at_fraction(dissociation, fraction), tasks)
 
 
 @styled

@@ -35,6 +35,14 @@ APART = 1.035
 SPACE = 0.09
 
 
+def from_tables(
+    summary: pd.DataFrame, task: str, metrics: Mapping[str, str], controls: Mapping[str, tuple[int, str]]
+) -> Figure:
+    """`draw` of the rows of one model in the table `transfer_summary`; the task's main metric is shown."""
+    rows = summary[(summary["task"] == task) & (summary["metric"] == metrics[task])]
+    return draw(rows, controls)
+
+
 @styled
 def draw(summary: pd.DataFrame, controls: Mapping[str, tuple[int, str]]) -> Figure:
     """A row of panels per mixture, under its name, a column per way of tuning, a line per encoder.

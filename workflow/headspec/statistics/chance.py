@@ -61,6 +61,11 @@ def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, Sequence[str]]) -> 
             )
 
 
+def of_tasks(rows: pd.DataFrame, metrics: Mapping[str, str]) -> dict[str, float]:
+    """Task: `chance` of its metric among the examples of `rows`, one each."""
+    return {str(task): chance(metrics[str(task)], own["label"]) for task, own in rows.groupby("task")}
+
+
 @functools.lru_cache(maxsize=2)
 def _weights(n: int) -> NDArray[np.int16]:
     return bootstrap_counts(n, RESAMPLES, np.random.default_rng(derive(0, "chance")))

@@ -1,4 +1,4 @@
-"""A figure of the rows of a model, mixture and method: tables by name -> figure."""
+"""A figure: tables by name -> figure."""
 
 import inspect
 from importlib import import_module
@@ -12,17 +12,21 @@ from headspec.plots.drawing.style import of_wildcards, save
 from headspec.progress import stage
 
 params, wildcards = snakemake.params, snakemake.wildcards
-draw = import_module(f"headspec.plots.{params.figure.replace('/', '.')}").draw
+module = import_module(f"headspec.plots.{params.figure.replace('/', '.')}")
 with stage(snakemake, f"figure {params.figure}"):
+    draw = getattr(module, "from_tables", module.draw)
     taken = inspect.signature(draw).parameters
-    arguments = {name: value for name, value in params.items() if name in taken}
+    given = dict(wildcards.items()) | dict(params.items())
+    arguments = {name: value for name, value in given.items() if name in taken}
     if "attention" in taken:
         kinds = tables.inherited(snakemake.input).get("attention", {})
         arguments["attention"] = kinds.get(wildcards.get("model"))
+    own = {name: value for name, value in wildcards.items() if name not in taken}
     for name, paths in snakemake.input.items():
         if isinstance(paths, str):
-            arguments[name] = of_wildcards(tables.read(paths), wildcards)
+            arguments[name] = of_wildcards(tables.read(paths), own)
+        elif "seeds" in given:
+            arguments[name] = dict(zip(params.seeds, map(tables.read, paths), strict=True))
         else:
-            seeds = zip(params.seeds, paths, strict=True)
-            arguments[name] = {seed: tables.read(path) for seed, path in seeds}
+            arguments[name] = [tables.read(path) for path in paths]
     save(draw(**arguments), snakemake.output, params.dpi, tables.record(snakemake))

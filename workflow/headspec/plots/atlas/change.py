@@ -23,6 +23,13 @@ MARKED = 0.1
 LONGEST = 6
 
 
+def from_tables(
+    heads: pd.DataFrame, method: str, before: str, tasks: Sequence[str], labels: Mapping[str, str]
+) -> Figure:
+    """`draw` of the methods `before` and `method`, of one model and mixture."""
+    return draw(heads[heads["method"] == before], heads[heads["method"] == method], tasks, labels)
+
+
 @styled
 def draw(
     before: pd.DataFrame, after: pd.DataFrame, tasks: Sequence[str], labels: Mapping[str, str]

@@ -13,12 +13,26 @@ from matplotlib.figure import Figure
 from headspec.plots.atlas.measures import panels, rows_of
 from headspec.plots.drawing.style import COLOURS, MARKERS, METRICS, PAGE, legend, styled
 from headspec.statistics.atlas.rankings import RANDOM
+from headspec.statistics.chance import of_tasks
 
 #: in the titles of panels, if there are both orders
 FIRST = {"top": "top heads first", "bottom": "bottom heads first"}
 LINES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 #: look of the mean over random orders
 RANDOM_LINE: dict[str, Any] = {"color": "0.35", "linewidth": 1.6, "zorder": 1.8}
+
+
+def from_tables(
+    curves: pd.DataFrame,
+    cumulative: pd.DataFrame,
+    tasks: Sequence[str],
+    metrics: Mapping[str, str],
+    labels: Mapping[str, str],
+    places: Mapping[str, int],
+) -> Figure:
+    """`draw` with the chance of every task in the table `cumulative` of the first seed."""
+    unpruned = cumulative.query("ranking == @RANDOM and draw == 0 and fraction == 0")
+    return draw(curves, tasks, of_tasks(unpruned, metrics), labels, places)
 
 
 @styled

@@ -14,6 +14,17 @@ from headspec.plots.drawing.style import PAGE, SHADES, styled
 SHOWN = 10
 
 
+def from_tables(probed: Sequence[pd.DataFrame], shown: Sequence[tuple[str, int]]) -> Figure:
+    """`draw` of the tables of groups in a row.
+
+    Parameters
+    ----------
+    shown : for each group its name, and its number of tables
+    """
+    tables = iter(probed)
+    return draw({name: [next(tables) for _ in range(n)] for name, n in shown})
+
+
 @styled
 def draw(groups: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     """A panel for each group, a row for each label, a column for each head, layer by layer.
