@@ -12,7 +12,7 @@ from headspec.config.sections.task import Task
 from headspec.data import planned, prepare
 from headspec.data.prepare import Prepared
 from headspec.errors import DataError
-from headspec.tasks.continuations.reading import answers
+from headspec.tasks.continuations.data import answers
 
 #: one table of two of BLiMP's paradigms
 BLIMP = pd.DataFrame(

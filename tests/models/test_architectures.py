@@ -19,8 +19,8 @@ from headspec.heads import head_count
 from headspec.models.batching import Batch, Examples
 from headspec.models.encoders import load
 from headspec.models.multitask import MultiTask, classifier_dropout
-from headspec.models.pretrained.checks import check
 from headspec.models.pretrained.config_json import settings
+from headspec.models.pretrained.study_checks import check
 from headspec.models.tokens.tokenization import encode, tokenizer
 from headspec.training.microbatches import backward
 from support import tiny

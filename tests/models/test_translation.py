@@ -17,11 +17,12 @@ from headspec.heads.masks import Mask
 from headspec.heads.pruning import predictions
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
-from headspec.models.pretrained import checks
+from headspec.models.pretrained import study_checks as checks
 from headspec.models.tokens import tokenization
 from headspec.models.tokens.tokenization import encode, kinds_of_attention
 from headspec.statistics import text_counts
 from headspec.statistics.metrics import score
+from headspec.tasks import kinds
 from headspec.tasks.translation import decoding
 from headspec.tasks.translation.tokens import completed
 from headspec.training.microbatches import backward
@@ -308,7 +309,7 @@ def planned(folders: Path, source: str, **task) -> str:
     with pytest.raises(HeadspecError) as caught:
         of_config = study(config)
         checks.check(of_config)
-        tokenization.check_languages(of_config)
+        kinds.KINDS["translation"].check(of_config.models, of_config.learnt)
     return str(caught.value)
 
 

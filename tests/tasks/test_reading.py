@@ -9,6 +9,7 @@ import pytest
 from headspec.config.sections.task import Task
 from headspec.data import splits
 from headspec.errors import DataError
+from headspec.tasks import data
 from headspec.tasks.words import reading
 from headspec.tasks.words.base import parsed
 from headspec.tasks.words.word_types import TYPES
@@ -40,7 +41,7 @@ def test_every_format_gives_the_same_sentences(tmp_path, ending):
 
 def test_a_space_in_a_word_does_not_end_it():
     frame = pd.DataFrame({"words": [["10 000", "men"]], "upos": [["NUM", "NOUN"]]})
-    (text,) = reading.rows(frame, TASK, "tasks.pos", "train.parquet")["text_a"]
+    (text,) = data.of(TASK).rows(frame, TASK, "tasks.pos", "train.parquet")["text_a"]
     assert text.split(" ") == ["10\u00a0000", "men"]
 
 
@@ -58,7 +59,7 @@ def test_a_space_in_a_word_does_not_end_it():
 def test_a_sentence_without_its_annotation_is_named(words, tags, problem):
     frame = pd.DataFrame({"words": [["ok"], words], "upos": [["X"], tags]})
     with pytest.raises(DataError) as error:
-        reading.rows(frame, TASK, "tasks.pos", "train.parquet")
+        data.of(TASK).rows(frame, TASK, "tasks.pos", "train.parquet")
     assert str(error.value) == (
         f"tasks.pos.label: 1 of 2 sentences of train.parquet have no tags in upos: row 2: {problem}"
     )
@@ -114,4 +115,5 @@ def test_a_tree_of_another_order_than_its_words_is_refused():
     """Brackets that cross, as discontinuous treebanks write them: leaves by place."""
     frame = pd.DataFrame({"words": [["He", "saw", "it"]], "tree": ["(S (VP (P 0=He) (P 2=it)) (V 1=saw))"]})
     with pytest.raises(DataError, match=r"row 1: word 1 \('He'\) is '0=He' in its tree"):
-        reading.rows(frame, Task(source="bank", type="constituents"), "tasks.trees", "train.parquet")
+        task = Task(source="bank", type="constituents")
+        data.of(task).rows(frame, task, "tasks.trees", "train.parquet")

@@ -163,7 +163,7 @@ result, log, figure = LAYOUT.result, LAYOUT.log, LAYOUT.figure
 
 def code(script: str, *modules):
     """Parameter: hashes of a rule's code: its script, `modules` that this imports by name (with wildcards, or
-    functions of them that return several), and every module that these import. The modules of tasks on words
+    functions of them that return several), and every module that these import. The parts of kinds of tasks
     are imported by name, too.
 
     They are looked up only if the rule has jobs.
@@ -174,10 +174,10 @@ def code(script: str, *modules):
         names = [m(wildcards) if callable(m) else [m.format(**wildcards)] for m in modules]
         paths = [LIBRARY / "headspec" / name for name in functools.reduce(operator.iadd, names, [])]
         found = functools.reduce(operator.or_, map(hashes, [LIBRARY / "scripts" / script, *paths]))
-        of_words = [
-            LIBRARY / "headspec" / module for module in INPUTS.word_modules(wildcards, found)
-        ]
-        return functools.reduce(operator.or_, map(hashes, of_words), found)
+        while of_kinds := INPUTS.kind_modules(wildcards, found):  # which may load further parts
+            paths = [LIBRARY / "headspec" / name for name in of_kinds]
+            found = functools.reduce(operator.or_, map(hashes, paths), found)
+        return found
 
     return function
 

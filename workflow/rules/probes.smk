@@ -14,7 +14,7 @@ rule probe:
     log:
         log(RUN, "probes/{task}"),
     wildcard_constraints:
-        task=any_of(LAYOUT.word_tasks),
+        task=any_of(LAYOUT.probed_tasks),
     priority: by_tasks
     conda:
         "../../envs/train.yaml"

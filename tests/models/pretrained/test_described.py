@@ -18,7 +18,7 @@ from headspec.heads import head_count
 from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
-from headspec.models.pretrained import checks
+from headspec.models.pretrained import study_checks as checks
 from headspec.models.tokens import tokenization, vocabulary
 from headspec.tasks.translation import decoding
 from headspec.tasks.translation.tokens import completed, set_languages

@@ -15,7 +15,7 @@ from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
 from headspec.models.encoders import load, origin
 from headspec.models.multitask import MultiTask
-from headspec.models.pretrained import checks
+from headspec.models.pretrained import study_checks as checks
 from support.data.hub import NOWHERE, REVISION, lay_out
 from support.running.studies import CONFIG, Folder, bert
 

@@ -17,7 +17,7 @@ from headspec.errors import EncoderError
 from headspec.models import encoders, versions
 from headspec.models.batching import Batch
 from headspec.models.multitask import MultiTask
-from headspec.models.pretrained import checks
+from headspec.models.pretrained import study_checks as checks
 from headspec.models.pretrained.folders import folder as folder_of
 from headspec.models.pretrained.pooling import pooled
 from support.data.hub import lay_out

@@ -84,3 +84,8 @@ def alone(names: Iterable[str]) -> str:
     of_mixtures = [name for name in names if name in NAMED]
     trained = [name for name in of_mixtures if METHODS[name].trains != "nothing"]
     return of_mixtures[0] if of_mixtures and not trained else "single"
+
+
+def prompts(names: Iterable[str]) -> bool:
+    """Whether a method of a study trains nothing, but prompts models with its tasks."""
+    return any(name in METHODS and METHODS[name].trains == "nothing" for name in names)

@@ -29,7 +29,7 @@ from headspec.config.sections.task import Task
 from headspec.config.sections.training import Training
 from headspec.config.sections.transfer import Transfer
 from headspec.config.ways import WAYS, WHOLE
-from headspec.tasks.words.word_types import TYPES
+from headspec.tasks.kinds import kind
 
 #: what `methods` may name: methods, and sections that are run as part of the study
 if TYPE_CHECKING:
@@ -102,6 +102,12 @@ class Study(Section):
         return self.in_order([*self.mixtures.single, *compared])
 
     @property
+    def learnt(self) -> dict[str, Task]:
+        """The tasks that every model learns."""
+        names = {*self.alone, *self.transfer.tasks, *itertools.chain(*self.mixture_tasks.values())}
+        return {name: task for name, task in self.tasks.items() if name in names}
+
+    @property
     def list_draws(self) -> int:
         """Random masks beside each list of heads: at least so many that p can be 1 - confidence."""
         return max(self.pruning.draws, int(1 / (1 - self.dissociation.confidence)))
@@ -161,7 +167,7 @@ class Study(Section):
             for run in {run.path: run for run in [*self.runs, *self.iat_runs]}.values()
             if run.method in self.probes.methods
             and run.mixture in wanted
-            and any(self.tasks[task].type in TYPES for task in run.tasks)
+            and any(kind(self.tasks[task]).of_words for task in run.tasks)
         ]
 
     @property

@@ -24,7 +24,7 @@ from headspec.models.devices import SIZES
 from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.described import content
 from headspec.similarity.traits import BLOCK
-from headspec.tasks.translation import classes as translation
+from headspec.tasks.kinds import kind
 
 NUMBER = 4  # bytes; bfloat16 needs less
 PROCESS = 2e9  # bytes: 0.5 GB of libraries, and the tokens of a million examples
@@ -168,7 +168,7 @@ def writing(study: Study, model: str, examples: int) -> float:
     """Bytes of the unfinished translations of a batch: log-probabilities of tokens, thrice, and the cache of
     keys and values. A batch has the fewer of `examples` the more beams, but one at least.
     """
-    most = max((task.beams for task in study.tasks.values() if task.type == translation.NAME), default=0)
+    most = max((kind(task).beams(task) for task in study.tasks.values()), default=0)
     config = _content(study.models[model]) if most else {}
     if not (kinds := heads_by_layer(config)):
         return 0
@@ -183,7 +183,7 @@ def warnings(study: Study) -> list[str]:
     lines = []
     for name, model in itertools.product(study.tasks, study.models):
         needed = megabytes(study, model, "prune", gpu=False)
-        if (beams := study.tasks[name].beams) > 1 and needed > here:
+        if (beams := kind(study.tasks[name]).beams(study.tasks[name])) > 1 and needed > here:
             lines.append(
                 f"tasks.{name}.beams: got {beams}, with which a job of models.{model} needs about "
                 f"{needed / 1e3:,.0f} GB; this machine has {here / 1e3:,.0f} GB"

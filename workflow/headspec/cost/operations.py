@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 
+from headspec.config.methods import prompts
 from headspec.cost import graph, workload
 from headspec.cost.stages import STAGES, Load, Passes
 from headspec.cost.throughput import PASSES
@@ -41,7 +42,7 @@ def operations(extent: Extent, jobs: Iterable[graph.Job]) -> dict[tuple[str, str
 
 
 def _operations(extent: Extent, stage: str, wildcards: Mapping[str, str], load: Load) -> float:
-    prompted, evaluated = wildcards.get("method") == "prompted", load.kind == "prune"
+    prompted, evaluated = prompts([wildcards.get("method", "")]), load.kind == "prune"
     once = evaluated and STAGES[stage].under_masks
     of_example = extent.forward(wildcards["model"], load.task, prompted, evaluated, once)
     return PASSES[load.kind] * load.examples * of_example

@@ -17,7 +17,7 @@ from headspec.config.ways import WAYS
 from headspec.cost.stage import STAGES, Load, Loads, Stage, stage
 from headspec.errors import HeadspecError, listing
 from headspec.heads.masks import masks
-from headspec.tasks.words.word_types import TYPES
+from headspec.tasks.kinds import kind
 
 if TYPE_CHECKING:
     from headspec.cost.workload import Extent
@@ -85,7 +85,7 @@ class Passes:
             return
         drawn = self.study.models[self.wildcards["model"]].weights != PRETRAINED
         for task in self.tasks:
-            anew = drawn or self.study.tasks[task].type in TYPES
+            anew = drawn or not kind(self.study.tasks[task]).pooled
             yield Load("prune", task, anew * self.study.training.frozen.epochs * self.n_train[task])
 
     def _trained(self, part: float) -> Loads:

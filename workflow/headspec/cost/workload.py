@@ -39,11 +39,11 @@ from headspec.models.pretrained.pooling import Pooled, pooled
 from headspec.models.tokens import tokenization
 from headspec.pipeline.layout import Layout
 from headspec.prompts.wording import Wording, conversation
+from headspec.tasks import data
 from headspec.tasks.continuations import pair_types
+from headspec.tasks.kinds import kind
 from headspec.tasks.translation import classes as translation
 from headspec.tasks.translation import tokens as text_encoding
-from headspec.tasks.words import reading
-from headspec.tasks.words.word_types import TYPES
 
 TOKENS = {"single": 25, "pair": 50}  # in a single text and in a pair, if they cannot be counted
 SAMPLE = 300  # texts per task in which tokens are counted
@@ -126,7 +126,8 @@ class Extent:
             model: str, task: str, prompted: bool, evaluated: bool = False, once: bool = False
         ) -> float:
             if target := self.targets.get((model, task)):
-                source, beams = self.tokens[model, task], self.study.tasks[task].beams
+                of_task = self.study.tasks[task]
+                source, beams = self.tokens[model, task], kind(of_task).beams(of_task)
                 return written(model, source, target, beams) if evaluated else known(model, source, target)
             config, n = self.configs[model], (self.prompts if prompted else self.tokens)[model, task]
             head = 2 * config.hidden_size * config.vocab_size * self.scored.get((model, task), 0) * prompted
@@ -225,17 +226,7 @@ def sample(name: str, task: Task) -> pd.DataFrame:
     key, where = f"tasks.{name}", readers.name_of(task, task.train_split)
     frame = columns.filtered(readers.read(task, key, task.train_split), task, key, where)
     frame = frame.iloc[np.linspace(0, len(frame) - 1, min(SAMPLE, len(frame))).astype(int)]
-    if task.type in TYPES:
-        sentences = reading.rows(frame, task, key, where).drop(columns="label")
-        return sentences.reset_index(drop=True).reset_index(names="example")
-    texts = pd.DataFrame(
-        {"text_a": columns.texts(frame, task.text_a, f"{key}.text_a", where), "text_b": None}
-    )
-    if task.text_b:
-        texts["text_b"] = columns.texts(frame, task.text_b, f"{key}.text_b", where)
-    if task.type == translation.NAME:
-        labels = [task.label] if isinstance(task.label, str) else task.label
-        texts["label"] = columns.texts(frame, labels[0], f"{key}.label", where)
+    texts = data.of(task).texts(frame, task, key, where)
     full = (texts.dropna(axis="columns").map(str.strip) != "").all(axis="columns")
     return texts[full].reset_index(drop=True).reset_index(names="example")
 

@@ -15,7 +15,7 @@ from headspec.data.prepare import PAIR_CLASSES, Prepared, Source
 from headspec.data.sources import source_records
 from headspec.digests import FOLDER
 from headspec.errors import DataError
-from headspec.tasks.translation import classes as translation
+from headspec.tasks.kinds import kind
 
 
 @dataclass
@@ -42,20 +42,10 @@ class Planned:
         by_task = {name: prepare.notes(name, study.tasks[name], self.sources[name]) for name in self.sources}
         lines = [line for notes in by_task.values() for line in notes]
         doubts = {name: source.doubts for name, source in self.sources.items()}
-        return [*lines, *quality.warnings(doubts, lengths), *self._tokenizers(study)]
-
-    def _tokenizers(self, study: Study) -> Iterator[str]:
-        """A line for each task whose BLEU does not count the words between spaces."""
+        lines += quality.warnings(doubts, lengths)
         for name, source in self.sources.items():
-            told = source.classes if translation.is_translation(source.classes) else {}
-            language = told.get(translation.UNSPACED)
-            if language and "bleu" in study.tasks[name].all_metrics:
-                by = translation.TOKENIZERS.get(language, translation.BY_CHARACTER)
-                where = ", or char where that is not installed" if by.endswith("mecab") else ""
-                yield (
-                    f"tasks.{name}.metrics: bleu counts what sacrebleu's tokenizer {by} finds{where}, "
-                    "because spaces do not separate the words of the targets"
-                )
+            lines += kind(study.tasks[name]).notes(f"tasks.{name}", study.tasks[name], source.classes)
+        return lines
 
 
 def read(study: Study, folder: Path = FOLDER) -> Planned:

@@ -16,8 +16,8 @@ from headspec.data.stratify import interleaved, stratified_order
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.tables import INT, TEXT, Schema
+from headspec.tasks import data
 from headspec.tasks.classes import Classes
-from headspec.tasks.translation import classes as translation
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -152,7 +152,7 @@ def source(name: str, task: Task, seed: int) -> Source:
     left out of the other task's training.
     """
     read = {split: overlap.keyed(frame, seed) for split, frame in splits.rows(name, task).items()}
-    classes = columns.classes(task, read["train"]["label"])
+    classes = data.of(task).classes(task, read["train"]["label"])
     normal = splits.normal(read["train"])
     train, counts = _distinct(read["train"], normal)
     further = {}
@@ -169,7 +169,7 @@ def source(name: str, task: Task, seed: int) -> Source:
         counts["in_validation"] = int(seen.sum())
     else:
         n = _held_out(name, task, len(train))
-        order = interleaved(_strata(task, train), overlap.order(train))
+        order = interleaved(data.of(task).strata(train), overlap.order(train))
         validation = Split(train.iloc[order[:n]], {"rows": 0, "held_out": n})
         train = train.iloc[np.sort(order[n:])]
         counts["held_out"] = n
@@ -180,7 +180,7 @@ def source(name: str, task: Task, seed: int) -> Source:
 def notes(name: str, task: Task, source: Source) -> list[str]:
     """One line for each thing about the splits and classes of a source that the config does not say."""
     key = f"tasks.{name}"
-    return [*readers.notes(task, key), *quality.of_classes(key, task, source.classes)]
+    return [*readers.notes(task, key), *data.of(task).notes(key, task, source.classes)]
 
 
 def _stored(task: Task, frame: pd.DataFrame) -> Split:
@@ -190,7 +190,7 @@ def _stored(task: Task, frame: pd.DataFrame) -> Split:
 
 
 def _doubts(task: Task, frame: pd.DataFrame, normal: pd.Series) -> dict[str, Any]:
-    return quality.doubts(frame, normal, translated=task.type == translation.NAME)
+    return quality.doubts(frame, normal, data.of(task))
 
 
 def pairs(name: str, split: str, parent: pd.DataFrame, seed: int) -> Split:
@@ -232,7 +232,7 @@ def _limited(
     name: str, task: Task, split: str, rows: pd.DataFrame, limit: int | None, seed: int
 ) -> pd.DataFrame:
     """At most `limit` rows of a split, stratified by class and numbered in random order."""
-    order = stratified_order(_strata(task, rows), _rng(seed, f"{split} subset", name))[:limit]
+    order = stratified_order(data.of(task).strata(rows), _rng(seed, f"{split} subset", name))[:limit]
     return _numbered(
         name, task, rows, _rng(seed, f"{split} order", name).permutation(order), f"{split} split"
     )
@@ -271,7 +271,7 @@ def further(
 def further_examples(name: str, task: Task, other: str, rows: pd.DataFrame, seed: int) -> pd.DataFrame:
     """The rows of a further split that `further` selects, at most `validation_examples`."""
     rng = _rng(seed, "further", name, other)
-    order = rng.permutation(stratified_order(_strata(task, rows), rng)[: task.validation_examples])
+    order = rng.permutation(stratified_order(data.of(task).strata(rows), rng)[: task.validation_examples])
     return _numbered(name, task, rows, order, f"further split {other}")
 
 
@@ -299,8 +299,3 @@ def _held_out(name: str, task: Task, n: int) -> int:
             "distinct rows; expected fewer, so that some are left for training"
         )
     return size
-
-
-def _strata(task: Task, frame: pd.DataFrame) -> pd.Series:
-    """Labels to stratify subsets by: the classes; for other tasks, the same value for all rows."""
-    return frame["label"] if task.type == "classification" else pd.Series("", index=frame.index)

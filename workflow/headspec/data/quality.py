@@ -15,7 +15,7 @@ import pandas as pd
 from headspec.errors import listing
 
 if TYPE_CHECKING:
-    from headspec.config.sections.task import Task
+    from headspec.tasks.data import Data
 
 #: Share of rows that is many. Of twelve public sets (GLUE without WNLI, AG News, TREC, BBC News, Rotten
 #: Tomatoes), none has empty rows; at most 0.6 % contradict another (CoLA), and 4.5 % repeat one (BBC News).
@@ -23,30 +23,25 @@ MANY = 0.1
 #: Share of rows with more words than a model takes tokens. At 128 tokens it is 3 % in RTE and below 1 % in
 #: the other sets of GLUE, but nearly all of BBC News.
 MOST = 0.5
-#: how many times as long as is usual one side of a translation must be, relative to the other, to be doubtful
-#: (Moses' clean-corpus-n.perl drops nine words to one)
-UNLIKE = 9
 TRAINING = "training rows"
-#: numbers that are classes, such as those of 77 intents; more are rather scores
-MOST_NUMBERS = 100
 KINDS = {
     "empty": "have an empty text",
     "repeated": "repeat the text and label of another row",
     "contradictory": "contradict another row with the same text",
-    "unlike": f"have a source or a target {UNLIKE} times as long, relative to the other, as most rows",
+    "unlike": "have a source or a target 9 times as long, relative to the other, as most rows",
 }
 #: share of rows with sides of unlike length that is many: of 29,000 of Multi30k, there are at most two
 MISALIGNED = 0.01
 
 
-def doubts(frame: pd.DataFrame, normal: pd.Series, translated: bool = False) -> dict[str, Any]:
+def doubts(frame: pd.DataFrame, normal: pd.Series, of: Data) -> dict[str, Any]:
     """What is doubtful in the rows of a split.
 
     Parameters
     ----------
     frame : columns text_a, text_b, label; the index has the positions of rows in the source
     normal : `headspec.data.splits.normal` of it
-    translated : whether labels are translations, one of several for the same text
+    of : what is read of the task
 
     Returns
     -------
@@ -56,7 +51,7 @@ def doubts(frame: pd.DataFrame, normal: pd.Series, translated: bool = False) -> 
     """
     empty = (frame["text_a"].str.strip() == "") | (frame["text_b"].str.strip() == "")
     full, label = normal[~empty], frame["label"][~empty]
-    contradictory = (label.groupby(full).transform("nunique") > 1) & (not translated)
+    contradictory = (label.groupby(full).transform("nunique") > 1) & (not of.several)
     repeated = pd.DataFrame({"text": full, "label": label}).duplicated()
     words = np.sort([text.count(" ") + text.count("\t") + 1 for text in full])
     words = words[((np.arange(100) + 0.5) / 100 * len(words)).astype(int)] if len(words) else words
@@ -64,17 +59,7 @@ def doubts(frame: pd.DataFrame, normal: pd.Series, translated: bool = False) -> 
     found["empty"] = [int(empty.sum()), _numbers(frame.index[empty][:1])]
     found["repeated"] = [int(repeated.sum()), _pair(repeated, full, label, same=True)]
     found["contradictory"] = [int(contradictory.sum()), _pair(contradictory, full, label, same=False)]
-    if translated:
-        unlike = _unlike(frame[~empty])
-        found["unlike"] = [int(unlike.sum()), _numbers(unlike.index[unlike][:1])]
-    return found | {"words": words.tolist()}
-
-
-def _unlike(frame: pd.DataFrame) -> pd.Series:
-    """Which rows have a ratio of characters of both sides that is far from the usual one, bool."""
-    lengths = [frame[column].str.strip().str.len().clip(lower=1) for column in ("text_a", "label")]
-    ratio = (lengths[0] / lengths[1]).map(np.log)
-    return (ratio - ratio.median()).abs() > np.log(UNLIKE)
+    return found | of.doubts(frame[~empty]) | {"words": words.tolist()}
 
 
 def _pair(wrong: pd.Series, text: pd.Series, label: pd.Series, same: bool) -> list[int]:
@@ -111,18 +96,6 @@ def of_task(name: str, by_rows: Mapping[str, Any]) -> Iterator[str]:
                 share = f"{n / found['rows']:.0%}".replace("%", " %")
                 at = f"row {first[0]}" if len(first) == 1 else f"rows {first[0]} and {first[1]}"
                 yield f"tasks.{name}: {share} of {found['rows']} {rows} {words}; first at {at}"
-
-
-def of_classes(key: str, task: Task, classes: Any) -> Iterator[str]:
-    """A line if the classes that were found in a task's labels look like scores."""
-    if task.type != "classification" or task.labels:
-        return
-    numbers = pd.to_numeric(pd.Series(classes), errors="coerce")
-    if numbers.notna().all() and (len(numbers) > MOST_NUMBERS or (numbers % 1 != 0).any()):
-        yield (
-            f"{key}.label: {len(numbers)} different numbers are taken as classes, from {numbers.min():g} to "
-            f"{numbers.max():g}; for scores, set {key}.type to regression"
-        )
 
 
 def _cut(model: str, length: int, tasks: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

@@ -13,12 +13,8 @@ from headspec.data.sources import columns, contents, readers
 from headspec.data.sources.formats import registry
 from headspec.data.sources.holdings import find
 from headspec.errors import DataError
+from headspec.tasks import data
 from headspec.tasks.classes import Classes
-from headspec.tasks.continuations import pair_types
-from headspec.tasks.continuations import reading as continuations
-from headspec.tasks.translation import classes as translation
-from headspec.tasks.words import reading
-from headspec.tasks.words.word_types import TYPES
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -79,11 +75,10 @@ def rows(name: str, task: Task) -> dict[str, pd.DataFrame]:
     if validation and validation != train:
         names["validation"] = validation
     frames = {split: _rows(task, key, stored) for split, stored in names.items()}
-    classes = columns.classes(task, frames["train"]["label"])
-    if classes and "validation" in frames:
-        where = readers.name_of(task, names["validation"])
-        what = "the classes of the training split"
-        _check_labels(frames["validation"]["label"], classes, f"{key}.label", where, what)
+    if "validation" in frames:
+        of, where = data.of(task), readers.name_of(task, names["validation"])
+        classes = of.classes(task, frames["train"]["label"])
+        of.check_labels(frames["validation"]["label"], classes, f"{key}.label", where)
     return frames
 
 
@@ -92,20 +87,8 @@ def further(name: str, task: Task, other: str, classes: Classes) -> pd.DataFrame
     key = f"tasks.{name}"
     split_task, stored = _split(key, f"further.{other}", task, task.further[other])
     frame = _rows(split_task, key, stored)
-    if classes:
-        where, what = readers.name_of(split_task, stored), "the classes of the training split"
-        _check_labels(frame["label"], classes, f"{key}.label", where, what)
+    data.of(task).check_labels(frame["label"], classes, f"{key}.label", readers.name_of(split_task, stored))
     return frame
-
-
-def _check_labels(labels: pd.Series, classes: Classes, key: str, where: str, what: str) -> None:
-    """DataError if labels are not those of the training split."""
-    if translation.is_translation(classes):
-        return
-    if isinstance(classes, dict):
-        reading.check_labels(labels, classes["labels"], key, where)
-    elif classes:
-        columns.check_labels(labels, classes, key, where, what)
 
 
 def unlabelled(name: str, task: Task, file: str, train: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
@@ -129,8 +112,7 @@ def unlabelled(name: str, task: Task, file: str, train: pd.DataFrame) -> tuple[p
     split_task, stored = _split(key, f"test.{file}", task, task.test[file])
     where = readers.name_of(split_task, stored)
     read = readers.read(split_task, key, stored, labelled=False).reset_index(drop=True)
-    text_a = columns.texts(read, task.text_a, f"{key}.text_a", where)
-    text_b = None if task.text_b is None else columns.texts(read, task.text_b, f"{key}.text_b", where)
+    texts = data.of(task).texts(read, task, key, where)
     example = np.arange(len(read), dtype=np.int32)
     index = pd.Series(example)
     if contents.INDEX in read:
@@ -142,9 +124,8 @@ def unlabelled(name: str, task: Task, file: str, train: pd.DataFrame) -> tuple[p
                 f"{key}.test.{file}: row {row + 1} of {where} has '{read[contents.INDEX][row]}' in the "
                 f"column {contents.INDEX}; expected distinct integers."
             )
-    frame = pd.DataFrame(
-        {"example": example, "index": index.astype(np.int32), "text_a": text_a, "text_b": text_b}
-    )
+    frame = texts.assign(example=example, index=index.astype(np.int32))
+    frame = frame[["example", "index", *TEXTS]]
     return frame, {"rows": len(frame), "in_train": int(normal(frame).isin(normal(train)).sum())}
 
 
@@ -160,24 +141,7 @@ def _split(key: str, setting: str, task: Task, wanted: str) -> tuple[Task, str]:
 def _rows(task: Task, key: str, stored: str) -> pd.DataFrame:
     where = readers.name_of(task, stored)
     frame = columns.filtered(readers.read(task, key, stored), task, key, where)
-    if task.type in TYPES:
-        return reading.rows(frame, task, key, where)
-    text_a = columns.texts(frame, task.text_a, f"{key}.text_a", where)
-    if task.type == translation.NAME:
-        target = columns.texts(frame, str(task.label), f"{key}.label", where)
-        columns.check_varied(target, task, key, where)
-        # of a row that lacks one of both texts, the other is of no use
-        text_a = text_a.where(target.str.strip() != "", "")
-        return pd.DataFrame({"text_a": text_a, "text_b": None, "label": target})
-    text_b = None if task.text_b is None else columns.texts(frame, task.text_b, f"{key}.text_b", where)
-    if task.type in pair_types.TYPES:
-        return continuations.rows(frame, pd.DataFrame({"text_a": text_a, "text_b": text_b}), task, key, where)
-    labels = columns.scores if task.type == "regression" else columns.class_names
-    stored_labels = columns.unwrapped(frame[str(task.label)])
-    columns.check_plain(stored_labels, f"{key}.label", where)
-    label = labels(stored_labels, task, key, where)
-    columns.check_varied(label, task, key, where)
-    return pd.DataFrame({"text_a": text_a, "text_b": text_b, "label": label})
+    return data.of(task).rows(frame, task, key, where)
 
 
 def normal(frame: pd.DataFrame) -> pd.Series:

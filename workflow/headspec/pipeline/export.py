@@ -13,6 +13,7 @@ import numpy as np
 
 from headspec import files, tables
 from headspec.attention import existing
+from headspec.config.methods import prompts
 from headspec.config.runs import ALL
 from headspec.config.stage_settings import section
 from headspec.errors import ChangedError, HeadspecError, MissingError, listing, nearest
@@ -23,7 +24,8 @@ from headspec.models.export.folder import export
 from headspec.models.export.onnx_file import installed
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens import tokenization
-from headspec.tasks.translation.classes import is_translation
+from headspec.tasks.classes import type_of
+from headspec.tasks.kinds import KINDS
 from headspec.training.gated import Sets, last_kept
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ def of_run(path: Path, n: int | None = None, task: str | None = None, out: Path 
     """
     installed()
     run, place = _run(path)
-    if place["method"] == "prompted":
+    if prompts([place["method"]]):
         raise HeadspecError(
             f"{run}: its model answers prompts; export takes models with classifiers, such as of tuned"
         )
@@ -95,10 +97,11 @@ def of_run(path: Path, n: int | None = None, task: str | None = None, out: Path 
         if not each.exists():
             raise MissingError(f"{each}: missing; {AGAIN}")
     classes = {each: tables.footer(file)["classes"] for each, file in tokens.items()}
-    if of_words := [each for each, names in classes.items() if isinstance(names, dict)]:
-        kind = "of translation" if is_translation(classes[of_words[0]]) else "on words"
+    kinds = {each: KINDS[type_of(of_task)] for each, of_task in classes.items()}
+    if others := {each: kind.called for each, kind in kinds.items() if not kind.pooled}:
+        called = next(iter(others.values()))
         raise HeadspecError(
-            f"{run}: {listing(of_words)}: tasks {kind}; expected a run of tasks on texts only"
+            f"{run}: {listing(others)}: tasks {called}; expected a run of tasks on texts only"
         )
     texts = {each: Examples(tables.read(file)) for each, file in tokens.items()}
     footer = tables.footer(tokens[chosen.tasks[0]])

@@ -12,11 +12,13 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from headspec.code_hash import LIBRARY
 from headspec.config import variants
+from headspec.config.checks import prompt_keys
 from headspec.config.measures import heads as head_measures
 from headspec.config.methods import METHODS
 from headspec.config.runs import PRETRAINED, REWARMED, Run, named
-from headspec.config.sections.task import EVALUATED, PROMPTED
+from headspec.config.sections.task import LATER
 from headspec.config.sources import locate
 from headspec.config.study import Study, plain
 from headspec.data import planned
@@ -26,8 +28,16 @@ from headspec.errors import ConfigError, MissingError, nearest
 from headspec.heads import head_lists
 from headspec.models import versions
 from headspec.pipeline.layout import PROMPTS, RUN, Layout
-from headspec.tasks.translation import classes as translation
-from headspec.tasks.words.word_types import TYPES
+from headspec.tasks.kinds import KINDS, kind
+
+#: module that loads a part of kinds of tasks by name: the part
+PARTS = {
+    "headspec/tasks/data.py": "data",
+    "headspec/tasks/tokens.py": "tokens",
+    "headspec/tasks/heads.py": "head",
+    "headspec/tasks/metrics.py": "metrics",
+    "headspec/tasks/words/registry.py": "units",
+}
 
 Settings = dict[str, Any]
 Function = Callable[[Any], Any]  # called by Snakemake with the wildcards of a job
@@ -76,20 +86,20 @@ class Inputs:
 
         def function(wildcards: Any) -> Settings:
             task = self.study.tasks[wildcards.task]
-            return plain(task.model_dump(exclude={"test", *EVALUATED, *PROMPTED, *without}))
+            return plain(task.model_dump(exclude={"test", *LATER, *without}))
 
         return function
 
     def prompt_settings(self, wildcards: Any) -> Settings:
         """The keys of a task for the method `prompted`."""
         task = self.study.tasks[wildcards.task]
-        return plain(task.model_dump(include={"type", *PROMPTED}))
+        return plain(task.model_dump(include={"type", *prompt_keys.KEYS}))
 
     def split_settings(self, wildcards: Any) -> Settings:
         """The settings of a task that affect one of its further splits or test sets."""
         task = self.study.tasks[wildcards.task]
         stored = getattr(task, wildcards.kind)[wildcards.name]
-        without = {"further", "test", "train_examples", *EVALUATED, *PROMPTED}
+        without = {"further", "test", "train_examples", *LATER}
         values = plain(task.model_dump(exclude=without))
         return values | {wildcards.kind: {wildcards.name: stored}}
 
@@ -124,21 +134,15 @@ class Inputs:
         """The training settings that a run's method uses."""
         values, method = dict(self._training), wildcards.method
         sections = {name: values.pop(name) for name in METHODS if name in values}
-        of_decoders, smoothing = values.pop("decoder_learning_rate"), values.pop("label_smoothing")
+        of_kinds = {key: values.pop(key) for each in KINDS.values() for key in each.training if key in values}
         if variant := self.layout.variants.get(method):
             values["sampling"] = variant.sampling
         elif method in sections:
             values |= sections[method]
-        if (
-            of_decoders
-            and self.layout.trains(method) != "classifiers"
-            and {*self.tasks(wildcards)} & {*self.layout.word_tasks}
-        ):
-            values["decoder_learning_rate"] = of_decoders
-        types = {self.study.tasks[task].type for task in self.tasks(wildcards)}
-        if smoothing and translation.NAME in types:
-            values["label_smoothing"] = smoothing
-        return values
+        kinds = [kind(self.study.tasks[task]) for task in self.tasks(wildcards)]
+        trained = self.layout.trains(method) != "classifiers"
+        used = {key for each in kinds for key in each.training} if trained else set()
+        return values | {key: value for key, value in of_kinds.items() if value and key in used}
 
     def trains(self, wildcards: Any) -> str:
         """What a run's method trains."""
@@ -172,35 +176,33 @@ class Inputs:
         return list(known[name])
 
     def translations(self, wildcards: Any) -> list[str]:
-        """Those of a run's tasks that are of translation."""
-        return [name for name in self.tasks(wildcards) if self.study.tasks[name].type == translation.NAME]
+        """Those of a run's tasks whose texts the model writes."""
+        return [name for name in self.tasks(wildcards) if kind(self.study.tasks[name]).writes]
 
     def metrics(self, wildcards: Any) -> dict[str, list[str]]:
         return {task: self.layout.metrics[task] for task in self.tasks(wildcards)}
 
     def beams(self, wildcards: Any) -> dict[str, int]:
         """Beams of the tasks of a run that are not decoded greedily."""
-        of_tasks = {task: self.study.tasks[task].beams for task in self.tasks(wildcards)}
+        tasks = {task: self.study.tasks[task] for task in self.tasks(wildcards)}
+        of_tasks = {name: kind(task).beams(task) for name, task in tasks.items()}
         return {task: beams for task, beams in of_tasks.items() if beams > 1}
 
     def main_metrics(self, wildcards: Any) -> dict[str, str]:
         return {task: self.layout.main_metrics[task] for task in self.tasks(wildcards)}
 
-    def word_modules(self, wildcards: Any, code: Iterable[str]) -> list[str]:
-        """Modules that `code` imports by the types of a job's tasks on words."""
+    def kind_modules(self, wildcards: Any, code: Iterable[str]) -> list[str]:
+        """The parts of the kinds of a job's tasks that `code` lacks, but has the loaders of."""
         tasks = self.study.tasks
         if wildcards.get("task") in tasks:
             used = [wildcards.task]
         else:
             used = self.tasks(wildcards) if wildcards.get("mixture") else list(tasks)
-        types = dict.fromkeys(tasks[name].type for name in used if tasks[name].type in TYPES)
-        loaders = {
-            "headspec/tasks/words/registry.py": "tasks/{name}/units.py",
-            "headspec/tasks/heads.py": "tasks/{name}/head.py",
-        }
-        return [
-            module.format(name=name) for loader, module in loaders.items() if loader in code for name in types
-        ]
+        types = dict.fromkeys(tasks[name].type for name in used)
+        parts = [part for loader, part in PARTS.items() if loader in code]
+        modules = [f"tasks/{each}/{part}.py" for each in types for part in parts]
+        lacking = (module for module in modules if f"headspec/{module}" not in code)
+        return [module for module in lacking if (LIBRARY / module).exists()]
 
     # --- versions
 
@@ -244,8 +246,9 @@ class Inputs:
     def vocabulary_settings(self, wildcards: Any) -> Settings:
         """The size of a vocabulary, and the languages that it has tokens of."""
         made = self.study.models[wildcards.model].transformer
-        languages = {self.study.tasks[task].target_language for task in self._learnt}
-        return {"languages": sorted(filter(None, languages)), "size": made.vocabulary if made else 0}
+        tasks = [self.study.tasks[task] for task in self._learnt]
+        languages = {language for task in tasks for language in kind(task).languages(task)}
+        return {"languages": sorted(languages), "size": made.vocabulary if made else 0}
 
     @cached_property
     def _learnt(self) -> list[str]:
@@ -348,7 +351,7 @@ class Inputs:
         """Function for the tokens of a split, or of its prompts, of each of a run's tasks, in order."""
 
         def function(wildcards: Any) -> list[str]:
-            prompted = wildcards.method == "prompted"
+            prompted = self.trains(wildcards) == "nothing"
             folder = (PROMPTS if prompted else "tokens/{model}/{task}").format
             return [
                 self.layout.result(folder(**{**wildcards, "task": task}), f"{split}.parquet")
@@ -385,7 +388,7 @@ class Inputs:
         """Features of each of a run's tasks on texts, if its method is frozen and seeds share its encoder."""
         same = self.study.models[wildcards.model].weights == PRETRAINED
         tasks = self.tasks(wildcards) if self.trains(wildcards) == "classifiers" and same else []
-        tasks = [task for task in tasks if self.study.tasks[task].type not in TYPES]
+        tasks = [task for task in tasks if kind(self.study.tasks[task]).pooled]
         return [self.layout.result("features", wildcards.model, f"{task}.parquet") for task in tasks]
 
     # --- runs

@@ -12,7 +12,7 @@ from headspec.config.runs import Run, Variant
 from headspec.config.study import Study
 from headspec.config.ways import any_learnt
 from headspec.data import submission
-from headspec.tasks.words.word_types import TYPES
+from headspec.tasks.kinds import kind
 
 #: folder of a training run, with wildcards
 RUN = "runs/{model}/{mixture}/{method}/seed{seed}"
@@ -269,12 +269,12 @@ class Layout:
         """Whether `snakemake gates` looks at roles: the study has a treebank, or the atlas is part of it."""
         return self.study.atlas.treebank is not None or "atlas" in self.study.methods
 
-    # --- words
+    # --- probes
 
     @cached_property
-    def word_tasks(self) -> list[str]:
-        """The tasks on words."""
-        return [name for name, task in self.study.tasks.items() if task.type in TYPES]
+    def probed_tasks(self) -> list[str]:
+        """The tasks whose units of words heads can be probed for."""
+        return [name for name, task in self.study.tasks.items() if kind(task).of_words]
 
     # --- similarity
 

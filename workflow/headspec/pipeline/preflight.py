@@ -19,12 +19,12 @@ from headspec.data.planned import Planned
 from headspec.data.sources import readers, sentences, treebank
 from headspec.errors import ConfigError, DataError, EncoderError, HeadspecError, MissingError, listing
 from headspec.heads import head_count, head_lists
-from headspec.models.pretrained import checks as models
+from headspec.models.pretrained import study_checks as models
 from headspec.models.pretrained.folders import planned as planned_folder
 from headspec.pipeline.inputs import workflow_path
 from headspec.prompts import checks as prompts
 from headspec.similarity.brain import experiment
-from headspec.tasks.translation import classes as translation
+from headspec.tasks.kinds import KINDS
 from headspec.training import store
 
 #: what Snakemake fills in where it stands in the name of an input
@@ -111,12 +111,11 @@ def check_gpus(study: Study, usable: int) -> None:
         raise ConfigError.of(problems)
 
 
-def _languages(study: Study) -> None:
-    """HeadspecError if a tokenizer lacks the languages of a task; without such tasks, none is loaded."""
-    if any(task.type == translation.NAME for task in study.tasks.values()):
-        from headspec.models.tokens import tokenization
-
-        tokenization.check_languages(study)
+def _kinds(study: Study) -> None:
+    """HeadspecError if models cannot learn tasks, as their kinds say; without such tasks, none is loaded."""
+    for name, kind in KINDS.items():
+        if tasks := {of: task for of, task in study.learnt.items() if task.type == name}:
+            kind.check(study.models, tasks)
 
 
 def _wildcards(study: Study, plan: Planned) -> None:
@@ -194,7 +193,7 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
     errors: list[HeadspecError] = []
     for check in (
         models.check,
-        _languages,
+        _kinds,
         head_count.check,
         head_lists.check,
         read,

@@ -28,7 +28,7 @@ class Probing:
         groups: dict[Group, list[str]] = {}
         result = self.layout.result
         for run in self.study.probed:
-            for task in (task for task in run.tasks if task in self.layout.word_tasks):
+            for task in (task for task in run.tasks if task in self.layout.probed_tasks):
                 if self.study.models[run.model].weights == PRETRAINED:
                     once = [result("probes", run.model, f"{task}.parquet")]
                     groups.setdefault((run.model, NO_MIXTURE, PRETRAINED, task), once)

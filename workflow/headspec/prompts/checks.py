@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headspec.config.checks import prompt_consistency
+from headspec.config.checks import prompt_keys
+from headspec.config.methods import prompts
 from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.models.architectures import FORGETFUL, continues
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.folders import present
 from headspec.prompts.wording import Wording
-from headspec.tasks.continuations import reading as continuations
+from headspec.tasks.continuations import data as continuations
 from headspec.tasks.continuations.pair_types import ANSWERS, TEXTS, TYPES
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
     ----------
     prepared : task: its tables, as far as they were read
     """
-    if "prompted" not in study.methods:
+    if not prompts(study.methods):
         return
     problems: list[HeadspecError] = []
     wordings: dict[str, tuple[Task, Prepared]] = {}
@@ -54,9 +55,9 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
             continue
         classes = prepared[name].classes
         assert isinstance(classes, list)  # others are refused with the config
-        wrong = [] if task.type == TEXTS else [*prompt_consistency.fields(key, task, read=True)]
+        wrong = [] if task.type == TEXTS else [*prompt_keys.fields(key, task, read=True)]
         wrong += [*_shots(key, task, prepared[name])]
-        wrong += prompt_consistency.unlike(key, task.answers, classes) if task.answers else []
+        wrong += prompt_keys.unlike(key, task.answers, classes) if task.answers else []
         problems += map(ConfigError, wrong)
         if not wrong:
             wordings[name] = task, prepared[name]

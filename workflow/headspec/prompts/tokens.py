@@ -11,7 +11,7 @@ from headspec.errors import EncoderError, HeadspecError, shown
 from headspec.models.tokens import empty
 from headspec.models.tokens.continued import following, special_tokens
 from headspec.prompts.wording import CONTENT_FREE, Wording, conversation
-from headspec.tasks.continuations import reading as continuations
+from headspec.tasks.continuations import data as continuations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from headspec.data.stratify import stratified_order
-from headspec.tasks.continuations import reading as continuations
+from headspec.tasks.continuations import data as continuations
 
 #: between a demonstration and the next prompt
 BETWEEN = "\n\n"

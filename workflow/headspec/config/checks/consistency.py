@@ -15,7 +15,7 @@ from headspec.config.checks import (
     task_consistency,
 )
 from headspec.config.measures.heads import MEASURES, own
-from headspec.config.methods import METHODS, NAMED
+from headspec.config.methods import METHODS, NAMED, prompts
 from headspec.config.methods import alone as method_alone
 from headspec.config.runs import POOLED, RESERVED, named
 from headspec.config.sections.atlas import Atlas
@@ -31,8 +31,7 @@ from headspec.config.sections.training import Training
 from headspec.config.sections.transfer import Transfer
 from headspec.config.ways import WAYS, WHOLE, chosen_by
 from headspec.errors import listing, nearest, shown
-from headspec.tasks.translation import classes as translation
-from headspec.tasks.words.word_types import TYPES
+from headspec.tasks.kinds import KINDS, kind
 
 S = TypeVar("S", bound=Section)
 
@@ -62,20 +61,16 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
             yield from _gates(gates, atlas, config.get("methods", ["tuned"]), [*members, *tasks])
     if probes := _typed(Probes, config.get("probes", {})):
         yield from _probes(probes, config.get("methods", ["tuned"]), [*members, *tasks], typed_tasks, iat)
-    if _mapping(config, "training").get("decoder_learning_rate") and not any(
-        task and task.type in TYPES for task in typed_tasks.values()
-    ):
-        yield "training.decoder_learning_rate: not used; expected a task on words, whose decoder it is of."
-    if _mapping(config, "training").get("label_smoothing") and not any(
-        task and task.type == translation.NAME for task in typed_tasks.values()
-    ):
-        yield "training.label_smoothing: not used; expected a task of translation, whose targets it smooths."
+    kinds = [kind(task) for task in typed_tasks.values() if task]
+    for key, needed in {key: why for each in KINDS.values() for key, why in each.training.items()}.items():
+        if _mapping(config, "training").get(key) and not any(key in each.training for each in kinds):
+            yield f"training.{key}: not used; expected {needed}."
     yield from task_consistency.test_problems(typed_tasks, mixtures, groups)
     retrained = {f"iat.mixtures.{i}": name for i, name in enumerate(iat.mixtures if iat else [])}
     retrained |= {f"transfer.tasks.{i}": name for i, name in enumerate(transfer.tasks if transfer else [])}
     similarity = _typed(Similarity, config.get("similarity", {}))
     compared = similarity.measures if similarity else []
-    yield from task_consistency.translation_problems(
+    yield from task_consistency.refused_problems(
         typed_tasks, config.get("methods", ["tuned"]), members, retrained, compared
     )
     for name, model in models.items():
@@ -88,7 +83,7 @@ def problems(config: dict[str, Any]) -> Iterator[str]:
     methods = config.get("methods", ["tuned"])
     named = [*map(str, methods)] if isinstance(methods, list) else []
     alone = _alone(mixtures, similarity)
-    if "prompted" in named:
+    if prompts(named):
         prompted = members if method_alone(named) == "single" else members | {"": [*alone.values()]}
         yield from prompt_consistency.missing(prompted, typed_tasks)
     if method_alone(named) != "single":
@@ -209,9 +204,10 @@ def _probes(
         if iat and name in ("iat", "even") and name not in trained:
             control = "it in iat.controls, and " if name == "even" else ""
             yield f"probes.methods.{i}: got '{name}', expected {control}a mixture under iat.mixtures."
-    on_words = any(task is None or task.type in TYPES for task in tasks.values())
+    on_words = any(task is None or kind(task).of_words for task in tasks.values())
     if not on_words and (probes != Probes() or isinstance(methods, list) and "probes" in methods):
-        yield f"probes: no task on words; expected one of type {' or '.join(TYPES)}."
+        types = " or ".join(name for name, each in KINDS.items() if each.of_words)
+        yield f"probes: no task on words; expected one of type {types}."
 
 
 def _lora(config: dict[str, Any], models: dict[str, Any], iat: IAT | None) -> Iterator[str]:

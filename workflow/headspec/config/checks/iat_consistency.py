@@ -14,8 +14,7 @@ from headspec.config.sources import identity
 from headspec.config.variants import CONTROLS
 from headspec.config.variants import method as of_kind
 from headspec.errors import listing, nearest
-from headspec.tasks.continuations import pair_types
-from headspec.tasks.words.word_types import TYPES
+from headspec.tasks.kinds import kind
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -81,9 +80,8 @@ def transfer_problems(
             yield f"transfer.tasks.{i}: no task '{name}'; expected one of {listing(tasks)}.{hint}"
         elif leak := _leak(name, iat.mixtures, mixtures, tasks):
             yield f"transfer.tasks.{i}: got '{name}', {leak}; expected a task that no encoder has seen."
-        elif (task := tasks[name]) and task.type in (*TYPES, *pair_types.TYPES):
-            kind = "on words" if task.type in TYPES else f"of type {task.type}"
-            yield f"transfer.tasks.{i}: got '{name}', a task {kind}; expected one on texts."
+        elif (task := tasks[name]) and "transfer" in kind(task).refuses:
+            yield f"transfer.tasks.{i}: got '{name}', a task {kind(task).called}; expected one on texts."
     if not section.tasks:
         if section != Transfer():
             yield "transfer.tasks: no task; expected one, because other keys of transfer are set."

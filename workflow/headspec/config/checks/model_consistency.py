@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headspec.config.checks.task_consistency import source_problems
-from headspec.tasks.translation import classes as translation
+from headspec.tasks.kinds import kind
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model, Transformer
@@ -30,16 +29,8 @@ def problems(key: str, model: Model, tasks: dict[str, Task | None]) -> Iterator[
             if setting in model.model_fields_set:
                 yield f"{key}.{setting}: has no effect with transformer; expected none."
         for name, task in tasks.items():
-            if task and task.type == translation.NAME:
-                yield from _language(f"tasks.{name}.target_language", task.target_language, key)
-
-
-def _language(key: str, language: str | None, model: str) -> Iterator[str]:
-    expected = f"the language that {model} is told to write, such as 'de'"
-    if language is None:
-        yield f"{key}: missing, expected {expected}."
-    elif not re.fullmatch(r"[\w-]+", language):
-        yield f"{key}: got '{language}', expected {expected}: letters, digits, '_' and '-'."
+            if task:
+                yield from kind(task).described_problems(f"tasks.{name}", task, key)
 
 
 def _sizes(key: str, sizes: Transformer) -> Iterator[str]:

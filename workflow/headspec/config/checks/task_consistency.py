@@ -7,19 +7,16 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from headspec.config.checks import prompt_consistency
-from headspec.config.sections.task import METRICS, PROMPTED
+from headspec.config.checks import prompt_keys
 from headspec.errors import listing, nearest
-from headspec.tasks.continuations import pair_types
+from headspec.tasks.kinds import KINDS, kind
 from headspec.tasks.texts.glue import FILES
-from headspec.tasks.translation import classes as translation
-from headspec.tasks.words.word_types import TYPES
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
 #: what a task with `pairs_of` may set; it takes the rest from the task that its pairs are made of
-PAIR_TASK_SETTINGS = {"pairs_of", "metrics", "train_examples", "validation_examples", *PROMPTED}
+PAIR_TASK_SETTINGS = {"pairs_of", "metrics", "train_examples", "validation_examples", *prompt_keys.KEYS}
 #: scheme of a source: pattern of the rest, how to write it
 SOURCES = {
     "package": (r"[A-Za-z_]\w*(\.\w+)*(/.+)?", "package:<import name>/<path>"),
@@ -37,8 +34,9 @@ def task_problems(name: str, task: Task, tasks: dict[str, Task | None]) -> Itera
     yield from _metrics(key, task)
     yield from _pairs_of(name, task, tasks)
     yield from _further(key, task)
-    yield from _translation(key, task)
-    yield from prompt_consistency.problems(key, task)
+    yield from _unused(key, task)
+    yield from kind(task).problems(key, task)
+    yield from kind(task).prompt_problems(key, task)
 
 
 def source_problems(key: str, source: str | None) -> Iterator[str]:
@@ -68,15 +66,14 @@ def _columns(key: str, task: Task) -> Iterator[str]:
     labels = [task.label] if isinstance(task.label, str) else task.label
     columns = {"text_a": task.text_a, "text_b": task.text_b}
     columns |= {f"label.{i}" if len(labels) > 1 else "label": column for i, column in enumerate(labels)}
-    if task.type == pair_types.TEXTS:
-        yield from _texts(key, task)
+    if (n := kind(task).label_columns) == 0:
         del columns["label"]
-    elif task.type == pair_types.ANSWERS and len(labels) != len(pair_types.CLASSES):
-        yield f"{key}.label: got {listing(labels)} for a task of {task.type}, expected two columns."
-    elif task.type not in (*TYPES, *pair_types.TYPES) and len(labels) > 1:
-        yield f"{key}.label: got {listing(labels)} for a {task.type} task, expected one column."
-    elif task.type in TYPES and len(labels) != (n := len(TYPES[task.type].columns)):
-        yield f"{key}.label: got {listing(labels)} for a task of {task.type}, expected {n} columns."
+        if "label" in task.model_fields_set:
+            yield f"{key}.label: has no effect on a task of {task.type}; expected none."
+    elif len(labels) != n:
+        of = f"task of {task.type}" if n > 1 else f"{task.type} task"
+        expected = {1: "one column", 2: "two columns"}.get(n, f"{n} columns")
+        yield f"{key}.label: got {listing(labels)} for a {of}, expected {expected}."
     for (a, first), (b, second) in itertools.combinations(columns.items(), 2):
         if first == second:
             yield f"{key}.{b}: got '{second}', the column of {a}; expected another column."
@@ -84,67 +81,36 @@ def _columns(key: str, task: Task) -> Iterator[str]:
         yield f"{key}.validation_split: got '{task.train_split}', the train_split; expected another, or null."
 
 
-def _texts(key: str, task: Task) -> Iterator[str]:
-    """Keys of a task whose two texts need no label."""
-    if task.text_b is None:
-        yield f"{key}.text_b: missing, expected the column of the text that is less acceptable."
-    if "label" in task.model_fields_set:
-        yield f"{key}.label: has no effect on a task of {task.type}; expected none."
-
-
 def _metrics(key: str, task: Task) -> Iterator[str]:
-    suitable = METRICS[task.type]
-    if task.type in TYPES:
-        yield from _words(key, task)
+    suitable = kind(task).metrics
     for i, metric in enumerate(task.all_metrics):
         if metric not in suitable:
             yield f"{key}.metrics.{i}: got '{metric}' for type {task.type}, expected {listing(suitable)}."
-        elif metric == "logit_difference" and i == 0:
-            yield f"{key}.metrics.0: got '{metric}', which has no scale; expected pair_accuracy first."
-    if task.labels is None and "f1" in task.all_metrics and task.type == "classification" and task.source:
-        yield (
-            f"{key}.labels: missing, expected a list of the two classes, the one that F1 is of second, "
-            f"because {key}.metrics has 'f1'."
-        )
-    if task.labels is None or task.type in TYPES:
-        return
-    classes = sorted(set(task.labels.values()))
-    if task.type != "classification":
-        yield f"{key}.labels: got {listing(classes)} for type {task.type}, expected no classes."
-    elif len(classes) < 2:
-        yield f"{key}.labels: got {listing(classes)}, expected at least two classes."
-    elif len(classes) > 2 and "f1" in task.all_metrics:
-        i = task.all_metrics.index("f1")
-        yield f"{key}.metrics.{i}: got 'f1' for {len(classes)} classes, expected accuracy or matthews."
 
 
-def _words(key: str, task: Task) -> Iterator[str]:
-    """Keys that have no meaning for a task on words."""
-    for setting in ("text_b", "labels", "test"):
+def _unused(key: str, task: Task) -> Iterator[str]:
+    """Keys that have no meaning for tasks of this type."""
+    of, without = kind(task), kind(task).unused
+    for setting in without:
         if getattr(task, setting):
             yield f"{key}.{setting}: got a value for a task of {task.type}, expected none."
-
-
-def _translation(key: str, task: Task) -> Iterator[str]:
-    """Keys that have no meaning for a translation, or for any other task."""
-    if task.type == translation.NAME:
-        for setting in ("text_b", "labels", "test"):
-            if getattr(task, setting):
-                yield f"{key}.{setting}: got a value for a task of translation, expected none."
-        return
-    for setting in (*translation.KEYS, *translation.EVALUATED):
+    if task.labels is not None and not of.classes and "labels" not in without:
+        classes = listing(sorted(set(task.labels.values())))
+        yield f"{key}.labels: got {classes} for type {task.type}, expected no classes."
+    for setting in {own: None for other in KINDS.values() for own in other.keys if own not in of.keys}:
         if setting in task.model_fields_set and getattr(task, setting) is not None:
-            yield f"{key}.{setting}: has no effect for a {task.type} task; expected {key}.type: translation."
+            types = " or ".join(name for name, other in KINDS.items() if setting in other.keys)
+            yield f"{key}.{setting}: has no effect for a {task.type} task; expected {key}.type: {types}."
 
 
-def translation_problems(
+def refused_problems(
     tasks: dict[str, Task | None],
     methods: Any,
     mixtures: dict[str, list[str]],
     retrained: dict[str, str],
     compared: list[str],
 ) -> Iterator[str]:
-    """Problems of what takes no task of translation.
+    """Problems of what does not take tasks of some types.
 
     Parameters
     ----------
@@ -153,18 +119,23 @@ def translation_problems(
     retrained : config key: mixture of the section `iat`, or task of `transfer`
     compared : measures of the section `similarity`
     """
-    texts = [name for name, task in tasks.items() if task and task.type == translation.NAME]
-    if not texts:
-        return
-    such = f"a task of translation, such as tasks.{texts[0]}"
+    refusing: dict[str, dict[str, str]] = {}
+    for name, task in tasks.items():
+        for what in kind(task).refuses if task else ():
+            refusing.setdefault(what, {})[name] = f"task {KINDS[task.type].called}" if task else ""
     for i, method in enumerate(methods if isinstance(methods, list) else []):
-        if method in ("lora", "frozen", "prompted"):
-            yield f"methods.{i}: got '{method}', which does not take {such}; expected 'tuned'."
+        for name, such in list(refusing.get(str(method), {}).items())[:1]:
+            yield (
+                f"methods.{i}: got '{method}', which does not take a {such}, such as tasks.{name}; expected "
+                "'tuned'."
+            )
     for key, name in retrained.items():
-        if {*texts} & {name, *mixtures.get(name, [])}:
-            kind = "mixture with a task" if name in mixtures else "task"
-            yield f"{key}: got '{name}', expected no {kind} of translation."
-    if compared:
+        members = [member for member in (name, *mixtures.get(name, [])) if member in refusing.get("iat", {})]
+        for member in members[:1]:
+            such = refusing["iat"][member]
+            yield f"{key}: got '{name}', expected no {'mixture with a ' * (name in mixtures)}{such}."
+    for name, such in list(refusing.get("similarity", {}).items() if compared else ())[:1]:
+        such = f"a {such}, such as tasks.{name}"
         yield f"similarity.measures: got {listing(compared)}, expected none with {such}."
 
 
@@ -177,8 +148,8 @@ def _pairs_of(name: str, task: Task, tasks: dict[str, Task | None]) -> Iterator[
         if base not in others:
             why = "the task itself" if base == name else "no task"
             yield f"{key}.pairs_of: got '{base}', {why}; expected {listing(others)}.{nearest(base, others)}"
-        elif (other := tasks[base]) and (other.pairs_of or other.text_b or other.type != "classification"):
-            why = "a task of pairs" if other.type == "classification" else f"a {other.type} task"
+        elif (other := tasks[base]) and (other.pairs_of or other.text_b or not kind(other).paired):
+            why = "a task of pairs" if kind(other).paired else f"a {other.type} task"
             yield f"{key}.pairs_of: got '{base}', {why}; expected a task that classifies single texts."
         for setting in sorted(task.model_fields_set - PAIR_TASK_SETTINGS):
             yield f"{key}.{setting}: has no effect with pairs_of; expected it in tasks.{base}."

@@ -4,37 +4,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, create_model, model_validator
 
+from headspec.config.checks import prompt_keys
 from headspec.config.sections.base import NUMBER, OF_CLASSES, Count, Distinct, Encoding, Labels, Name, Section
-from headspec.tasks.continuations import pair_types
-from headspec.tasks.translation import classes as translation
-from headspec.tasks.words.word_types import TYPES, WORDS
+from headspec.tasks.kinds import KINDS
 
-#: type of task: its metrics; those of words follow
-OF_TEXTS = {
-    "classification": ("accuracy", "f1", "matthews"),
-    "regression": ("pearson", "spearman"),
-    translation.NAME: translation.METRICS,
-}
-OF_PAIRS = dict.fromkeys(pair_types.TYPES, pair_types.METRICS)
-METRICS = OF_TEXTS | OF_PAIRS | {name: kind.metrics for name, kind in TYPES.items()}
-
-#: keys of evaluations, on which neither the tables of a task nor training depend
-EVALUATED = {"metrics", *translation.EVALUATED}
-#: keys of the method `prompted`, on which the tables of a task do not depend
-PROMPTED = {"prompt", "answers", "shots", "calibration", "chat"}
+#: keys of evaluations, and of the method `prompted`, on which the tables of a task do not depend
+LATER = {"metrics", *prompt_keys.KEYS, *(key for kind in KINDS.values() for key in kind.evaluated)}
 
 if TYPE_CHECKING:
     Metric = str
     TaskType = str
 else:
-    Metric = Literal[tuple(metric for metrics in METRICS.values() for metric in metrics)]
-    TaskType = Literal[tuple(METRICS)]
+    Metric = Literal[*dict.fromkeys(metric for kind in KINDS.values() for metric in kind.metrics)]
+    TaskType = Literal[*KINDS]
 
 
-class Task(Section):
-    """A labelled data set."""
+def _defaults(key: str) -> str:
+    """The default columns of a key, and the types that have them."""
+    by_column: dict[str, list[str]] = {}
+    for name, kind in KINDS.items():
+        if key in kind.defaults:
+            columns = kind.defaults[key]
+            written = columns if isinstance(columns, str) else ", ".join(columns)
+            by_column.setdefault(written, []).append(f"`{name}`")
+    return ", ".join(f"`{columns}` ({', '.join(names)})" for columns, names in by_column.items())
+
+
+class Common(Section):
+    """The keys of tasks of all types."""
 
     source: str | None = Field(
         None,
@@ -61,40 +60,22 @@ class Task(Section):
     )
     text_a: str = Field(
         "text",
-        description="column of the text, or of the first of a pair; in a table without `text`, columns "
-        "`text_a` and `text_b` are found; for tasks on words, by default `words`, lists of words; of "
-        "`minimal_pairs`, by default `sentence_good`, the acceptable text",
+        description="column of the text, or of the first of a pair, or of lists of words; in a table without "
+        f"`text`, columns `text_a` and `text_b` are found; other defaults: {_defaults('text_a')}",
     )
     text_b: str | None = Field(
         None,
-        description="column of the second text of a pair; of `minimal_pairs`, by default `sentence_bad`",
+        description=f"column of the second text of a pair; other defaults: {_defaults('text_b')}",
     )
     label: str | Annotated[list[str], Field(min_length=1)] = Field(
         "label",
-        description="column of the label, or for translation of the target text; for tasks on words the "
-        "column, or the list of columns, of the annotation, by default "
-        + ", ".join(f"`{', '.join(kind.columns)}` ({name})" for name, kind in TYPES.items())
-        + "; for `answer_pairs` the columns of the right and of the wrong answer, by default `right, wrong`",
+        description="column of the label, or for translation of the target text; columns, of types that "
+        f"have several; other defaults: {_defaults('label')}",
     )
     type: TaskType = Field(
         "classification",
-        description="what to predict: a class; a score; a text (`translation`, by an encoder-decoder); of "
-        "[words](words.md#types) `tags` to `roles`; or which of two continuations is right "
-        "([pairs](tasks-and-models.md#pairs), for the method `prompted`)",
-    )
-    source_language: str | None = Field(
-        None,
-        description="of translation by models with tokens of languages, such as `en_XX`",
-    )
-    target_language: str | None = Field(None, description="the same of the target")
-    prefix: str | None = Field(
-        None,
-        description="for translation: text before every source, such as T5's `translate English to German: `",
-    )
-    beams: Count = Field(
-        1,
-        description="for translation: unfinished texts that evaluations follow at each token; with 1, the "
-        "likeliest alone",
+        description="what to predict: "
+        + "; ".join(f"`{name}`: {kind.about}" for name, kind in KINDS.items()),
     )
     labels: Labels | None = Field(
         None,
@@ -145,23 +126,31 @@ class Task(Section):
     @model_validator(mode="before")
     @classmethod
     def _columns_of_type(cls, values: Any) -> Any:
-        """The default columns of a task on words or on pairs."""
+        """The default columns of a task's type."""
         name = str(values.get("type")) if isinstance(values, dict) else ""
-        if name in pair_types.TYPES:
-            return pair_types.TYPES[name] | values
-        if (kind := TYPES.get(name)) is None:
-            return values
-        columns = kind.columns[0] if len(kind.columns) == 1 else list(kind.columns)
-        return {"text_a": WORDS, "label": columns, **values}
+        return {**KINDS[name].defaults, **values} if name in KINDS else values
 
     @property
     def all_metrics(self) -> list[str]:
-        if self.metrics:
-            return list(self.metrics)
-        of_type = {"classification": ["accuracy"], "regression": ["spearman", "pearson"]}
-        return of_type.get(self.type) or list(METRICS[self.type])
+        kind = KINDS[self.type]
+        return list(self.metrics or kind.usual or kind.metrics)
 
     @property
     def paradigm(self) -> Literal["single", "pair"]:
         """`single` for examples of one text, `pair` for examples of two."""
         return "pair" if self.text_b or self.pairs_of else "single"
+
+
+if TYPE_CHECKING:
+
+    class Task(Common):
+        """A labelled data set."""
+
+else:
+    Task = create_model(
+        "Task",
+        __base__=Common,
+        __doc__="A labelled data set.",
+        __module__=__name__,
+        **{key: field for kind in KINDS.values() for key, field in kind.keys.items()},
+    )

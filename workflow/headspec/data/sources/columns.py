@@ -1,4 +1,4 @@
-"""Filtering and checking stored columns: texts, class names, scores."""
+"""Filtering and checking stored columns: texts and labels."""
 
 from __future__ import annotations
 
@@ -7,30 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headspec import characters
 from headspec.config.as_text import as_text, kept_by
 from headspec.data.sources import cells
 from headspec.errors import DataError, listing, nearest, shown
-from headspec.tasks.classes import Classes
-from headspec.tasks.continuations import pair_types
-from headspec.tasks.translation import classes as translation
-from headspec.tasks.words import reading
-from headspec.tasks.words.word_types import TYPES
+from headspec.tasks import data
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
-
-#: target texts that tell the script of a translation
-SAMPLE = 1000
-
-
-#: type of task: what its labels are at least; one label is enough for others
-LEAST = {
-    "classification": "two classes",
-    "regression": "two scores",
-    translation.NAME: "two target texts",
-    "tags": "two tags",
-}
 
 
 def plainly(column: pd.Series) -> pd.Series:
@@ -89,36 +72,8 @@ def texts(frame: pd.DataFrame, column: str, key: str, where: str) -> pd.Series:
     return filled
 
 
-def class_names(stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
-    """The class of every row: the stored label, mapped by `task.labels` if it is set."""
-    labels = plainly(stored)
-    mapping = {as_text(label): name for label, name in task.labels.items()} if task.labels else None
-    unlabelled = labels.isna() if mapping and "-1" in mapping else labels.isna() | (labels == "-1")
-    if unlabelled.any():
-        raise DataError(_unlabelled(unlabelled, stored, task, key, where))
-    if mapping is None:
-        return labels
-    check_labels(labels, list(mapping), f"{key}.labels", where, "the labels")
-    return labels.map(mapping)
-
-
-def scores(stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
-    """The score of every row, as the shortest text that gives the same float."""
-    labels = plainly(stored)
-    if labels.isna().any():
-        raise DataError(_unlabelled(labels.isna(), stored, task, key, where))
-    numbers = pd.to_numeric(labels, errors="coerce").astype(float)
-    wrong = pd.Series(~np.isfinite(numbers), index=stored.index)
-    if wrong.any():
-        row: Any = wrong.idxmax()
-        raise DataError(
-            f"{key}.label: row {row + 1} of {where} has '{stored[row]}', but a regression task needs finite "
-            f"numbers. For classes, set {key}.type to classification."
-        )
-    return pd.Series([repr(score) for score in numbers.tolist()], index=stored.index, dtype=object)
-
-
-def _unlabelled(missing: pd.Series, stored: pd.Series, task: Task, key: str, where: str) -> str:
+def unlabelled(missing: pd.Series, stored: pd.Series, task: Task, key: str, where: str) -> str:
+    """The message of rows whose label is `missing`."""
     row: Any = missing.idxmax()
     return (
         f"{key}.label: {missing.sum()} of {len(missing)} rows of {where} have no label; the first is row "
@@ -138,27 +93,13 @@ def check_labels(labels: pd.Series, valid: list[str], key: str, where: str, what
 
 
 def check_varied(labels: pd.Series, task: Task, key: str, where: str) -> None:
-    """DataError if all labels are the same, or no word has one."""
-    names = reading.label_names(labels) if task.type in TYPES else labels.unique().tolist()
-    if len(names) > 1 or (names and task.type not in LEAST):
+    """DataError if all labels are the same where that is not enough, or no word has one."""
+    of = data.of(task)
+    names = of.distinct(labels)
+    if len(names) > 1 or (names and not of.least):
         return
     content = f"only {names[0]}" if names else "nothing"
     raise DataError(
         f"{key}.label: {where} has {content} in {len(labels)} rows, but a {task.type} task needs at least "
-        f"{LEAST.get(task.type, 'one label')}"
+        f"{of.least or 'one label'}"
     )
-
-
-def classes(task: Task, labels: pd.Series) -> Classes:
-    """Class names in order of their index: that of `task.labels`, else sorted; `Classes` of other types."""
-    if task.type in TYPES:
-        return {"type": task.type, "labels": reading.label_names(labels)}
-    if task.type == translation.NAME:
-        language = characters.unspaced(labels.head(SAMPLE))
-        more = {translation.UNSPACED: language} if language else {}
-        return {"type": task.type, **{key: getattr(task, key) for key in translation.KEYS}} | more
-    if task.type == "regression":
-        return None
-    if task.type in pair_types.TYPES:
-        return []
-    return list(dict.fromkeys(task.labels.values())) if task.labels else sorted(labels.unique())

@@ -15,7 +15,7 @@ from headspec.data.sources.formats import conll, registry
 from headspec.data.sources.formats.options import Options
 from headspec.data.sources.holdings import Holding
 from headspec.errors import DataError, listing, nearest
-from headspec.tasks.continuations import pair_types
+from headspec.tasks import data
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -55,9 +55,7 @@ def columns(
     if task.text_b is not None:
         wanted.append((f"{key}.text_b", task.text_b))
     if labelled:
-        labels = [task.label] if isinstance(task.label, str) else task.label
-        labels = [] if task.type == pair_types.TEXTS else labels
-        wanted += [(f"{key}.label", column) for column in labels]
+        wanted += [(f"{key}.label", column) for column in data.of(task).columns(task)]
         wanted += [(key, conll.LINE)] if conll.LINE in present else []
         wanted += [(f"{key}.filter", column) for column in task.filter]
     elif INDEX in present:

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from headspec import code_hash, digests, tables
-from headspec.config.sections.task import EVALUATED, PROMPTED, Task
+from headspec.config.sections.task import LATER, Task
 from headspec.config.sources import locate
 from headspec.config.study import plain
 from headspec.data import overlap, prepare, splits
@@ -24,8 +24,6 @@ from headspec.data.prepare import Source, Split
 from headspec.data.sources import readers
 from headspec.errors import DataError, StorageError
 
-#: settings of a task that do not affect the splits of its source
-LATER = {"train_examples", *EVALUATED, *PROMPTED}
 COLUMNS = [*overlap.KEYS, "label"]
 SCHEMA = pa.schema({"split": pa.string(), **dict.fromkeys(overlap.KEYS, pa.uint64()), "label": pa.string()})
 
@@ -75,12 +73,13 @@ def source(study: str, name: str, task: Task, seed: int, folder: Path = digests.
 
 def _determinants(task: Task, seed: int) -> list[Any]:
     """What the splits depend on besides the content of files."""
-    settings = plain(task.model_dump(exclude=LATER))
+    settings = plain(task.model_dump(exclude={"train_examples", *LATER}))
     return [
         settings,
         seed,
         readers.version(task.source or ""),
         code_hash.closure(code_hash.LIBRARY / "data" / "sources" / "source_records.py"),
+        code_hash.closure(code_hash.LIBRARY / "tasks" / task.type / "data.py"),
     ]
 
 

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headspec.errors import EncoderError, HeadspecError, listing, shown
-from headspec.models.architectures import family, refused, writes
+from headspec.errors import EncoderError, listing, shown
+from headspec.models.architectures import family, refused
 from headspec.models.pretrained import sizes
 from headspec.models.pretrained.config_json import settings
-from headspec.models.pretrained.described import content, is_described
-from headspec.models.pretrained.folders import present, weight_files
+from headspec.models.pretrained.folders import weight_files
 from headspec.models.pretrained.pooling import pooled
-from headspec.tasks.translation import classes as translation
 
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
-    from headspec.config.sections.task import Task
-    from headspec.config.study import Study
 
 
 def architecture(path: Path, model: Model, key: str) -> str:
@@ -80,70 +74,9 @@ def verify(path: Path, model: Model, key: str) -> None:
         )
 
 
-def check_tasks(model: Model, key: str, tasks: Mapping[str, Task]) -> None:
-    """EncoderError if a model that is here cannot learn one of `tasks`, or be judged by lists of heads."""
-    config = content(model, key) or {}
-    kind = config["model_type"]
-    where, what = (f"{key}.source", f"'{model.source}'") if model.source else (f"{key}.transformer", "it")
-    if model.heads and writes(config):
-        raise EncoderError(
-            f"{key}.heads: got {listing(model.heads)}, expected none for an encoder-decoder ({kind}), whose "
-            "heads have a kind of attention beside layer and head"
-        )
-    for name, task in tasks.items():
-        if task.type == translation.NAME and not writes(config):
-            raise EncoderError(
-                f"{key}.source: '{model.source}' is of type {kind}, which has no cross-attention and writes "
-                f"no texts for tasks.{name}; expected an encoder-decoder, such as Marian or T5"
-            )
-        if task.type != translation.NAME and writes(config):
-            raise EncoderError(
-                f"{where}: {what} is of type {kind}, an encoder-decoder, but tasks.{name} is "
-                f"a {task.type} task; expected tasks of translation alone, or another model"
-            )
-
-
-def check_attention(model: Model, key: str, kinds: Sequence[str]) -> None:
-    """EncoderError if `gates.attention` names `kinds` that a model that is here does not have."""
-    config = content(model, key) or {}
-    if kinds and not writes(config):
-        raise EncoderError(
-            f"gates.attention: got {listing(kinds)}, expected none, because {key}.source '{model.source}' is "
-            f"of type {config['model_type']}, which has one kind of attention"
-        )
-
-
 def check_model(path: Path, model: Model, key: str) -> None:
     """EncoderError if the model at `path` cannot be gated, or disagrees with the config."""
     architecture(path, model, key)
     pooled(path, model, key)
     sizes.check(model, key)
     verify(path, model, key)
-
-
-def learnt(study: Study) -> dict[str, Task]:
-    """The tasks that every model of a study learns."""
-    names = {*study.alone, *study.transfer.tasks, *itertools.chain(*study.mixture_tasks.values())}
-    return {name: task for name, task in study.tasks.items() if name in names}
-
-
-def check(study: Study) -> None:
-    """One EncoderError for all models of the study that cannot be loaded or gated.
-
-    A hub model that is not in the cache is checked by the first job that downloads it.
-    """
-    problems = []
-    for name, model in study.models.items():
-        key = f"models.{name}"
-        try:
-            if path := present(model, key):
-                check_model(path, model, key)
-            elif is_described(model):
-                sizes.check(model, key)
-            if path or is_described(model):
-                check_tasks(model, key, learnt(study))
-                check_attention(model, key, study.gates.attention)
-        except HeadspecError as error:
-            problems.append(error)
-    if problems:
-        raise EncoderError.of(problems)

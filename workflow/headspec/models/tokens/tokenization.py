@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +16,14 @@ from headspec.errors import EncoderError
 from headspec.models import versions
 from headspec.models.architectures import writes
 from headspec.models.pretrained import described, sizes
-from headspec.models.pretrained.checks import learnt
 from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.described import is_described
-from headspec.models.pretrained.folders import folder, present
+from headspec.models.pretrained.folders import folder
 from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.models.tokens import empty
 from headspec.models.tokens import vocabulary as made
 from headspec.tables import FLOAT, INT, TEXT, Schema
 from headspec.tasks.classes import Classes
-from headspec.tasks.translation import classes as translation
 from headspec.tasks.translation import tokens as text_encoding
 from headspec.tasks.translation.classes import is_translation
 from headspec.tasks.words import tokens as word_encoding
@@ -35,7 +32,6 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
     from headspec.config.sections.model import Model
-    from headspec.config.study import Study
 
 TOKENS = Schema(
     {"example": INT, "label": FLOAT, "input_ids": pa.list_(INT), "token_type_ids": pa.list_(pa.int8()),
@@ -131,23 +127,6 @@ def kinds_of_attention(model: Model, key: str) -> dict[str, int]:
     heads = heads_by_layer(content)
     assert heads is not None
     return {kind: len(of_layers) for kind, of_layers in heads.items()}
-
-
-def check_languages(study: Study) -> None:
-    """One EncoderError for all tasks of translation whose languages a model's tokenizer lacks.
-
-    Models that are not here are checked by their jobs.
-    """
-    problems = []
-    for (name, model), (of, task) in itertools.product(study.models.items(), learnt(study).items()):
-        key = f"models.{name}"
-        if task.type == translation.NAME and present(model, key):
-            try:
-                text_encoding.set_languages(tokenizer(model, key), vars(task), f"tasks.{of}")
-            except EncoderError as error:
-                problems.append(error)
-    if problems:
-        raise EncoderError.of(problems)
 
 
 def delimit(tokenizer: PreTrainedTokenizerBase) -> None:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 NAME = "translation"
-#: metrics that a task may have, the default first
-METRICS = ("chrf", "bleu", "exact_match")
-#: keys of a task that only this type has: those that its `Classes` keep, and those of evaluations
+#: keys of a task that its `Classes` keep
 KEYS = ("prefix", "source_language", "target_language")
-EVALUATED = ("beams",)
 #: of `Classes`: the language of targets without spaces between words (`headspec.characters.unspaced`)
 UNSPACED = "unspaced"
 #: such a language: the tokenizer of sacrebleu with which BLEU counts words, where it is installed

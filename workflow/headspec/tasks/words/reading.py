@@ -10,8 +10,7 @@ import pandas as pd
 from headspec.data.sources.cells import items, lists
 from headspec.data.sources.formats import conll
 from headspec.errors import DataError, listing, shown
-from headspec.tasks.words.base import Units, parsed, written
-from headspec.tasks.words.registry import implementation
+from headspec.tasks.words.base import Units, WordTask, parsed, written
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -21,7 +20,7 @@ SHOWN = 3  # problems in a message
 UNSEEN = 0.05
 
 
-def rows(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+def rows(kind: WordTask, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
     """The sentences of a split, with their units as labels.
 
     Returns
@@ -34,7 +33,6 @@ def rows(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
     DataError
         Sentences without words, or whose cells are no such annotation.
     """
-    kind = implementation(task.type)
     columns = [task.label] if isinstance(task.label, str) else list(task.label)
     texts, labels, problems = [], [], []
     lines = frame.get(conll.LINE)

@@ -1,0 +1,100 @@
+"""Checks of the keys of a task that the method `prompted` uses: its prompt and answers."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from headspec.errors import listing, nearest
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+
+#: keys on which the tables of a task do not depend
+KEYS = ("prompt", "answers", "shots", "calibration", "chat")
+
+
+def unused(key: str, task: Task, *settings: str) -> Iterator[str]:
+    """A problem for each of these keys that is set, and that the kind of the task has no use for."""
+    for setting in settings:
+        if getattr(task, setting):
+            yield f"{key}.{setting}: has no effect on a task of {task.type}; expected none."
+
+
+def without_prompt(key: str, task: Task) -> Iterator[str]:
+    """A problem for each key that is set for a prompt, where there is none."""
+    for setting in KEYS[1:] if task.prompt is None else ():
+        if getattr(task, setting):
+            yield f"{key}.{setting}: has no effect without {key}.prompt; expected both, or neither."
+
+
+def of_classes(key: str, task: Task) -> Iterator[str]:
+    """Problems of a prompt whose answers are classes."""
+    if task.prompt is None:
+        yield from without_prompt(key, task)
+        return
+    yield from fields(key, task)
+    if task.answers is None:
+        yield f"{key}.answers: missing, expected an answer to {key}.prompt for every class."
+        return
+    answered: dict[str, str] = {}
+    for name, answer in task.answers.items():
+        if not answer:
+            yield f"{key}.answers.{name}: got '', expected a text."
+        elif answer in answered:
+            yield f"{key}.answers.{name}: got {answer!r}, the answer of {answered[answer]}; expected another."
+        answered.setdefault(answer, name)
+    if task.labels:
+        yield from unlike(key, task.answers, list(dict.fromkeys(task.labels.values())))
+
+
+def unlike(key: str, answers: Mapping[str, str], classes: list[str]) -> Iterator[str]:
+    """Problems of `answers` to a task of these classes: those that are too many, and missing ones."""
+    for name in answers:
+        if name not in classes:
+            hint = nearest(name, classes)
+            yield f"{key}.answers.{name}: no class '{name}'; expected one of {listing(classes)}.{hint}"
+    if missing := [name for name in classes if name not in answers]:
+        yield f"{key}.answers: got {listing(answers)}, expected an answer for {listing(missing)} as well."
+
+
+def fields(key: str, task: Task, read: bool = False) -> Iterator[str]:
+    """Problems of the fields in the prompt: each text of an example once or more, and perhaps one mask.
+
+    Parameters
+    ----------
+    read : whether the table of the task was, which has columns of texts that the config need not name
+    """
+    expected = ["text_a", "text_b"] if task.paradigm == "pair" else ["text_a"]
+    perhaps = [] if read or task.paradigm == "pair" or "text_a" in task.model_fields_set else ["text_b"]
+    try:
+        parts = _parts(task.prompt)
+    except ValueError as error:
+        yield f"{key}.prompt: got {task.prompt!r}, {error}; expected '{{{{' and '}}}}' for braces in a text."
+        return
+    for field, form, conversion in parts:
+        if field not in [*expected, *perhaps, "mask"] or form or conversion:
+            found = "{" + str(field) + (f"!{conversion}" if conversion else "") + (f":{form}" if form else "")
+            fields = listing("{" + name + "}" for name in expected)
+            yield f"{key}.prompt: got the field '{found}}}', expected {fields}.{nearest(field, expected)}"
+    if [field for field, _, _ in parts].count("mask") > 1:
+        yield f"{key}.prompt: got {task.prompt!r}, expected the field '{{mask}}' in it once at most."
+    if task.chat and masked(task.prompt):
+        yield f"{key}.chat: got true, expected false, because {key}.prompt has the field '{{mask}}'."
+    for name in expected:
+        if name not in [field for field, _, _ in parts]:
+            yield f"{key}.prompt: got {task.prompt!r}, expected the field '{{{name}}}' in it."
+
+
+def _parts(prompt: str | None) -> list[tuple]:
+    """Name, form and conversion of every field; ValueError for braces that are none."""
+    return [part[1:] for part in string.Formatter().parse(prompt or "") if part[1] is not None]
+
+
+def masked(prompt: str | None) -> bool:
+    """Whether a prompt has a field for the place of the answer."""
+    try:
+        return "mask" in [field for field, _, _ in _parts(prompt)]
+    except ValueError:
+        return False

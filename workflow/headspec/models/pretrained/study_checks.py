@@ -1,0 +1,74 @@
+"""Checks of all models of a study, and whether they can learn its tasks; jobs do not import it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from headspec.errors import EncoderError, HeadspecError, listing
+from headspec.models.architectures import writes
+from headspec.models.pretrained import sizes
+from headspec.models.pretrained.checks import check_model
+from headspec.models.pretrained.described import content, is_described
+from headspec.models.pretrained.folders import present
+from headspec.tasks.kinds import kind
+
+if TYPE_CHECKING:
+    from headspec.config.sections.model import Model
+    from headspec.config.sections.task import Task
+    from headspec.config.study import Study
+
+
+def check_tasks(model: Model, key: str, tasks: Mapping[str, Task]) -> None:
+    """EncoderError if a model that is here cannot learn one of `tasks`, or be judged by lists of heads."""
+    config = content(model, key) or {}
+    of_type = config["model_type"]
+    where, what = (f"{key}.source", f"'{model.source}'") if model.source else (f"{key}.transformer", "it")
+    if model.heads and writes(config):
+        raise EncoderError(
+            f"{key}.heads: got {listing(model.heads)}, expected none for an encoder-decoder ({of_type}), "
+            "whose heads have a kind of attention beside layer and head"
+        )
+    for name, task in tasks.items():
+        if kind(task).writes and not writes(config):
+            raise EncoderError(
+                f"{key}.source: '{model.source}' is of type {of_type}, which has no cross-attention and "
+                f"writes no texts for tasks.{name}; expected an encoder-decoder, such as Marian or T5"
+            )
+        if writes(config) and not kind(task).writes:
+            raise EncoderError(
+                f"{where}: {what} is of type {of_type}, an encoder-decoder, but tasks.{name} is "
+                f"a {task.type} task; expected tasks of translation alone, or another model"
+            )
+
+
+def check_attention(model: Model, key: str, kinds: Sequence[str]) -> None:
+    """EncoderError if `gates.attention` names `kinds` that a model that is here does not have."""
+    config = content(model, key) or {}
+    if kinds and not writes(config):
+        raise EncoderError(
+            f"gates.attention: got {listing(kinds)}, expected none, because {key}.source '{model.source}' is "
+            f"of type {config['model_type']}, which has one kind of attention"
+        )
+
+
+def check(study: Study) -> None:
+    """One EncoderError for all models of the study that cannot be loaded or gated.
+
+    A hub model that is not in the cache is checked by the first job that downloads it.
+    """
+    problems = []
+    for name, model in study.models.items():
+        key = f"models.{name}"
+        try:
+            if path := present(model, key):
+                check_model(path, model, key)
+            elif is_described(model):
+                sizes.check(model, key)
+            if path or is_described(model):
+                check_tasks(model, key, study.learnt)
+                check_attention(model, key, study.gates.attention)
+        except HeadspecError as error:
+            problems.append(error)
+    if problems:
+        raise EncoderError.of(problems)

@@ -1,0 +1,59 @@
+"""Classes of texts, from a column of their names or numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from headspec.config.as_text import as_text
+from headspec.data.sources import columns
+from headspec.errors import DataError
+from headspec.tasks.texts.data import Texts
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+    from headspec.tasks.classes import Classes
+
+#: numbers that are classes, such as those of 77 intents; more are rather scores
+MOST_NUMBERS = 100
+
+
+class Classification(Texts):
+    least = "two classes"
+
+    def labels(self, stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
+        """The class of every row: the stored label, mapped by `task.labels` if it is set."""
+        labels = columns.plainly(stored)
+        mapping = {as_text(label): name for label, name in task.labels.items()} if task.labels else None
+        unlabelled = labels.isna() if mapping and "-1" in mapping else labels.isna() | (labels == "-1")
+        if unlabelled.any():
+            raise DataError(columns.unlabelled(unlabelled, stored, task, key, where))
+        if mapping is None:
+            return labels
+        columns.check_labels(labels, list(mapping), f"{key}.labels", where, "the labels")
+        return labels.map(mapping)
+
+    def classes(self, task: Task, labels: pd.Series) -> list[str]:
+        """Names in order of their index: that of `task.labels`, else sorted."""
+        return list(dict.fromkeys(task.labels.values())) if task.labels else sorted(labels.unique())
+
+    def check_labels(self, labels: pd.Series, classes: Classes, key: str, where: str) -> None:
+        columns.check_labels(labels, list(classes or ()), key, where, "the classes of the training split")
+
+    def strata(self, rows: pd.DataFrame) -> pd.Series:
+        return rows["label"]
+
+    def notes(self, key: str, task: Task, classes: Classes) -> Iterator[str]:
+        """A line if the classes look like scores."""
+        numbers = pd.to_numeric(pd.Series(classes), errors="coerce")
+        scores = numbers.notna().all() and (len(numbers) > MOST_NUMBERS or (numbers % 1 != 0).any())
+        if scores and not task.labels:
+            yield (
+                f"{key}.label: {len(numbers)} different numbers are taken as classes, from "
+                f"{numbers.min():g} to {numbers.max():g}; for scores, set {key}.type to regression"
+            )
+
+
+DATA = Classification()

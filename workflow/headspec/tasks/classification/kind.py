@@ -1,0 +1,41 @@
+"""Classes of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headspec.config.checks import prompt_keys
+from headspec.errors import listing
+from headspec.tasks.kind import Kind
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+
+
+class Classification(Kind):
+    about = "a class"
+    metrics, usual = ("accuracy", "f1", "matthews"), ("accuracy",)
+    classes = paired = True
+
+    def problems(self, key: str, task: Task) -> Iterator[str]:
+        """F1 is of one of two classes, which the config has to name."""
+        if task.labels is None:
+            if "f1" in task.all_metrics and task.source:
+                yield (
+                    f"{key}.labels: missing, expected a list of the two classes, the one that F1 is of "
+                    f"second, because {key}.metrics has 'f1'."
+                )
+            return
+        classes = sorted(set(task.labels.values()))
+        if len(classes) < 2:
+            yield f"{key}.labels: got {listing(classes)}, expected at least two classes."
+        elif len(classes) > 2 and "f1" in task.all_metrics:
+            i = task.all_metrics.index("f1")
+            yield f"{key}.metrics.{i}: got 'f1' for {len(classes)} classes, expected accuracy or matthews."
+
+    def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
+        return prompt_keys.of_classes(key, task)
+
+
+KIND = Classification()

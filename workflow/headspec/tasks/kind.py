@@ -1,0 +1,96 @@
+"""What the config, planning and the pipeline know of a kind of task, `Kind`, with defaults that most share.
+
+A kind is a folder of `headspec.tasks`. Its ``kind.py`` holds `KIND`, and imports neither pandas nor torch.
+What jobs need of it is in its other parts, which they import by its name: ``data.py``, ``tokens.py``,
+``head.py`` and ``metrics.py``; `headspec.tasks.data` and its like load them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from headspec.config.checks import prompt_keys
+
+if TYPE_CHECKING:
+    from headspec.config.sections.model import Model
+    from headspec.config.sections.task import Task
+
+
+class Kind:
+    """A kind of task.
+
+    Attributes
+    ----------
+    about : what is predicted, in the config reference
+    called : a task of this kind in messages, after "a task"
+    metrics : that a task may have, the main one first
+    usual : those that a task has by default, if not all
+    defaults : keys of a task that have other defaults than `text_a: text` and `label: label`
+    label_columns : how many columns the label is read from
+    classes : whether `labels` may name classes
+    paired : whether `pairs_of` may pair its texts by their classes
+    keys : keys that only tasks of such kinds have: type and pydantic field
+    evaluated : those of them on which neither tables nor training depend
+    unused : keys of all tasks that have no meaning for it
+    trained : whether models are trained on it; else they only read it, for the method `prompted`
+    needs_prompt : whether the method `prompted` needs its key `prompt`
+    refuses : methods, and `iat` (with `transfer`), `transfer` alone and `similarity`, that do not take it
+    training : keys of the section `training` that only such kinds use: what the key needs, in a message
+    pooled : whether its head reads one vector of each text, which runs of the method `frozen` keep
+    of_words : whether units of words are annotated, so that heads can be probed for them
+    writes : whether the model writes texts, which only encoder-decoders do
+    """
+
+    about: str
+    called = "on texts"
+    metrics: tuple[str, ...]
+    usual: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = {}
+    label_columns = 1
+    classes = False
+    paired = False
+    keys: Mapping[str, tuple[Any, Any]] = {}
+    evaluated: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    trained = True
+    needs_prompt = True
+    refuses: frozenset[str] = frozenset()
+    training: Mapping[str, str] = {}
+    pooled = True
+    of_words = False
+    writes = False
+
+    def problems(self, key: str, task: Task) -> Iterator[str]:
+        """Problems of a task's keys that all kinds do not share."""
+        return iter(())
+
+    def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
+        """Problems of the keys of the method `prompted`."""
+        if task.prompt is not None:
+            yield f"{key}.prompt: got one for a {task.type} task, expected a task of classification."
+        yield from prompt_keys.without_prompt(key, task)
+
+    def described_problems(self, key: str, task: Task, model: str) -> Iterator[str]:
+        """Problems of a task for a model whose weights are drawn and whose vocabulary is made.
+
+        Parameters
+        ----------
+        model : its config key
+        """
+        return iter(())
+
+    def notes(self, key: str, task: Task, classes: Any) -> Iterator[str]:
+        """A line for each thing about the metrics of a task that the config does not say."""
+        return iter(())
+
+    def check(self, models: Mapping[str, Model], tasks: Mapping[str, Task]) -> None:
+        """HeadspecError if models that are here cannot learn these tasks of this kind; jobs check others."""
+
+    def languages(self, task: Task) -> list[str]:
+        """The languages that the model is told to write, of which a made vocabulary has tokens."""
+        return []
+
+    def beams(self, task: Task) -> int:
+        """Unfinished texts that evaluations follow at a time; 0 where none is written."""
+        return 0

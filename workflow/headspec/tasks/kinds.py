@@ -1,0 +1,37 @@
+"""The kinds of tasks: the one list of them.
+
+Jobs do not import it, so that a new kind is no change to their code; they load what they need of a kind by
+its name (`headspec.tasks.data`, for one).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from headspec.registry import Registry
+from headspec.tasks.kind import Kind
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+
+#: folders of `headspec.tasks`, in the order of the reference
+NAMES = (
+    "classification",
+    "regression",
+    "translation",
+    "minimal_pairs",
+    "answer_pairs",
+    "tags",
+    "spans",
+    "dependencies",
+    "constituents",
+    "roles",
+)
+KINDS = Registry[Kind]("type of task")
+KINDS |= {name: import_module(f"headspec.tasks.{name}.kind").KIND for name in NAMES}
+
+
+def kind(task: Task) -> Kind:
+    """The kind of a task."""
+    return KINDS[task.type]

@@ -1,0 +1,54 @@
+"""Texts and the texts that the model should write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from headspec import characters
+from headspec.data.sources import columns
+from headspec.tasks.texts.data import Texts
+from headspec.tasks.translation.classes import KEYS, UNSPACED
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+
+#: target texts that tell the script of a translation
+SAMPLE = 1000
+#: how many times as long as is usual one side must be, relative to the other, to be doubtful (Moses'
+#: clean-corpus-n.perl drops nine words to one)
+UNLIKE = 9
+
+
+class Translation(Texts):
+    least = "two target texts"
+    several = True
+
+    def texts(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+        """Sources and targets."""
+        texts = super().texts(frame, task, key, where)
+        return texts.assign(label=columns.texts(frame, self.columns(task)[0], f"{key}.label", where))
+
+    def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+        rows = self.texts(frame, task, key, where)
+        columns.check_varied(rows["label"], task, key, where)
+        # of a row that lacks one of both texts, the other is of no use
+        return rows.assign(text_a=rows["text_a"].where(rows["label"].str.strip() != "", ""))
+
+    def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
+        """What tells how targets are written."""
+        language = characters.unspaced(labels.head(SAMPLE))
+        more = {UNSPACED: language} if language else {}
+        return {"type": task.type, **{key: getattr(task, key) for key in KEYS}} | more
+
+    def doubts(self, rows: pd.DataFrame) -> dict[str, Any]:
+        """Rows with a ratio of characters of both sides that is far from the usual one."""
+        lengths = [rows[column].str.strip().str.len().clip(lower=1) for column in ("text_a", "label")]
+        ratio = (lengths[0] / lengths[1]).map(np.log)
+        unlike = (ratio - ratio.median()).abs() > np.log(UNLIKE)
+        return {"unlike": [int(unlike.sum()), [int(row) + 1 for row in unlike.index[unlike][:1]]]}
+
+
+DATA = Translation()

@@ -1,0 +1,100 @@
+"""Texts that the model writes: translation, or any text to any text."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from headspec.config.sections.base import Count
+from headspec.errors import EncoderError
+from headspec.tasks.kind import Kind
+from headspec.tasks.translation.classes import BY_CHARACTER, TOKENIZERS, UNSPACED
+
+if TYPE_CHECKING:
+    from headspec.config.sections.model import Model
+    from headspec.config.sections.task import Task
+
+
+class Translation(Kind):
+    about = "a text, by an encoder-decoder"
+    called = "of translation"
+    metrics = ("chrf", "bleu", "exact_match")
+    keys = {
+        "source_language": (
+            str | None,
+            Field(None, description="of translation by models with tokens of languages, such as `en_XX`"),
+        ),
+        "target_language": (str | None, Field(None, description="the same of the target")),
+        "prefix": (
+            str | None,
+            Field(
+                None,
+                description="for translation: text before every source, such as T5's `translate English to "
+                "German: `",
+            ),
+        ),
+        "beams": (
+            Count,
+            Field(
+                1,
+                description="for translation: unfinished texts that evaluations follow at each token; with "
+                "1, the likeliest alone",
+            ),
+        ),
+    }
+    evaluated = ("beams",)
+    unused = ("text_b", "labels", "test")
+    refuses = frozenset({"lora", "frozen", "prompted", "iat", "similarity"})
+    training = {"label_smoothing": "a task of translation, whose targets it smooths"}
+    pooled = False
+    writes = True
+
+    def described_problems(self, key: str, task: Any, model: str) -> Iterator[str]:
+        """The vocabulary has a token for each language that is written."""
+        key, language = f"{key}.target_language", task.target_language
+        expected = f"the language that {model} is told to write, such as 'de'"
+        if language is None:
+            yield f"{key}: missing, expected {expected}."
+        elif not re.fullmatch(r"[\w-]+", language):
+            yield f"{key}: got '{language}', expected {expected}: letters, digits, '_' and '-'."
+
+    def notes(self, key: str, task: Task, classes: Any) -> Iterator[str]:
+        """BLEU does not count the words between spaces."""
+        language = classes.get(UNSPACED)
+        if language and "bleu" in task.all_metrics:
+            by = TOKENIZERS.get(language, BY_CHARACTER)
+            where = ", or char where that is not installed" if by.endswith("mecab") else ""
+            yield (
+                f"{key}.metrics: bleu counts what sacrebleu's tokenizer {by} finds{where}, because spaces do "
+                "not separate the words of the targets"
+            )
+
+    def check(self, models: Mapping[str, Model], tasks: Mapping[str, Task]) -> None:
+        """The tokenizer of each model has the languages of each task."""
+        # slow to import
+        from headspec.models.pretrained.folders import present
+        from headspec.models.tokens.tokenization import tokenizer
+        from headspec.tasks.translation.tokens import set_languages
+
+        problems = []
+        for (name, model), (of, task) in itertools.product(models.items(), tasks.items()):
+            if present(model, f"models.{name}"):
+                try:
+                    set_languages(tokenizer(model, f"models.{name}"), vars(task), f"tasks.{of}")
+                except EncoderError as error:
+                    problems.append(error)
+        if problems:
+            raise EncoderError.of(problems)
+
+    def languages(self, task: Any) -> list[str]:
+        return [task.target_language] if task.target_language else []
+
+    def beams(self, task: Any) -> int:
+        return int(task.beams)
+
+
+KIND = Translation()
