@@ -27,7 +27,7 @@ class Kind:
     metrics : that a task may have, the main one first
     usual : those that a task has by default, if not all
     defaults : keys of a task that have other defaults than `text_a: text` and `label: label`
-    label_columns : how many columns the label is read from
+    label_columns : how many columns the label is read from; None for any number
     classes : whether `labels` may name classes
     paired : whether `pairs_of` may pair its texts by their classes
     keys : keys that only tasks of such kinds have: type and pydantic field
@@ -47,7 +47,7 @@ class Kind:
     metrics: tuple[str, ...]
     usual: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = {}
-    label_columns = 1
+    label_columns: int | None = 1
     classes = False
     paired = False
     keys: Mapping[str, tuple[Any, Any]] = {}

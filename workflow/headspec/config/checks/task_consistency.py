@@ -70,7 +70,7 @@ def _columns(key: str, task: Task) -> Iterator[str]:
         del columns["label"]
         if "label" in task.model_fields_set:
             yield f"{key}.label: has no effect on a task of {task.type}; expected none."
-    elif len(labels) != n:
+    elif n is not None and len(labels) != n:
         of = f"task of {task.type}" if n > 1 else f"{task.type} task"
         expected = {1: "one column", 2: "two columns"}.get(n, f"{n} columns")
         yield f"{key}.label: got {listing(labels)} for a {of}, expected {expected}."
