@@ -17,7 +17,7 @@ from headspec.models.batching import Examples
 from headspec.models.tokens import tokenization
 from headspec.prompts.pairs import Pairs
 from headspec.prompts.tokens import Prompts
-from headspec.prompts.wording import Wording
+from headspec.tasks.texts.wording import Wording
 from support import language
 from support.data import treebanks
 from support.running.studies import CONFIG, Folder

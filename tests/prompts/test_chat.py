@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headspec.prompts.tokens import Prompts
-from headspec.prompts.wording import Wording, conversation
+from headspec.tasks.texts.wording import Wording, conversation
 from support import language
 from support.language import CLASSES, PROMPT
 

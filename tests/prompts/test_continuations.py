@@ -29,9 +29,9 @@ from headspec.models.tokens.tokenization import tokenizer
 from headspec.prompts.head import calibrate, prompted
 from headspec.prompts.pairs import Pairs
 from headspec.prompts.tokens import Prompts
-from headspec.prompts.wording import CONTENT_FREE, Wording
 from headspec.tasks.continuations.pair_types import ANSWERS, TEXTS
 from headspec.tasks.continuations.pair_types import CLASSES as PAIR
+from headspec.tasks.texts.wording import CONTENT_FREE, Wording
 from support import language
 from support.language import CLASSES, PROMPT
 from support.tiny import CPU, HEADS, LAYERS

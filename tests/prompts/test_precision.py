@@ -23,7 +23,7 @@ from headspec.models.tokens.continuations import log_probabilities
 from headspec.models.tokens.tokenization import tokenizer
 from headspec.prompts.head import prompted
 from headspec.prompts.tokens import Prompts
-from headspec.prompts.wording import Wording
+from headspec.tasks.texts.wording import Wording
 from support import language
 from support.language import CLASSES, FILLED, PROMPT
 from support.running.studies import CONFIG

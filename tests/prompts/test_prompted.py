@@ -20,7 +20,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.tokens.tokenization import tokenizer
 from headspec.prompts.head import calibrate, prompted
 from headspec.prompts.tokens import Prompts
-from headspec.prompts.wording import CONTENT_FREE, Wording, demonstrations
+from headspec.tasks.texts.wording import CONTENT_FREE, Wording, demonstrations
 from support import language
 from support.language import CLASSES, FILLED, PROMPT
 from support.tiny import CPU, HEADS, LAYERS

@@ -17,7 +17,7 @@ from headspec.data.overlap import keyed
 from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.prompts import checks
 from headspec.prompts.tokens import Prompts
-from headspec.prompts.wording import Wording
+from headspec.tasks.texts.wording import Wording
 from support import language, models
 
 TASK: dict[str, Any] = {

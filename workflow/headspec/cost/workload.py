@@ -6,7 +6,6 @@ Tasks are read as the jobs will read them, if they are available here; what is m
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +14,8 @@ import numpy as np
 import pandas as pd
 from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedTokenizerBase
 
-from headspec import characters
 from headspec.config import hub
+from headspec.config.methods import prompts
 from headspec.config.runs import Run
 from headspec.config.sections.model import Model
 from headspec.config.sections.task import Task
@@ -36,14 +35,9 @@ from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.folders import planned as planned_folder
 from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.models.pretrained.pooling import Pooled, pooled
-from headspec.models.tokens import tokenization
 from headspec.pipeline.layout import Layout
-from headspec.prompts.wording import Wording, conversation
 from headspec.tasks import data
-from headspec.tasks.continuations import pair_types
-from headspec.tasks.kinds import kind
-from headspec.tasks.translation import classes as translation
-from headspec.tasks.translation import tokens as text_encoding
+from headspec.tasks.kinds import counts, kind
 
 TOKENS = {"single": 25, "pair": 50}  # in a single text and in a pair, if they cannot be counted
 SAMPLE = 300  # texts per task in which tokens are counted
@@ -164,23 +158,18 @@ def read(study: Study, plan: Planned | None = None) -> Extent:
             continue
         tokenizer = _tokenizer(path, extent.configs[name])
         for task, task_size in extent.sizes.items():
-            if study.tasks[task].type == translation.NAME:
-                both = translations(tokenizer, model.max_length, study.tasks[task], task_size.texts)
-                extent.counted[name, task] = both is not None
-                guess = min(TOKENS["single"], model.max_length)
-                extent.tokens[name, task], extent.targets[name, task] = both or (guess, guess)
-                continue
-            length = tokens(tokenizer, model.max_length, task_size.texts) if tokenizer else None
-            extent.counted[name, task] = length is not None
-            extent.tokens[name, task] = length or min(TOKENS[study.tasks[task].paradigm], model.max_length)
-            if "prompted" in study.methods:
-                length, extent.shared[name, task] = prompt_tokens(
-                    study.tasks[task], task_size.texts, tokenizer, model.max_length
-                )
-                extent.prompts[name, task] = length or model.max_length
-                if not remembers(extent.configs[name].to_dict()):
-                    extent.shared[name, task] = 0
-                extent.scored[name, task] = scored(study.tasks[task], tokenizer, extent.prompts[name, task])
+            of, most = study.tasks[task], model.max_length
+            counted, guess = counts(of), min(TOKENS[of.paradigm], most)
+            found = counted.tokens(tokenizer, most, of, task_size.texts)
+            extent.counted[name, task] = found is not None
+            extent.tokens[name, task], target = found or (guess, guess * kind(of).writes)
+            if target:
+                extent.targets[name, task] = target
+            if prompts(study.methods):
+                length, shared = counted.prompt_tokens(tokenizer, most, of, task_size.texts)
+                shares = shared >= LEAST_SHARED and remembers(extent.configs[name].to_dict())
+                extent.prompts[name, task], extent.shared[name, task] = length or most, shares * shared
+                extent.scored[name, task] = counted.scored(of, tokenizer, extent.prompts[name, task])
     return extent
 
 
@@ -198,7 +187,6 @@ def size(study: Study, name: str, plan: Planned, known: dict[str, Size]) -> Size
             with hub.asked_once(task.source):
                 prepared = prepare.prepare(name, task, study.data_seed, parent.prepared if parent else None)
             texts = prepared.train.head(SAMPLE)
-            texts = texts if task.type == translation.NAME else texts.drop(columns="label")
         return Size(len(prepared.train), len(prepared.validation), prepared, texts, "as read here")
     except DataError as error:
         limits = {"train_examples": task.train_examples, "validation_examples": task.validation_examples}
@@ -229,69 +217,6 @@ def sample(name: str, task: Task) -> pd.DataFrame:
     texts = data.of(task).texts(frame, task, key, where)
     full = (texts.dropna(axis="columns").map(str.strip) != "").all(axis="columns")
     return texts[full].reset_index(drop=True).reset_index(names="example")
-
-
-def prompts(
-    task: Task, texts: pd.DataFrame | None, tokenizer: PreTrainedTokenizerBase | None
-) -> pd.DataFrame | None:
-    """What a model reads of `texts`: each after demonstrations, for which the texts that follow it stand.
-
-    Of minimal pairs, the first text, and what the second does not begin with as well. Answers of a letter
-    stand for those that are in columns.
-    """
-    if texts is None or tokenizer is None:
-        return None
-    if task.type == pair_types.TEXTS:
-        words = zip(texts["text_a"].str.split(), texts["text_b"].str.split(), strict=True)
-        return texts.assign(text_b=[" ".join(b[len(os.path.commonprefix([a, b])) :]) for a, b in words])
-    in_columns = task.type == pair_types.ANSWERS
-    if not (task.prompt and (task.answers or in_columns)) or (task.chat and tokenizer.chat_template is None):
-        return None
-    classes = list(task.answers or ())
-    wording = Wording.of(task, classes)
-    labelled = texts.assign(label=np.resize(classes or ['[" a", " b"]'], len(texts)))
-    whole = "".join(wording.answers) if scored(task, tokenizer, 0) and not in_columns else ""
-
-    def read(i: int) -> str:
-        shown = labelled.iloc[(i + np.arange(1, task.shots + 1)) % len(labelled)]
-        of = wording.showing(shown, classes)
-        text = of.filled(labelled["text_a"][i], labelled["text_b"][i], "?")
-        return (conversation(tokenizer, of.turns, text) if task.chat else text) + whole
-
-    return texts.assign(text_a=[read(i) for i in range(len(labelled))], text_b=None)
-
-
-def prompt_tokens(
-    task: Task, texts: pd.DataFrame | None, tokenizer: PreTrainedTokenizerBase | None, most: int
-) -> tuple[int | None, int]:
-    """Mean tokens of prompts, if they can be counted, and how many of them are demonstrations."""
-    if texts is None or tokenizer is None:
-        return None, 0
-    most *= 2 if task.type == pair_types.TEXTS else 1
-    whole = tokens(tokenizer, most, prompts(task, texts, tokenizer))
-    if not task.shots:
-        return whole, 0
-    alone = tokens(tokenizer, most, prompts(task.model_copy(update={"shots": 0}), texts, tokenizer))
-    shown = whole - alone if whole and alone else 0
-    return whole, shown if shown >= LEAST_SHARED else 0
-
-
-def scored(task: Task, tokenizer: PreTrainedTokenizerBase | None, length: int) -> int:
-    """Tokens of a prompt that the head of the language model scores; 0 where an answer is the next token.
-
-    Parameters
-    ----------
-    length : tokens of the prompt; all of those of minimal pairs are scored
-    """
-    if task.type == pair_types.TEXTS:
-        return length
-    if task.type == pair_types.ANSWERS:
-        return len(pair_types.CLASSES)
-    answers = list((task.answers or {}).values())
-    if tokenizer is None or not answers or Wording(task.prompt or "", ()).masked:
-        return 0
-    lengths = list(map(len, tokenizer(answers, add_special_tokens=False)["input_ids"]))
-    return sum(lengths) if max(lengths) > 1 else 0
 
 
 def paired(texts: pd.DataFrame) -> pd.DataFrame:
@@ -326,37 +251,3 @@ def _tokenizer(path: Path | None, config: PretrainedConfig) -> PreTrainedTokeniz
         return None
     # transformers makes a stub without tokenizer files
     return tokenizer if len(tokenizer) >= config.vocab_size / 2 else None
-
-
-def tokens(tokenizer: PreTrainedTokenizerBase, most: int, texts: pd.DataFrame | None) -> int | None:
-    """Mean tokens of a table of texts, at most `most` each; None without texts."""
-    if texts is None:
-        return None
-
-    def beginning(text: str | None) -> str | None:
-        """As many words as there are tokens at most: a word has a token, and the tokenizer cuts the rest."""
-        words = text.split(maxsplit=most) if text else []
-        return " ".join(words[:most]) if len(words) > most else text
-
-    cut = texts.assign(**{column: texts[column].map(beginning) for column in ("text_a", "text_b")})
-    frame, _ = tokenization.encode(tokenizer, cut, most, None)
-    return round(frame["input_ids"].str.len().mean())
-
-
-def translations(
-    tokenizer: PreTrainedTokenizerBase | None, most: int, task: Task, texts: pd.DataFrame | None
-) -> tuple[int, int] | None:
-    """Mean tokens of sources and targets, at most `most` each; None without texts.
-
-    Where the vocabulary is still to be made, every word and mark counts as one, with a language before the
-    source and an end after both.
-    """
-    if texts is None:
-        return None
-    if tokenizer is None:
-        counts = [texts[side].map(characters.words).str.len() for side in ("text_a", "label")]
-        source, target = (n.clip(upper=most - 1).mean() for n in counts)
-        return round(source + 2), round(target + 1)
-    classes = text_encoding.completed(tokenizer, {"type": task.type} | vars(task), most, "tasks")
-    frame, _ = tokenization.encode(tokenizer, texts, most, classes)
-    return round(frame["input_ids"].str.len().mean()), round(frame["target_ids"].str.len().mean())

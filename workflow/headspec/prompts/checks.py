@@ -13,9 +13,9 @@ from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.models.architectures import FORGETFUL, continues
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.folders import present
-from headspec.prompts.wording import Wording
 from headspec.tasks.continuations import data as continuations
 from headspec.tasks.continuations.pair_types import ANSWERS, TEXTS, TYPES
+from headspec.tasks.texts.wording import Wording
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -10,8 +10,8 @@ import pandas as pd
 from headspec.errors import EncoderError, HeadspecError, shown
 from headspec.models.tokens import empty
 from headspec.models.tokens.continued import following, special_tokens
-from headspec.prompts.wording import CONTENT_FREE, Wording, conversation
 from headspec.tasks.continuations import data as continuations
+from headspec.tasks.texts.wording import CONTENT_FREE, Wording, conversation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,13 +7,14 @@ its name (`headspec.tasks.data`, for one).
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from headspec.registry import Registry
 from headspec.tasks.kind import Kind
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
+    from headspec.tasks.texts.counts import Counts
 
 #: folders of `headspec.tasks`, in the order of the reference
 NAMES = (
@@ -30,6 +31,11 @@ NAMES = (
 )
 KINDS = Registry[Kind]("type of task")
 KINDS |= {name: import_module(f"headspec.tasks.{name}.kind").KIND for name in NAMES}
+
+
+def counts(task: Task) -> Counts:
+    """How planning counts tokens of a task."""
+    return cast("Counts", import_module(f"headspec.tasks.{kind(task).counts}.counts").COUNTS)
 
 
 def kind(task: Task) -> Kind:

@@ -17,9 +17,9 @@ from headspec.progress import log, stage
 from headspec.prompts.checks import check_model, check_scoring, check_type
 from headspec.prompts.pairs import Pairs
 from headspec.prompts.tokens import Prompts
-from headspec.prompts.wording import Wording, demonstrations
 from headspec.seeds import derive
 from headspec.tasks.continuations.pair_types import CLASSES, TEXTS
+from headspec.tasks.texts.wording import Wording, demonstrations
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):

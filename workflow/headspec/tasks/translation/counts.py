@@ -1,0 +1,35 @@
+"""Tokens of sources and of the texts that are written for them, as planning counts them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headspec import characters
+from headspec.tasks.texts.counts import Counts
+from headspec.tasks.translation import tokens
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from transformers import PreTrainedTokenizerBase
+
+
+class OfTranslations(Counts):
+    def tokens(
+        self, tokenizer: PreTrainedTokenizerBase | None, most: int, task: Any, texts: pd.DataFrame | None
+    ) -> tuple[int, int] | None:
+        """Where the vocabulary is still to be made, every word and mark counts as one, with a language before
+        the source and an end after both.
+        """
+        if texts is None:
+            return None
+        if tokenizer is None:
+            counts = [texts[side].map(characters.words).str.len() for side in ("text_a", "label")]
+            source, target = (n.clip(upper=most - 1).mean() for n in counts)
+            return round(source + 2), round(target + 1)
+        classes = tokens.completed(tokenizer, {"type": task.type} | vars(task), most, "tasks")
+        assert isinstance(classes, dict)
+        frame, _ = tokens.encode(tokenizer, texts, most, classes)
+        return round(frame["input_ids"].str.len().mean()), round(frame["target_ids"].str.len().mean())
+
+
+COUNTS = OfTranslations()
