@@ -17,7 +17,7 @@ from headspec.config.variants import KINDS
 from headspec.config.ways import WAYS
 from headspec.errors import ConfigError
 from headspec.gates.learnt import learnt_gates
-from headspec.statistics import text_counts
+from headspec.tasks.metrics import metric, score
 from headspec.tasks.words.word_types import TYPES
 from headspec.training import adapting, budgets
 from headspec.training.gated import Sets
@@ -45,8 +45,8 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
         lambda: relevances(NOTHING, "a", NOTHING, RNG.permutation(2), NOTHING, rules=cast(Any, "attnlpr")),
         "attnlrp",
     ),
-    "blue": (lambda: text_counts.scores("blue", [], np.ones((1, 0))), "bleu"),
-    "chf": (lambda: text_counts.of_sums("chf", np.ones((1, 30))), "chrf"),
+    "blue": (lambda: metric("blue"), "bleu"),
+    "acuracy": (lambda: score("acuracy", [0], [0]), "accuracy"),
     "importence": (lambda: heads.MEASURES["importence"], "importance"),
     "fischer": (lambda: similarity.functions(["fischer"]), "fisher"),
     "random_by_layer": (lambda: WAYS["random_by_layer"], "random-by-layer"),

@@ -23,7 +23,7 @@ from headspec.heads.pruning import (
 )  # fmt: skip
 from headspec.heads.ranking import prune_count
 from headspec.seeds import derive
-from headspec.statistics.metrics import score
+from headspec.tasks.metrics import score
 from support.tiny import CPU, HEADS, LAYERS
 
 CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"], "r": None}
@@ -189,12 +189,13 @@ def test_random_masks_on_some_of_the_examples(model, data, planned):
 
 
 def test_tables(model, data, planned):
-    predicted = predictions(model, data, planned, CPU)
+    found = evaluated(model, data, planned, CPU)
+    predicted = found.predictions
     table = pruning_table(planned, data, predicted, METRICS)
     assert len(table) == len(planned) * 4 and list(table) == list(PRUNING.columns)
     base = table[(table["pruned_for"] == "none") & (table["metric"] == "f1")].iloc[0]
     assert base["value"] == score("f1", data["a"].label, predicted["a"][0]) and base["n"] == 23
-    kept = predictions_table(planned, data, predicted)
+    kept = predictions_table(planned, data, found)
     assert list(kept) == list(PREDICTIONS.columns) and kept.index.is_unique
     of_a = kept[(kept["pruned_for"] == "none") & (kept["task"] == "a")]
     assert of_a["example"].tolist() == list(range(23)) and of_a["label"].tolist() == data["a"].label.tolist()
@@ -209,12 +210,13 @@ def test_tables(model, data, planned):
 def test_probabilities_are_those_of_one_pass_per_mask(model, data, planned, tmp_path):
     """In the table by class; it has none of the regression, and without them the same predictions."""
     plain = predictions(model, data, planned, CPU, draw_examples=5)
-    predicted, likely = evaluated(model, data, planned, CPU, draw_examples=5, probabilities=True)
+    found = evaluated(model, data, planned, CPU, draw_examples=5, probabilities=True)
+    likely = found.probabilities
     assert set(likely) == {"a", "b"}
     for task, values in plain.items():
-        assert values.tobytes() == predicted[task].tobytes()
+        assert values.tobytes() == found.predictions[task].tobytes()
     path = tmp_path / "predictions.parquet"
-    tables.write(path, PREDICTIONS, predictions_table(planned, data, predicted, likely), {})
+    tables.write(path, PREDICTIONS, predictions_table(planned, data, found), {})
     assert "probabilities" not in tables.read(path)
     kept = tables.read(path, probabilities=True)
     assert kept[kept["task"] == "r"]["probabilities"].isna().all()
@@ -227,23 +229,23 @@ def test_probabilities_are_those_of_one_pass_per_mask(model, data, planned, tmp_
             rows = kept.query(
                 "pruned_for == @mask.pruned_for and fraction == @mask.fraction and task == @task"
             )
-            found = np.stack(rows["probabilities"])
-            assert found.dtype == np.float32 and found.shape == (len(data[task]), len(CLASSES[task]))
-            np.testing.assert_allclose(found, alone, rtol=1e-4, atol=1e-6)
-            assert (found.argmax(1) == rows["prediction"]).all()
+            read = np.stack(rows["probabilities"])
+            assert read.dtype == np.float32 and read.shape == (len(data[task]), len(CLASSES[task]))
+            np.testing.assert_allclose(read, alone, rtol=1e-4, atol=1e-6)
+            assert (read.argmax(1) == rows["prediction"]).all()
     model.gates.values = None
 
 
 def test_the_table_of_a_study_without_probabilities_has_null(model, data, planned, tmp_path):
     path = tmp_path / "predictions.parquet"
     tables.write(
-        path, PREDICTIONS, predictions_table(planned, data, predictions(model, data, planned, CPU)), {}
+        path, PREDICTIONS, predictions_table(planned, data, evaluated(model, data, planned, CPU)), {}
     )
     assert tables.read(path, probabilities=True)["probabilities"].isna().all()
 
 
 def test_the_table_without_pruning_is_that_of_the_empty_mask(model, data, planned):
     table = evaluation_table(model, data, CPU)
-    kept = predictions_table(planned, data, predictions(model, data, planned, CPU))
+    kept = predictions_table(planned, data, evaluated(model, data, planned, CPU))
     expected = kept[kept["pruned_for"] == "none"][list(EVALUATION.columns)]
     assert list(table) == list(EVALUATION.columns) and table.equals(expected.reset_index(drop=True))

@@ -10,7 +10,6 @@ from transformers import PreTrainedTokenizerFast
 
 from headspec.errors import DataError
 from headspec.models.batching import Examples
-from headspec.statistics import unit_counts
 from headspec.tasks.words import tokens as word_tokens
 from headspec.tasks.words.base import written
 from support.running.studies import tokenizer
@@ -29,8 +28,7 @@ def test_units_of_sentences_have_the_index_of_their_label():
     assert frame["units"].tolist() == [[[0, 1], [1, 0]], [[0, 1], [1, -1]]]
     gold = Examples(frame).batch(np.array([1])).labels.gold
     assert gold == [[(0, "the"), (1, "deer")]]  # also the label that training lacks
-    counts = [[unit_counts.counts(frame["label"], place)[row] for place in (0, 1)] for row in (0, 1)]
-    assert counts == [[2, 1], [2, 1]]  # the most frequent word of both is `the`
+    assert Examples(frame).label.tolist() == [[2, 1, 2]] * 2  # the most frequent word of both is `the`
 
 
 @pytest.mark.parametrize(("longest", "seen"), [(6, 4), (5, 3), (3, 1)])
@@ -40,7 +38,7 @@ def test_a_long_sentence_is_cut_at_a_word_and_its_rest_counts_as_wrong(longest, 
     frame, truncated = word_tokens.encode(tokenizer(), sentences(text), longest, classes)
     assert truncated == (longest < 6) and len(frame["input_ids"][0]) == longest
     assert list(frame["words"][0]) == [-1, *range(seen), -1]
-    assert unit_counts.counts(frame["label"], 0) == [4]
+    assert Examples(frame).label[:, 0] == [4]
     batch = Examples(frame).batch(np.array([0]))
     assert batch.labels.lengths.tolist() == [seen] and batch.labels.targets.shape == (1, seen, 2)
     assert len(batch.labels.gold[0]) == 4

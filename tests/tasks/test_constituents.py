@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headspec.statistics.metrics import score
-from headspec.statistics.unit_counts import packed
 from headspec.tasks.constituents.brackets import read
 from headspec.tasks.constituents.units import TASK
+from headspec.tasks.metrics import score
 from headspec.tasks.words.base import gold_counts
 
 GOLD = "(S (A (P this)) (B (Q is) (A (R a) (T test))))"
@@ -84,7 +83,7 @@ def test_f1_of_brackets(examples):
     """Brackets compared as sets of words, without places."""
     gold, found = zip(*((units(a), units(b)) for (a, _), (b, _) in examples), strict=True)
     label = gold_counts(TASK, gold, [max(unit[1] for unit in each) + 1 for each in gold])
-    prediction = [packed(*TASK.count(*pair)) for pair in zip(gold, found, strict=True)]
+    prediction = [TASK.count(*pair) for pair in zip(gold, found, strict=True)]
     right = sum((a & b).total() for (_, a), (_, b) in examples)
     total = sum((a + b).total() for (_, a), (_, b) in examples)
     assert score("bracket_f1", label, prediction) == pytest.approx(

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headspec.statistics.metrics import chance, score
-from headspec.statistics.unit_counts import packed
 from headspec.tasks.dependencies.trees import problem
 from headspec.tasks.dependencies.units import TASK
+from headspec.tasks.metrics import chance, score
 from headspec.tasks.words.base import gold_counts
 
 
@@ -54,7 +53,7 @@ def test_attachment_scores():
     """Three of four words have the right head, two of them the right relation too."""
     gold = [(0, 1, "a"), (1, 1, "root"), (2, 1, "b:x"), (3, 1, "punct")]
     predicted = [(0, 1, "a"), (1, 1, "root"), (2, 1, "b"), (3, 2, "punct")]
-    label, prediction = gold_counts(TASK, [gold], [4]), [packed(*TASK.count(gold, predicted))]
+    label, prediction = gold_counts(TASK, [gold], [4]), [TASK.count(gold, predicted)]
     assert (score("las", label, prediction), score("uas", label, prediction)) == (0.5, 0.75)
 
 
@@ -73,7 +72,7 @@ def test_attachment_scores_are_of_all_words():
         TASK.units(["e", "f"], "2 0", "obj root"),  # the relation of e
     ]
     label = gold_counts(TASK, gold, [4, 2])
-    prediction = [packed(*TASK.count(*pair)) for pair in zip(gold, predicted, strict=True)]
+    prediction = [TASK.count(*pair) for pair in zip(gold, predicted, strict=True)]
     assert score("uas", label, prediction) == pytest.approx(5 / 6)
     assert score("las", label, prediction) == pytest.approx(4 / 6)
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from headspec.statistics.metrics import score
-from headspec.statistics.unit_counts import packed
+from headspec.tasks.metrics import score
 from headspec.tasks.roles.units import TASK
 from headspec.tasks.words.base import gold_counts
 
@@ -70,7 +69,7 @@ def test_the_example_of_conll_2005():
     gold = units([(0, 5, "A0"), face, (7, 17, "A1")], [(0, 5, "A0"), explore, (12, 17, "A1")])
     found = units([(0, 5, "A0"), face, (7, 16, "A1")], [(9, 9, "AM-LOC"), explore, (12, 17, "A1")])
     assert TASK.count(gold, found) == (2, 4) and TASK.count(gold, gold) == (4, 4)
-    label, prediction = gold_counts(TASK, [gold], [len(words)]), [packed(*TASK.count(gold, found))]
+    label, prediction = gold_counts(TASK, [gold], [len(words)]), [TASK.count(gold, found)]
     assert score("role_f1", label, prediction) == 0.5
 
 

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics import f1_score
 
-from headspec.statistics.metrics import score
-from headspec.statistics.unit_counts import packed
+from headspec.tasks.metrics import score
 from headspec.tasks.spans.units import TASK
 from headspec.tasks.words import bio
 from headspec.tasks.words.base import gold_counts
@@ -45,7 +44,7 @@ def f1(gold, predicted):
 def ours(gold, predicted):
     pairs = [(loose(a), loose(b)) for a, b in zip(gold, predicted, strict=True)]
     label = gold_counts(TASK, [a for a, _ in pairs], [len(a) for a in gold])
-    return score("span_f1", label, [packed(*TASK.count(*pair)) for pair in pairs])
+    return score("span_f1", label, [TASK.count(*pair) for pair in pairs])
 
 
 @given(st.lists(st.tuples(tags, tags), min_size=1, max_size=4))

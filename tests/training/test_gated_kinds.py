@@ -12,7 +12,7 @@ from headspec.config.sections.gates import Gates
 from headspec.config.sections.training import Training
 from headspec.config.ways import WAYS
 from headspec.models.tokens import tokenization
-from headspec.statistics.metrics import score
+from headspec.tasks.metrics import score
 from headspec.training.budgets import Plan, beginning, count_kept, course, evaluation, finish, fixed_layers
 from headspec.training.gated import Sets
 from support.models import make

@@ -11,8 +11,8 @@ import pytest
 from headspec import tables
 from headspec.errors import HeadspecError
 from headspec.pipeline.export import of_run
-from headspec.statistics.metrics import score
 from headspec.tasks.continuations import pair_types
+from headspec.tasks.metrics import score
 from support import language
 from support.running.studies import CONFIG, Folder
 

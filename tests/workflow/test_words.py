@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from headspec import per_example
 from headspec.errors import HeadspecError
 from headspec.pipeline.export import of_run
-from headspec.statistics import unit_counts
-from headspec.statistics.metrics import chance, score
+from headspec.tasks.metrics import chance, score
 from support.data import treebanks
 from support.running.edits import constant
 from support.running.studies import CONFIG, Folder
@@ -84,13 +84,14 @@ def copy(finished, tmp_path) -> Folder:
 
 def test_tags_are_learnt_and_counted_by_word(finished):
     table = pd.read_parquet(finished.results / "runs/bert/pos/single/seed0/evaluation.parquet")
-    words, right = unit_counts.counts(table["label"], 0), unit_counts.counts(table["prediction"], 0)
+    label, prediction = (per_example.array(table, name) for name in per_example.LISTS)
+    words, right = label[:, 0], prediction[:, 0]
     stored = pd.read_parquet(finished.results / "data/pos/validation.parquet")
     lengths = stored.set_index("example")["text_a"].str.split().str.len()
     assert words.tolist() == lengths[table["example"]].tolist()
     assert (right <= words).all()
-    reached = score("word_accuracy", table["label"], table["prediction"])
-    assert reached > chance("word_accuracy", table["label"]) + 0.2
+    reached = score("word_accuracy", label, prediction)
+    assert reached > chance("word_accuracy", label) + 0.2
     assert reached == right.sum() / words.sum()
 
 
@@ -100,8 +101,9 @@ def test_every_type_is_learnt_beside_the_others(finished):
     metrics = {"pos": "word_accuracy", "arcs": "las", "places": "span_f1", "brackets": "bracket_f1"}
     for task, metric in {**metrics, "roles": "role_f1"}.items():
         rows = table[table["task"] == task]
-        reached = score(metric, rows["label"], rows["prediction"])
-        assert reached > (0.2 if task == "brackets" else chance(metric, rows["label"])), (task, reached)
+        label, prediction = (per_example.array(rows, name) for name in per_example.LISTS)
+        reached = score(metric, label, prediction)
+        assert reached > (0.2 if task == "brackets" else chance(metric, label)), (task, reached)
 
 
 def test_heads_of_words_and_texts_dissociate_in_one_table(finished):

@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headspec import attention, digests, files, outcomes
+from headspec import attention, digests, files, per_example
 from headspec.errors import DamageError
 from headspec.files import atomic
 from headspec.version import VERSION
@@ -51,7 +51,7 @@ class Schema:
 
     @property
     def of_examples(self) -> bool:
-        """Whether rows are of examples, whose labels may be those of texts (`headspec.outcomes`)."""
+        """Whether rows are of examples, whose labels may be several numbers (`headspec.per_example`)."""
         return self.columns.get("label") == FLOAT
 
     @property
@@ -63,8 +63,8 @@ class Schema:
             columns = dict(list(columns.items())[:at]) | {"attention": TEXT} | columns
             keys += at < keys
         if self.of_examples:
-            more = {name: pa.list_(INT) for of, name in outcomes.COUNTS.items() if of in columns}
-            columns |= more | ({outcomes.TEXT: TEXT} if "prediction" in columns else {})
+            more = {name: pa.list_(FLOAT) for of, name in per_example.LISTS.items() if of in columns}
+            columns |= more | ({per_example.TEXT: TEXT} if "prediction" in columns else {})
         return Schema(columns, keys)
 
 
@@ -132,11 +132,11 @@ def inscription(record: dict[str, Any]) -> str:
 def write(path: str | Path, schema: Schema, frame: pd.DataFrame, footer: dict[str, Any]) -> None:
     """Write `frame` atomically as a table of this schema, its rows sorted, with `footer` as metadata."""
     columns = list(schema.columns)
+    columns += [name for name in schema.stored.columns if name not in columns and name in frame]
     frame = frame[columns].sort_values(columns[: schema.keys], kind="stable", na_position="first")
     if schema.of_heads:
         frame = attention.placed(frame, footer.get("attention", {}))
-    if schema.of_examples:
-        frame = outcomes.spelt(frame)
+    frame = frame.assign(**{name: None for name in schema.stored.columns if name not in frame})
     stored = pa.schema(
         list(schema.stored.columns.items()), metadata={"headspec": json.dumps(footer, sort_keys=True)}
     )
@@ -154,7 +154,7 @@ def save(path: str | Path, table: pa.Table) -> None:
 
 
 def read(path: str | Path, probabilities: bool = False) -> pd.DataFrame:
-    """Read the frame that `write` was given, without the column `probabilities` if that is not wanted.
+    """Read the frame that `write` was given, but for `probabilities` if they are not wanted, and for texts.
 
     Raises
     ------
@@ -162,9 +162,16 @@ def read(path: str | Path, probabilities: bool = False) -> pd.DataFrame:
         It is not as `write` left it, or was written as another table.
     """
     inscribed = _check(path)
-    left_out = () if probabilities else (PROBABILITIES,)
+    left_out = (per_example.TEXT,) if probabilities else (per_example.TEXT, PROBABILITIES)
     names = [name for name in pq.read_schema(path).names if name not in left_out]
-    frame = outcomes.numbered(pq.read_table(path, columns=names).to_pandas())
+    table = pq.read_table(path, columns=names)
+    listed = {name: table[name] for name in per_example.LISTS.values() if name in names}
+    given = {
+        name: pd.arrays.ArrowExtensionArray(column)
+        for name, column in listed.items()
+        if column.null_count < len(column)
+    }
+    frame = table.drop_columns([*listed]).to_pandas().assign(**given)
     return attention.in_rows(frame, inscribed.get("attention", {})) if "attention" in frame else frame
 
 

@@ -113,11 +113,11 @@ def test_pruning_reads_the_prefix_once_for_a_batch_and_mask(kind, once):
     device = Device("cpu", None, tokens=100)
     assert joint.shares_prefix == once
     read = read_tokens(joint)
-    predicted = under_masks(joint, "task", of_task, rows, masks(3), device)
+    predicted = under_masks(joint, "task", of_task, rows, masks(3), device).values
     tokens = sum(read)
     of_task.prefix = 0
     read.clear()
-    whole = under_masks(joint, "task", of_task, rows, masks(3), device)
+    whole = under_masks(joint, "task", of_task, rows, masks(3), device).values
     np.testing.assert_allclose(predicted, whole, rtol=1e-3, atol=1e-4)
     assert np.ptp(predicted, axis=0).min() > 1e-3, "masks differ"
     batches = of_task.in_length_order(rows, device, PREFIX)

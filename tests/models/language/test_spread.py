@@ -60,7 +60,7 @@ def test_numbers_stay(model):
         table = attention.attention_measures(of, {"t": texts}, 12, [], CPU)
         return [
             gate_gradients(of, "t", texts, rows, CPU),
-            under_masks(of, "t", texts, rows, masks, CPU),
+            under_masks(of, "t", texts, rows, masks, CPU).values,
             *ablated.increase.values(),
             resample_ablation.measure(of, "t", texts, rows, CPU),
             relevance.relevances(of, "t", texts, rows, CPU),

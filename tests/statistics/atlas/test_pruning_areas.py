@@ -17,8 +17,8 @@ from headspec.statistics.atlas.pruning_areas import SCHEMAS, pruning_curves, ran
 from headspec.statistics.atlas.pruning_curves import area_weights
 from headspec.statistics.dissociation.resampled import Evaluation
 from headspec.statistics.dissociation.scores import scores
-from headspec.statistics.metrics import score
 from headspec.statistics.resampling import holm
+from headspec.tasks.metrics import score
 
 FRACTIONS = (0.0, 0.3, 1.0)
 WEIGHTS = np.array([0.15, 0.5, 0.35])
@@ -232,7 +232,7 @@ def test_what_is_incomplete_is_refused():
     u = np.random.default_rng(0).random(50)
     right = curve("importance", (0.9, 0.6, 0.5), u) | curve("confidence", (0.9, 0.6, 0.5), u)
     del right["confidence", "a", None, "a", 0.3]
-    with pytest.raises(DataError, match="task 'a' lacks examples or fractions under some rankings"):
+    with pytest.raises(DataError, match="lacks predictions with ranking 'confidence', draw 0, fraction 0.3$"):
         areas([evaluation(right)])
     full, other = curve("importance", (0.9, 0.6, 0.5), u), curve("importance", (0.9, 0.6, 0.5), u[:40])
     with pytest.raises(DataError, match="seed1/cumulative.parquet: examples differ from those of .*seed0"):

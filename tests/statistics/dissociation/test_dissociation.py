@@ -18,7 +18,6 @@ from headspec.errors import DataError
 from headspec.statistics.dissociation.analysis import _case_columns, analyse
 from headspec.statistics.dissociation.resampled import Evaluation, Sampled, combine, sample, samples
 from headspec.statistics.dissociation.scores import case, is_distinct, relative, scores
-from headspec.statistics.metrics import bootstrap_counts, score
 from headspec.statistics.resampling import (
     holm,
     interval,
@@ -26,6 +25,7 @@ from headspec.statistics.resampling import (
     permutations,
     permuted_scores,
 )
+from headspec.tasks.metrics import bootstrap_counts, score
 from support.schemas import SCHEMAS
 
 # Li et al. 2023, five tasks at once, top 30 % pruned, in per cent, order MNLI, QQP, QNLI, AG, SST-2; rows:
@@ -215,7 +215,7 @@ def test_permutations_reach_every_assignment_equally_often():
     label = np.zeros(2)
     predictions = np.array([[0, 1, 1], [0, 0, 0]])  # in the first example, one of three is right
     (shuffled,) = permuted_scores(
-        "accuracy", label, predictions[None], 3000, np.random.default_rng(0)
+        "accuracy", label, predictions.T[None], 3000, np.random.default_rng(0)
     ).swapaxes(0, 1)
     assert (np.sort(shuffled, axis=1) == [0.5, 0.5, 1]).all()
     assert np.bincount(shuffled.argmax(axis=1)) == pytest.approx([1000] * 3, rel=0.1)
@@ -226,7 +226,7 @@ def test_permutations_of_an_additive_metric_have_the_exact_variance(k):
     """Accuracy of one slot: every example is a Bernoulli variable with its share of right alternatives."""
     rng = np.random.default_rng(1)
     correct = rng.random((80, k)) < 0.7
-    shuffled = permuted_scores("accuracy", np.ones(80), correct[None].astype(float), 4000, rng)[:, 0]
+    shuffled = permuted_scores("accuracy", np.ones(80), correct.T[None].astype(float), 4000, rng)[:, 0]
     share = correct.mean(axis=1)
     assert shuffled.mean(axis=0) == pytest.approx([share.mean()] * k, abs=0.003)
     expected = np.sqrt((share * (1 - share)).sum()) / 80
@@ -349,7 +349,7 @@ def test_p_values_are_uniform_if_no_pruning_differs(k):
         label = rng.normal(size=60)
         predictions = label[:, None] + rng.normal(size=60)[:, None] + rng.normal(size=(60, k))
         observed = np.array([[score("pearson", label, column) for column in predictions.T]])
-        shuffled = permuted_scores("pearson", label, predictions[None], 199, rng)[:, 0]
+        shuffled = permuted_scores("pearson", label, predictions.T[None], 199, rng)[:, 0]
         d, *null = (m[1:].mean() - m[0] for m in (*observed, *shuffled))
         p.append(float(p_value(d, np.array(null))))
     assert stats.kstest(p, "uniform").pvalue > 0.01

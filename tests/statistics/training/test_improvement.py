@@ -20,11 +20,11 @@ from headspec.statistics.intervals import (
     over_seeds_and_examples,
     p_over_seeds_and_examples,
 )
-from headspec.statistics.metrics import score
 from headspec.statistics.resampling import holm, interval, p_value, paired_differences
 from headspec.statistics.training.comparison import MEAN, Predicted, compare, mean_over_tasks
 from headspec.statistics.training.improvement import against, by_seed, clear, improvement, scores
 from headspec.statistics.training.specialization import specialization
+from headspec.tasks.metrics import score
 from headspec.training.schedule import branch_point, rate_share
 from support.schemas import SCHEMAS
 

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from headspec import per_example
 from headspec.config.runs import Run
 from headspec.statistics.training.sharing import sharing
-from headspec.statistics.unit_counts import packed
 
 TASKS, METRICS = ("pos", "ner"), {"pos": ["word_accuracy"], "ner": ["word_accuracy"]}
 WORDS = 10
@@ -20,8 +20,9 @@ def evaluation(rng: np.random.Generator, accuracy: dict[str, float], ease: np.nd
     for task, mean in accuracy.items():
         right = rng.binomial(WORDS, np.clip(mean + ease, 0, 1))
         frame = pd.DataFrame({"task": task, "example": np.arange(len(ease))})
-        prediction = [packed(int(each), WORDS) for each in right]
-        rows.append(frame.assign(label=packed(WORDS, 0, WORDS), prediction=prediction))
+        label = per_example.columns("label", np.tile([WORDS, 0, WORDS], (len(ease), 1)))
+        prediction = per_example.columns("prediction", np.stack([right, np.full_like(right, WORDS)], axis=-1))
+        rows.append(frame.assign(**label, **prediction))
     return pd.concat(rows, ignore_index=True)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from headspec import per_example
 from headspec.atlas.sample import fold_means
 from headspec.attention import existing, spread
 from headspec.models.batching import Batch, Examples
@@ -43,8 +44,9 @@ class Ablated:
 
     Attributes
     ----------
-    loss, prediction : (n,), of the model as it is
-    increase, predictions : measure: (n, layers, heads), of the loss; prediction; nan where there is no head
+    loss, prediction : (n,), of the model as it is; the latter also (n, values)
+    increase, predictions : measure: (n, layers, heads), of the loss; prediction, also (n, layers, heads,
+        values); nan where there is no head
     """
 
     loss: np.ndarray
@@ -99,14 +101,19 @@ def ablate(
             instead = {measure: of_others if measure == MEAN_ABLATION else None for measure in measures}
             return _batch_results(model, task, batch, passes, instead)
 
+        several = examples.label.ndim > 1
+
         held = device.sharing(model.beams.get(task, 1))
         results = examples.values(of_batch, rows, held, progress, task)
-    loss, prediction = results.transpose(2, 0, 1)
+    loss, prediction = results[..., 0], results[..., 1:]
     for what, values in {"losses": loss, "predictions": prediction}.items():
         require(values, f"{what} of task '{task}' with heads ablated", examples.example[rows], device)
     shape, exists = (len(rows), len(measures), -1), model.gates.exists
     increase = spread((loss[:, 1:] - loss[:, :1]).reshape(shape), exists)
-    predictions = spread(prediction[:, 1:].reshape(shape), exists)
+    by_value = np.moveaxis(prediction[:, 1:], -1, 0)
+    predictions = np.moveaxis(spread(by_value.reshape(len(by_value), *shape), exists), 0, -1)
+    if not several:
+        prediction, predictions = prediction[..., 0], predictions[..., 0]
     return Ablated(
         loss[:, 0],
         prediction[:, 0],
@@ -122,7 +129,7 @@ def _batch_results(
     passes: Resuming | Replacing,
     instead: dict[str, dict[int, torch.Tensor] | None],
 ) -> torch.Tensor:
-    """Losses and predictions without ablation and under each, (batch, 1 + measures * heads that exist, 2).
+    """Losses and predictions, (batch, 1 + measures * heads that exist, 1 + values): none ablated, and each.
 
     Parameters
     ----------
@@ -131,9 +138,9 @@ def _batch_results(
 
     def run() -> torch.Tensor:
         pooled = model.pool(batch)
-        return torch.stack(
-            [model.losses(task, pooled, batch.labels), model.predictions(task, pooled, batch.labels)], dim=-1
-        )
+        loss = model.losses(task, pooled, batch.labels)
+        predicted = model.predictions(task, pooled, batch.labels)
+        return torch.cat([loss[:, None], predicted.reshape(len(loss), -1)], dim=1)
 
     results = [passes.record(run)]
     for vectors in instead.values():
@@ -180,11 +187,12 @@ def heads_table(task: str, ablated: Ablated) -> pd.DataFrame:
 
 def predictions_table(task: str, examples: Examples, rows: np.ndarray, ablated: Ablated) -> pd.DataFrame:
     """Predictions without ablation and with every head ablated alone, as rows of the schema `ABLATED`."""
-    of_examples = {"task": task, "example": examples.example[rows], "label": examples.label[rows]}
-    none = pd.DataFrame(of_examples | {"prediction": ablated.prediction.astype(float)})
+    of_examples = {"task": task, "example": examples.example[rows]}
+    of_examples |= per_example.columns("label", examples.label[rows])
+    none = pd.DataFrame(of_examples | per_example.columns("prediction", ablated.prediction))
     frames = [none]  # measure, layer and head are missing
     for measure, predictions in ablated.predictions.items():
         for layer, head in np.argwhere(existing(predictions[0])).tolist():
-            column = {"prediction": predictions[:, layer, head].astype(float)}
-            frames.append(pd.DataFrame(of_examples | column).assign(measure=measure, layer=layer, head=head))
+            frame = pd.DataFrame(of_examples | per_example.columns("prediction", predictions[:, layer, head]))
+            frames.append(frame.assign(measure=measure, layer=layer, head=head))
     return pd.concat(frames, ignore_index=True).astype({"layer": "Int32", "head": "Int32"})

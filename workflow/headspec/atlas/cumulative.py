@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from headspec import per_example
 from headspec.attention import as_array, existing, spread
 from headspec.errors import DataError, listing, nearest
 from headspec.heads.importance import gate_gradients
@@ -206,20 +207,20 @@ def cumulative(
     with device.cast():  # one context, so that weights are cast once
         for (task, half), plan in planned.items():
             of_half, masks = rows[task][half::2], _distinct(plan)
-            predicted = under_masks(
-                model, task, examples[task], of_half, list(masks.values()), device, progress
-            )
-            by_mask = dict(zip(masks, predicted.astype(float), strict=True))
+            found = under_masks(model, task, examples[task], of_half, list(masks.values()), device, progress)
+            place = {content: i for i, content in enumerate(masks)}
+            of_examples = {"task": task, "example": examples[task].example[of_half]}
+            of_examples |= per_example.columns("label", examples[task].label[of_half])
             for ranking, mask in plan:
-                frame = pd.DataFrame(
-                    {"example": examples[task].example[of_half], "label": examples[task].label[of_half]}
-                )
+                i = place[mask.closed.tobytes()]
+                texts = None if found.texts is None else found.texts[i]
+                frame = pd.DataFrame(of_examples | per_example.columns("prediction", found.values[i], texts))
                 frame = frame.assign(
                     ranking=ranking.name, pruned_for=ranking.pruned_for, order=mask.order, draw=mask.draw,
-                    fraction=mask.fraction, task=task, prediction=by_mask[mask.closed.tobytes()],
+                    fraction=mask.fraction,
                 )  # fmt: skip
                 frames.append(frame)
-    return pd.concat(frames, ignore_index=True).astype({"draw": "Int32"})[list(CUMULATIVE.columns)]
+    return pd.concat(frames, ignore_index=True).astype({"draw": "Int32"})
 
 
 def _plan(

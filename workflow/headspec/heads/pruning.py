@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 
+from headspec import per_example
 from headspec.heads.masks import Mask, window
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
@@ -16,8 +17,8 @@ from headspec.models.finite import require
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.seeds import derive
-from headspec.statistics.metrics import score
 from headspec.tables import FLOAT, INT, LIKELY, PROBABILITIES, TEXT, Schema
+from headspec.tasks.metrics import score
 
 PRUNING = Schema(
     {"pruned_for": TEXT, "order": TEXT, "fraction": FLOAT, "draw": INT, "n_pruned": INT, "task": TEXT,
@@ -53,12 +54,29 @@ class Evaluated(NamedTuple):
 
     Attributes
     ----------
-    predictions : task: (masks, n) class indices, or scores for regression; masked where not evaluated
+    predictions : task: (masks, n) class indices or scores, or (masks, n, values); masked where not evaluated
     probabilities : task with classes: (recorded masks, n, classes), float32
+    texts : task whose predictions are texts: (masks, n) of them
     """
 
     predictions: dict[str, np.ma.MaskedArray]
     probabilities: dict[str, np.ndarray]
+    texts: dict[str, np.ndarray]
+
+
+class Answers(NamedTuple):
+    """What a model predicts for rows of a task under masks.
+
+    Attributes
+    ----------
+    values : (masks, rows) or (masks, rows, values)
+    probabilities : of classes, (wanted masks, rows, classes), float32
+    texts : (masks, rows), of tasks whose predictions are texts
+    """
+
+    values: np.ndarray
+    probabilities: np.ndarray
+    texts: np.ndarray | None
 
 
 def recorded(mask: Mask) -> bool:
@@ -104,10 +122,9 @@ def evaluated(
         A prediction is not finite.
     """
     model.to(device.name).eval()
-    predicted = {
-        task: np.ma.masked_all((len(masks), len(e)), dtype=np.float64) for task, e in examples.items()
-    }
+    predicted: dict[str, np.ma.MaskedArray] = {}
     likely: dict[str, np.ndarray] = {}
+    texts: dict[str, np.ndarray] = {}
     work = []  # (task, rows, mask indices)
     for task, of_task in examples.items():
         groups: dict[tuple, list[int]] = {}
@@ -121,13 +138,16 @@ def evaluated(
         for task, rows, indices in work:
             selected = [masks[i] for i in indices]
             wanted = {i for i, mask in enumerate(selected) if probabilities and recorded(mask)}
-            values, of_classes = _answers(
-                model, task, examples[task], rows, selected, device, progress, wanted
-            )
-            predicted[task][np.ix_(np.array(indices), rows)] = values
-            if of_classes.size:  # recorded masks are evaluated together, on all rows in order
-                likely[task] = of_classes
-    return Evaluated(predicted, likely)
+            found = under_masks(model, task, examples[task], rows, selected, device, progress, wanted)
+            shape = len(masks), len(examples[task]), *found.values.shape[2:]
+            of_masks = predicted.setdefault(task, np.ma.masked_all(shape, dtype=np.float64))
+            of_masks[np.ix_(np.array(indices), rows)] = found.values
+            if found.probabilities.size:  # recorded masks are evaluated together, on all rows in order
+                likely[task] = found.probabilities
+            if found.texts is not None:
+                every = texts.setdefault(task, np.full(shape[:2], None, dtype=object))
+                every[np.ix_(np.array(indices), rows)] = found.texts
+    return Evaluated(predicted, likely, texts)
 
 
 @torch.no_grad()
@@ -139,42 +159,48 @@ def under_masks(
     masks: list[Mask],
     device: Device,
     progress: Progress | None = None,
-) -> np.ndarray:
-    """Predictions for `rows` under each of `masks`, (masks, rows); a batch is padded once for all masks.
+    wanted: Collection[int] = (),
+) -> Answers:
+    """Predictions for `rows` under each of `masks`; a batch is padded once for all masks.
 
     What all prompts of a task begin with is read once for a batch and mask, by decoders that can. The model
     is on the device, in evaluation; the caller casts. Raises as `predictions`.
+
+    Parameters
+    ----------
+    wanted : masks under which the probabilities of classes are wanted
     """
-    return _answers(model, task, examples, rows, masks, device, progress)[0]
-
-
-def _answers(
-    model: MultiTask, task: str, examples: Examples, rows: np.ndarray, masks: list[Mask], device: Device,
-    progress: Progress | None, wanted: Collection[int] = (),
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """As `under_masks`, and the probabilities of classes under `wanted` masks, (wanted, rows, classes)."""
     closed = np.stack([mask.closed for mask in masks])
     gates = 1 - torch.from_numpy(closed).float().to(device.name)  # (masks, layers, heads)
+
+    texts = np.full((len(masks), len(examples)), None, dtype=object)
+    several: list[int] = []
 
     def of_batch(batch: Batch) -> torch.Tensor:
         by_gates, likely = [], []
         for i, values in enumerate(gates):
             model.gates.values = values
-            predicted, of_classes = model.answers(task, model.pool(batch), batch.labels)
-            by_gates.append(predicted)
-            likely += [of_classes] if i in wanted else []
-        return torch.cat([torch.stack(by_gates, dim=1), *likely], dim=1)  # (batch, masks + wanted * classes)
+            answers = model.answers(task, model.pool(batch), batch.labels)
+            by_gates.append(answers.values.reshape(len(batch.rows), -1))
+            likely += [answers.probabilities] if i in wanted else []
+            if answers.texts is not None:
+                texts[i, batch.rows] = answers.texts
+        several[:] = answers.values.shape[1:]
+        return torch.cat([*by_gates, *likely], dim=1)  # (batch, masks * values + wanted * classes)
 
     prefix = examples.prefix if examples.prefix and model.shares_prefix else 0
     held = device.sharing(model.beams.get(task, 1))
     values = examples.values(of_batch, rows, held, progress, task, len(gates), prefix)
     model.gates.values = None
-    predicted, likely = values[:, : len(masks)].T, values[:, len(masks) :].astype(np.float32)
+    width = len(masks) * int(np.prod(several, dtype=int))
+    predicted = values[:, :width].reshape(len(rows), len(masks), *several).swapaxes(0, 1)
+    likely = values[:, width:].astype(np.float32)
     for mask, of_mask in zip(masks, predicted, strict=True):
         pruned = f" with heads pruned for {mask.pruned_for}" if mask.closed.any() else ""
         require(of_mask, f"predictions of task '{task}'{pruned}", examples.example[rows], device)
     by_mask = likely.reshape(len(rows), len(wanted), -1) if wanted else likely[:, None]
-    return predicted, by_mask.swapaxes(0, 1)
+    written = texts[:, rows]
+    return Answers(predicted, by_mask.swapaxes(0, 1), None if (written == None).all() else written)  # noqa: E711
 
 
 def pruning_table(
@@ -187,8 +213,8 @@ def pruning_table(
     rows = []
     for i, mask in enumerate(masks):
         for task, of_task in examples.items():
-            evaluated = ~np.ma.getmaskarray(predicted[task][i])
-            label, prediction = of_task.label[evaluated], predicted[task][i].compressed()
+            evaluated = ~np.ma.getmaskarray(predicted[task][i]).reshape(len(of_task), -1)[:, 0]
+            label, prediction = of_task.label[evaluated], predicted[task][i].data[evaluated]
             for metric in metrics[task]:
                 value = score(metric, label, prediction)
                 rows.append(
@@ -202,11 +228,10 @@ def pruning_table(
 def predictions_table(
     masks: list[Mask],
     examples: dict[str, Examples],
-    predicted: dict[str, np.ma.MaskedArray],
-    probabilities: Mapping[str, np.ndarray] | None = None,
+    found: Evaluated,
 ) -> pd.DataFrame:
     """The table `predictions`: without pruning, and with each task's top heads at every fraction."""
-    likely = probabilities or {}
+    likely = found.probabilities
     frames = [
         pd.DataFrame(
             {
@@ -214,8 +239,12 @@ def predictions_table(
                 "fraction": mask.fraction,
                 "task": task,
                 "example": of_task.example,
-                "label": of_task.label,
-                "prediction": predicted[task][i].astype(float),
+                **per_example.columns("label", of_task.label),
+                **per_example.columns(
+                    "prediction",
+                    found.predictions[task][i],
+                    found.texts[task][i] if task in found.texts else None,
+                ),
                 PROBABILITIES: [*likely[task][place]] if task in likely else None,
             }
         )
@@ -228,6 +257,5 @@ def predictions_table(
 def evaluation_table(model: MultiTask, examples: dict[str, Examples], device: Device) -> pd.DataFrame:
     """The table `evaluation`: every task's predictions without pruning."""
     none = Mask("none", None, 0.0, None, np.zeros((model.gates.layers, model.gates.heads), dtype=bool))
-    predicted = predictions(model, examples, [none], device)
-    table = predictions_table([none], examples, predicted)
+    table = predictions_table([none], examples, evaluated(model, examples, [none], device))
     return table.drop(columns=["pruned_for", "fraction", PROBABILITIES])

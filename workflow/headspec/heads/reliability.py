@@ -15,9 +15,10 @@ from headspec import tables
 from headspec.attention import existing
 from headspec.config.runs import Run
 from headspec.heads.ranking import importance_map, prune_count, top_heads
-from headspec.statistics.metrics import score
 from headspec.statistics.processes import mapped
 from headspec.tables import FLOAT, INT, TEXT, Schema
+from headspec.tasks.metrics import score
+from headspec.tasks.regression.metrics import SPEARMAN
 
 RELIABILITY = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "kind": TEXT, "against": TEXT,
@@ -47,7 +48,7 @@ def agreement(a: NDArray[np.floating], b: NDArray[np.floating], fraction: float)
     n = prune_count(fraction, int(exists.sum()))
     top_a, top_b = top_heads(a, n), top_heads(b, n)
     overlap = (top_a & top_b).sum() / (top_a | top_b).sum() if n else np.nan
-    return {"spearman": score("spearman", a[exists], b[exists]), "top_overlap": float(overlap)}
+    return {"spearman": score(SPEARMAN, a[exists], b[exists]), "top_overlap": float(overlap)}
 
 
 def reliability(

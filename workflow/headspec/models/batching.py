@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from headspec import per_example
 from headspec.models.devices import Device, out_of_memory
 from headspec.models.tokens.continuations import NONE, Continuations, in_a_row
 from headspec.progress import Progress, log
@@ -53,7 +54,7 @@ class Examples:
 
     Attributes
     ----------
-    label : (n,), class index, score, or counts of units (`headspec.statistics.unit_counts`)
+    label : (n,) class index or score, or (n, values) what metrics take of labels
     words : of sentences, the word of every token, from 0, or -1; of prompts with a mask, 0 at the mask;
         None for texts
     units : of sentences, the annotated units; `written` with the names of their labels
@@ -64,7 +65,7 @@ class Examples:
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self.example = frame["example"].to_numpy()
-        self.label = frame["label"].to_numpy()
+        self.label = per_example.array(frame, "label")
         self.ids = frame["input_ids"].tolist()
         self.kinds = None if frame["token_type_ids"].isna().any() else frame["token_type_ids"].tolist()
         self.continuations: list[list[list[int]]] | None = None

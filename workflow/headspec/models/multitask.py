@@ -5,10 +5,10 @@ Of tasks of translation, which only encoder-decoders have, the model's own decod
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import nn
@@ -22,7 +22,6 @@ from headspec.models.devices import Device
 from headspec.models.gates import HeadGates
 from headspec.models.tokens import text_counting
 from headspec.models.tokens.continuations import Continuations, Likelihoods, attention
-from headspec.statistics.unit_counts import packed
 from headspec.tasks.classes import Classes
 from headspec.tasks.continuations import pair_types
 from headspec.tasks.heads import decoder
@@ -50,6 +49,22 @@ def classifier_dropout(config: PreTrainedConfig) -> float:
     """The architecture's dropout before a classifier; 0 if it has none (Llama)."""
     rates = [getattr(config, name, None) for name in DROPOUTS]
     return next((rate for rate in rates if rate is not None), 0.0)
+
+
+class Predicted(NamedTuple):
+    """What a model predicts for a batch.
+
+    Attributes
+    ----------
+    values : (batch,), or (batch, values) where the metrics of a task take several; nan where a logit or a
+        state is not finite
+    probabilities : of the classes, (batch, classes), float32; of no class where a task has none
+    texts : that the model writes, of tasks of such
+    """
+
+    values: torch.Tensor
+    probabilities: torch.Tensor
+    texts: list[str] | None = None
 
 
 class MultiTask(nn.Module):
@@ -238,42 +253,41 @@ class MultiTask(nn.Module):
         return F.cross_entropy(logits, labels.long(), reduction="none")
 
     def predictions(self, task: str, pooled: torch.Tensor, labels: Labels | None = None) -> torch.Tensor:
-        """Class indices, scores for regression, or counts of units for words, (batch,), float32.
+        """Class indices or scores for regression, (batch,), or several values for each, (batch, values).
 
-        Of pairs of continuations, the difference of log-likelihoods, right less wrong; of texts, numbers of
-        their counts (`headspec.outcomes`), float64. nan where a logit or a state is not finite.
+        Of pairs of continuations, the difference of log-likelihoods, right less wrong; of words and of texts,
+        what their metrics count.
 
         Parameters
         ----------
         labels : of words and of texts, the units, continuations or targets that predictions are made of or
             compared with
         """
-        return self.answers(task, pooled, labels)[0]
+        return self.answers(task, pooled, labels).values
 
-    def answers(
-        self, task: str, pooled: torch.Tensor, labels: Labels | None = None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """`predictions`, and the probabilities of classes, (batch, classes), float32; of no class where a
-        task has none.
-        """
+    def answers(self, task: str, pooled: torch.Tensor, labels: Labels | None = None) -> Predicted:
+        """`predictions`, with probabilities of classes, and texts."""
         none = pooled.new_zeros((len(pooled), 0), dtype=torch.float32)
-        if isinstance(labels, Targets):
-            classes = self.classes[task]
-            assert isinstance(classes, dict) and self.tokenizer is not None
-            beams = self.beams.get(task, 1)
-            texts = translation.written(self.encoder, pooled, labels, classes, self.tokenizer, beams)
-            numbers = text_counting.numbers(texts, labels.texts, classes.get(UNSPACED))
-            predicted = torch.tensor(numbers, dtype=torch.float64, device=pooled.device)
-            return predicted.masked_fill(~pooled.isfinite().flatten(1).all(1), torch.nan), none
-        if isinstance(labels, Annotations):
-            predicted = torch.tensor(self._counts(task, pooled, labels), device=pooled.device)
-            return predicted.masked_fill(~pooled.isfinite().flatten(1).all(1), torch.nan), none
+        if isinstance(labels, (Targets, Annotations)):
+            texts: list[str] | None = None
+            counts: Sequence[tuple[int, ...]]
+            if isinstance(labels, Annotations):
+                counts = self._counts(task, pooled, labels)
+            else:
+                classes = self.classes[task]
+                assert isinstance(classes, dict) and self.tokenizer is not None
+                beams = self.beams.get(task, 1)
+                texts = translation.written(self.encoder, pooled, labels, classes, self.tokenizer, beams)
+                counts = text_counting.counted(texts, labels.texts, classes.get(UNSPACED))
+            broken = ~pooled.isfinite().flatten(1).all(1)
+            values = torch.tensor(counts, dtype=torch.float32, device=pooled.device)
+            return Predicted(values.masked_fill(broken[:, None], torch.nan), none, texts)
         logits = self.logits(task, pooled, labels).float()
         predicted = logits[:, 0] if self.classes[task] is None else logits.argmax(1).float()
         if self._type(task) in pair_types.TYPES:
             predicted = logits[:, 0] - logits[:, 1]
         likely = logits.softmax(1) if isinstance(self.classes[task], list) else none
-        return predicted.masked_fill(~logits.isfinite().all(1), torch.nan), likely
+        return Predicted(predicted.masked_fill(~logits.isfinite().all(1), torch.nan), likely)
 
     def _type(self, task: str) -> str | None:
         """The type of a task, where its classes are not all that there is to it."""
@@ -295,13 +309,13 @@ class MultiTask(nn.Module):
         """The units of every sentence that its type gives."""
         return labels.labelled(self._words(task)[0].given)
 
-    def _counts(self, task: str, states: torch.Tensor, labels: Annotations) -> list[float]:
-        """What is right in the predicted units of every sentence."""
+    def _counts(self, task: str, states: torch.Tensor, labels: Annotations) -> list[tuple[int, int]]:
+        """What is counted in the predicted units of every sentence."""
         of_words, names = self._words(task)
         given = self._given(task, labels)
         decoded = self._decoder(task).decode(self.dropout(states), labels.lengths, given)
         pairs = zip(labels.gold, named(decoded, names), strict=True)
-        return [packed(*of_words.count(gold, units)) for gold, units in pairs]
+        return [of_words.count(gold, units) for gold, units in pairs]
 
     def save(self, folder: str | Path, origin: dict[str, str] | None = None) -> None:
         """Write the model as `headspec.models.saved.write` does.

@@ -11,12 +11,15 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from headspec import code_hash
 from headspec.config.methods import NAMED
 from headspec.config.reference import between
 from headspec.tables import Schema
+from headspec.tasks.metrics import kinds
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
@@ -61,8 +64,9 @@ COLUMNS = {
     "heads": "whose heads a batch moves: `top` (IAT), a control, or null for plain training",
     "importance": "mean over the fold's samples of the absolute derivative of the loss (Eq. 4)",
     "index": "what the test set calls the row in prediction files",
-    "label": "index of the true class, or the true score; of translation the number of `label_counts`",
-    "label_counts": "of translation, what is counted of a constant translation (chance); else null",
+    "label": "index of the true class, or the true score; 0 of pairs of continuations; null beside "
+    "`label_values`",
+    "label_values": "of some [types of tasks](#several-numbers), several numbers; else null",
     "layer": "layer of that attention, from 0 next to the embeddings",
     "method": f"way of training: `{'`, `'.join(NAMED)}`, `single`, `iat` or a variant of it",
     "metric": "name of the metric, or `mean`",
@@ -80,10 +84,9 @@ COLUMNS = {
     "passage": "passage of the stimulus; a passage stays in one fold",
     "penalty": "of heads left open at another penalty than `gates.penalty`; else null",
     "prediction": "index of the predicted class, or the predicted score; of pairs the log-likelihood of the "
-    "right one less that of the wrong one; of translation the number of `prediction_counts`",
-    "prediction_counts": "of translation, what metrics add up, in the order of sacrebleu: of BLEU lengths, "
-    "matches and n-grams, of chrF n-grams and matches by order, and whether the texts are equal; else null",
-    "prediction_text": "of translation, the predicted text; else null",
+    "right one less that of the wrong one; null beside `prediction_values`",
+    "prediction_text": "the predicted text, of tasks that have one, but not in `ablated`; else null",
+    "prediction_values": "of some [types of tasks](#several-numbers), several numbers; else null",
     "r": "correlation of predicted and measured response, mean over folds",
     "ranking": "what orders the heads to prune",
     "rate_share": "sum of learning rates after the branch, as a share of that of all training, if steps are "
@@ -215,11 +218,15 @@ def described() -> dict[str, Table]:
     found: dict[str, Table] = {}
     for module in dict.fromkeys(MODULES.values()):
         path = code_hash.LIBRARY.joinpath(*module.split(".")).with_suffix(".py")
-        for statement in ast.parse(path.read_text(encoding="utf-8")).body:
-            if code_hash.is_text(statement):
-                text = ast.literal_eval(statement.value)
-                found |= {table: parsed(rest) for table, rest in re.findall(TABLE, text, re.M | re.S)}
+        for text in _texts(path):
+            found |= {table: parsed(rest) for table, rest in re.findall(TABLE, text, re.M | re.S)}
     return found
+
+
+def _texts(path: Path) -> list[str]:
+    """The strings that stand by themselves in a module."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    return [ast.literal_eval(statement.value) for statement in body if code_hash.is_text(statement)]
 
 
 def parsed(text: str) -> Table:
@@ -245,11 +252,29 @@ def markdown() -> str:
         *(f"- `{name}`: {COLUMNS[name]}" for name in sorted(COLUMNS)),
         "",
     ]
+    lines += ["## Several numbers", "", *_several(), ""]
     for title, tables in GROUPS.items():
         lines += [f"## {title}", ""]
         for name in tables:
             lines += _section(name, of[name], defined[name].stored)
     return "\n".join(lines)
+
+
+def _several() -> Iterator[str]:
+    """What lists of numbers have, by type of task: lines below the metrics of its kind."""
+    yield (
+        "A list has its numbers in this order; those of one task are as long as each other. The first is "
+        '`prediction_values[1]` in DuckDB and `frame["prediction_values"].str[0]` in pandas.'
+    )
+    yield ""
+    yield "| type of task | `label_values` | `prediction_values` |"
+    yield "|---|---|---|"
+    for kind in kinds():
+        assert kind.__file__
+        text = "\n".join(_texts(Path(kind.__file__)))
+        if several := dict(re.findall(r"^(\w+_values): (.+)", re.sub(r"\n +", " ", text), re.M)):
+            name = kind.__name__.split(".")[-2]
+            yield f"| `{name}` | {several['label_values']} | {several['prediction_values']} |"
 
 
 def updated(text: str) -> str:

@@ -10,9 +10,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from headspec.plots.drawing.style import METRICS, PAGE, at_fraction, legend, stacked, styled, task_style
+from headspec.plots.drawing.style import PAGE, at_fraction, legend, stacked, styled, task_style
 from headspec.plots.drawing.unlearnt import key, marked, unlearnt
 from headspec.statistics.chance import of_tasks
+from headspec.tasks.metrics import metric
 
 #: kind of random heads: (legend entry, side of the main fraction, look of the box)
 BOXES: dict[str, tuple[str, int, dict[str, Any]]] = {
@@ -80,7 +81,7 @@ def draw(
             axes.axhline(100 * level, color="black", linestyle=":", label="chance")
         axes.set_title(marked(evaluated, nothing))
         axes.set_xlabel("heads pruned" if counted else "heads pruned (%)")
-        axes.set_ylabel(f"{METRICS[metrics[evaluated]]} (%)")
+        axes.set_ylabel(f"{metric(metrics[evaluated]).name} (%)")
         axes.grid(axis="y")
     for axes in grid[len(tasks) :]:
         axes.remove()

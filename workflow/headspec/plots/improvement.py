@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from headspec.config.runs import Variant
-from headspec.plots.drawing.style import MEAN, METRICS, PAGE, interval_label, legend, number, styled
+from headspec.plots.drawing.style import MEAN, PAGE, interval_label, legend, number, styled
 from headspec.statistics.training.improvement import by_seed, clear
+from headspec.tasks.metrics import metric
 
 #: panels per row, at most
 COLUMNS = 4
@@ -120,7 +121,7 @@ def draw(
     tasks = [MEAN, *(task for task in metrics if task in set(improvement["task"]))]
     of_base = improvement[improvement["against"].isna()].set_index("task")["value"]
     ticks = [f"{MEAN} {number(100 * of_base[MEAN], 1)}"] + [
-        f"{task}, {METRICS[metrics[task]]} {number(100 * of_base[task], 1)}" for task in tasks[1:]
+        f"{task}, {metric(metrics[task]).name} {number(100 * of_base[task], 1)}" for task in tasks[1:]
     ]
     columns = min(COLUMNS, len(methods))
     lines = math.ceil(len(methods) / columns)

@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from headspec.plots.drawing.style import METRICS, SHADES, at_fraction, stacked, styled
+from headspec.plots.drawing.style import SHADES, at_fraction, stacked, styled
 from headspec.plots.drawing.unlearnt import SAYS, marked, unlearnt
 from headspec.statistics.dissociation.scores import relative
+from headspec.tasks.metrics import metric
 
 #: rows that belong to no task
 BASE, RANDOM = "none", {"random": "random", "random_by_layer": "random by layer"}
@@ -61,7 +62,7 @@ def draw(
     for edge in (0.5, len(tasks) + 0.5):
         axes.axhline(edge, color="black", linewidth=0.6)
     nothing = unlearnt(predictions, metrics)
-    named = [f"{marked(task, nothing)}\n{METRICS[metrics[task]]}" for task in tasks]
+    named = [f"{marked(task, nothing)}\n{metric(metrics[task]).name}" for task in tasks]
     axes.set_xticks(range(len(tasks)), named)
     names = ["nothing (base)", *(f"top of {task}" for task in tasks), *RANDOM.values()]
     axes.set_yticks(range(len(rows)), names)

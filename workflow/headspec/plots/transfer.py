@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
-from headspec.plots.drawing.style import COLOURS, MEAN, METRICS, legend, styled
+from headspec.plots.drawing.style import COLOURS, MEAN, legend, styled
+from headspec.tasks.metrics import metric
 
 #: tuning: title of its column
 TUNINGS = {"full": "full fine-tuning", "linear": "linear classifier"}
@@ -58,9 +59,9 @@ def draw(summary: pd.DataFrame, controls: Mapping[str, tuple[int, str]]) -> Figu
     size = (0.6 + 2.6 * len(tunings), 0.75 + 2.0 * len(mixtures))
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(len(mixtures), len(tunings), sharex=True, sharey=True, squeeze=False)
-    metric = METRICS[summary["metric"].iloc[0]]
+    name = metric(summary["metric"].iloc[0]).name
     for line, mixture in zip(grid, mixtures, strict=True):
-        line[0].set_ylabel(f"{metric} (%)")
+        line[0].set_ylabel(f"{name} (%)")
         if len(mixtures) > 1:
             line[0].set_title(mixture, loc="left", fontweight="bold")
         for axes, tuning in zip(line, tunings, strict=True):

@@ -3,7 +3,8 @@
 import numpy as np
 
 from headspec.similarity.traits import Traits
-from headspec.statistics.metrics import score
+from headspec.tasks.metrics import score
+from headspec.tasks.regression.metrics import SPEARMAN
 
 
 def rsa(a: Traits, b: Traits) -> float:
@@ -15,4 +16,4 @@ def rsa(a: Traits, b: Traits) -> float:
     """
     x, y = (1 - np.asarray(np.corrcoef(vectors)) for vectors in (a["vectors"], b["vectors"]))
     pairs = np.triu_indices(len(x), k=1)
-    return score("spearman", x[pairs], y[pairs])
+    return score(SPEARMAN, x[pairs], y[pairs])

@@ -3,12 +3,13 @@
 import math
 
 from headspec.similarity.traits import Traits
-from headspec.statistics.metrics import score
+from headspec.tasks.metrics import score
+from headspec.tasks.regression.metrics import SPEARMAN
 
 
 def importance(a: Traits, b: Traits) -> float:
     """Spearman correlation over heads of their importance for the two tasks."""
-    return score("spearman", a["importance"], b["importance"])
+    return score(SPEARMAN, a["importance"], b["importance"])
 
 
 def top_heads(a: Traits, b: Traits) -> float:

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from headspec import per_example
 from headspec.seeds import derive
-from headspec.statistics.metrics import bootstrap_counts, chance, score
+from headspec.tasks.metrics import bootstrap_counts, chance, score
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +28,7 @@ def at_chance(
 
     Parameters
     ----------
-    label : (n,)
+    label : (n,) or (n, values)
     weights : (resamples, n)
     scores : (resamples, ...), of models in samples with these weights
     """
@@ -36,7 +37,7 @@ def at_chance(
 
 
 def learnt_nothing(metric: str, label: Floats, prediction: Floats) -> bool:
-    """Whether a model with `prediction` (n,) is `at_chance`, at 95 %."""
+    """Whether a model with `prediction` (n,) or (n, values) is `at_chance`, at 95 %."""
     weights = _weights(len(label))
     scores = score(metric, label, prediction, weights)
     return bool(at_chance(metric, label, weights, scores, 0.95))
@@ -52,7 +53,7 @@ def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, Sequence[str]]) -> 
     """
     for task, rows in evaluation.groupby("task", sort=False):
         metric = metrics[str(task)][0]
-        label, prediction = (rows[column].to_numpy() for column in ("label", "prediction"))
+        label, prediction = (per_example.array(rows, name) for name in per_example.LISTS)
         if learnt_nothing(metric, label, prediction):
             yield (
                 f"{task}: {metric} {score(metric, label, prediction):.3f} without pruning is no better than "
@@ -63,7 +64,10 @@ def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, Sequence[str]]) -> 
 
 def of_tasks(rows: pd.DataFrame, metrics: Mapping[str, str]) -> dict[str, float]:
     """Task: `chance` of its metric among the examples of `rows`, one each."""
-    return {str(task): chance(metrics[str(task)], own["label"]) for task, own in rows.groupby("task")}
+    return {
+        str(task): chance(metrics[str(task)], per_example.array(own, "label"))
+        for task, own in rows.groupby("task")
+    }
 
 
 @functools.lru_cache(maxsize=2)

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from headspec.statistics import counted
-from headspec.statistics.metrics import score
+from headspec.tasks.metrics import score, shuffled_scores
 
 Floats = NDArray[np.float64]
 
@@ -48,9 +47,8 @@ def permuted_scores(
     Parameters
     ----------
     metric : str
-        One of `headspec.statistics.metrics`.
-    label : (n,)
-    predictions : (sets, n, k)
+    label : (n,) or (n, values)
+    predictions : (sets, k, n) or (sets, k, n, values)
     resamples : int
     rng : Generator
     units : whose examples are shuffled alike; each example by default
@@ -59,18 +57,12 @@ def permuted_scores(
     -------
     (resamples, sets, k)
     """
-    _, n, k = predictions.shape
-    chunks = [np.empty((0, len(predictions), k))]
+    sets, k, n = predictions.shape[:3]
+    chunks = [np.empty((0, sets, k))]
     units = units or Units(n)
     for start in range(0, resamples, rows := max(1, CHUNK // (n * k))):
-        source = permutations((min(rows, resamples - start), units.number, k), rng)[
-            :, units.of
-        ]  # of each slot
-        if metric in counted.METRICS:
-            chunks.append(counted.shuffled(metric, label, predictions, source))
-        else:
-            scores = [_shuffled_scores(metric, label, alternatives, source) for alternatives in predictions]
-            chunks.append(np.stack(scores, axis=1))
+        drawn = permutations((min(rows, resamples - start), units.number, k), rng)
+        chunks.append(shuffled_scores(metric, label, predictions, drawn[:, units.of]))
     return np.concatenate(chunks)
 
 
@@ -86,40 +78,6 @@ def permutations(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np
     return np.stack([1 - second, second], axis=-1)
 
 
-def resampled_scores(metric: str, label: Floats, predictions: Floats, weights: NDArray[np.integer]) -> Floats:
-    """Metrics (resamples, sets) of `predictions` (sets, n) in samples with `weights` (resamples, n)."""
-    if metric in counted.METRICS:
-        return counted.scores(metric, label, predictions, weights)
-    return np.stack([score(metric, label, each, weights) for each in predictions], axis=-1)
-
-
-def _shuffled_scores(metric: str, label: Floats, alternatives: Floats, source: NDArray[np.uint8]) -> Floats:
-    """Metrics (resamples, k) of shuffled `alternatives` (n, k).
-
-    Examples whose alternatives all agree do not change when shuffled; identical ones are one entry
-    with a count.
-
-    Parameters
-    ----------
-    source : (resamples, n, k)
-        Index of the alternative that each slot takes.
-    """
-    k = alternatives.shape[1]
-    varies = (alternatives != alternatives[:, :1]).any(axis=1)
-    same = np.stack([label[~varies], alternatives[~varies, 0]])
-    kinds, counts = np.unique(same, axis=1, return_counts=True)
-    # every slot is a weighted sample of these entries: each alternative taken or not, and the kinds
-    labels = np.concatenate([np.repeat(label[varies], k), kinds[0]])
-    entries = np.concatenate([alternatives[varies].ravel(), kinds[1]])
-    source = source[:, varies]
-    fixed = np.broadcast_to(counts, (len(source), len(counts)))
-    scores = []
-    for slot in range(k):
-        taken = (source[..., [slot]] == np.arange(k)).reshape(len(source), -1)
-        scores.append(score(metric, labels, entries, np.hstack([taken, fixed])))
-    return np.stack(scores, axis=-1)
-
-
 def paired_differences(
     metric: str, label: Floats, method: Floats, base: Floats, resamples: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
@@ -131,9 +89,8 @@ def paired_differences(
     Parameters
     ----------
     metric : str
-        One of `headspec.statistics.metrics`.
-    label : (n,)
-    method, base : (S, n)
+    label : (n,) or (n, values)
+    method, base : (S, n) or (S, n, values)
         Predictions of S seeds.
 
     Returns
@@ -145,15 +102,18 @@ def paired_differences(
         seeds err on the same examples, and their differences would average out if each seed were
         swapped separately.
     """
-    kinds, counts = np.unique(np.vstack([label, method, base]), axis=1, return_counts=True)
-    label, method, base = kinds[0], kinds[1 : 1 + len(method)], kinds[1 + len(method) :]
+    every = [label, *method, *base]
+    # the last of several values comes first in the order of kinds, on which the draws depend
+    told_apart = np.column_stack([of if of.ndim == 1 else of[:, ::-1] for of in every])
+    _, first, counts = np.unique(told_apart, axis=0, return_index=True, return_counts=True)
+    label, method, base = label[first], method[:, first], base[:, first]
     drawn = rng.multinomial(counts.sum(), counts / counts.sum(), size=resamples)
     swapped = rng.binomial(counts, 0.5, size=(resamples, len(counts)))
     here, there = np.hstack([counts - swapped, swapped]), np.hstack([swapped, counts - swapped])
     bootstrap, null = [], []
     for one, other in zip(method, base, strict=True):
         bootstrap.append(score(metric, label, one, drawn) - score(metric, label, other, drawn))
-        both = np.tile(label, 2), np.concatenate([one, other])
+        both = np.concatenate([label, label]), np.concatenate([one, other])
         null.append(score(metric, *both, here) - score(metric, *both, there))
     return np.stack(bootstrap, axis=1), np.stack(null, axis=1)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from headspec import plugins
+from headspec import per_example, plugins
 from headspec.attention import existing
 from headspec.errors import ConfigError
 from headspec.gates.learnt import LearntGates, learnt_gates
@@ -309,7 +309,10 @@ def evaluation(
             exists = model.gates.exists
             closed = exists & ~kept[sets.index(task)]
             mask = Mask(task, None, float(closed.sum() / exists.sum()), None, closed)
-            predicted = under_masks(model, task, of_task, rows[task], [mask], device)[0]
-            columns = {"example": of_task.example[rows[task]], "label": of_task.label[rows[task]]}
-            frames.append(pd.DataFrame({"task": task, **columns, "prediction": predicted.astype(float)}))
+            found = under_masks(model, task, of_task, rows[task], [mask], device)
+            texts = None if found.texts is None else found.texts[0]
+            columns = {"task": task, "example": of_task.example[rows[task]]}
+            columns |= per_example.columns("label", of_task.label[rows[task]])
+            columns |= per_example.columns("prediction", found.values[0], texts)
+            frames.append(pd.DataFrame(columns))
     return pd.concat(frames, ignore_index=True)

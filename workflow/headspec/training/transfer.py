@@ -20,8 +20,8 @@ from headspec.models.internals.representations import vectors
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.seeds import derive
-from headspec.statistics.metrics import chance, score
 from headspec.tables import FLOAT, INT, TEXT, Schema
+from headspec.tasks.metrics import chance, score
 from headspec.training import linear_probe
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.microbatches import backward

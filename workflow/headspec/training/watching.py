@@ -18,8 +18,8 @@ from headspec.models.devices import Device
 from headspec.models.modes import evaluating
 from headspec.models.multitask import MultiTask
 from headspec.progress import log
-from headspec.statistics import text_counts
 from headspec.tasks.classes import Classes
+from headspec.tasks.metrics import score
 from headspec.tasks.translation.classes import is_translation
 from headspec.training import parallel
 from headspec.training.microbatches import random_state, set_random_state
@@ -123,7 +123,7 @@ class Watching:
         predicted = self.examples[task].values(of_batch, self.rows[task], self.device)
         if not np.isfinite(predicted).all():
             return np.nan
-        return float(text_counts.scores("bleu", predicted, np.ones((1, len(predicted))))[0])
+        return score("bleu", predicted, predicted)
 
 
 def _target_lengths(examples: Examples) -> np.ndarray:

@@ -7,9 +7,9 @@ if TYPE_CHECKING:
 
 import pandas as pd
 
-from headspec import tables
+from headspec import per_example, tables
 from headspec.heads import listed
-from headspec.heads.pruning import predictions
+from headspec.heads.pruning import evaluated
 from headspec.heads.ranking import importance_map
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
@@ -26,16 +26,17 @@ with stage(snakemake, "listed heads {model}/{mixture}/{method}/seed{seed}".forma
     importances = {task: importance_map(table, task) for task in examples}
     planned = listed.masks(masks, importances, params.draws)
     every = [mask for of_list in planned.values() for mask in of_list]
-    predicted = predictions(model, examples, every, job.device)
+    found = evaluated(model, examples, every, job.device)
     frames = []
     for task, of_task in examples.items():
-        rows = iter(predicted[task])
+        labels = {"example": of_task.example} | per_example.columns("label", of_task.label)
+        texts = found.texts.get(task, [None] * len(every))
+        rows = zip(found.predictions[task], texts, strict=True)
         for name, of_list in planned.items():
             for mask in of_list:
-                frame = pd.DataFrame({"example": of_task.example, "label": of_task.label})
+                frame = pd.DataFrame(labels | per_example.columns("prediction", *next(rows)))
                 frames.append(frame.assign(
                     heads=name, pruned=mask.pruned_for, draw=mask.draw, n_pruned=mask.closed.sum(), task=task,
-                    prediction=next(rows),
                 ))  # fmt: skip
     frame = pd.concat(frames, ignore_index=True).astype({"draw": "Int32"})
     tables.write(snakemake.output[0], listed.LISTED, frame, job.footer())

@@ -21,13 +21,11 @@ with stage(snakemake, "prune {model}/{mixture}/{method}/seed{seed}".format(**sna
     importances = {task: importance_map(table, task) for task in examples}
     draw_examples, probabilities = pruning.pop("draw_examples"), pruning.pop("probabilities")
     planned = masks(importances, seed=job.seed, **pruning)
-    predicted, likely = evaluated(
-        job.trained(), examples, planned, job.device, draw_examples, job.seed, probabilities
-    )
+    found = evaluated(job.trained(), examples, planned, job.device, draw_examples, job.seed, probabilities)
     footer = job.footer()
-    frame = pruning_table(planned, examples, predicted, params.metrics)
+    frame = pruning_table(planned, examples, found.predictions, params.metrics)
     tables.write(snakemake.output.pruning, PRUNING, frame, footer)
-    frame = predictions_table(planned, examples, predicted, likely)
+    frame = predictions_table(planned, examples, found)
     for warning in warnings(frame[frame["pruned_for"] == "none"], params.metrics):
         log.warning("%s", warning)
     tables.write(snakemake.output.predictions, PREDICTIONS, frame, footer)

@@ -236,7 +236,7 @@ def ablation_rows(work: Workload, build: Build, device: Device, rounds: int) -> 
 
     def same_batches() -> np.ndarray:
         with device.cast():
-            return under_masks(model, work.task, work.score, rows, planned, device)
+            return under_masks(model, work.task, work.score, rows, planned, device).values
 
     def ours() -> np.ndarray:
         ablated = ablate(model, work.task, work.score, rows, device)

@@ -1,6 +1,6 @@
 """What metrics count of texts, by sacrebleu: predictions and labels of texts.
 
-Apart from the metrics (`headspec.statistics.text_counts`), so that statistics do not need it.
+Apart from the metrics (`headspec.tasks.translation.metrics`), so that statistics do not need it.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from headspec import outcomes
-from headspec.statistics.text_counts import of_sums
+from headspec.tasks.metrics import score
 from headspec.tasks.translation.classes import BY_CHARACTER, TOKENIZERS
 
 #: references that are tried as the constant prediction, and sentences that they are compared on
@@ -69,16 +69,10 @@ def counted(
     return [(*a, *b, c) for a, b, c in zip(of_words, of_characters, same, strict=True)]
 
 
-def numbers(texts: Sequence[str], references: Sequence[str], language: str | None = None) -> list[float]:
-    """The predictions of texts; parameters as of `counted`."""
-    counts = counted(texts, references, language)
-    return [outcomes.number(of_text, text) for of_text, text in zip(counts, texts, strict=True)]
-
-
-def labels(references: Sequence[str], language: str | None = None) -> list[float]:
-    """The labels of references; parameters as of `counted`."""
+def labels(references: Sequence[str], language: str | None = None) -> NDArray[np.float64]:
+    """The labels (n, counts) of references, those of a constant prediction; parameters as of `counted`."""
     constant = [constant_prediction(references, language)] * len(references)
-    return [outcomes.number(of_text) for of_text in counted(constant, references, language)]
+    return np.array(counted(constant, references, language), dtype=float)
 
 
 def constant_prediction(references: Sequence[str], language: str | None = None) -> str:
@@ -89,7 +83,7 @@ def constant_prediction(references: Sequence[str], language: str | None = None) 
     compared = [references[place] for place in places]
 
     def chrf(text: str) -> float:
-        counts = np.array(counted([text] * len(compared), compared, language), dtype=float).sum(axis=0)
-        return float(of_sums("chrf", counts))
+        counts = np.array(counted([text] * len(compared), compared, language), dtype=float)
+        return score("chrf", counts, counts)
 
     return max(ordered[start : start + TRIED], key=chrf)

@@ -45,8 +45,7 @@ tokens/{model}/{task}/further/{split}.parquet, tokens/{model}/{task}/test/{file}
 tokens/{model}/sentences.parquet, tokens/{model}/stimuli.parquet,
 prompts/{model}/{task}/seed{seed}/train.parquet, prompts/{model}/{task}/seed{seed}/validation.parquet
 
-label: index of the true class, or the true score; 0 of pairs; null without labels; of tasks on words counts
-    of units; of translation the number of `label_counts`
+label: index of the true class, or the true score; 0 of pairs; null without labels or beside `label_values`
 input_ids: tokens, not padded
 token_type_ids: text of a pair that each token is of; null where the model has no token types
 words: word that each token is of, from 0; -1 for special tokens; of prompts with a mask, 0 there and -1

@@ -11,9 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from headspec.plots.atlas.measures import panels, rows_of
-from headspec.plots.drawing.style import COLOURS, MARKERS, METRICS, PAGE, legend, styled
+from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, legend, styled
 from headspec.statistics.atlas.rankings import RANDOM
 from headspec.statistics.chance import of_tasks
+from headspec.tasks.metrics import metric
 
 #: in the titles of panels, if there are both orders
 FIRST = {"top": "top heads first", "bottom": "bottom heads first"}
@@ -65,7 +66,7 @@ def draw(
             axes.axhline(100 * level, color="black", linestyle=":", linewidth=0.8, label="chance")
         axes.set_title(task if len(orders) == 1 else f"{task}, {FIRST[order]}")
         axes.set_xlabel("heads pruned (%)")
-        axes.set_ylabel(f"{METRICS[panel['metric'].iloc[0]]} (%)")
+        axes.set_ylabel(f"{metric(panel['metric'].iloc[0]).name} (%)")
         axes.set_xlim(-2, 102)
         axes.grid(axis="y")
     legend(figure)

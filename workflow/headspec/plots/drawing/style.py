@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from headspec import files, tables
 from headspec.files import atomic
-from headspec.statistics import text_counts, unit_counts
 
 STYLE = Path(__file__).with_name("headspec.mplstyle")
 #: decorator and context for drawing and saving every figure; overrides the user's matplotlibrc
@@ -45,20 +44,6 @@ SIGNED = LinearSegmentedColormap.from_list(
 #: Tol's muted scheme, colour-blind safe, ordered so that neighbours differ in lightness
 COLOURS = ("#332288", "#cc6677", "#117733", "#ddaa33", "#882255", "#88ccee", "#44aa99", "#999933", "#aa4499")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "*")
-#: metric: name on an axis
-METRICS = (
-    {
-        "accuracy": "accuracy",
-        "f1": "F1",
-        "matthews": "Matthews",
-        "pearson": "Pearson",
-        "spearman": "Spearman",
-        "pair_accuracy": "pairs right",
-        "logit_difference": "logit difference",
-    }
-    | {name: ratio.label for name, ratio in unit_counts.RATIOS.items()}
-    | text_counts.METRICS
-)
 #: (mixture, task): row
 Rows = dict[tuple[str, str], int]
 #: name of the row with the mean over the tasks of a mixture

@@ -12,9 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from headspec.plots.drawing.style import COLOURS, MARKERS, MEAN, METRICS, PAGE, legend, styled
+from headspec.plots.drawing.style import COLOURS, MARKERS, MEAN, PAGE, legend, styled
 from headspec.plots.drawing.unlearnt import key, marked
 from headspec.plots.gates.panels import scale
+from headspec.tasks.metrics import metric
 
 #: the way that closes no head
 WHOLE = "whole"
@@ -67,7 +68,7 @@ def draw(
             nothing = {*whole.loc[whole["unpruned_at_chance"].eq(True), "task"]}
             key(axes, nothing)
             axes.set_title(marked(task, nothing) + (f", {sets} heads" if len(kinds) > 1 else ""))
-            axes.set_ylabel("mean (%)" if task == MEAN else f"{METRICS[metrics[task]]} (%)")
+            axes.set_ylabel("mean (%)" if task == MEAN else f"{metric(metrics[task]).name} (%)")
         for axes in panels[len(tasks) :]:
             axes.remove()
     for axes in grid[-1]:

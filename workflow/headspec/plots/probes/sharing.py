@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from headspec.plots.drawing.style import METRICS, SIGNED, number, styled
+from headspec.plots.drawing.style import SIGNED, number, styled
 from headspec.statistics.resampling import SIGNIFICANCE
+from headspec.tasks.metrics import metric
 
 #: name of training on the task alone
 SINGLE = "single-task"
@@ -60,7 +61,7 @@ def draw(sharing: pd.DataFrame, metrics: Mapping[str, str]) -> Figure:
         at = columns.index(row["column"]), tasks.index(row["task"])
         axes.text(*at, text, ha="center", va="center", fontsize="small", linespacing=1.05)
     axes.set_xticks(range(len(columns)), columns)
-    axes.set_yticks(range(len(tasks)), [f"{task}\n{METRICS[metrics[task]]}" for task in tasks])
+    axes.set_yticks(range(len(tasks)), [f"{task}\n{metric(metrics[task]).name}" for task in tasks])
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     key = "\n×: no better than chance, nor is single-task" if main["nothing"].any() else ""

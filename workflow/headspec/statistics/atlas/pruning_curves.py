@@ -16,8 +16,9 @@ from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.atlas.rankings import IMPORTANCE, RANDOM
 from headspec.statistics.dissociation.resampled import Evaluation, drawn_units
-from headspec.statistics.metrics import bootstrap_counts, score
+from headspec.statistics.predictions import Predictions, of_sets
 from headspec.statistics.resampling import permuted_scores
+from headspec.tasks.metrics import bootstrap_counts, score
 
 Floats = NDArray[np.float64]
 
@@ -47,28 +48,23 @@ def area_weights(fractions: Sequence[float]) -> Floats:
     return (np.append(widths, 0) + np.append(0, widths)) / (2 * widths.sum())
 
 
-def _wide(evaluation: Evaluation, task: str) -> pd.DataFrame:
-    """Predictions of `task` under its rankings: rows (example, label), columns (ranking, draw, fraction)."""
+def _of_task(evaluation: Evaluation, task: str) -> tuple[pd.MultiIndex, Predictions]:
+    """Predictions of `task` under its rankings, and the (ranking, draw, fraction) of each set of them."""
     frame = evaluation.predictions
     own = frame[(frame["task"] == task) & (frame["pruned_for"].isna() | (frame["pruned_for"] == task))]
     own = own.assign(draw=own["draw"].fillna(0))
-    wide = own.pivot(
-        index=["example", "label"], columns=["ranking", "draw", "fraction"], values="prediction"
-    ).sort_index()
     fractions = sorted(own["fraction"].unique())
     curves = sorted(set(own[["ranking", "draw"]].itertuples(index=False, name=None)))
     complete = [(*curve, fraction) for curve in curves for fraction in fractions]
-    wide = wide.reindex(columns=pd.MultiIndex.from_tuples(complete, names=wide.columns.names))
-    if len(fractions) < 2 or wide.isna().any(axis=None):
-        raise DataError(
-            f"{evaluation.run.path}/cumulative.parquet: task '{task}' lacks examples or fractions under "
-            "some rankings"
-        )
-    return wide
+    where = f"{evaluation.run.path}/cumulative.parquet: task '{task}'"
+    if len(fractions) < 2:
+        raise DataError(f"{where} lacks fractions")
+    sets = pd.MultiIndex.from_tuples(complete, names=["ranking", "draw", "fraction"])
+    return sets, of_sets(own, sets, where)
 
 
-def _fractions(wide: pd.DataFrame) -> list[float]:
-    return [float(fraction) for fraction in wide.columns.unique("fraction")]
+def _fractions(sets: pd.MultiIndex) -> list[float]:
+    return [float(fraction) for fraction in sets.unique("fraction")]
 
 
 @dataclass(frozen=True)
@@ -100,9 +96,9 @@ def sample(evaluation: Evaluation, resamples: int, seed: int) -> Sampled:
     by_ranking: dict[str, list[Curve]] = defaultdict(list)
     examples = hashlib.sha256()
     for task in evaluation.run.tasks:
-        wide = _wide(evaluation, task)
-        examples.update(np.array(wide.index.to_frame(), dtype=float).tobytes())
-        for ranking, curve in _task_curves(evaluation, task, wide, resamples, seed).items():
+        sets, predicted = _of_task(evaluation, task)
+        examples.update(predicted.content)
+        for ranking, curve in _task_curves(evaluation, task, sets, predicted, resamples, seed).items():
             by_ranking[ranking].append(curve)
     curves = {
         ranking: Curve(
@@ -112,40 +108,39 @@ def sample(evaluation: Evaluation, resamples: int, seed: int) -> Sampled:
         )
         for ranking, of_tasks in by_ranking.items()
     }
-    return Sampled(evaluation.run, examples.hexdigest(), _fractions(wide), curves)
+    return Sampled(evaluation.run, examples.hexdigest(), _fractions(sets), curves)
 
 
 def _task_curves(
-    evaluation: Evaluation, task: str, wide: pd.DataFrame, resamples: int, seed: int
+    evaluation: Evaluation, task: str, sets: pd.MultiIndex, predicted: Predictions, resamples: int, seed: int
 ) -> dict[str, Curve]:
     """Ranking: its curve of one task, without the axis k."""
     run, metric = evaluation.run, evaluation.metrics[task]
-    label = wide.index.get_level_values("label").to_numpy(dtype=float)
-    by_area = area_weights(_fractions(wide))
+    label, by_area = predicted.label, area_weights(_fractions(sets))
     names = ("pruning curves", run.model, run.mixture)
-    numbers = wide.index.get_level_values("example").to_numpy(dtype=np.intp)
-    source, units = drawn_units(evaluation, task, numbers)
+    source, units = drawn_units(evaluation, task, predicted.example)
     rng = np.random.default_rng(derive(seed, *names, source, "bootstrap"))
     weights = bootstrap_counts(units.number, resamples, rng)[:, units.of]
     known: dict[bytes, tuple[float, Floats]] = {}  # rankings agree at no head and at all heads
 
-    def scores(predicted: Floats) -> tuple[float, Floats]:
-        content = predicted.tobytes()
+    def scores(of_mask: Floats) -> tuple[float, Floats]:
+        content = of_mask.tobytes()
         if content not in known:
-            known[content] = score(metric, label, predicted), score(metric, label, predicted, weights)
+            known[content] = score(metric, label, of_mask), score(metric, label, of_mask, weights)
         return known[content]
 
     predictions = {
-        str(ranking): wide[ranking].to_numpy(dtype=float) for ranking in wide.columns.unique("ranking")
+        str(ranking): predicted.prediction[sets.get_level_values("ranking") == ranking]
+        for ranking in sets.unique("ranking")
     }
     curves = {}
-    for ranking, predicted in predictions.items():  # (n, draws * F)
-        found = [scores(column) for column in predicted.T]
+    for ranking, of_masks in predictions.items():  # (draws * F, n, ...)
+        found = [scores(of_mask) for of_mask in of_masks]
         values = np.array([value for value, _ in found]).reshape(-1, len(by_area))
         resampled = np.stack([many for _, many in found], axis=-1).reshape(resamples, *values.shape)
         null = np.empty((0,))
         if IMPORTANCE in predictions and ranking not in BASELINES:
-            pair = np.stack([predicted, predictions[IMPORTANCE]], axis=-1).swapaxes(0, 1)  # (F, n, 2)
+            pair = np.stack([of_masks, predictions[IMPORTANCE]], axis=1)  # (F, 2, n, ...)
             rng = np.random.default_rng(derive(seed, *names, source, "permutation"))
             swapped = permuted_scores(metric, label, pair, resamples, rng, units)
             null = (swapped[..., 0] - swapped[..., 1]) @ by_area

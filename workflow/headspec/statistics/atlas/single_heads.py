@@ -8,13 +8,15 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.dissociation.resampled import Evaluation
 from headspec.statistics.intervals import over_seeds_and_examples
-from headspec.statistics.metrics import score
+from headspec.statistics.predictions import Predictions, distinct, of_sets
 from headspec.statistics.resampling import holm, p_value, paired_differences
 from headspec.tables import FLOAT, INT, TEXT, Schema
+from headspec.tasks.metrics import scores
 
 SINGLE_HEADS = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "task": TEXT, "measure": TEXT, "layer": INT,
@@ -32,18 +34,15 @@ change: metric with the head ablated, less base
 FINEST = 40
 #: columns of a single ablation, empty without ablation
 ABLATION = ["measure", "layer", "head"]
+PLAIN = pd.MultiIndex.from_tuples([("", -1, -1)], names=ABLATION)
 
 
-def _wide(evaluation: Evaluation, task: str) -> pd.DataFrame:
-    """Predictions of `task`: rows are (example, label), columns are (measure, layer, head), "" without."""
+def _of_task(evaluation: Evaluation, task: str) -> tuple[pd.MultiIndex, Predictions]:
+    """Predictions of `task`, and the (measure, layer, head) of each set of them, "" without ablation."""
     rows = evaluation.predictions[evaluation.predictions["task"] == task]
-    rows = rows.fillna({"measure": "", "layer": -1, "head": -1})
-    wide = rows.pivot(index=["example", "label"], columns=ABLATION, values="prediction").sort_index()
-    if ("", -1, -1) not in wide or wide.isna().any(axis=None):
-        raise DataError(
-            f"{evaluation.run.path}/ablated.parquet: task '{task}' lacks predictions of some examples"
-        )
-    return wide
+    rows = rows.fillna({"measure": "", "layer": -1, "head": -1}).astype({"layer": int, "head": int})
+    sets = distinct(rows, ABLATION).union(PLAIN)
+    return sets, of_sets(rows, sets, f"{evaluation.run.path}/ablated.parquet: task '{task}'")
 
 
 def single_heads(
@@ -64,24 +63,26 @@ def single_heads(
     DataError
         Predictions are missing, or the seeds of a run have different examples.
     """
-    groups: dict[tuple[str, ...], list[tuple[Evaluation, pd.DataFrame]]] = defaultdict(list)
+    groups: dict[tuple[str, ...], list[tuple[Run, pd.MultiIndex, Predictions]]] = defaultdict(list)
+    metrics: dict[str, str] = {}
     for evaluation in evaluations:
         run = evaluation.run
         for task in run.tasks:
-            groups[run.model, run.mixture, run.method, task].append((evaluation, _wide(evaluation, task)))
+            groups[run.model, run.mixture, run.method, task].append((run, *_of_task(evaluation, task)))
+            metrics[task] = evaluation.metrics[task]
     rows = []
     for key, seeds in groups.items():
-        (first, wide), task = seeds[0], key[-1]
-        for other, of_seed in seeds[1:]:
-            if not (of_seed.index.equals(wide.index) and of_seed.columns.equals(wide.columns)):
+        (first, sets, predicted), metric = seeds[0], metrics[key[-1]]
+        for other, of_seed, of_other in seeds[1:]:
+            if of_other.content != predicted.content or not of_seed.equals(sets):
                 raise DataError(
-                    f"{other.run.path}/ablated.parquet: examples or heads of task '{task}' differ from "
-                    f"those of {first.run.path}"
+                    f"{other.path}/ablated.parquet: examples or heads of task '{key[-1]}' differ from "
+                    f"those of {first.path}"
                 )
-        metric, label = first.metrics[task], wide.index.get_level_values("label").to_numpy(dtype=float)
-        predicted = np.stack([of_seed.to_numpy(dtype=float).T for _, of_seed in seeds])  # (S, columns, n)
-        values = np.array([[score(metric, label, one) for one in of_seed] for of_seed in predicted])
-        columns: list[tuple[str, int, int]] = [*wide.columns.to_flat_index()]
+        label = predicted.label
+        predictions = np.stack([of_seed.prediction for _, _, of_seed in seeds])  # (S, columns, n, ...)
+        values = np.stack([scores(metric, label, of_seed) for of_seed in predictions])
+        columns: list[tuple[str, int, int]] = [*sets]
         plain = columns.index(("", -1, -1))
         repeats = max(resamples, FINEST * len(columns))
         for i, column in enumerate(columns):
@@ -89,7 +90,7 @@ def single_heads(
                 continue
             rng = np.random.default_rng(derive(seed, "single heads", *key))
             bootstrap, null = paired_differences(
-                metric, label, predicted[:, i], predicted[:, plain], repeats, rng
+                metric, label, predictions[:, i], predictions[:, plain], repeats, rng
             )
             change = values[:, i] - values[:, plain]
             low, high, over = over_seeds_and_examples(change, bootstrap, confidence)

@@ -17,9 +17,10 @@ from headspec.statistics.dissociation.analysis import KEY, UNPRUNED
 from headspec.statistics.dissociation.list_masks import LISTED, NONE, RANDOM, SHARED
 from headspec.statistics.dissociation.resampled import Evaluation, drawn_units
 from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
-from headspec.statistics.metrics import bootstrap_counts, score
-from headspec.statistics.resampling import holm, resampled_scores
+from headspec.statistics.predictions import distinct, of_sets
+from headspec.statistics.resampling import holm
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+from headspec.tasks.metrics import bootstrap_counts, resampled_scores, scores
 
 Floats = NDArray[np.float64]
 
@@ -126,25 +127,24 @@ def _scores(
     evaluation: Evaluation, frame: pd.DataFrame, heads: str, resamples: int, confidence: float, seed: int
 ) -> _Scores:
     """The metrics of one run under one list; bootstrap samples are the same for all seeds and lists."""
-    run, of_tasks = evaluation.run, []
+    run = evaluation.run
+    of_tasks: list[tuple[Any, ...]] = []
     for task in run.tasks:
         own = frame[frame["task"] == task].assign(draw=lambda rows: rows["draw"].fillna(0))
-        wide = own.pivot(index=["example", "label"], columns=["pruned", "draw"], values="prediction")
-        if wide.isna().any(axis=None) or not {NONE, LISTED, SHARED, RANDOM} <= set(own["pruned"]):
-            raise DataError(
-                f"{run.path}/listed.parquet: task '{task}' lacks predictions for the list '{heads}'"
-            )
-        wide = wide.sort_index()
-        label = wide.index.get_level_values("label").to_numpy(dtype=float)
-        numbers = wide.index.get_level_values("example").to_numpy(dtype=np.intp)
-        fixed = np.stack([wide[pruned, 0].to_numpy(dtype=float) for pruned in (NONE, LISTED, SHARED)])
-        drawn = wide[RANDOM].to_numpy(dtype=float).T
-        metric, (source, units) = evaluation.metrics[task], drawn_units(evaluation, task, numbers)
+        where = f"{run.path}/listed.parquet: task '{task}' lacks predictions for the list '{heads}'"
+        sets = distinct(own, ["pruned", "draw"])
+        if not {NONE, LISTED, SHARED, RANDOM} <= set(own["pruned"]):
+            raise DataError(where)
+        found = of_sets(own, sets, where)
+        named = pd.MultiIndex.from_tuples([(pruned, 0) for pruned in (NONE, LISTED, SHARED)])
+        fixed = found.prediction[sets.get_indexer(named)]
+        drawn = found.prediction[sets.get_level_values("pruned") == RANDOM]
+        metric, (source, units) = evaluation.metrics[task], drawn_units(evaluation, task, found.example)
         rng = np.random.default_rng(derive(seed, "listed heads", run.model, run.mixture, source))
         weights = bootstrap_counts(units.number, resamples, rng)[:, units.of]
-        bootstrap = resampled_scores(metric, label, fixed, weights)
-        floor = at_chance(metric, label, weights, bootstrap, confidence)
-        points, random = ([score(metric, label, each) for each in sets] for sets in (fixed, drawn))
+        bootstrap = resampled_scores(metric, found.label, fixed, weights)
+        floor = at_chance(metric, found.label, weights, bootstrap, confidence)
+        points, random = (scores(metric, found.label, of_masks) for of_masks in (fixed, drawn))
         of_tasks.append((points, bootstrap, random, floor))
     return _Scores(*(np.stack([np.asarray(each[i]) for each in of_tasks], axis=-1) for i in range(4)))
 

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,13 +19,10 @@ from headspec.seeds import derive
 from headspec.statistics.chance import at_chance
 from headspec.statistics.dissociation.scores import scores
 from headspec.statistics.intervals import Interval, over_seeds_and_examples
-from headspec.statistics.metrics import bootstrap_counts, chance, score
-from headspec.statistics.resampling import (
-    Units,
-    p_value,
-    permuted_scores,
-    resampled_scores,
-)
+from headspec.statistics.predictions import Predictions, of_sets
+from headspec.statistics.resampling import Units, p_value, permuted_scores
+from headspec.tasks import metrics
+from headspec.tasks.metrics import bootstrap_counts
 
 Floats = NDArray[np.float64]
 
@@ -164,12 +161,12 @@ def samples(
     permutations : number of permutations; `resamples` by default
     """
     permutations = resamples if permutations is None else permutations
-    of_examples: dict[str, list[tuple[Run, list[_TaskPredictions]]]] = {}
-    metrics, order = evaluations[0].metrics, []
+    of_examples: dict[str, list[tuple[Run, list[Predictions]]]] = {}
+    of_tasks, order = evaluations[0].metrics, []
     for evaluation in evaluations:
         table = evaluation.predictions
         tasks = [_task_predictions(evaluation, table, task, fractions) for task in evaluation.run.tasks]
-        examples = hashlib.sha256(b"".join(task.examples for task in tasks)).hexdigest()
+        examples = hashlib.sha256(b"".join(task.content for task in tasks)).hexdigest()
         of_examples.setdefault(examples, []).append((evaluation.run, tasks))
         order.append((examples, len(of_examples[examples]) - 1))
     sampled: dict[str, list[Sampled]] = {}
@@ -177,19 +174,19 @@ def samples(
         run, first = runs[0]
         drawn: list[tuple[Any, ...]] = []
         for i, task in enumerate(run.tasks):
-            source, units = drawn_units(evaluations[0], task, first[i].numbers)
+            source, units = drawn_units(evaluations[0], task, first[i].example)
             bootstrap_rng = np.random.default_rng(derive(seed, "dissociation", source, "bootstrap"))
             permutation_rng = np.random.default_rng(
                 derive(seed, "dissociation", run.model, run.mixture, source, "permutation")
             )
-            label, predictions = first[i].label, np.stack([tasks[i].predictions for _, tasks in runs])
-            pruned = predictions[:, 1:].reshape(len(runs), len(run.tasks), -1, len(label))
+            label, predictions = first[i].label, np.stack([tasks[i].prediction for _, tasks in runs])
+            pruned = predictions[:, 1:].reshape(len(runs), len(run.tasks), -1, *predictions.shape[2:])
             weights = bootstrap_counts(units.number, resamples, bootstrap_rng)[:, units.of]
-            point, bootstrap = _bootstrapped(metrics[task], label, predictions, weights)
-            null = _permuted(metrics[task], label, pruned, permutations, permutation_rng, units)
-            floor = at_chance(metrics[task], label, weights, np.moveaxis(bootstrap, 1, 0), confidence)
+            point, bootstrap = _bootstrapped(of_tasks[task], label, predictions, weights)
+            null = _permuted(of_tasks[task], label, pruned, permutations, permutation_rng, units)
+            floor = at_chance(of_tasks[task], label, weights, np.moveaxis(bootstrap, 1, 0), confidence)
             reached = floor[:, 1:].reshape(pruned.shape[:3]).any(axis=1)
-            constant = np.full(len(runs), chance(metrics[task], label))
+            constant = np.full(len(runs), metrics.chance(of_tasks[task], label))
             drawn.append((point, bootstrap, null, reached, floor[:, 0], constant))
         sampled[examples] = [
             _sampled(of_run, examples, [[values[r] for values in task] for task in drawn])
@@ -208,56 +205,33 @@ def drawn_units(evaluation: Evaluation, task: str, numbers: NDArray[np.intp]) ->
     return source, Units(int(number), group[numbers])
 
 
-class _TaskPredictions(NamedTuple):
-    """Predictions of a task under every mask."""
-
-    examples: bytes  # examples and labels
-    numbers: NDArray[np.intp]  # (n,), of the examples
-    label: Floats  # (n,)
-    predictions: Floats  # (1 + k * F, n)
-
-
 def _task_predictions(
     evaluation: Evaluation, table: pd.DataFrame, task: str, fractions: Sequence[float]
-) -> _TaskPredictions:
-    """Those of one run, in its `table`; the order of masks is `none`, then (pruned_for, fraction)."""
+) -> Predictions:
+    """Predictions (1 + k * F, n) of a task in the `table` of one run: `none`, then (pruned_for, fraction)."""
     masks = [("none", 0.0), *itertools.product(evaluation.run.tasks, fractions)]
-    rows = table[table["task"] == task]
-    stored = pd.MultiIndex.from_frame(rows[["pruned_for", "fraction"]])
-    mask = pd.MultiIndex.from_tuples(masks).get_indexer(stored)
-    order = np.lexsort((rows["example"], mask))[np.count_nonzero(mask < 0) :]
-    counts = np.bincount(mask[order], minlength=len(masks))
-    n = max(1, counts.max())
-    path = f"{evaluation.run.path}/predictions.parquet: task '{task}'"
-    for i in np.flatnonzero(counts < n):
-        pruned_for, fraction = masks[i]
-        raise DataError(f"{path} lacks predictions with pruned_for '{pruned_for}' at fraction {fraction:g}")
-    example, label, prediction = (
-        rows[column].to_numpy(dtype=float)[order].reshape(len(masks), n)
-        for column in ("example", "label", "prediction")
-    )
-    if (example != example[0]).any() or (label != label[0]).any() or np.isnan(prediction).any():
-        raise DataError(f"{path} lacks predictions of some examples under some masks")
-    content = np.stack([example[0], label[0]], axis=1).tobytes()
-    return _TaskPredictions(content, example[0].astype(np.intp), label[0], prediction)
+    sets = pd.MultiIndex.from_tuples(masks, names=["pruned_for", "fraction"])
+    where = f"{evaluation.run.path}/predictions.parquet: task '{task}'"
+    return of_sets(table[table["task"] == task], sets, where)
 
 
 def _bootstrapped(
     metric: str, label: Floats, predictions: Floats, weights: NDArray[np.integer]
 ) -> tuple[Floats, Floats]:
-    """Scores (runs, masks) of `predictions` (runs, masks, n), and in samples (runs, resamples, masks)."""
-    runs, masks, n = predictions.shape
-    point = np.array([[score(metric, label, p) for p in of_run] for of_run in predictions])
-    bootstrap = resampled_scores(metric, label, predictions.reshape(-1, n), weights)
-    return point, np.moveaxis(bootstrap.reshape(len(weights), runs, masks), 1, 0)
+    """Scores (runs, masks) of predictions (runs, masks, n, ...), and in samples (runs, resamples, masks)."""
+    runs, masks = predictions.shape[:2]
+    every = predictions.reshape(-1, *predictions.shape[2:])
+    point = metrics.scores(metric, label, every)
+    bootstrap = metrics.resampled_scores(metric, label, every, weights)
+    return point.reshape(runs, masks), np.moveaxis(bootstrap.reshape(len(weights), runs, masks), 1, 0)
 
 
 def _permuted(
     metric: str, label: Floats, pruned: Floats, permutations: int, rng: np.random.Generator, units: Units
 ) -> Floats:
-    """Scores (runs, permutations, F, k) of predictions `pruned` (runs, k, F, n), permuted."""
-    runs, k, fractions, n = pruned.shape
-    sets = pruned.transpose(0, 2, 3, 1).reshape(-1, n, k)
+    """Scores (runs, permutations, F, k) of predictions `pruned` (runs, k, F, n, ...), permuted."""
+    runs, k, fractions = pruned.shape[:3]
+    sets = pruned.swapaxes(1, 2).reshape(-1, k, *pruned.shape[3:])
     null = permuted_scores(metric, label, sets, permutations, rng, units)
     return np.moveaxis(null.reshape(permutations, runs, fractions, k), 1, 0)
 

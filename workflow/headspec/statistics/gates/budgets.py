@@ -13,8 +13,7 @@ from headspec.config.runs import Budget
 from headspec.seeds import derive
 from headspec.statistics.gates.targets import Counts
 from headspec.statistics.intervals import over_seeds_and_examples
-from headspec.statistics.metrics import bootstrap_counts
-from headspec.statistics.resampling import holm, resampled_scores
+from headspec.statistics.resampling import holm
 from headspec.statistics.training.comparison import (
     MEAN,
     Key,
@@ -26,6 +25,7 @@ from headspec.statistics.training.comparison import (
     values_of,
 )
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+from headspec.tasks.metrics import bootstrap_counts, resampled_scores
 
 BUDGETS = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "sets": TEXT, "way": TEXT, "fraction": FLOAT,

@@ -11,13 +11,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from headspec import per_example
 from headspec.config.runs import Run
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.chance import learnt_nothing
 from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
-from headspec.statistics.metrics import score
 from headspec.statistics.resampling import p_value, paired_differences
+from headspec.tasks.metrics import scores
 
 Floats = NDArray[np.float64]
 Key = tuple[str, str]  # task and metric
@@ -33,8 +34,9 @@ class Predicted:
     Attributes
     ----------
     run : of the first seed
-    example, label : (n,)
-    prediction : (S, n)
+    example : (n,)
+    label : (n,) or (n, values)
+    prediction : (S, n) or (S, n, values)
     """
 
     run: Run
@@ -66,9 +68,11 @@ def predicted(evaluations: Iterable[tuple[Run, pd.DataFrame]]) -> dict[str, Pred
     seeds: dict[str, list[Predicted]] = defaultdict(list)
     for run, frame in evaluations:
         for task, rows in frame.groupby("task", sort=False):
-            rows = rows.sort_values("example")[["example", "label", "prediction"]]
-            example, label, prediction = rows.to_numpy(dtype=float).T
-            seeds[str(task)].append(Predicted(run, example, label, prediction[None]))
+            rows = rows.sort_values("example")
+            label, prediction = (per_example.array(rows, name) for name in per_example.LISTS)
+            seeds[str(task)].append(
+                Predicted(run, rows["example"].to_numpy(dtype=float), label, prediction[None])
+            )
             seeds[str(task)][0].check_like(seeds[str(task)][-1], str(task))
     return {
         task: replace(of_task[0], prediction=np.concatenate([one.prediction for one in of_task]))
@@ -76,7 +80,7 @@ def predicted(evaluations: Iterable[tuple[Run, pd.DataFrame]]) -> dict[str, Pred
     }
 
 
-def mean_over_tasks(values: Mapping[tuple[str, str], Floats]) -> Floats:
+def mean_over_tasks(of_tasks: Mapping[tuple[str, str], Floats]) -> Floats:
     """Mean over tasks of the mean over each task's metrics (GLUE, Wang et al. 2018).
 
     A further split counts as a task: with MNLI matched and mismatched, GLUE without WNLI has nine tasks,
@@ -86,10 +90,10 @@ def mean_over_tasks(values: Mapping[tuple[str, str], Floats]) -> Floats:
 
     Parameters
     ----------
-    values : {(task, metric): array}, all of the same shape, which is also that of the result
+    of_tasks : {(task, metric): array}, all of the same shape, which is also that of the result
     """
     by_task: dict[str, list[Floats]] = defaultdict(list)
-    for (task, _), value in values.items():
+    for (task, _), value in of_tasks.items():
         by_task[task].append(value)
     return np.mean([np.mean(of_task, axis=0) for of_task in by_task.values()], axis=0)
 
@@ -149,12 +153,12 @@ def compare(
 
 def values_of(of_tasks: Mapping[str, Predicted], metrics: Mapping[str, Sequence[str]]) -> dict[Key, Floats]:
     """The metrics of every seed (S,), and with several tasks their mean."""
-    values = {
-        (task, metric): np.array([score(metric, of.label, one) for one in of.prediction])
+    found = {
+        (task, metric): scores(metric, of.label, of.prediction)
         for task, of in of_tasks.items()
         for metric in metrics[task]
     }
-    return values | ({(MEAN, MEAN): mean_over_tasks(values)} if len(of_tasks) > 1 else {})
+    return found | ({(MEAN, MEAN): mean_over_tasks(found)} if len(of_tasks) > 1 else {})
 
 
 def unlearnt(of_tasks: Mapping[str, Predicted], metrics: Mapping[str, Sequence[str]]) -> dict[Key, bool]:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from headspec import per_example
 from headspec.config.runs import REWARMED, Run, Variant
 from headspec.seeds import derive
 from headspec.statistics.chance import learnt_nothing
@@ -18,10 +19,10 @@ from headspec.statistics.intervals import (
     over_seeds_and_examples,
     p_over_seeds_and_examples,
 )
-from headspec.statistics.metrics import score
 from headspec.statistics.resampling import SIGNIFICANCE, holm, p_value
 from headspec.statistics.training.comparison import MEAN, compare, predicted
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
+from headspec.tasks.metrics import score
 
 IAT = Schema(
     {"model": TEXT, "mixture": TEXT, "method": TEXT, "sampling": TEXT, "seed": INT, "task": TEXT,
@@ -91,7 +92,7 @@ def scores(
         variant = variant_of(run.method, variants)
         for task, of_task in predictions.groupby("task", sort=False):
             for metric in metrics[str(task)]:
-                label, prediction = of_task["label"].to_numpy(), of_task["prediction"].to_numpy()
+                label, prediction = (per_example.array(of_task, name) for name in per_example.LISTS)
                 value, nothing = score(metric, label, prediction), learnt_nothing(metric, label, prediction)
                 rows.append(
                     (run.model, run.mixture, run.method, variant.sampling, run.seed, task, metric, value)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from headspec import per_example
 from headspec.errors import EncoderError, listing, nearest
 from headspec.models.tokens import text_counting, vocabulary
 from headspec.tasks.classes import Classes
@@ -94,7 +95,7 @@ def encode(
         truncated |= np.array([len(of_text) > max_length for of_text in whole])
     columns = {
         "example": table["example"],
-        "label": text_counting.labels(targets, classes.get(UNSPACED)),
+        **per_example.columns("label", text_counting.labels(targets, classes.get(UNSPACED))),
         "input_ids": ids[0],
         "token_type_ids": None,
         "words": None,

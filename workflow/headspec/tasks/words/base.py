@@ -12,7 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from headspec.statistics.unit_counts import packed
+import numpy as np
+from numpy.typing import NDArray
 
 #: index of labels that training does not have, and word of tokens that belong to none
 NONE = -1
@@ -46,7 +47,7 @@ class WordTask(Protocol):
         """
 
     def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
-        """What the metrics of a sentence are computed from (`headspec.statistics.unit_counts`).
+        """What the metrics of a sentence are computed from (`headspec.tasks.words.counts`).
 
         Labels are names, of `gold` also those that training does not have. What `gold` has in common with
         itself is what there is to find.
@@ -71,7 +72,8 @@ def parsed(annotation: str) -> Units:
     return [tuple(unit) for unit in json.loads(annotation)]
 
 
-def gold_counts(task: WordTask, sentences: Sequence[Units], lengths: Sequence[int]) -> list[float]:
-    """The label of every sentence: what there is to find, and the counts of the blind prediction, packed."""
+def gold_counts(task: WordTask, sentences: Sequence[Units], lengths: Sequence[int]) -> NDArray[np.float64]:
+    """The labels (n, 3) of sentences: what there is to find, and the counts of the blind prediction."""
     guesses = zip(sentences, task.blind(sentences, lengths), strict=True)
-    return [packed(task.count(gold, gold)[0], *task.count(gold, guess)) for gold, guess in guesses]
+    counts = [(task.count(gold, gold)[0], *task.count(gold, guess)) for gold, guess in guesses]
+    return np.array(counts, dtype=float).reshape(-1, 3)

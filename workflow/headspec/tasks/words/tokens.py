@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from headspec import per_example
 from headspec.errors import DataError
 from headspec.progress import log
 from headspec.tasks.words.base import NONE, gold_counts, parsed
@@ -58,7 +59,7 @@ def encode(
     index = {name: i for i, name in enumerate(classes["labels"])}
     columns = {
         "example": table["example"],
-        "label": label,
+        **per_example.columns("label", label),
         "input_ids": encoded["input_ids"],
         "token_type_ids": encoded.get("token_type_ids") or [None] * len(table),
         "words": words,

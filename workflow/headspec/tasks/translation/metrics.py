@@ -3,50 +3,36 @@
 They are those of sacrebleu (Post 2018, aclanthology.org/W18-6319): BLEU (Papineni et al. 2002) and chrF
 (Popovic 2015), and the share of texts that are the reference to the letter. What is counted of a sentence is
 what sacrebleu counts (`headspec.models.tokens.text_counting`): BLEU follows from the sums of lengths,
-matching n-grams and all n-grams, chrF from n-grams of characters.
-
-The prediction of a sentence is the number (`headspec.outcomes`) of its counts; the label is that of the
-counts of a constant prediction, the best without reading the source.
+matching n-grams and all n-grams, chrF from n-grams of characters. The label has the counts of a constant
+prediction, the best without reading the source.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from functools import partial
 
-from headspec import outcomes
-from headspec.registry import require
+import numpy as np
+from numpy.typing import NDArray
+
+from headspec.tasks.metrics import Metric
+from headspec.tasks.sums import each, mean
 
 Floats = NDArray[np.float64]
 
-#: metric: its name in figures
-METRICS = {"chrf": "chrF", "bleu": "BLEU", "exact_match": "exact match"}
 #: orders of n-grams
 WORDS, CHARACTERS = 4, 6
 #: places of counts: lengths of prediction and reference, matches and n-grams of words; of every order of
 #: characters n-grams of the prediction, of the reference, and matches; whether the texts are the same
 BLEU = slice(0, 2 + 2 * WORDS)
 CHRF = slice(BLEU.stop, BLEU.stop + 3 * CHARACTERS)
-SAME = CHRF.stop
+SAME = slice(CHRF.stop, CHRF.stop + 1)
 
 
-def scores(metric: str, prediction: ArrayLike, weights: Floats) -> Floats:
-    """Metrics (resamples,) of predictions (n,) in samples with `weights` (resamples, n)."""
-    require("metric of texts", metric, METRICS)
-    counts = outcomes.counts(prediction)
-    if metric == "exact_match":
-        total = weights.sum(axis=1)
-        return np.divide(weights @ counts[:, SAME], total, out=np.zeros(len(weights)), where=total > 0)
-    return of_sums(metric, weights @ counts)
+def _counts(places: slice, label: Floats, predictions: Floats) -> tuple[NDArray, Floats]:
+    return each(label), predictions[..., places]
 
 
-def of_sums(metric: str, sums: Floats) -> Floats:
-    """BLEU or chrF, as a fraction, of summed counts (..., counts)."""
-    require("metric of sums", metric, ("bleu", "chrf"))
-    return _bleu(sums[..., BLEU]) if metric == "bleu" else _chrf(sums[..., CHRF])
-
-
-def _bleu(sums: Floats) -> Floats:
+def _bleu(_: Floats, sums: Floats) -> Floats:
     """With exponential smoothing (Chen and Cherry 2014): the k-th order without matches has 2^-k of them."""
     length, reference = sums[..., 0], sums[..., 1]
     right, total = sums[..., 2 : 2 + WORDS], sums[..., 2 + WORDS :]
@@ -58,7 +44,7 @@ def _bleu(sums: Floats) -> Floats:
     return defined * np.exp(np.minimum(0, 1 - ratio) + np.log(precision).mean(axis=-1))
 
 
-def _chrf(sums: Floats) -> Floats:
+def _chrf(_: Floats, sums: Floats) -> Floats:
     """F, with recall twice as important, of mean precision and recall over orders that both texts have."""
     by_order = sums.reshape(*sums.shape[:-1], CHARACTERS, 3)
     predicted, reference, right = np.moveaxis(by_order, -1, 0)
@@ -70,3 +56,21 @@ def _chrf(sums: Floats) -> Floats:
     )
     weighted = 4 * precision + recall
     return np.divide(5 * precision * recall, weighted, out=np.zeros_like(weighted), where=weighted > 0)
+
+
+def _constant(label: Floats) -> Floats:
+    return label
+
+
+METRICS = {
+    "chrf": Metric("chrF", partial(_counts, CHRF), _chrf, _constant, several=True),
+    "bleu": Metric("BLEU", partial(_counts, BLEU), _bleu, _constant, several=True),
+    "exact_match": Metric("exact match", partial(_counts, SAME), mean, _constant, several=True),
+}
+"""What is counted.
+
+label_values: `prediction_values` of a constant text
+prediction_values: what metrics add up, in the order of sacrebleu: of BLEU lengths of text and reference,
+    matches and n-grams by order, of chrF n-grams of text and reference and matches by order, and 1 if the
+    texts are equal
+"""

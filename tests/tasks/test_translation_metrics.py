@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sacrebleu.metrics import BLEU, CHRF
 
-from headspec import outcomes, tables
+from headspec import per_example, tables
 from headspec.characters import unspaced
 from headspec.heads.pruning import EVALUATION
 from headspec.models.tokens import text_counting
-from headspec.statistics import text_counts
-from headspec.statistics.metrics import bootstrap_counts, chance, score
+from headspec.models.tokens.text_counting import counted
 from headspec.statistics.resampling import paired_differences, permuted_scores
+from headspec.tasks.metrics import bootstrap_counts, chance, score
+from headspec.tasks.translation.metrics import METRICS
 
 WORDS = ["a", "the", "man", "woman", "dog", "plays", "runs", "in", "on", "street", "park", "red", ";", "."]
 
@@ -40,10 +42,10 @@ def expected(metric: str, predicted: list[str], weights: np.ndarray) -> float:
     return SACREBLEU[metric].corpus_score(repeated[0], [repeated[1]]).score / 100
 
 
-@pytest.mark.parametrize("metric", text_counts.METRICS)
+@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("predicted", PREDICTED)
 def test_scores_are_sacrebleus_in_every_sample(metric, predicted):
-    prediction, label = text_counting.numbers(predicted, REFERENCES), text_counting.labels(REFERENCES)
+    prediction, label = counted(predicted, REFERENCES), text_counting.labels(REFERENCES)
     weights = bootstrap_counts(60, 20, np.random.default_rng(0))
     weights[0], weights[1] = 1, np.arange(60) == 0
     found = score(metric, label, prediction, weights)
@@ -53,12 +55,12 @@ def test_scores_are_sacrebleus_in_every_sample(metric, predicted):
 
 def test_identical_texts_score_one_and_nothing_scores_zero():
     label = text_counting.labels(REFERENCES)
-    for metric in text_counts.METRICS:
-        assert score(metric, label, text_counting.numbers(REFERENCES, REFERENCES)) == pytest.approx(1)
-        assert score(metric, label, text_counting.numbers([""] * 60, REFERENCES)) == 0
+    for metric in METRICS:
+        assert score(metric, label, counted(REFERENCES, REFERENCES)) == pytest.approx(1)
+        assert score(metric, label, counted([""] * 60, REFERENCES)) == 0
 
 
-@pytest.mark.parametrize("metric", text_counts.METRICS)
+@pytest.mark.parametrize("metric", METRICS)
 def test_chance_is_a_constant_prediction(metric):
     constant = text_counting.constant_prediction(REFERENCES)
     assert constant in REFERENCES
@@ -67,10 +69,10 @@ def test_chance_is_a_constant_prediction(metric):
     assert found > 0
 
 
-@pytest.mark.parametrize("metric", text_counts.METRICS)
+@pytest.mark.parametrize("metric", METRICS)
 def test_predictions_are_shuffled_within_sentences(metric):
-    label = np.array(text_counting.labels(REFERENCES))
-    alternatives = np.array([text_counting.numbers(p, REFERENCES) for p in PREDICTED[:2]]).T[None]
+    label = text_counting.labels(REFERENCES)
+    alternatives = np.array([[counted(p, REFERENCES) for p in PREDICTED[:2]]], dtype=float)
     found = permuted_scores(metric, label, alternatives, 5, np.random.default_rng(0))
     rng = np.random.default_rng(0)
     first = (rng.integers(2**32, size=(5, 60), dtype=np.uint32) & 1).astype(bool)
@@ -80,32 +82,33 @@ def test_predictions_are_shuffled_within_sentences(metric):
 
 
 def test_differences_of_methods_are_those_of_weighted_sentences():
-    label = np.array(text_counting.labels(REFERENCES))
-    one, other = (np.array([text_counting.numbers(p, REFERENCES)]) for p in PREDICTED[:2])
+    label = text_counting.labels(REFERENCES)
+    one, other = (np.array([counted(p, REFERENCES)], dtype=float) for p in PREDICTED[:2])
     bootstrap, null = paired_differences("bleu", label, one, other, 200, np.random.default_rng(0))
     point = score("bleu", label, one[0]) - score("bleu", label, other[0])
     assert bootstrap.mean() == pytest.approx(point, abs=0.05)
     assert abs(null.mean()) < abs(point) / 2
 
 
-def test_tables_keep_counts_and_texts(tmp_path, monkeypatch):
-    frame = tables.pd.DataFrame(
-        {"task": "a", "example": np.arange(60, dtype="int32"), "label": text_counting.labels(REFERENCES)}
-    ).assign(prediction=text_counting.numbers(PREDICTED[0], REFERENCES))
-    plain = frame.assign(task="b", label=1.0, prediction=np.arange(60.0))
+def test_tables_keep_counts_and_texts(tmp_path):
+    label, predicted = text_counting.labels(REFERENCES), counted(PREDICTED[0], REFERENCES)
+    frame = pd.DataFrame({"task": "a", "example": np.arange(60, dtype="int32")})
+    frame = frame.assign(**per_example.columns("label", label))
+    plain = pd.DataFrame({"task": "b", "example": np.arange(60), "label": 1.0, "prediction": np.arange(60.0)})
+    both = frame.assign(**per_example.columns("prediction", predicted, PREDICTED[0]))
     path = tmp_path / "evaluation.parquet"
-    tables.write(path, EVALUATION, tables.pd.concat([frame, plain]), {})
-    stored = tables.pq.read_table(path).to_pandas()
-    assert stored["prediction_text"][:60].tolist() == PREDICTED[0]
-    assert stored["prediction_text"][60:].isna().all() and stored["label_counts"][60:].isna().all()
-    monkeypatch.setattr(outcomes, "_counts", {})  # as in another process
-    with pytest.raises(ValueError, match="not the number of a text's counts"):
-        score("chrf", frame["label"], frame["prediction"])
-    read = tables.read(path)
-    tables.pd.testing.assert_frame_equal(read[:60], frame, check_dtype=False)
-    ones = np.ones(60, dtype=int)
-    value = score("bleu", read["label"][:60], read["prediction"][:60])
-    assert value == pytest.approx(expected("bleu", PREDICTED[0], ones))
+    tables.write(path, EVALUATION, pd.concat([plain, both]), {})
+    stored = pd.read_parquet(path)
+    assert stored["prediction_text"][:60].tolist() == PREDICTED[0] and stored["label"][:60].isna().all()
+    assert stored["prediction_values"][7].tolist() == list(predicted[7])
+    for name in ("prediction_text", "label_values", "prediction_values"):
+        assert stored[name][60:].isna().all()
+    for read in (tables.read(path), stored):
+        found = [per_example.array(read[read["task"] == "a"], name) for name in ("label", "prediction")]
+        np.testing.assert_array_equal(found, [label, predicted])
+        assert score("bleu", *found) == pytest.approx(expected("bleu", PREDICTED[0], np.ones(60, dtype=int)))
+        of_plain = read[read["task"] == "b"]
+        assert per_example.array(of_plain, "prediction").tolist() == list(range(60))
 
 
 def test_signatures_name_versions_and_settings():
@@ -123,13 +126,13 @@ NUMBERED = {
 
 
 @pytest.mark.parametrize("language", NUMBERED)
-@pytest.mark.parametrize("metric", text_counts.METRICS)
+@pytest.mark.parametrize("metric", METRICS)
 def test_languages_without_spaces_have_sacrebleus_tokenizers(language, metric):
     references = NUMBERED[language]
     assert unspaced(references) == language
     predicted = [*references[:20], *references[:20]]
-    numbers = text_counting.numbers(predicted, references, language)
-    found = score(metric, text_counting.labels(references, language), numbers)
+    counts = counted(predicted, references, language)
+    found = score(metric, text_counting.labels(references, language), counts)
     if metric == "exact_match":
         assert found == 0.5
         return
@@ -138,13 +141,13 @@ def test_languages_without_spaces_have_sacrebleus_tokenizers(language, metric):
     assert metric == "chrf" or by["tok"] in {"zh": ["zh"], "other": ["char"]}.get(
         language, [f"{language}-mecab", "char"]
     )
-    metrics = {"bleu": lambda: BLEU(tokenize=by["tok"]), "chrf": CHRF}
+    sacrebleu = {"bleu": lambda: BLEU(tokenize=by["tok"]), "chrf": CHRF}
     assert found == pytest.approx(
-        metrics[metric]().corpus_score(predicted, [references]).score / 100, abs=1e-12
+        sacrebleu[metric]().corpus_score(predicted, [references]).score / 100, abs=1e-12
     )
     assert 0.3 < found < 1
     if metric == "chrf":
-        assert found == score(metric, *(text_counting.numbers(predicted, references) for _ in range(2)))
+        assert found == score(metric, *(counted(predicted, references) for _ in range(2)))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,77 @@
+"""Predictions of a task for the same examples under several masks, from the rows of a table."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from headspec import per_example
+from headspec.errors import DataError
+
+Floats = NDArray[np.float64]
+
+
+class Predictions(NamedTuple):
+    """Predictions of a task, by example.
+
+    Attributes
+    ----------
+    example : (n,), their numbers, increasing
+    label : (n,) or (n, values)
+    prediction : (sets, n) or (sets, n, values)
+    """
+
+    example: NDArray[np.intp]
+    label: Floats
+    prediction: Floats
+
+    @property
+    def content(self) -> bytes:
+        """Examples and their labels."""
+        return np.column_stack([self.example, self.label]).tobytes()
+
+
+def of_sets(rows: pd.DataFrame, sets: pd.MultiIndex, where: str) -> Predictions:
+    """The predictions in the rows of a task.
+
+    Parameters
+    ----------
+    sets : values of the columns that tell sets of predictions apart, which it names; rows of others are
+        left out
+    where : what is read, for errors
+
+    Raises
+    ------
+    DataError
+        Sets have no predictions of some examples, or other labels.
+    """
+    of_set = sets.get_indexer(pd.MultiIndex.from_frame(rows[list(sets.names)]))
+    order = np.lexsort((rows["example"], of_set))[np.count_nonzero(of_set < 0) :]
+    counts = np.bincount(of_set[order], minlength=len(sets))
+    n = max(1, counts.max(initial=0))
+    for place in np.flatnonzero(counts < n).tolist():
+        some = " of some examples" if counts[place] else ""
+        named = ", ".join(
+            f"{name} {value!r}" if isinstance(value, str) else f"{name} {value:g}"
+            for name, value in zip(sets.names, sets[place], strict=True)
+        )
+        raise DataError(f"{where} lacks predictions{some} with {named}")
+    example, label, prediction = (
+        of.reshape(len(sets), n, *of.shape[1:])
+        for of in (
+            rows["example"].to_numpy(dtype=np.intp)[order],
+            per_example.array(rows, "label")[order],
+            per_example.array(rows, "prediction")[order],
+        )
+    )
+    if (example != example[0]).any() or (label != label[0]).any() or np.isnan(prediction).any():
+        raise DataError(f"{where} lacks predictions of some examples under some masks")
+    return Predictions(example[0], label[0], prediction)
+
+
+def distinct(rows: pd.DataFrame, names: list[str]) -> pd.MultiIndex:
+    """The different values of columns in rows, sorted."""
+    return pd.MultiIndex.from_frame(rows[names].drop_duplicates()).sort_values()

@@ -1,0 +1,10 @@
+"""Metrics of constituents."""
+
+from headspec.tasks.words.counts import f1
+
+METRICS = {"bracket_f1": f1("F1 of brackets")}
+"""What is counted.
+
+label_values: number of brackets; of the best guess without reading, right ones, and all
+prediction_values: right brackets, and predicted ones
+"""

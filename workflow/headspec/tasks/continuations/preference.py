@@ -1,0 +1,29 @@
+"""Metrics of pairs of continuations, from the log-likelihood of the right one less that of the wrong one.
+
+Labels do not matter. Chance is a difference of 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headspec.tasks.metrics import Metric
+from headspec.tasks.sums import columns, each, mean
+
+Floats = NDArray[np.float64]
+
+
+def _preferred(label: Floats, differences: Floats) -> tuple[Floats, Floats]:
+    """Twice what counts as right of pairs: 2 if the right one is likelier, and 1 for ties."""
+    return 2 * np.ones((len(label), 1)), columns(np.sign(differences) + 1)
+
+
+def _differences(label: Floats, differences: Floats) -> tuple[NDArray, Floats]:
+    return each(label), columns(differences)
+
+
+METRICS = {
+    "pair_accuracy": Metric("pairs right", _preferred, mean, np.zeros_like),
+    "logit_difference": Metric("logit difference", _differences, mean, np.zeros_like),
+}

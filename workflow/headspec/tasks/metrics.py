@@ -1,0 +1,257 @@
+"""Metrics as functions of sums over examples, for many predictions and many samples at once.
+
+Accuracy follows from how many predictions are right, F1 from three counts, Pearson's correlation from sums of
+values, squares and products. What is summed of every example is the row of a matrix, and its sums in all
+samples are one product with the examples' weights. A kind of task has its metrics in ``metrics.py`` of its
+folder.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from types import ModuleType
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from headspec import tasks
+from headspec.errors import NumericalError
+from headspec.registry import Registry
+
+Floats = NDArray[np.float64]
+
+#: most weights converted to floats at a time
+CHUNK = 2**22
+#: up to which float32 has every integer
+EXACT = 2**24
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A function of sums over examples.
+
+    Attributes
+    ----------
+    name : in figures
+    summed : what is summed of labels (n,) or (n, values) and of predictions (sets, n) or (sets, n, values):
+        (n, a) and (sets, n, b)
+    value : the metric (...) of these sums, (..., a) and (..., b); 0 where it is undefined
+    blind : the constant prediction, (n,) or (n, values), that is best for labels
+    several : whether labels and predictions are several values for each example
+    ranked : whether ranks within the sample take the place of labels and predictions, of which sums do not
+        say enough; then `summed` gets both as (resamples, n)
+    """
+
+    name: str
+    summed: Callable[[Floats, Floats], tuple[NDArray, NDArray]]
+    value: Callable[[Floats, Floats], Floats]
+    blind: Callable[[Floats], Floats]
+    several: bool = False
+    ranked: bool = False
+
+
+def kinds() -> Iterator[ModuleType]:
+    """The modules of kinds of tasks that have metrics."""
+    for kind in pkgutil.iter_modules(tasks.__path__, f"{tasks.__name__}."):
+        if kind.ispkg and find_spec(f"{kind.name}.metrics"):
+            yield importlib.import_module(f"{kind.name}.metrics")
+
+
+@cache
+def _known() -> Registry[Metric]:
+    found = Registry[Metric]("metric")
+    for kind in kinds():
+        found.update(kind.METRICS)
+    return found
+
+
+def metric(name: str) -> Metric:
+    """The metric of this name, of any kind of task; ConfigError if there is none."""
+    return _known()[name]
+
+
+def bootstrap_counts(n: int, resamples: int, rng: np.random.Generator) -> NDArray[np.int16]:
+    """Number of times that each of n examples is drawn in a resample of n, (resamples, n)."""
+    return rng.multinomial(n, np.full(n, 1 / n), size=resamples).astype(np.int16)
+
+
+def resampled_scores(
+    of: str | Metric, label: ArrayLike, predictions: ArrayLike, weights: ArrayLike
+) -> Floats:
+    """Scores (resamples, sets) of predictions in weighted samples.
+
+    Parameters
+    ----------
+    of : the metric, or its name
+    label : (n,) or (n, values)
+    predictions : (sets, n) or (sets, n, values)
+    weights : (resamples, n)
+        Number of times that each example occurs in each sample; not negative.
+
+    Raises
+    ------
+    NumericalError
+        A label or a prediction is not finite.
+    ValueError
+        There is no example, or the shapes do not fit each other or the metric.
+    """
+    found, label, predictions = _scorable(of, label, predictions)
+    weights = np.asarray(weights)
+    if found.ranked:
+        return _by_ranks(found, label, predictions, weights)
+    of_label, of_predictions = found.summed(label, predictions)
+    columns = _columns(of_label, of_predictions, weights)
+    rows = max(1, CHUNK // len(label))
+    sums = np.concatenate(
+        [weights[at : at + rows].astype(columns.dtype) @ columns for at in range(0, len(weights), rows)]
+    ).astype(float)
+    a = of_label.shape[-1]
+    return found.value(sums[:, None, :a], sums[:, a:].reshape(len(sums), len(predictions), -1))
+
+
+def scores(of: str | Metric, label: ArrayLike, predictions: ArrayLike) -> Floats:
+    """Scores (sets,) of predictions for every example once; the rest is that of `resampled_scores`."""
+    return resampled_scores(of, label, predictions, np.ones((1, len(np.asarray(label))), dtype=bool))[0]
+
+
+def shuffled_scores(
+    of: str | Metric, label: ArrayLike, predictions: ArrayLike, source: NDArray[np.integer]
+) -> Floats:
+    """Scores (resamples, sets, k) of k alternative predictions that are shuffled within each example.
+
+    Slots and alternatives that follow from the others are not summed: every alternative is in one slot, and
+    every slot has one alternative.
+
+    Parameters
+    ----------
+    of, label : as of `resampled_scores`, which raises the same
+    predictions : (sets, k, n) or (sets, k, n, values)
+    source : (resamples, n, k)
+        Index of the alternative that each slot takes, a permutation of all.
+    """
+    predictions = np.asarray(predictions, dtype=float)
+    sets, k, n = predictions.shape[:3]
+    # every alternative of an example is an example of its own, which a slot has or has not
+    every = predictions.reshape(sets, k * n, *predictions.shape[3:])
+    found, label, every = _scorable(of, np.concatenate([np.asarray(label)] * k), every)
+    if found.ranked:
+        taken = (source[:, None, :, :] == np.arange(k)[:, None, None]).reshape(len(source), k * n, k)
+        return np.stack([_by_ranks(found, label, every, taken[..., slot]) for slot in range(k)], axis=-1)
+    of_label, of_predictions = found.summed(label, every)
+    columns = _columns(of_label[:, :0], of_predictions, np.ones((1, k * n), dtype=int)).T.reshape(-1, k, n)
+    rest, slots = columns.sum(axis=(1, 2), dtype=float), []
+    for slot in range(k - 1):
+        sums = np.broadcast_to(columns[:, -1].sum(axis=-1), (len(source), len(columns))).copy()
+        for alternative in range(k - 1):
+            taken = (source[..., slot] == alternative).astype(columns.dtype)
+            sums += taken @ (columns[:, alternative] - columns[:, -1]).T
+        rest = rest - sums
+        slots.append(sums.astype(float))
+    by_slot = np.stack([*slots, rest], axis=1).reshape(len(source), k, sets, -1)
+    return np.moveaxis(found.value(of_label[:n].sum(axis=0, dtype=float), by_slot), 1, 2)
+
+
+def _scorable(of: str | Metric, label: ArrayLike, predictions: ArrayLike) -> tuple[Metric, Floats, Floats]:
+    """The metric, and what it takes as arrays; raises as `resampled_scores`."""
+    found, name = (of, of.name) if isinstance(of, Metric) else (metric(of), of)
+    label, predictions = np.asarray(label, dtype=float), np.asarray(predictions, dtype=float)
+    fits = label.ndim == predictions.ndim - 1 == 1 + found.several and predictions.shape[1] == len(label)
+    if not fits or not len(label):
+        each = "several numbers" if found.several else "one of each"
+        raise ValueError(
+            f"{name}: got labels of shape {label.shape} and predictions of shape {predictions.shape[1:]}, "
+            f"expected {each} for at least one example"
+        )
+    for what, values in {"labels": label[None], "predictions": predictions}.items():
+        if not (finite := np.isfinite(values)).all():
+            bad = len(label) - np.count_nonzero(finite.all(axis=(0, *range(2, values.ndim))))
+            raise NumericalError(f"{name}: {bad} of {len(label)} {what} are nan or infinite")
+    return found, label, predictions
+
+
+def _columns(of_label: NDArray, of_predictions: NDArray, weights: NDArray) -> NDArray:
+    """What is summed, (n, a + sets * b): in float32 where its sums are exact, which takes half the time."""
+    (n, a), (sets, _, b) = of_label.shape, of_predictions.shape
+    total = float(weights.sum(axis=1, dtype=float).max())
+    whole = weights.dtype.kind in "bui" and all(
+        _sums_are_exact(of, total) for of in (of_label, of_predictions)
+    )
+    columns = np.empty((a + sets * b, n), dtype=np.float32 if whole else np.float64)
+    columns[:a] = of_label.T
+    columns[a:].reshape(sets, b, n)[:] = np.moveaxis(of_predictions, 1, 2)
+    return columns.T
+
+
+def _sums_are_exact(values: NDArray, total: float) -> bool:
+    """Whether float32 has the sums of `values` with whole weights whose sum is at most `total`."""
+    if not values.size:
+        return True
+    largest = max(float(values.max()), -float(values.min()))
+    return largest * total < EXACT and (values.dtype.kind in "bui" or bool((values == np.rint(values)).all()))
+
+
+def _by_ranks(found: Metric, label: Floats, predictions: Floats, weights: NDArray) -> Floats:
+    """Scores (resamples, sets), from ranks within each sample."""
+    rows = max(1, CHUNK // 8 // len(label))
+    parts = []
+    for at in range(0, len(weights), rows):
+        part = weights[at : at + rows].astype(float)
+        ranks = _midranks(label, part)
+        by_set = []
+        for prediction in predictions:
+            summed = found.summed(ranks, _midranks(prediction, part))  # (resamples, n, columns) each
+            by_set.append(found.value(*(np.einsum("rn,rnk->rk", part, columns) for columns in summed)))
+        parts.append(np.stack(by_set, axis=-1))
+    return np.concatenate(parts)
+
+
+def _midranks(values: Floats, weights: Floats) -> Floats:
+    """Mid-ranks (resamples, n) of `values` (n,) in samples that contain each value `weights` times."""
+    _, group = np.unique(values, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    last = np.flatnonzero(np.diff(group[order], append=group.max() + 1))  # the last of each group of ties
+    up_to = np.cumsum(weights[:, order], axis=1)[:, last]  # (resamples, groups)
+    below = np.pad(up_to[:, :-1], ((0, 0), (1, 0)))
+    return ((below + up_to + 1) / 2)[:, group]
+
+
+@overload
+def score(of: str | Metric, label: ArrayLike, prediction: ArrayLike, weights: None = None) -> float: ...
+@overload
+def score(of: str | Metric, label: ArrayLike, prediction: ArrayLike, weights: ArrayLike) -> Floats: ...
+def score(
+    of: str | Metric, label: ArrayLike, prediction: ArrayLike, weights: ArrayLike | None = None
+) -> float | Floats:
+    """Agreement of a prediction, (n,) or (n, values), with labels.
+
+    Parameters and errors are those of `resampled_scores`.
+
+    Returns
+    -------
+    float, or (resamples,) with `weights`
+        0 where the metric is undefined because nothing varies (constant predictions, no positives).
+    """
+    predictions = np.asarray(prediction, dtype=float)[None]
+    if weights is None:
+        return float(scores(of, label, predictions)[0])
+    return resampled_scores(of, label, predictions, weights)[:, 0]
+
+
+@overload
+def chance(of: str | Metric, label: ArrayLike, weights: None = None) -> float: ...
+@overload
+def chance(of: str | Metric, label: ArrayLike, weights: ArrayLike) -> Floats: ...
+def chance(of: str | Metric, label: ArrayLike, weights: ArrayLike | None = None) -> float | Floats:
+    """Score of the best constant prediction, the best that a model can reach without input.
+
+    The constant is chosen once, on all of `label`, so that weighted chance is a baseline paired with a
+    weighted `score`, whose shapes and errors it has.
+    """
+    found, label, _ = _scorable(of, label, np.asarray(label)[None])
+    return score(found, label, found.blind(label), weights)

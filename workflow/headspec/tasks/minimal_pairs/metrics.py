@@ -1,0 +1,3 @@
+"""Metrics of pairs of texts."""
+
+from headspec.tasks.continuations.preference import METRICS as METRICS

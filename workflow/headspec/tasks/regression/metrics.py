@@ -1,0 +1,38 @@
+"""Metrics of scores: correlations of Pearson and, of ranks, of Spearman."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headspec.tasks.metrics import Metric
+from headspec.tasks.sums import columns, ratio
+
+Floats = NDArray[np.float64]
+
+
+def _centred(values: Floats) -> Floats:
+    """Deviations from the mean of all examples, so that differences of sums are exact; 0 within rounding."""
+    deviation = values - values.mean(axis=-1, keepdims=True)
+    norm, size = (np.linalg.norm(of, axis=-1, keepdims=True) for of in (deviation, values))
+    return np.where(norm > 1e-13 * size, deviation, 0)
+
+
+def _moments(label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
+    """Number, values and squares of labels; values and squares of predictions, and products."""
+    x, y = _centred(label), _centred(predictions)
+    return columns(np.ones_like(x), x, x**2), columns(y, y**2, x * y)
+
+
+def _pearson(of_label: Floats, of_predictions: Floats) -> Floats:
+    n, x, xx = np.moveaxis(of_label, -1, 0)
+    y, yy, xy = np.moveaxis(of_predictions, -1, 0)
+    spread = [n * squares - values**2 for values, squares in ((x, xx), (y, yy))]
+    varies = (spread[0] > 1e-12 * n * xx) & (spread[1] > 1e-12 * n * yy)  # beyond rounding error
+    norms = np.sqrt(np.abs(spread[0])) * np.sqrt(np.abs(spread[1]))
+    return np.clip(ratio(n * xy - x * y, varies * norms), -1, 1)
+
+
+PEARSON = Metric("Pearson", _moments, _pearson, np.zeros_like)
+SPEARMAN = Metric("Spearman", _moments, _pearson, np.zeros_like, ranked=True)
+METRICS = {"pearson": PEARSON, "spearman": SPEARMAN}

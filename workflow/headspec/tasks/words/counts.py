@@ -1,0 +1,37 @@
+"""Metrics of the units of sentences: shares of units that are right, and F1.
+
+label: number of units, then the counts of the best prediction that does not read the sentence
+prediction: counts, of which one is the number of units that are right
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headspec.tasks import sums
+from headspec.tasks.metrics import Metric
+
+Floats = NDArray[np.float64]
+
+
+def _blind(label: Floats) -> Floats:
+    return label[:, 1:]
+
+
+def share(name: str, place: int = 0) -> Metric:
+    """Share of units that are right, whose number is at a place of the prediction."""
+
+    def summed(label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
+        return label[:, :1], predictions[..., [place]]
+
+    return Metric(name, summed, sums.mean, _blind, several=True)
+
+
+def f1(name: str) -> Metric:
+    """F1 of units: a prediction is the number of right ones, and that of predicted ones."""
+
+    def summed(label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
+        return label[:, :1], predictions
+
+    return Metric(name, summed, sums.f1, _blind, several=True)
