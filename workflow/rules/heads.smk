@@ -80,7 +80,7 @@ rule prune:
         runtime=runtime("prune", 8 * 60),
     params:
         study=STUDY.study,
-        metrics=INPUTS.metrics,
+        metrics=INPUTS.all_metrics,
         beams=INPUTS.beams,
         pruning=INPUTS.settings(
             "pruning",

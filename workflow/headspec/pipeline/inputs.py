@@ -182,6 +182,10 @@ class Inputs:
     def metrics(self, wildcards: Any) -> dict[str, list[str]]:
         return {task: self.layout.metrics[task] for task in self.tasks(wildcards)}
 
+    def all_metrics(self, wildcards: Any) -> dict[str, list[str]]:
+        """With those by which models are not compared."""
+        return {task: self.study.tasks[task].all_metrics for task in self.tasks(wildcards)}
+
     def beams(self, wildcards: Any) -> dict[str, int]:
         """Beams of the tasks of a run that are not decoded greedily."""
         tasks = {task: self.study.tasks[task] for task in self.tasks(wildcards)}

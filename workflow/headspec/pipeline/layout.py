@@ -140,10 +140,10 @@ class Layout:
 
     @cached_property
     def metrics(self) -> dict[str, list[str]]:
-        """Task, or further split of a task: its metrics, the main one first."""
+        """Task, or further split of a task: metrics by which models are compared, the main one first."""
         tasks = self.study.tasks
-        metrics = {name: task.all_metrics for name, task in tasks.items()}
-        return metrics | {name: task.all_metrics for task in tasks.values() for name in task.further}
+        metrics = {name: task.compared_metrics for name, task in tasks.items()}
+        return metrics | {name: task.compared_metrics for task in tasks.values() for name in task.further}
 
     @cached_property
     def main_metrics(self) -> dict[str, str]:

@@ -26,6 +26,7 @@ class Kind:
     called : a task of this kind in messages, after "a task"
     metrics : that a task may have, the main one first
     usual : those that a task has by default, if not all
+    beside : those by which models are not compared, because they have no scale, or fall where models are better
     defaults : keys of a task that have other defaults than `text_a: text` and `label: label`
     label_columns : how many columns the label is read from; None for any number
     classes : whether `labels` may name classes
@@ -47,6 +48,7 @@ class Kind:
     called = "on texts"
     metrics: tuple[str, ...]
     usual: tuple[str, ...] = ()
+    beside: frozenset[str] = frozenset()
     defaults: Mapping[str, Any] = {}
     label_columns: int | None = 1
     classes = False

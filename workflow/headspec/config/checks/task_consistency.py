@@ -82,10 +82,13 @@ def _columns(key: str, task: Task) -> Iterator[str]:
 
 
 def _metrics(key: str, task: Task) -> Iterator[str]:
-    suitable = kind(task).metrics
+    suitable, beside = kind(task).metrics, kind(task).beside
     for i, metric in enumerate(task.all_metrics):
         if metric not in suitable:
             yield f"{key}.metrics.{i}: got '{metric}' for type {task.type}, expected {listing(suitable)}."
+        elif i == 0 and metric in beside:
+            first = next(other for other in suitable if other not in beside)
+            yield f"{key}.metrics.0: got '{metric}', by which no models are compared; expected {first} first."
 
 
 def _unused(key: str, task: Task) -> Iterator[str]:

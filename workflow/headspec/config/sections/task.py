@@ -136,6 +136,11 @@ class Common(Section):
         return list(self.metrics or kind.usual or kind.metrics)
 
     @property
+    def compared_metrics(self) -> list[str]:
+        """Those by which models are compared."""
+        return [metric for metric in self.all_metrics if metric not in KINDS[self.type].beside]
+
+    @property
     def paradigm(self) -> Literal["single", "pair"]:
         """`single` for examples of one text, `pair` for examples of two."""
         return "pair" if self.text_b or self.pairs_of else "single"
