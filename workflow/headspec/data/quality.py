@@ -59,7 +59,7 @@ def doubts(frame: pd.DataFrame, normal: pd.Series, of: Data) -> dict[str, Any]:
     found["empty"] = [int(empty.sum()), _numbers(frame.index[empty][:1])]
     found["repeated"] = [int(repeated.sum()), _pair(repeated, full, label, same=True)]
     found["contradictory"] = [int(contradictory.sum()), _pair(contradictory, full, label, same=False)]
-    return found | of.doubts(frame[~empty]) | {"words": words.tolist()}
+    return found | {"words": words.tolist()} | of.doubts(frame[~empty])
 
 
 def _pair(wrong: pd.Series, text: pd.Series, label: pd.Series, same: bool) -> list[int]:
