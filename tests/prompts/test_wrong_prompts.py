@@ -116,7 +116,7 @@ WRONG = [
     ),
     (
         TEXT_PAIRS | {"metrics": ["logit_difference"]},
-        "tasks.a.metrics.0: got 'logit_difference', by which no models are compared; expected pair_accuracy first.",
+        "tasks.a.metrics.0: got 'logit_difference', no metric to compare by; expected pair_accuracy first.",
     ),
     (
         {"prompt": None, "answers": None},

@@ -26,7 +26,7 @@ class Kind:
     called : a task of this kind in messages, after "a task"
     metrics : that a task may have, the main one first
     usual : those that a task has by default, if not all
-    beside : those by which models are not compared, because they have no scale, or fall where models are better
+    beside : those by which no models are compared: they have no scale, or fall where models are better
     defaults : keys of a task that have other defaults than `text_a: text` and `label: label`
     label_columns : how many columns the label is read from; None for any number
     classes : whether `labels` may name classes

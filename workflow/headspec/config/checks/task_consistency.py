@@ -88,7 +88,7 @@ def _metrics(key: str, task: Task) -> Iterator[str]:
             yield f"{key}.metrics.{i}: got '{metric}' for type {task.type}, expected {listing(suitable)}."
         elif i == 0 and metric in beside:
             first = next(other for other in suitable if other not in beside)
-            yield f"{key}.metrics.0: got '{metric}', by which no models are compared; expected {first} first."
+            yield f"{key}.metrics.0: got '{metric}', no metric to compare by; expected {first} first."
 
 
 def _unused(key: str, task: Task) -> Iterator[str]:
