@@ -151,6 +151,7 @@ DATA = {"readers", "columns", "prepare", "pairs", "stratify"}
 def test_no_stage_reaches_modules_that_read_the_config(script):
     files = {Path(name) for name in closure(script) if name.startswith("headspec/")}
     assert not {path.stem for path in files} & CONFIG
+    assert not {path.name for path in files if "tasks" in path.parts} & {"kind.py", "kinds.py"}
     assert not {"sections", "pipeline", "cost"} & {path.parent.name for path in files}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,23 @@ def test_an_edited_type_reruns_the_jobs_that_have_it(copy):
     trained = [message for message in plan.messages if message.startswith("Training")]
     assert trained and not [message for message in trained if "on tone, single" in message]
     assert not {"data", "validation", "tokenize"} & set(plan.rules)
+
+
+@pytest.mark.parametrize(("type_of_task", "read"), [("tags", "pos"), ("classification", "tone")])
+def test_how_a_type_is_read_concerns_its_tasks_alone(copy, type_of_task, read):
+    constant(f"headspec/tasks/{type_of_task}/data.py")(copy)
+    messages = [each for each in copy.plan(*TARGETS).messages if each.startswith("Reading")]
+    assert {*messages} == {f"Reading {split} texts of task {read}" for split in ("training", "validation")}
+
+
+def test_a_new_type_is_a_folder_and_a_line_and_reruns_nothing(copy):
+    tasks = "workflow/headspec/tasks"
+    shutil.copytree(copy.path / tasks / "regression", copy.path / tasks / "degree")
+    copy.replace(f"{tasks}/kinds.py", '"regression",', '"regression", "degree",')
+    assert not copy.plan(*TARGETS).rules
+    copy.set("tasks.tone.type", "degree")
+    assert "tasks.tone.label: row 1 of" in (output := copy.snakemake(*TARGETS, fails=True))
+    assert "needs finite numbers" in output
 
 
 def test_a_rate_of_decoders_reruns_the_trainings_that_have_one(copy):
