@@ -15,8 +15,8 @@ from headspec.cost import workload
 from headspec.data import planned, prepare
 from headspec.models.batching import Examples
 from headspec.models.tokens import tokenization
-from headspec.prompts.pairs import Pairs
-from headspec.prompts.tokens import Prompts
+from headspec.tasks.minimal_pairs.prompts import Pairs
+from headspec.tasks.texts.prompts import Prompts
 from headspec.tasks.texts.wording import Wording
 from support import language
 from support.data import treebanks

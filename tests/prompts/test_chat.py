@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headspec.prompts.tokens import Prompts
+from headspec.tasks.texts.prompts import Prompts
 from headspec.tasks.texts.wording import Wording, conversation
 from support import language
 from support.language import CLASSES, PROMPT

@@ -27,10 +27,10 @@ from headspec.models.multitask import MultiTask
 from headspec.models.tokens import continuations
 from headspec.models.tokens.tokenization import tokenizer
 from headspec.prompts.head import calibrate, prompted
-from headspec.prompts.pairs import Pairs
-from headspec.prompts.tokens import Prompts
 from headspec.tasks.continuations.pair_types import ANSWERS, TEXTS
 from headspec.tasks.continuations.pair_types import CLASSES as PAIR
+from headspec.tasks.minimal_pairs.prompts import Pairs
+from headspec.tasks.texts.prompts import Prompts
 from headspec.tasks.texts.wording import CONTENT_FREE, Wording
 from support import language
 from support.language import CLASSES, PROMPT

@@ -22,7 +22,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.tokens.continuations import log_probabilities
 from headspec.models.tokens.tokenization import tokenizer
 from headspec.prompts.head import prompted
-from headspec.prompts.tokens import Prompts
+from headspec.tasks.texts.prompts import Prompts
 from headspec.tasks.texts.wording import Wording
 from support import language
 from support.language import CLASSES, FILLED, PROMPT

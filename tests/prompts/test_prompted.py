@@ -19,7 +19,7 @@ from headspec.models.language.whole import language_model
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens.tokenization import tokenizer
 from headspec.prompts.head import calibrate, prompted
-from headspec.prompts.tokens import Prompts
+from headspec.tasks.texts.prompts import Prompts
 from headspec.tasks.texts.wording import CONTENT_FREE, Wording, demonstrations
 from support import language
 from support.language import CLASSES, FILLED, PROMPT

@@ -16,7 +16,7 @@ from headspec.config.sections.model import Model
 from headspec.data.overlap import keyed
 from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.prompts import checks
-from headspec.prompts.tokens import Prompts
+from headspec.tasks.texts.prompts import Prompts
 from headspec.tasks.texts.wording import Wording
 from support import language, models
 

@@ -36,6 +36,7 @@ PARTS = {
     "headspec/tasks/tokens.py": "tokens",
     "headspec/tasks/heads.py": "head",
     "headspec/tasks/metrics.py": "metrics",
+    "headspec/tasks/prompts.py": "prompts",
     "headspec/tasks/words/registry.py": "units",
 }
 

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headspec.config import methods
 from headspec.config.checks import prompt_keys
-from headspec.config.methods import prompts
 from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.models.architectures import FORGETFUL, continues
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.folders import present
-from headspec.tasks.continuations import data as continuations
-from headspec.tasks.continuations.pair_types import ANSWERS, TEXTS, TYPES
+from headspec.tasks import prompts
 from headspec.tasks.texts.wording import Wording
 
 if TYPE_CHECKING:
@@ -32,8 +31,6 @@ HEADS = (
     "cls.predictions.", "lm_head.", "lm_predictions.", "predictions.", "generator_predictions.",
     "vocab_transform.", "head.",
 )  # fmt: skip
-#: distinct pairs of answers that are read while planning; jobs read all
-PAIRS = 300
 
 
 def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
@@ -45,7 +42,7 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
     ----------
     prepared : task: its tables, as far as they were read
     """
-    if not prompts(study.methods):
+    if not methods.prompts(study.methods):
         return
     problems: list[HeadspecError] = []
     wordings: dict[str, tuple[Task, Prepared]] = {}
@@ -53,11 +50,10 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
         task, key = study.tasks[name], f"tasks.{name}"
         if name not in prepared:
             continue
-        classes = prepared[name].classes
-        assert isinstance(classes, list)  # others are refused with the config
-        wrong = [] if task.type == TEXTS else [*prompt_keys.fields(key, task, read=True)]
+        wrong = [*prompt_keys.fields(key, task, read=True)] if task.prompt is not None else []
         wrong += [*_shots(key, task, prepared[name])]
-        wrong += prompt_keys.unlike(key, task.answers, classes) if task.answers else []
+        classes = prepared[name].classes
+        wrong += prompt_keys.unlike(key, task.answers, list(classes or ())) if task.answers else []
         problems += map(ConfigError, wrong)
         if not wrong:
             wordings[name] = task, prepared[name]
@@ -101,7 +97,7 @@ def check_type(path: Path, model: Model, key: str, task: Task, task_key: str) ->
     config = settings(path, key, model.source)
     kind, causal, prompt = config.get("model_type"), continues(config), task.prompt or ""
     masked = Wording(prompt, ()).masked
-    if task.type in TYPES and not causal:
+    if prompts.of(task).continues and not causal:
         raise EncoderError(
             f"{task_key}.type: got '{task.type}', expected classification by a prompt with '{{mask}}', "
             f"because {key} is of type {kind}, which fills masks and continues no texts"
@@ -190,38 +186,9 @@ def _of_task(
     of: str,
     prepared: Prepared,
 ) -> Iterator[HeadspecError]:
-    from headspec.models.tokens import empty
-    from headspec.prompts.pairs import Pairs
-    from headspec.prompts.tokens import Prompts
-
-    if task.type == TEXTS:
-        check_scoring(path, model, key, f"{of}.type")
-        Pairs(tokenizer, model.max_length, of)
-        return
-    assert isinstance(prepared.classes, list)
-    prompts = Prompts(tokenizer, Wording.of(task, prepared.classes), model.max_length, of)
-    if task.type == ANSWERS:
-        check_scoring(path, model, key, f"{of}.type")
-        text = prompts.filled("text", "text")
-        pairs = prepared.train["label"].drop_duplicates().head(PAIRS).map(continuations.answers)
-        longest = max(len(prompts.following(text, each, f"{of}.label")) for pair in pairs for each in pair)
-    else:
-        longest = max(map(len, prompts.tokens(prepared.classes)))
-        if prompts.whole:
-            check_scoring(path, model, key, f"{of}.answers")
-    frame = len(prompts.ids(prompts.filled("", "" if task.paradigm == "pair" else None)))
-    if not frame and not task.shots:
-        rows = prepared.validation
-        without = rows["example"][(rows["key_a"] == 0) & (rows["key_b"] == 0)]
-        try:
-            empty.check(without, [()] * len(without), f"{of}.prompt")
-        except EncoderError as error:
-            yield error
-    if task.calibration and not task.shots:
-        prompts.content_free()
-    least = frame * (1 + task.shots) + longest - 1
-    if least >= model.max_length:
-        yield EncoderError(
-            f"{of}.prompt: with {task.shots} shots and without texts it has about {least} "
-            f"tokens, expected fewer than {key}.max_length ({model.max_length})"
-        )
+    kind, most = prompts.of(task), model.max_length
+    classes = prepared.classes if isinstance(prepared.classes, list) else []
+    made = kind.encoder(tokenizer, task, classes, None, most, of)
+    yield from kind.problems(made, model, key, task, of, prepared)
+    if scoring := kind.scored(made, of):
+        check_scoring(path, model, key, scoring)

@@ -85,7 +85,7 @@ def calibrate(model: MultiTask, task: str, prompts: Sequence[Sequence], device: 
 
     Parameters
     ----------
-    prompts : fields of `headspec.prompts.tokens.Prompt`
+    prompts : fields of `headspec.tasks.texts.prompts.Prompt`
     """
     model.to(device.name)
     frame = pd.DataFrame([*prompts], columns=["input_ids", "words", "cut", "continuations"])

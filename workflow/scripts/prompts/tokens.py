@@ -15,11 +15,9 @@ from headspec.models.pretrained.folders import folder
 from headspec.models.tokens.tokenization import TOKENS, of_job
 from headspec.progress import log, stage
 from headspec.prompts.checks import check_model, check_scoring, check_type
-from headspec.prompts.pairs import Pairs
-from headspec.prompts.tokens import Prompts
 from headspec.seeds import derive
-from headspec.tasks.continuations.pair_types import CLASSES, TEXTS
-from headspec.tasks.texts.wording import Wording, demonstrations
+from headspec.tasks import prompts
+from headspec.tasks.texts.wording import demonstrations
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):
@@ -34,26 +32,21 @@ with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):
     classes = tables.footer(snakemake.input.train)["classes"]
     rng = np.random.default_rng(derive(int(wildcards.seed), "demonstrations", wildcards.task))
     shown = demonstrations(train, task.shots, rng)
-    prompts: Pairs | Prompts
-    answers, content_free = [], []
-    if task.type == TEXTS:
-        prompts = Pairs(tokenizer, model.max_length, task_key)
-    else:
-        wording = Wording.of(task, classes).showing(shown, classes)
-        prompts = Prompts(tokenizer, wording, model.max_length, task_key)
-        answers = prompts.answers(classes)
-        content_free = prompts.content_free() if task.calibration else []
+    kind = prompts.of(task)
+    encoder = kind.encoder(tokenizer, task, classes, shown, model.max_length, task_key)
+    answers = encoder.answers(classes)
+    content_free = encoder.content_free() if task.calibration else []
     if not answers:
         check_scoring(path, model, key, task_key)
     more = {
-        "classes": classes if answers else {"type": task.type, "labels": classes or CLASSES},
+        "classes": classes if answers else {"type": task.type, "labels": kind.labels(classes)},
         "answers": answers,
         "content_free": content_free,
         "demonstrations": shown["example"].tolist(),
     }
     unseen = {"train": train.drop(index=shown.index), "validation": tables.read(snakemake.input.validation)}
     for split, texts in unseen.items():
-        frame, truncated = prompts.encode(texts, classes)
+        frame, truncated = encoder.encode(texts, classes)
         footer = tables.provenance(snakemake, truncated=truncated, **more)
         tables.write(snakemake.output[split], TOKENS, frame, footer)
         log.info(

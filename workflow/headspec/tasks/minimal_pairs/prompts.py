@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from headspec.errors import EncoderError, shown
+from headspec.errors import EncoderError, HeadspecError, shown
 from headspec.models.tokens.continued import special_tokens
-from headspec.prompts.tokens import Prompt, written
+from headspec.tasks.continuations.pair_types import CLASSES
+from headspec.tasks.texts.prompts import Prompt, written
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+    from headspec.config.sections.task import Task
 
 
 class Pairs:
@@ -63,3 +66,38 @@ class Pairs:
         pairs = [self.of(*texts) for texts in zip(table["text_a"], table["text_b"], strict=True)]
         label = pd.Series(0.0, index=table.index)
         return written(table["example"], label, pairs), sum(pair.cut for pair in pairs)
+
+    def answers(self, classes: Sequence[str]) -> list[int]:
+        return []
+
+    def content_free(self) -> list[Prompt]:
+        return []
+
+
+class OfPairs:
+    """Tasks whose texts are the continuations themselves (`headspec.tasks.prompts.Prompting`)."""
+
+    continues = True
+
+    def labels(self, classes: list[str]) -> list[str]:
+        return CLASSES
+
+    def encoder(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        task: Task,
+        classes: list[str],
+        shown: pd.DataFrame | None,
+        most: int,
+        key: str,
+    ) -> Pairs:
+        return Pairs(tokenizer, most, key)
+
+    def scored(self, encoder: Pairs, key: str) -> str:
+        return f"{key}.type"
+
+    def problems(self, *given: Any) -> Iterator[HeadspecError]:
+        return iter(())
+
+
+PROMPTS = OfPairs()

@@ -14,9 +14,13 @@ from headspec.tasks.continuations import data as continuations
 from headspec.tasks.texts.wording import CONTENT_FREE, Wording, conversation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from transformers import PreTrainedTokenizerBase
+
+    from headspec.config.sections.model import Model
+    from headspec.config.sections.task import Task
+    from headspec.data.prepare import Prepared
 
 FIELDS = ("text_a", "text_b")
 
@@ -261,4 +265,53 @@ class Prompts:
             pieces = self.tokenizer.convert_ids_to_tokens(own)
             raise EncoderError(
                 f"{where}: got {answer!r}, the tokens {shown(pieces)}; expected an answer of {expected}"
+            )
+
+
+class Answered:
+    """Tasks whose classes are answers to a prompt (`headspec.tasks.prompts.Prompting`)."""
+
+    continues = False
+
+    def labels(self, classes: list[str]) -> list[str]:
+        return classes
+
+    def encoder(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        task: Task,
+        classes: list[str],
+        shown: pd.DataFrame | None,
+        most: int,
+        key: str,
+    ) -> Prompts:
+        wording = Wording.of(task, classes)
+        return Prompts(tokenizer, wording if shown is None else wording.showing(shown, classes), most, key)
+
+    def scored(self, encoder: Prompts, key: str) -> str:
+        return f"{key}.answers" if encoder.whole else ""
+
+    def longest(self, encoder: Prompts, prepared: Prepared, key: str) -> int:
+        """Tokens of the longest answer."""
+        return max(map(len, encoder.tokens(list(prepared.classes or ()))))
+
+    def problems(
+        self, encoder: Prompts, model: Model, model_key: str, task: Task, key: str, prepared: Prepared
+    ) -> Iterator[HeadspecError]:
+        longest = self.longest(encoder, prepared, key)
+        frame = len(encoder.ids(encoder.filled("", "" if task.paradigm == "pair" else None)))
+        if not frame and not task.shots:
+            rows = prepared.validation
+            without = rows["example"][(rows["key_a"] == 0) & (rows["key_b"] == 0)]
+            try:
+                empty.check(without, [()] * len(without), f"{key}.prompt")
+            except EncoderError as error:
+                yield error
+        if task.calibration and not task.shots:
+            encoder.content_free()
+        least = frame * (1 + task.shots) + longest - 1
+        if least >= model.max_length:
+            yield EncoderError(
+                f"{key}.prompt: with {task.shots} shots and without texts it has about {least} "
+                f"tokens, expected fewer than {model_key}.max_length ({model.max_length})"
             )
