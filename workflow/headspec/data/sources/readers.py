@@ -212,7 +212,7 @@ def _read_hub(task: Task, key: str, split: str, labelled: bool) -> pd.DataFrame:
     for column, feature in dataset.features.items():
         if hasattr(feature, "names"):
             frame[column] = frame[column].map(dict(enumerate(feature.names)))
-        elif names := getattr(getattr(feature, "feature", None), "names", None):  # of lists
-            named = dict(enumerate(names))
+        elif of_items := getattr(getattr(feature, "feature", None), "names", None):  # of lists
+            named = dict(enumerate(of_items))
             frame[column] = [None if cell is None else [named.get(i) for i in cell] for cell in frame[column]]
     return frame
