@@ -12,7 +12,8 @@ from headspec.data.stratify import stratified_order
 from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.tables import INT, Schema
-from headspec.tasks.classes import Classes
+from headspec.tasks import data
+from headspec.tasks.classes import Classes, type_of
 
 if TYPE_CHECKING:
     from headspec.config.study import Study
@@ -78,7 +79,7 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
 
 def strata(train: pd.DataFrame, classes: Classes) -> pd.Series:
     """Labels to stratify draws by: the classes; for other tasks, the same value for all examples."""
-    return train["label"] if isinstance(classes, list) else pd.Series("", index=train.index)
+    return data.of_type(type_of(classes)).strata(train)
 
 
 def check_samples(name: str, labels: pd.Series, samples: list[int]) -> None:

@@ -23,6 +23,7 @@ from headspec import files
 from headspec.errors import DataError, listing
 from headspec.files import atomic
 from headspec.tables import FLOAT, INT, TEXT, Schema, inscription
+from headspec.tasks.classes import type_of
 from headspec.tasks.texts.glue import FILES
 
 SUBMISSION = Schema({"file": TEXT, "example": INT, "index": INT, "prediction": FLOAT}, keys=2)
@@ -55,7 +56,7 @@ def answers(file: str, predictions: np.ndarray, classes: list[str] | None) -> li
         The classes are not those of the file, or a prediction is nan.
     """
     file_format = FILES[file]
-    if problem := file_format.problem("classification" if classes else "regression", classes):
+    if problem := file_format.problem(type_of(classes), classes):
         raise DataError(f"{file}: {problem}")
     if missing := int(np.isnan(predictions).sum()):
         raise DataError(f"{file}: {missing} of {len(predictions)} predictions are nan")

@@ -80,6 +80,11 @@ class Data(Protocol):
         """A line for each thing about the classes that the config does not say."""
 
 
+def of_type(name: str) -> Data:
+    """What is read of tasks of a type."""
+    return cast(Data, import_module(f"headspec.tasks.{name}.data").DATA)
+
+
 def of(task: Task) -> Data:
     """What is read of a task."""
-    return cast(Data, import_module(f"headspec.tasks.{task.type}.data").DATA)
+    return of_type(task.type)

@@ -1,0 +1,69 @@
+"""The list of kinds of tasks, and the parts of each."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from headspec.code_hash import LIBRARY
+from headspec.config.sections.task import LATER, Task
+from headspec.config.study import Study
+from headspec.pipeline.inputs import PARTS, Inputs
+from headspec.pipeline.layout import Layout
+from headspec.tasks.kinds import KINDS, counts
+
+STUDY = Study(
+    study="s",
+    seeds=[0],
+    models={"m": {"source": "m"}},
+    tasks={name: {"source": "x", "type": name} for name in KINDS},
+    mixtures={"pairs": ["regression", "tags"]},
+)
+
+
+def test_every_folder_with_a_kind_is_listed():
+    assert {path.parent.name for path in LIBRARY.glob("tasks/*/kind.py")} - {*KINDS} == {
+        "words",
+        "continuations",
+    }
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_kind_has_its_metrics_and_says_how_it_is_read_and_counted(name):
+    kind, task = KINDS[name], STUDY.tasks[name]
+    assert {*kind.metrics} == {*import_module(f"headspec.tasks.{name}.metrics").METRICS}
+    assert {*kind.usual} <= {*kind.metrics} and task.all_metrics == [*(kind.usual or kind.metrics)]
+    read = import_module(f"headspec.tasks.{name}.data").DATA
+    assert kind.label_columns in (None, len(read.columns(task)))
+    assert counts(task).tokens(None, 10, task, None) is None
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_keys_of_a_kind_are_keys_of_tasks_and_of_no_other_kind(name):
+    fields, kind = Task.model_fields, KINDS[name]
+    assert {*kind.keys, *kind.unused, *kind.defaults} <= {*fields}
+    assert {*kind.evaluated} <= {*kind.keys} and {*kind.evaluated} <= LATER
+    assert {key: fields[key].default for key in kind.defaults} != kind.defaults or not kind.defaults
+
+
+@pytest.mark.parametrize(
+    ("wildcards", "kinds"),
+    [
+        ({"task": "spans"}, {"spans"}),
+        ({"mixture": "regression+tags"}, {"regression", "tags"}),
+        ({}, {*KINDS}),
+    ],
+)
+@pytest.mark.parametrize("loader", PARTS)
+def test_the_code_of_a_job_has_parts_of_the_kinds_of_its_tasks(wildcards, kinds, loader):
+    def modules(code):
+        given = type("Wildcards", (SimpleNamespace,), {"get": lambda self, key: vars(self).get(key)})(
+            **wildcards
+        )
+        return {*Inputs(Layout(STUDY)).kind_modules(given, code)}
+
+    of_kinds = {name: f"tasks/{name}/{PARTS[loader]}.py" for name in kinds}
+    expected = {path for path in of_kinds.values() if (LIBRARY / path).exists()}
+    assert modules({"headspec/tables.py"}) == set() and modules({loader}) == expected
+    assert modules({loader, *(f"headspec/{path}" for path in expected)}) == set()
