@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 import pytest
+from snakemake.iocontainers import Wildcards
 
 from headspec.code_hash import LIBRARY
 from headspec.config.sections.task import LATER, Task
@@ -58,10 +59,7 @@ def test_keys_of_a_kind_are_keys_of_tasks_and_of_no_other_kind(name):
 @pytest.mark.parametrize("loader", PARTS)
 def test_the_code_of_a_job_has_parts_of_the_kinds_of_its_tasks(wildcards, kinds, loader):
     def modules(code):
-        given = type("Wildcards", (SimpleNamespace,), {"get": lambda self, key: vars(self).get(key)})(
-            **wildcards
-        )
-        return {*Inputs(Layout(STUDY)).kind_modules(given, code)}
+        return {*Inputs(Layout(STUDY)).kind_modules(Wildcards(fromdict=wildcards), code)}
 
     of_kinds = {name: f"tasks/{name}/{PARTS[loader]}.py" for name in kinds}
     expected = {path for path in of_kinds.values() if (LIBRARY / path).exists()}
