@@ -149,7 +149,7 @@ def test_missing_modules_and_files_are_named(plugin):
         "no_such_module": "plugins.0: no_such_module: no module 'no_such_module' is installed, or in the",
         path[:-3].upper(): f" Did you mean '{path[:-3]}'?",
         path.replace("p", "q", 1): f"plugins.0: no file or folder 'q{path[1:]}' in ./",
-        "measures/mine": "expected an import name, or the path of a file *.py.",
+        "measures/mine": "expected an import name, or the path of a file *.py or of a folder with kind.py.",
     }.items():
         with pytest.raises(ConfigError, match=re.escape(told)):
             load(study(name))

@@ -100,7 +100,6 @@ def test_what_the_loader_takes_is_valid(key, value):
         ("training.epochs", True),
         ("training.learning_rate", "fast"),
         ("pruning.fraction", 1.5),
-        ("tasks.tone.type", "classify"),
         ("models.a/b", {"source": "models/tiny-bert"}),
         ("seeds", []),
         ("seeds", [1, 1]),

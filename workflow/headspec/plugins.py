@@ -116,6 +116,11 @@ def is_path(where: str) -> bool:
     return where.endswith(".py")
 
 
+def is_folder(where: str) -> bool:
+    """Whether a plugin is the folder of a kind of task."""
+    return (Path(where).expanduser() / "kind.py").is_file()
+
+
 def imported(where: str) -> ModuleType:
     """The module of a plugin.
 
@@ -135,10 +140,7 @@ def imported(where: str) -> ModuleType:
     root, name = (import_root(path), _dotted(path)) if is_path(where) else (Path.cwd(), where)
     if str(root) not in sys.path:
         sys.path.append(str(root))
-    try:
-        module = import_module(name)
-    except (Exception, SystemExit) as error:
-        raise ConfigError(f"{where}: {_told(error, name)}") from error
+    module = attempted(where, name)
     if not module.__file__:
         raise ConfigError(f"{where}: '{name}' is no file; expected a module, or a package with __init__.py")
     file = Path(module.__file__).absolute()
@@ -147,6 +149,14 @@ def imported(where: str) -> ModuleType:
     if _dotted(file) != name:
         raise ConfigError(f"{where}: {file.parent} has no __init__.py; expected one in each folder of it")
     return module
+
+
+def attempted(where: str, name: str) -> ModuleType:
+    """The module of this import name; ConfigError for the plugin `where` if its import fails."""
+    try:
+        return import_module(name)
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"{where}: {_told(error, name)}") from error
 
 
 def _dotted(path: Path) -> str:
@@ -196,7 +206,7 @@ def _told(error: BaseException, name: str) -> str:
         here = nearest(error.name, (path.stem for path in Path.cwd().glob("*.py")))
         return (
             f"no module '{error.name}' is installed, or in the working folder; expected an import name, or "
-            f"the path of a file *.py.{here}"
+            f"the path of a file *.py or of a folder with kind.py.{here}"
         )
     if isinstance(error, SyntaxError):
         return f"{error.filename}, line {error.lineno}: {type(error).__name__}: {error.msg}"

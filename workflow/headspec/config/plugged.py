@@ -1,13 +1,14 @@
-"""Plugins of a study: what they declare is added to the lists of measures and ways."""
+"""Plugins of a study: what they declare is added to the lists of measures, ways and kinds of tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from headspec import plugins
+from headspec import plugins, tasks
 from headspec.config import ways
 from headspec.config.measures import heads, similarity
 from headspec.config.measures.heads import HeadMeasure
@@ -19,6 +20,8 @@ from headspec.errors import ConfigError, DataError, listing, shown
 from headspec.plugins import HEADS, SIMILARITY
 from headspec.redaction import redacted
 from headspec.registry import unknown
+from headspec.tasks.kind import Kind
+from headspec.tasks.kinds import KINDS
 
 
 class Entries:
@@ -28,20 +31,19 @@ class Entries:
         self.heads: dict[str, HeadMeasure] = {}
         self.similarity: dict[str, SimilarityMeasure] = {}
         self.ways: dict[str, Way] = {}
+        self.kinds: dict[str, Kind] = {}
 
     def plug(self) -> None:
         """Make these the only entries that are not of headspec."""
         heads.MEASURES.plug(self.heads)
         similarity.MEASURES.plug(self.similarity)
         ways.WAYS.plug(ways.ranked(self.heads) | self.ways)
+        KINDS.plug(self.kinds)
 
     def add(self, declared: plugins.Declaration, function: str) -> None:
         """Add what was declared of a function; ConfigError if its name is taken or cannot be one."""
         kind, name, label, of = declared.kind, declared.name, declared.label, declared.of
-        try:
-            TypeAdapter(Name).validate_python(name, strict=True)
-        except ValidationError:
-            raise ConfigError(f"got {shown(name)} as a name, expected {NAME_RULE}") from None
+        _check_name(name)
         taken = {*similarity.MEASURES, *self.similarity} if kind == SIMILARITY else self._of_heads()
         if name.lower() in {other.lower() for other in taken}:
             raise ConfigError(f"'{name}' is there already (case is ignored); expected another name")
@@ -56,10 +58,31 @@ class Entries:
         else:
             self.ways[name] = Way(label, "plugged", function=function)
 
+    def add_kind(self, folder: Path) -> None:
+        """Add the kind of task in a folder; ConfigError if there is none, or its name is taken."""
+        name = folder.name
+        _check_name(name)
+        if name in {path.stem for path in Path(tasks.__file__).parent.iterdir()} or name in self.kinds:
+            raise ConfigError(f"{folder}: '{name}' is there already; expected another name")
+        tasks.plug([*tasks.plugged().values(), folder])
+        kind = plugins.attempted(str(folder), f"{tasks.__name__}.{name}.kind")
+        if not isinstance(found := getattr(kind, "KIND", None), Kind):
+            raise ConfigError(f"{folder}/kind.py: got {shown(found)} as KIND, expected a Kind")
+        if found.keys:
+            raise ConfigError(f"{folder}/kind.py: got keys {listing(found.keys)}, expected none of a plugin")
+        self.kinds[name] = found
+
     def _of_heads(self) -> set[str]:
         """The names of tables, measures and ways of heads, which share folders."""
         tables = {*heads.STANDARD, *heads.OTHERS}
         return {*heads.MEASURES, *ways.WAYS, *tables, *self.heads, *self.ways}
+
+
+def _check_name(name: Any) -> None:
+    try:
+        TypeAdapter(Name).validate_python(name, strict=True)
+    except ValidationError:
+        raise ConfigError(f"got {shown(name)} as a name, expected {NAME_RULE}") from None
 
 
 def named(config: Any) -> list[str]:
@@ -70,7 +93,7 @@ def named(config: Any) -> list[str]:
 
 def names() -> tuple[str, ...]:
     """All names in the lists that plugins add to."""
-    return (*heads.MEASURES, *similarity.MEASURES, *ways.WAYS)
+    return (*heads.MEASURES, *similarity.MEASURES, *ways.WAYS, *KINDS)
 
 
 def notice(config: Any) -> str:
@@ -87,10 +110,11 @@ def load(names: Iterable[str]) -> None:
         A plugin cannot be imported, declares nothing, or what cannot be; with its file and line.
     """
     Entries().plug()
+    tasks.plug([])
     entries, problems = Entries(), []
     for i, where in enumerate(names):
         try:
-            if plugins.is_path(where):
+            if plugins.is_path(where) or plugins.is_folder(where):
                 locate(where, f"plugins.{i}")
             _add(entries, where)
         except ConfigError as error:
@@ -104,6 +128,8 @@ def load(names: Iterable[str]) -> None:
 
 def _add(entries: Entries, where: str) -> None:
     """Add what a plugin declares; ConfigError with all that is wrong with it."""
+    if plugins.is_folder(where):
+        return entries.add_kind(Path(where).expanduser())
     declared, problems = plugins.declared(plugins.imported(where)), []
     for function, declaration in declared:
         try:

@@ -50,7 +50,8 @@ class Study(Section):
     plugins: Distinct[str] = Field(
         [],
         description="modules with [measures and ways of your own](architecture.md#a-plugin), by import name "
-        "or by path (`*.py`); planning and jobs run their code",
+        "or by path (`*.py`), and folders of [kinds of tasks](architecture.md#a-kind-of-task); planning and "
+        "jobs run their code",
     )
     jobs_per_gpu: Count = Field(1, description="jobs that share a local GPU")
     models: Annotated[dict[Name, Model], Field(min_length=1)] = Field(

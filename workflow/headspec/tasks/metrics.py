@@ -58,13 +58,15 @@ class Metric:
 
 def kinds() -> Iterator[ModuleType]:
     """The modules of kinds of tasks that have metrics."""
-    for kind in pkgutil.iter_modules(tasks.__path__, f"{tasks.__name__}."):
-        if kind.ispkg and find_spec(f"{kind.name}.metrics"):
-            yield importlib.import_module(f"{kind.name}.metrics")
+    packages = [module.name for module in pkgutil.iter_modules(tasks.__path__) if module.ispkg]
+    for kind in (*packages, *tasks.plugged()):
+        if find_spec(name := f"{tasks.__name__}.{kind}.metrics"):
+            yield importlib.import_module(name)
 
 
 @cache
-def _known() -> Registry[Metric]:
+def _known(plugged: tuple[str, ...]) -> Registry[Metric]:
+    """All metrics, while there are these kinds of plugins."""
     found = Registry[Metric]("metric")
     for kind in kinds():
         found.update(kind.METRICS)
@@ -73,7 +75,7 @@ def _known() -> Registry[Metric]:
 
 def metric(name: str) -> Metric:
     """The metric of this name, of any kind of task; ConfigError if there is none."""
-    return _known()[name]
+    return _known((*tasks.plugged(),))[name]
 
 
 def bootstrap_counts(n: int, resamples: int, rng: np.random.Generator) -> NDArray[np.int16]:

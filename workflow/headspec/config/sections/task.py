@@ -7,18 +7,34 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, create_model, model_validator
 
 from headspec.config.checks import prompt_keys
-from headspec.config.sections.base import NUMBER, OF_CLASSES, Count, Distinct, Encoding, Labels, Name, Section
+from headspec.config.sections.base import (
+    NUMBER,
+    OF_CLASSES,
+    Count,
+    Distinct,
+    Encoding,
+    Labels,
+    Name,
+    OneOf,
+    Section,
+)
 from headspec.tasks.kinds import KINDS
 
 #: keys of evaluations, and of the method `prompted`, on which the tables of a task do not depend
 LATER = {"metrics", *prompt_keys.KEYS, *(key for kind in KINDS.values() for key in kind.evaluated)}
 
+
+def metrics() -> list[str]:
+    """Those of all kinds of tasks."""
+    return [*dict.fromkeys(metric for kind in KINDS.values() for metric in kind.metrics)]
+
+
 if TYPE_CHECKING:
     Metric = str
     TaskType = str
 else:
-    Metric = Literal[*dict.fromkeys(metric for kind in KINDS.values() for metric in kind.metrics)]
-    TaskType = Literal[*KINDS]
+    Metric = Annotated[str, OneOf(metrics)]
+    TaskType = Annotated[str, OneOf(lambda: [*KINDS])]
 
 
 def _defaults(key: str) -> str:
