@@ -206,10 +206,10 @@ class Inputs:
             used = self.tasks(wildcards) if wildcards.get("mixture") else list(tasks)
         types = dict.fromkeys(tasks[name].type for name in used)
         parts = [part for loader, part in PARTS.items() if loader in code]
-        folders = {name: LIBRARY / "tasks" / name for name in types} | plugged()
+        folders = {name: Path("tasks", name) for name in types} | plugged()
         modules = [str(folders[name] / f"{part}.py") for name in types for part in parts]
-        there = filter(os.path.exists, modules)
-        return [module for module in there if os.path.relpath(module, LIBRARY.parent) not in code]
+        there = [module for module in modules if (LIBRARY / module).exists()]
+        return [module for module in there if os.path.relpath(LIBRARY / module, LIBRARY.parent) not in code]
 
     # --- versions
 
