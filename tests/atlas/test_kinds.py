@@ -29,7 +29,7 @@ from headspec.models.tokens import tokenization, vocabulary
 from headspec.models.tokens.word_tokens import encode_words
 from headspec.statistics.atlas.roles import POSITIONAL, RARE, SYNTACTIC, roles
 from headspec.tasks.translation import decoding
-from headspec.tasks.translation.tokens import completed
+from headspec.tasks.translation.tokens import ENCODING
 from support.contexts import replaced, seen
 from support.models import TEXTS, TRANSLATORS, make
 from support.tiny import CPU, HEADS, KINDS
@@ -369,7 +369,7 @@ def test_sentences_are_read_as_sources_are(folders, name):
         languages = ("de", "fr")
         tokenizer = vocabulary.tokenizer(vocabulary.pieces(TEXTS, 48, languages, "k"))
         told = [
-            completed(tokenizer, classes("") | {"target_language": language}, 16, "tasks.a")
+            ENCODING.completed(tokenizer, classes("") | {"target_language": language}, 16, "tasks.a")
             for language in languages
         ]
         prefixes = [of_task["prefix"] for of_task in told]

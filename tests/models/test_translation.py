@@ -22,7 +22,7 @@ from headspec.models.tokens.tokenization import encode, kinds_of_attention
 from headspec.tasks import kinds
 from headspec.tasks.metrics import score
 from headspec.tasks.translation import decoding
-from headspec.tasks.translation.tokens import completed
+from headspec.tasks.translation.tokens import ENCODING
 from headspec.training.microbatches import backward
 from support.contexts import zeroed
 from support.data.labelled_texts import table
@@ -76,8 +76,7 @@ def test_losses_are_those_of_the_model_itself(made):
     """Which shifts the targets by its own rules, for one text at a time without padding."""
     model, examples = made
     together = losses(model, examples, np.arange(8))
-    assert examples.targets
-    for row, target in enumerate(examples.targets[0]):
+    for row, target in enumerate(examples.gold.ids):
         ids, labels = torch.tensor([examples.ids[row]]), torch.tensor([list(target)])
         with torch.no_grad():
             alone = model.encoder(input_ids=ids, labels=labels).loss
@@ -141,25 +140,30 @@ def test_predictions_follow_the_beams_of_their_task(made):
     batch = examples.batch(np.arange(8))
     mask = Mask("none", None, 0.0, None, np.zeros((model.gates.layers, HEADS), dtype=bool))
     greedy = predictions(model, {"a": examples}, [mask], CPU)["a"][0]
-    model.beams = {"a": 4}
+    model.classifier("a").beams = 4
     followed = predictions(model, {"a": examples}, [mask], CPU)["a"][0]
     with torch.no_grad():
         at_once = model.predictions("a", model.pool(batch), batch.labels)
-    model.beams = {}
+    model.classifier("a").beams = 1
     assert (followed == at_once.numpy()).all() and (followed != greedy).any()
 
 
 def test_label_smoothing_mixes_targets_with_all_tokens(made):
     model, examples = made
-    batch = examples.batch(np.arange(3))
+    batch, head = examples.batch(np.arange(3)), model.classifier("a")
+    head.smoothing = 0.3
     with torch.no_grad():
-        smoothed = model.losses("a", model.pool(batch), batch.labels, 0.3)
-    assert examples.targets
+        plain = model.losses("a", model.pool(batch), batch.labels)
+        head.train()  # the rest is without dropout
+        smoothed = model.losses("a", model.pool(batch), batch.labels)
+    head.eval()
+    head.smoothing = 0.0
     for row in range(3):
-        target = torch.tensor([list(examples.targets[0][row])])
+        target = torch.tensor([list(examples.gold.ids[row])])
         with torch.no_grad():
             output = model.encoder(input_ids=torch.tensor([examples.ids[row]]), labels=target)
         of_all = -output.logits.log_softmax(-1).mean()
+        torch.testing.assert_close(plain[row], output.loss, rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(smoothed[row], 0.7 * output.loss + 0.3 * of_all, rtol=1e-4, atol=1e-4)
 
 
@@ -230,8 +234,8 @@ def test_microbatches_of_texts_give_the_same_gradients(folders, name):
         model, examples = translator(folders / name, name)
         learning = list(model.parameters())
         loss, _ = backward(
-            lambda b, o=model: o.losses("a", o.pool(b), b.labels), examples.batch(np.arange(8)), learning,
-            microbatches, CPU,
+            lambda b, o=model: o.losses("a", o.pool(b), b.labels), examples.batch(np.arange(8)),
+            learning, microbatches, CPU,
         )  # fmt: skip
         gradients = torch.cat([p.grad.flatten() for p in learning if p.grad is not None])
         results.append((loss, gradients / gradients.abs().max()))
@@ -249,7 +253,7 @@ def test_layers_by_kind_are_in_the_config(folders):
 def test_targets_have_their_language_and_their_end(folders):
     for name in TRANSLATORS:
         tokenizer = tokenization.tokenizer(Model(source=str(folders / name)), "m")
-        of_task = completed(tokenizer, classes(name), 16, "tasks.a")
+        of_task = ENCODING.completed(tokenizer, classes(name), 16, "tasks.a")
         frame, truncated = encode(tokenizer, table(("the old house", None, "our boat")), 16, of_task)
         target = list(frame["target_ids"][0])
         before, after = of_task["before"], of_task["after"]
@@ -263,14 +267,14 @@ def test_targets_have_their_language_and_their_end(folders):
 
 def test_a_prefix_stands_before_every_source(folders):
     tokenizer = tokenization.tokenizer(Model(source=str(folders / "t5")), "m")
-    of_task = completed(tokenizer, classes("t5") | {"prefix": "our day: "}, 16, "tasks.a")
+    of_task = ENCODING.completed(tokenizer, classes("t5") | {"prefix": "our day: "}, 16, "tasks.a")
     frame, _ = encode(tokenizer, table(("the old house", None, "our boat")), 16, of_task)
     assert list(frame["input_ids"][0]) == tokenizer("our day: the old house")["input_ids"]
 
 
 def test_long_texts_are_cut_and_counted(folders):
     tokenizer = tokenization.tokenizer(Model(source=str(folders / "marian")), "m")
-    of_task = completed(tokenizer, classes("marian"), 8, "tasks.a")
+    of_task = ENCODING.completed(tokenizer, classes("marian"), 8, "tasks.a")
     rows = table(("the " * 20, None, "boat"), ("boat", None, "the " * 20), ("boat", None, "the"))
     frame, truncated = encode(tokenizer, rows, 8, of_task)
     assert truncated == 2 and [len(ids) for ids in frame["input_ids"]] == [8, 2, 2]
@@ -288,7 +292,7 @@ def test_long_texts_are_cut_and_counted(folders):
 def test_languages_that_a_tokenizer_lacks_are_refused(folders, name, language, message):
     tokenizer = tokenization.tokenizer(Model(source=str(folders / name)), "m")
     with pytest.raises(EncoderError) as caught:
-        completed(tokenizer, classes(name) | {"target_language": language}, 16, "tasks.a")
+        ENCODING.completed(tokenizer, classes(name) | {"target_language": language}, 16, "tasks.a")
     assert str(caught.value).startswith(message)
 
 

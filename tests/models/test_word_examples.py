@@ -10,8 +10,9 @@ from transformers import PreTrainedTokenizerFast
 
 from headspec.errors import DataError
 from headspec.models.batching import Examples
-from headspec.tasks.words import tokens as word_tokens
 from headspec.tasks.words.base import written
+from headspec.tasks.words.head import Decoder
+from headspec.tasks.words.tokens import ENCODING
 from support.running.studies import tokenizer
 
 
@@ -23,10 +24,10 @@ def sentences(*texts: str) -> pd.DataFrame:
 
 def test_units_of_sentences_have_the_index_of_their_label():
     classes = {"type": "tags", "labels": ["boat", "the"]}
-    frame, truncated = word_tokens.encode(tokenizer(), sentences("the boat", "the deer"), 16, classes)
+    frame, truncated = ENCODING.encode(tokenizer(), sentences("the boat", "the deer"), 16, classes)
     assert truncated == 0 and [list(map(int, w)) for w in frame["words"]] == [[-1, 0, 1, -1]] * 2
     assert frame["units"].tolist() == [[[0, 1], [1, 0]], [[0, 1], [1, -1]]]
-    gold = Examples(frame).batch(np.array([1])).labels.gold
+    gold = Examples(frame, Decoder).batch(np.array([1])).labels.gold
     assert gold == [[(0, "the"), (1, "deer")]]  # also the label that training lacks
     assert Examples(frame).label.tolist() == [[2, 1, 2]] * 2  # the most frequent word of both is `the`
 
@@ -35,11 +36,11 @@ def test_units_of_sentences_have_the_index_of_their_label():
 def test_a_long_sentence_is_cut_at_a_word_and_its_rest_counts_as_wrong(longest, seen):
     text = "the boat saw deer"
     classes = {"type": "tags", "labels": sorted(text.split())}
-    frame, truncated = word_tokens.encode(tokenizer(), sentences(text), longest, classes)
+    frame, truncated = ENCODING.encode(tokenizer(), sentences(text), longest, classes)
     assert truncated == (longest < 6) and len(frame["input_ids"][0]) == longest
     assert list(frame["words"][0]) == [-1, *range(seen), -1]
     assert Examples(frame).label[:, 0] == [4]
-    batch = Examples(frame).batch(np.array([0]))
+    batch = Examples(frame, Decoder).batch(np.array([0]))
     assert batch.labels.lengths.tolist() == [seen] and batch.labels.targets.shape == (1, seen, 2)
     assert len(batch.labels.gold[0]) == 4
 
@@ -54,7 +55,7 @@ def test_a_word_that_is_cut_in_two_is_left_out_unless_it_is_the_first():
     )
     fast = PreTrainedTokenizerFast(tokenizer_object=pieces, pad_token="[UNK]")
     classes = {"type": "tags", "labels": ["abb", "a"]}
-    frame, _ = word_tokens.encode(fast, sentences("a abb", "abb a"), 4, classes)
+    frame, _ = ENCODING.encode(fast, sentences("a abb", "abb a"), 4, classes)
     assert [list(words) for words in frame["words"]] == [[-1, 0, -1, -1], [-1, 0, 0, -1]]
 
 
@@ -62,11 +63,11 @@ def test_words_that_the_tokenizer_drops_are_named_and_refused_if_they_are_many(c
     classes = {"type": "tags", "labels": ["boat"]}
     few = sentences(*["the boat was near our old house"] * 9, "the \u200b\ufffd boat")
     few["example"] += 30
-    frame, _ = word_tokens.encode(tokenizer(), few, 16, classes)
+    frame, _ = ENCODING.encode(tokenizer(), few, 16, classes)
     assert "1 of 66 words have no tokens, such as '\\u200b\\ufffd' in example 39;" in caplog.text
     assert list(frame["words"][9]) == [-1, 0, 2, -1]
     with pytest.raises(DataError, match="1 of 3 words have no tokens, such as .* in example 39; the tokeni"):
-        word_tokens.encode(tokenizer(), few[9:], 16, classes)
+        ENCODING.encode(tokenizer(), few[9:], 16, classes)
 
 
 def test_the_state_of_a_word_is_the_mean_of_its_tokens():
@@ -75,7 +76,7 @@ def test_the_state_of_a_word_is_the_mean_of_its_tokens():
          "words": [np.array([-1, 0, 0, 1, -1]), np.array([-1, 0, -1])], "units": [[[0, 0], [1, 0]], [[0, 1]]],
          "target": "[]"}
     )  # fmt: skip
-    batch = Examples(frame).batch(np.array([0, 1]))
+    batch = Examples(frame, Decoder).batch(np.array([0, 1]))
     assert batch.words.tolist() == [
         [[0, 0.5, 0.5, 0, 0], [0, 0, 0, 1, 0]],
         [[0, 1, 0, 0, 0], [0, 0, 0, 0, 0]],

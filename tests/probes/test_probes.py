@@ -11,8 +11,8 @@ from headspec.models.devices import Device, prepare
 from headspec.models.multitask import MultiTask
 from headspec.probes import attention, outputs
 from headspec.probes.cases import LABELLINGS, Cases, cases, label_chances
-from headspec.tasks.words import tokens as word_tokens
 from headspec.tasks.words.base import written
+from headspec.tasks.words.tokens import ENCODING
 from support.data import treebanks
 from support.running.studies import HEADS, LAYERS, bert, sentence, tokenizer
 
@@ -35,7 +35,7 @@ def tables(n: int, seed: int, units) -> tuple[pd.DataFrame, pd.DataFrame]:
     texts = [sentence(rng, "boat", rng.choice(["lovely", "awful"])) for _ in range(n)]
     data = pd.DataFrame({"example": range(n), "text_a": texts, "text_b": None})
     data["label"] = [written(tags(text.split())) for text in texts]
-    tokens, _ = word_tokens.encode(tokenizer(), data, 16, {"type": "tags", "labels": LABELS})
+    tokens, _ = ENCODING.encode(tokenizer(), data, 16, {"type": "tags", "labels": LABELS})
     of_texts = [units(text.split()) for text in texts]
     tokens["units"] = [[[*unit[:-1], LABELS.index(unit[-1])] for unit in of_text] for of_text in of_texts]
     return tokens, data

@@ -22,6 +22,7 @@ from headspec.heads.pruning import predictions
 from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
+from headspec.models.language import likelihoods
 from headspec.models.language.whole import language_model
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens import continuations
@@ -71,9 +72,9 @@ class Made:
             task: self.prompts[task].encode(self.tables[task], CLASSES if task == "whole" else [])[0]
             for task in TASKS
         }
-        self.examples = {task: Examples(frame) for task, frame in frames.items()}
         classes = {task: {"type": type_, "labels": CLASSES if task == "whole" else PAIR}
                    for task, type_ in TASKS.items()}  # fmt: skip
+        self.examples = {task: Examples.of(frame, classes[task]) for task, frame in frames.items()}
         joint = prompted(language_model(self.path, "m"), dict.fromkeys(TASKS, []), classes)
         if calibrated:
             calibrate(joint, "whole", self.prompts["whole"].content_free(), CPU)
@@ -158,7 +159,7 @@ def test_log_likelihoods_are_those_of_every_continuation_alone(kind, tmp_path):
             found, expected = found[:, 0] - found[:, 1], expected[:, 0] - expected[:, 1]
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
         assert found.std(0).min() > 1e-2
-        tokens = [len(tokens) for each in examples.continuations for tokens in each]
+        tokens = [len(tokens) for each in examples.gold.continuations for tokens in each]
         assert min(tokens) < max(tokens)
 
 
@@ -230,7 +231,7 @@ def test_vocabularies_in_parts_and_bf16_give_the_same(made, task, monkeypatch):
     gradients = gate_gradients(made.joint, task, made.examples[task], rows, CPU)
     cast = losses(made, task, Device("cpu", "bfloat16"))
     assert torch.corrcoef(torch.stack([whole, cast]))[0, 1] > 0.98
-    monkeypatch.setattr(continuations, "LOGITS", 3 * made.plain.config.vocab_size)
+    monkeypatch.setattr(likelihoods, "LOGITS", 3 * made.plain.config.vocab_size)
     torch.testing.assert_close(losses(made, task), whole)
     in_parts = gate_gradients(made.joint, task, made.examples[task], rows, CPU)
     np.testing.assert_allclose(in_parts, gradients, rtol=1e-3, atol=1e-5)

@@ -17,9 +17,9 @@ from headspec.heads.pruning import predictions
 from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
+from headspec.models.language.likelihoods import log_probabilities
 from headspec.models.language.whole import language_model
 from headspec.models.multitask import MultiTask
-from headspec.models.tokens.continuations import log_probabilities
 from headspec.models.tokens.tokenization import tokenizer
 from headspec.prompts.head import prompted
 from headspec.tasks.texts.prompts import Prompts

@@ -11,7 +11,7 @@ from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens import tokenization
-from headspec.tasks.translation.tokens import completed
+from headspec.tasks.translation.tokens import ENCODING
 from support.models import LANGUAGES, TEXTS
 
 PAIRS = [(text, " ".join(reversed(text.split()))) for text in TEXTS[:60]]
@@ -28,12 +28,13 @@ def translator(folder: Path, name: str, n: int = 8) -> tuple[MultiTask, Examples
     """The model in a folder with the task `a`, and `n` examples of it."""
     settings = Model(source=str(folder), max_length=16)
     tokenizer = tokenization.tokenizer(settings, "m")
-    of_task = completed(tokenizer, classes(name), 16, "tasks.a")
+    of_task = ENCODING.completed(tokenizer, classes(name), 16, "tasks.a")
     texts, targets = zip(*PAIRS[:n], strict=True)
     table = pd.DataFrame({"example": range(n), "text_a": texts, "text_b": None, "label": targets})
     frame, _ = tokenization.encode(tokenizer, table, 16, of_task)
     encoder, pooling = encoders.load(settings, "m")
-    return MultiTask(encoder, pooling, {"a": of_task}, tokenizer=tokenizer).eval(), Examples(frame)
+    model = MultiTask(encoder, pooling, {"a": of_task}, tokenizer=tokenizer).eval()
+    return model, Examples.of(frame, of_task)
 
 
 def write_corpus(path: Path, count: int) -> None:

@@ -87,7 +87,7 @@ def trained_steps(folder: Path) -> list:
 
 def watching(folder: Path, longest: int = 16, settings: Training = SETTINGS) -> Watching:
     model, examples, watched = made(folder)
-    model.classes["a"]["longest"] = longest
+    model.classifier("a").longest = longest
     with trainer(model, examples, settings, None, 7, CPU) as run:
         return Watching(model, watched, run.steps, examples, CPU)
 

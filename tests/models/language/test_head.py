@@ -166,8 +166,10 @@ def test_prompted_models_answer_with_their_own_logits(kind):
     frame = pd.DataFrame({"example": [0, 1], "label": [0.0, 1.0], "input_ids": ids, "token_type_ids": None})
     batch = Examples(frame).batch(np.arange(2))
     own = [model(input_ids=torch.tensor([each])).logits[0, -1, SOME] for each in ids]
-    torch.testing.assert_close(joint.logits("one", joint.pool(batch)), torch.stack(own), rtol=1e-4, atol=1e-5)
-    batch = Examples(frame.assign(continuations=[following] * 2)).batch(np.arange(2))
+    found = joint.logits("one", joint.pool(batch))
+    torch.testing.assert_close(found, torch.stack(own), rtol=1e-4, atol=1e-5)
+    scored = Examples.of(frame.assign(continuations=[following] * 2), classes["whole"])
+    batch = scored.batch(np.arange(2))
     found = joint.logits("whole", joint.pool(batch), batch.labels)
     for row, text in enumerate(ids):
         for branch, tokens in enumerate(following):

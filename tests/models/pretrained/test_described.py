@@ -21,7 +21,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import study_checks as checks
 from headspec.models.tokens import tokenization, vocabulary
 from headspec.tasks.translation import decoding
-from headspec.tasks.translation.tokens import completed, set_languages
+from headspec.tasks.translation.tokens import ENCODING, set_languages
 from support.running.studies import CONFIG
 from support.translators import PAIRS, classes
 
@@ -44,12 +44,13 @@ def made() -> pd.DataFrame:
 
 def translator(made: pd.DataFrame, seed: int = 0) -> tuple[MultiTask, Examples]:
     tokenizer = vocabulary.tokenizer(made)
-    of_task = completed(tokenizer, classes("") | {"target_language": "fr"}, 16, "tasks.a")
+    of_task = ENCODING.completed(tokenizer, classes("") | {"target_language": "fr"}, 16, "tasks.a")
     texts, targets = zip(*PAIRS[:8], strict=True)
     table = pd.DataFrame({"example": range(8), "text_a": texts, "text_b": None, "label": targets})
     frame, _ = tokenization.encode(tokenizer, table, 16, of_task)
     encoder, pooling = encoders.load(MODEL, "models.m", seed)
-    return MultiTask(encoder, pooling, {"a": of_task}, tokenizer=tokenizer).eval(), Examples(frame)
+    model = MultiTask(encoder, pooling, {"a": of_task}, tokenizer=tokenizer).eval()
+    return model, Examples.of(frame, of_task)
 
 
 # --- vocabulary
@@ -93,7 +94,9 @@ def test_the_language_is_told_before_the_source(made, tmp_path):
     tokenizer = vocabulary.tokenizer(made)
     tokenizer.save_pretrained(tmp_path)
     assert vocabulary.marks(tokenizer) == {"de": ">>de<<", "fr": ">>fr<<"}
-    of_task = completed(tokenizer, classes("") | {"target_language": "fr", "prefix": "our "}, 16, "tasks.a")
+    of_task = ENCODING.completed(
+        tokenizer, classes("") | {"target_language": "fr", "prefix": "our "}, 16, "tasks.a"
+    )
     assert of_task["prefix"] == ">>fr<< our " and of_task["before"] == [] and of_task["after"] == [1]
     table = pd.DataFrame({"example": [0], "text_a": ["day"], "text_b": None, "label": ["boat"]})
     frame, _ = tokenization.encode(tokenizer, table, 16, of_task)

@@ -102,8 +102,7 @@ def ablate(
             return _batch_results(model, task, batch, passes, instead)
 
         several = examples.label.ndim > 1
-
-        held = device.sharing(model.beams.get(task, 1))
+        held = device.sharing(model.classifier(task).beams)
         results = examples.values(of_batch, rows, held, progress, task)
     loss, prediction = results[..., 0], results[..., 1:]
     for what, values in {"losses": loss, "predictions": prediction}.items():

@@ -20,9 +20,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.tokens.word_tokens import WordTokens, encode_words
 from headspec.progress import Progress
 from headspec.tables import INT, Schema
-from headspec.tasks.translation.classes import is_translation
-from headspec.tasks.translation.decoding import Targets, begun
-from headspec.tasks.translation.tokens import set_languages
+from headspec.tasks.tokens import encoding
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -50,7 +48,7 @@ def attended(
 ) -> tuple[pd.DataFrame, dict[str, int]]:
     """`most_attended` of a treebank, of at most `wanted` of its sentences.
 
-    A translation model reads them as it reads sources, with the prefixes of its tasks in turn.
+    A model reads them as it reads the texts of its tasks, with their prefixes in turn.
 
     Parameters
     ----------
@@ -68,10 +66,7 @@ def attended(
     EncoderError
         No sentence is left.
     """
-    translations = [*filter(is_translation, model.classes.values())]
-    for of_task in translations:
-        set_languages(tokenizer, of_task)  # sources of one language, if there are several tasks
-    prefixes = [of_task["prefix"] or "" for of_task in translations] or [""]
+    prefixes = [encoding(each).begin(tokenizer, each) for each in model.classes.values()] or [""]
     drawn = sentences.iloc[np.sort(sampled("treebank", len(sentences), wanted))]
     config = model.encoder.config.to_dict()
     encoded, left_out = encode_words(tokenizer, drawn["words"].tolist(), config, prefixes)
@@ -146,8 +141,7 @@ def most_attended_in_targets(
     frame : table of schema `ATTENDED`
     """
     model.to(device.name)
-    of_task, progress = model.classes[task], Progress(len(rows), "target texts")
-    assert is_translation(of_task)
+    progress, marks = Progress(len(rows), "target texts"), encoding(of := model.classes[task]).marks(of)
     real: torch.Tensor  # of one batch, (batch, tokens)
     layers: dict[int, np.ndarray] = {}  # of one batch, each (batch, heads, tokens)
     found = []
@@ -159,10 +153,8 @@ def most_attended_in_targets(
     with attention_maps(model.gates, receive):
         for chunk in (batches := examples.in_length_order(rows, device)):
             batch = examples.batch(chunk, device.name)
-            assert isinstance(batch.labels, Targets)
-            ids = begun(model.encoder, batch.labels.ids)
-            marks = torch.isin(ids, ids.new_tensor(of_task["before"] + of_task["after"]))
-            real = batch.labels.real & ~marks
+            ids, real = batch.kind.attending(model, batch)[DECODER]
+            real = real & ~torch.isin(ids, ids.new_tensor(marks))
             real[:, 0] = False  # what the decoder begins with
             try:
                 model.read(batch)

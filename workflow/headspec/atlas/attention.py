@@ -9,14 +9,13 @@ import pandas as pd
 import torch
 
 from headspec.atlas.sample import fold_means, sampled
-from headspec.attention import CROSS, DECODER, ENCODER, spread
+from headspec.attention import CROSS, ENCODER, spread
 from headspec.models.batching import Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.finite import require
 from headspec.models.internals.attention_maps import attention_maps
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
-from headspec.tasks.translation.decoding import Targets, begun
 
 
 class Tokens:
@@ -113,16 +112,10 @@ OF_PLACES = ("to_self", "distance")
 
 
 def sides(model: MultiTask, batch: Batch, separators: Collection[int]) -> dict[str, tuple[Tokens, ...]]:
-    """Kind of attention: the tokens that attend, and of another text those that are attended to.
-
-    The decoder of an encoder-decoder has a token of its own before those of the text, and not the last one.
-    """
-    source = Tokens(batch.input_ids, batch.attention_mask, separators)
-    if not isinstance(batch.labels, Targets):
-        return dict.fromkeys(model.gates.before, (source,))
-    read = begun(model.encoder, batch.labels.ids)
-    target = Tokens(read, batch.labels.real, separators)
-    return {ENCODER: (source,), DECODER: (target,), CROSS: (target, source)}
+    """Kind of attention: the tokens that attend, and of another text those that are attended to."""
+    attending = batch.kind.attending(model, batch)
+    tokens = {kind: Tokens(*of_kind, separators) for kind, of_kind in attending.items()}
+    return {kind: (own, tokens[ENCODER]) if kind == CROSS else (own,) for kind, own in tokens.items()}
 
 
 @torch.no_grad()

@@ -16,6 +16,7 @@ from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.described import END, PAD, SPECIAL
 from headspec.models.tokens import vocabulary
+from headspec.tasks.translation.head import Writer
 
 Step = tuple[float, Any]  # operations, and the cache after them
 
@@ -92,4 +93,5 @@ def model(config: PretrainedConfig, target: int) -> MultiTask:
 def examples(texts: pd.DataFrame) -> Examples:
     """A table of texts whose targets are their own tokens."""
     targets = texts["input_ids"].map(lambda ids: " ".join(map(str, ids)))
-    return Examples(texts.assign(target_ids=texts["input_ids"], target=targets, label=np.float64(0)))
+    frame = texts.assign(target_ids=texts["input_ids"], target=targets, label=np.float64(0))
+    return Examples(frame, Writer)

@@ -180,16 +180,16 @@ def under_masks(
         by_gates, likely = [], []
         for i, values in enumerate(gates):
             model.gates.values = values
-            answers = model.answers(task, model.pool(batch), batch.labels)
+            answers = model.predict(task, model.pool(batch), batch.labels)
             by_gates.append(answers.values.reshape(len(batch.rows), -1))
-            likely += [answers.probabilities] if i in wanted else []
+            likely += [answers.probabilities] if i in wanted and answers.probabilities is not None else []
             if answers.texts is not None:
                 texts[i, batch.rows] = answers.texts
         several[:] = answers.values.shape[1:]
         return torch.cat([*by_gates, *likely], dim=1)  # (batch, masks * values + wanted * classes)
 
     prefix = examples.prefix if examples.prefix and model.shares_prefix else 0
-    held = device.sharing(model.beams.get(task, 1))
+    held = device.sharing(model.classifier(task).beams)
     values = examples.values(of_batch, rows, held, progress, task, len(gates), prefix)
     model.gates.values = None
     width = len(masks) * int(np.prod(several, dtype=int))

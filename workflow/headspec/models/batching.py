@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,17 +15,16 @@ import torch
 
 from headspec import per_example
 from headspec.models.devices import Device, out_of_memory
-from headspec.models.tokens.continuations import NONE, Continuations, in_a_row
+from headspec.models.tokens.continuations import NONE, in_a_row
 from headspec.progress import Progress, log
-from headspec.tasks.translation.decoding import Targets, padded
-from headspec.tasks.words.head import Annotations
+from headspec.tasks import heads
+from headspec.tasks.classes import Classes
+from headspec.tasks.heads import Head
 
 #: shared tokens from which on it pays to read them apart, in a pass of their own
 LEAST_SHARED = 16
 #: tokens that rows only attend to, for one that is computed: a row has their keys and values in one layer
 ATTENDED = 8
-#: (batch,) class index or score; or the units of sentences, the continuations of texts, or target texts
-Labels = torch.Tensor | Annotations | Continuations | Targets
 
 
 @dataclass
@@ -34,57 +34,58 @@ class Batch:
     input_ids: torch.Tensor  # (batch, tokens)
     attention_mask: torch.Tensor  # (batch, tokens)
     token_type_ids: torch.Tensor | None  # (batch, tokens)
-    labels: Labels
+    labels: Any  # `headspec.tasks.heads.Targets`, such as (batch,) class index or score
     rows: np.ndarray  # (batch,): rows of the Examples
     words: torch.Tensor | None = None  # (batch, words, tokens): share of each token in the state of a word
     branches: torch.Tensor | None = None  # (batch, tokens): the continuation that each token is of
     prefix: int = 0  # leading tokens that are the same in all rows, and read once for all
+    kind: type[Head] = Head  # that takes them
 
     def part(self, rows: slice) -> Batch:
         """A slice of the batch, with the same padding."""
-        kinds = None if self.token_type_ids is None else self.token_type_ids[rows]
-        words = None if self.words is None else self.words[rows]
-        branches = None if self.branches is None else self.branches[rows]
-        mask, labels = self.attention_mask[rows], self.labels[rows]
-        return Batch(self.input_ids[rows], mask, kinds, labels, self.rows[rows], words, branches, self.prefix)
+        names = "input_ids", "attention_mask", "token_type_ids", "labels", "rows", "words", "branches"
+        values: dict[str, Any] = {name: getattr(self, name) for name in names}
+        values = {name: None if value is None else value[rows] for name, value in values.items()}
+        return replace(self, **values)
 
 
 class Examples:
     """The tokens and labels of one task's examples; `batch` pads some of them.
 
+    Parameters
+    ----------
+    frame : table 'tokens'
+    kind : the heads that take them
+
     Attributes
     ----------
+    gold : what predictions are compared with
     label : (n,) class index or score, or (n, values) what metrics take of labels
     words : of sentences, the word of every token, from 0, or -1; of prompts with a mask, 0 at the mask;
         None for texts
-    units : of sentences, the annotated units; `written` with the names of their labels
-    continuations : of texts whose continuations are scored, the tokens of each; then `ids` are those of
-        `headspec.models.tokens.continuations.in_a_row`, with their `branches`
-    targets : of translation, tokens of the target texts, and the texts
+    branches : of texts whose continuations are scored, those of the tokens; then `ids` are those of
+        `headspec.models.tokens.continuations.in_a_row`
     """
 
-    def __init__(self, frame: pd.DataFrame) -> None:
+    def __init__(self, frame: pd.DataFrame, kind: type[Head] = Head) -> None:
         self.example = frame["example"].to_numpy()
         self.label = per_example.array(frame, "label")
+        self.kind = kind
+        self.gold: Any = kind.gold(frame)
         self.ids = frame["input_ids"].tolist()
         self.kinds = None if frame["token_type_ids"].isna().any() else frame["token_type_ids"].tolist()
-        self.continuations: list[list[list[int]]] | None = None
+        self.branches = self.words = None
         if "continuations" in frame and frame["continuations"].notna().all():
-            self.continuations = [[list(tokens) for tokens in each] for each in frame["continuations"]]
-        if self.continuations:
-            self.texts = [len(ids) for ids in self.ids]
-            rows = map(in_a_row, self.ids, self.continuations)
-            self.ids, self.branches = map(list, zip(*rows, strict=True))
-        self.lengths = np.array([len(ids) for ids in self.ids])
-        self.words = self.units = None
+            of_rows = [[list(tokens) for tokens in each] for each in frame["continuations"]]
+            self.ids, self.branches = map(list, zip(*map(in_a_row, self.ids, of_rows), strict=True))
         if "words" in frame and frame["words"].notna().all():
             self.words = [np.asarray(words, dtype=np.int64) for words in frame["words"]]
-        if self.words and frame["units"].notna().all():
-            self.units = [[tuple(unit) for unit in units] for units in frame["units"]]
-            self.written = frame["target"].tolist()
-        self.targets: tuple[list, list[str]] | None = None
-        if "target_ids" in frame and frame["target_ids"].notna().all():
-            self.targets = frame["target_ids"].tolist(), frame["target"].tolist()
+        self.lengths = np.array([len(ids) for ids in self.ids])
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, classes: Classes) -> Examples:
+        """Those of a task of these `Classes`."""
+        return cls(frame, heads.kind(classes))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -115,29 +116,31 @@ class Examples:
                 kinds[i, : self.lengths[row]] = self.kinds[row]
 
         types = put(kinds, device) if self.kinds else None
+        labels = self.gold[rows].to(device, non_blocking=True)
+        shares, branches = self._shares(rows, shape), self._branches(rows, shape)
         tokens = put(ids, device), put(mask, device), types
-        if self.continuations:
-            branches = np.full(shape, NONE, dtype=np.int64)
-            for i, row in enumerate(rows):
-                branches[i, : self.lengths[row]] = self.branches[row]
-            each = [self.continuations[row] for row in rows]
-            scored = Continuations.of(self.label[rows], [self.texts[row] for row in rows], each).to(device)
-            return Batch(*tokens, scored, rows, branches=put(branches, device))
-        if self.targets:
-            of_rows, texts = ([of[row] for row in rows] for of in self.targets)
-            return Batch(*tokens, Targets(tokens[1], put(padded(of_rows), device), texts), rows)
+        words, of = (None if each is None else put(each, device) for each in (shares, branches))
+        return Batch(*tokens, labels, rows, words, of, kind=self.kind)
+
+    def _shares(self, rows: np.ndarray, shape: tuple[int, int]) -> np.ndarray | None:
+        """The share of each token in the state of a word, (batch, words, tokens)."""
         if self.words is None:
-            return Batch(*tokens, put(self.label[rows], device), rows)
+            return None
         seen = [int(self.words[row].max()) + 1 for row in rows]
         shares = np.zeros((len(rows), max(seen), shape[1]), dtype=np.float32)
         for i, row in enumerate(rows):
             of_word = self.words[row] == np.arange(seen[i])[:, None]  # (words, tokens)
             shares[i, : seen[i], : self.lengths[row]] = of_word / of_word.sum(1, keepdims=True).clip(1)
-        if self.units is None:
-            return Batch(*tokens, put(self.label[rows], device), rows, put(shares, device))
-        units, written = [self.units[row] for row in rows], [self.written[row] for row in rows]
-        annotations = Annotations.of(seen, units, written).to(device)
-        return Batch(*tokens, annotations, rows, put(shares, device))
+        return shares
+
+    def _branches(self, rows: np.ndarray, shape: tuple[int, int]) -> np.ndarray | None:
+        """The continuation that each token is of, (batch, tokens)."""
+        if self.branches is None:
+            return None
+        branches = np.full(shape, NONE, dtype=np.int64)
+        for i, row in enumerate(rows):
+            branches[i, : self.lengths[row]] = self.branches[row]
+        return branches
 
     def vectors(self, frame: pd.DataFrame) -> np.ndarray:
         """The vectors of these examples in a table 'representations', (n, hidden) float32."""

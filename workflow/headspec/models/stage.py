@@ -18,7 +18,7 @@ from headspec.models.pretrained.pooling import pooled
 from headspec.models.tokens import text_counting, tokenization
 from headspec.progress import log
 from headspec.tasks.classes import Classes
-from headspec.tasks.translation.classes import is_translation
+from headspec.tasks.tokens import encoding
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -68,7 +68,11 @@ class ModelStage:
 
     def examples(self, tasks: Iterable[str], paths: Sequence[str]) -> dict[str, Examples]:
         """Task: its examples, read from the tables of tokens at `paths`."""
-        return {task: Examples(tables.read(path)) for task, path in zip(tasks, paths, strict=True)}
+        classes = self.classes(tasks, paths)
+        return {
+            task: Examples.of(tables.read(path), classes[task])
+            for task, path in zip(tasks, paths, strict=True)
+        }
 
     def classes(self, tasks: Iterable[str], paths: Sequence[str]) -> dict[str, Classes]:
         """Task: its `Classes`, from the footers of the tables at `paths`."""
@@ -87,7 +91,7 @@ class ModelStage:
 
     def tokenizer(self, classes: Mapping[str, Classes]) -> PreTrainedTokenizerBase | None:
         """The tokenizer of the job's model, if it writes texts for one of the tasks."""
-        if not any(is_translation(of_task) for of_task in classes.values()):
+        if not any(encoding(of_task).writes for of_task in classes.values()):
             return None
         model, key = section(self.job.params.model), f"models.{self.job.wildcards.model}"
         return tokenization.tokenizer(model, key, *self.job.input.get("vocabulary", ()))
@@ -106,7 +110,7 @@ class ModelStage:
     def trained(self) -> MultiTask:
         """The trained model in the job's inputs; it decodes as the job says, if it says so."""
         model = MultiTask.load(Path(self.job.input.model).parent)
-        model.beams = self.beams
+        model.set_beams(self.beams)
         self.spread(model)
         return model
 

@@ -76,10 +76,10 @@ def cases(
     drawn = sampled(task, len(tokens), wanted)
     examples = Examples(tokens.iloc[drawn])
     words = texts.set_index("example").loc[examples.example, "text_a"].str.split(" ").tolist()
-    assert examples.words is not None and examples.units is not None
+    assert examples.words is not None
     edges, controls = np.cumsum(chances)[:-1], dict[str, list[int]]()
     rows = []
-    for row, (of_tokens, units) in enumerate(zip(examples.words, examples.units, strict=True)):
+    for row, (of_tokens, units) in enumerate(zip(examples.words, tokens["units"].iloc[drawn], strict=True)):
         seen = int(of_tokens.max()) + 1
         for *places, label in units:
             other, first, last = places[0] if links else NONE, places[int(links)], places[-1]

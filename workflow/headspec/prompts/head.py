@@ -17,6 +17,7 @@ from headspec.models.language.head import UNFIT, LanguageHead, near
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens.continuations import attention, in_a_row
 from headspec.tasks.classes import Classes
+from headspec.tasks.classification.head import Answers
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -47,7 +48,7 @@ def prompted(
     joint = MultiTask(model.base_model, "last" if causal else "mask", classes, head)
     for i, task in enumerate(classes):
         if answers[task]:
-            joint.classifiers[i] = head.restricted(answers[task])
+            joint.classifiers[i] = Answers(head, answers[task])
     return joint.eval()
 
 
@@ -89,8 +90,8 @@ def calibrate(model: MultiTask, task: str, prompts: Sequence[Sequence], device: 
     """
     model.to(device.name)
     frame = pd.DataFrame([*prompts], columns=["input_ids", "words", "cut", "continuations"])
-    frame = frame.assign(token_type_ids=None, units=None, label=0.0)
-    examples = Examples(frame.reset_index(names="example"))
+    frame = frame.assign(token_type_ids=None, label=0.0).reset_index(names="example")
+    examples = Examples.of(frame, model.classes[task])
     probabilities = []
     for row in range(len(examples)):
         batch = examples.batch(np.array([row]), device.name)

@@ -219,7 +219,7 @@ def beginning(job: ModelStage, way: Way, classes: Mapping[str, Classes], encoder
             draw(encoder, job.seed)
         torch.manual_seed(derive(job.seed, "heads"))
         model = MultiTask(encoder, pooling, classes, tokenizer=job.tokenizer(classes))
-        model.beams = job.beams
+        model.set_beams(job.beams)
     model.classifiers.requires_grad_(way.classifiers)
     model.encoder.requires_grad_(encoder_learns)
     return model

@@ -100,6 +100,8 @@ class Trainer:
         self.rate_key = f"training{section}.learning_rate"
         if not frozen:
             model.attend_for_gradients(device)
+        for head in model.heads:
+            head.smoothing = getattr(settings, "label_smoothing", 0.0)  # only runs that it concerns have it
         self.rates = learning_rates(len(steps), settings.learning_rate, settings.warmup, settings.decay)
         self.updates: Stepping = Updates(model, settings)
         self.gating: Gating | None = None
@@ -174,14 +176,13 @@ class Trainer:
 
     def _backward(self, step: Step, gates: list[torch.Tensor]) -> torch.Tensor:
         """The mean loss of the step; leaves its gradients in the weights, and in `gates`."""
-        smoothing = getattr(self.settings, "label_smoothing", 0.0)  # only runs that it concerns have it
 
         def losses(batch: Batch) -> torch.Tensor:
             if self.features is None or step.task not in self.features:
                 pooled = self.model.pool(batch)
             else:
                 pooled = self.features[step.task][put(batch.rows, self.device.name)]
-            return self.model.losses(step.task, pooled, batch.labels, smoothing)
+            return self.model.losses(step.task, pooled, batch.labels)
 
         batch = self.examples[step.task].batch(step.rows, self.device.name)
         microbatches = self.microbatches if self.features is None else 1

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 
 from headspec.models.multitask import MultiTask
-from headspec.tasks.words.head import Decoder
 
 if TYPE_CHECKING:
     from headspec.config.sections.training import Training
@@ -47,8 +46,7 @@ class Updates:
         self.clip = settings.clip
         groups: list[dict[str, Any]] = [{"params": self.parameters, "multiple": 1.0}]
         if own := getattr(settings, "decoder_learning_rate", None):  # only runs that it concerns have it
-            decoders = [each for each in model.classifiers if isinstance(each, Decoder)]
-            faster = [parameter for decoder in decoders for parameter in decoder.parameters()]
+            faster = [parameter for head in model.heads if head.own_rate for parameter in head.parameters()]
             of_decoders = set(map(id, faster))
             others = [parameter for parameter in self.parameters if id(parameter) not in of_decoders]
             groups = [

@@ -20,7 +20,7 @@ from headspec.models.multitask import MultiTask
 from headspec.progress import log
 from headspec.tasks.classes import Classes
 from headspec.tasks.metrics import score
-from headspec.tasks.translation.classes import is_translation
+from headspec.tasks.tokens import encoding
 from headspec.training import parallel
 from headspec.training.microbatches import random_state, set_random_state
 from headspec.training.schedule import Step
@@ -36,7 +36,7 @@ TRAINED = 3
 
 
 def beside(paths: Sequence[str], classes: Mapping[str, Classes]) -> dict[str, Examples]:
-    """The validation examples of translation tasks, in the tables beside those that they are trained on.
+    """The validation examples of tasks that texts are written for, in the tables beside those of training.
 
     They are no inputs of the job: other ones are no reason to train again. Those that cannot be read are
     left out.
@@ -48,9 +48,9 @@ def beside(paths: Sequence[str], classes: Mapping[str, Classes]) -> dict[str, Ex
     found = {}
     for (task, of_task), path in zip(classes.items(), paths, strict=True):
         validation = Path(path).with_name("validation.parquet")
-        if is_translation(of_task) and validation.exists():
+        if encoding(of_task).writes and validation.exists():
             try:
-                found[task] = Examples(tables.read(validation))
+                found[task] = Examples.of(tables.read(validation), of_task)
             except HeadspecError as error:
                 log.warning("training without a look at task '%s': %s", task, error)
     return found
@@ -86,9 +86,9 @@ class Watching:
         self.model, self.examples, self.device = model, examples, device
         self.rows: dict[str, np.ndarray] = {}
         self.after: set[int] = set()
-        lengths = {task: _target_lengths(trained[task]) for task in examples}
+        lengths = {task: trained[task].gold.lengths for task in examples}
         learnt = sum(lengths[step.task][step.rows].sum() for step in steps if step.task in lengths)
-        of_each = sum(self._longest(task) for task in examples)
+        of_each = sum(model.classifier(task).longest for task in examples)
         most = int(SHARE * TRAINED * learnt / of_each) if of_each else 0  # sentences of a task in all looks
         if (sentences := min(SENTENCES, most, *map(len, examples.values()))) >= FEWEST:
             looks = min(LOOKS, most // sentences, len(steps))
@@ -97,12 +97,6 @@ class Watching:
                 task: np.linspace(0, len(of_task) - 1, sentences).astype(int)
                 for task, of_task in examples.items()
             }
-
-    def _longest(self, task: str) -> int:
-        """The most tokens of a text that the model writes for a task."""
-        of_task = self.model.classes[task]
-        assert is_translation(of_task)
-        return of_task["longest"]
 
     def look(self) -> str:
         """``BLEU: german 21.3, french 19.8``, decoded greedily; nothing in processes that write no log."""
@@ -124,8 +118,3 @@ class Watching:
         if not np.isfinite(predicted).all():
             return np.nan
         return score("bleu", predicted, predicted)
-
-
-def _target_lengths(examples: Examples) -> np.ndarray:
-    assert examples.targets
-    return np.array([len(ids) for ids in examples.targets[0]])

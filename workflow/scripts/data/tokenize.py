@@ -15,7 +15,7 @@ from headspec.models.pretrained.folders import folder
 from headspec.models.tokens import text_counting
 from headspec.models.tokens.tokenization import TOKENS, encode, kinds_of_attention, of_job
 from headspec.progress import log, stage
-from headspec.tasks.translation.tokens import completed
+from headspec.tasks.tokens import encoding
 
 with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.task}"):
     params = snakemake.params
@@ -29,11 +29,12 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
     attention = {"attention": {snakemake.wildcards.model: kinds}} if kinds else {}
     for source, target in zip(snakemake.input.texts, snakemake.output, strict=True):
         classes = tables.footer(source)["classes"]
-        classes = completed(tokenizer, classes, model.max_length, f"tasks.{snakemake.wildcards.task}")
+        of_task = f"tasks.{snakemake.wildcards.task}"
+        classes = encoding(classes).completed(tokenizer, classes, model.max_length, of_task)
         try:
             frame, truncated = encode(tokenizer, tables.read(source), model.max_length, classes)
         except DataError as error:
-            raise DataError(f"tasks.{snakemake.wildcards.task}.text_a: {source}: {error}") from None
+            raise DataError(f"{of_task}.text_a: {source}: {error}") from None
         footer = tables.provenance(snakemake, classes=classes, truncated=truncated, **attention)
         tables.write(target, TOKENS, frame, footer)
         tokens = frame["input_ids"].str.len()

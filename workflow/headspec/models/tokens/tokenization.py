@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 from tokenizers import processors
@@ -24,9 +23,7 @@ from headspec.models.tokens import empty
 from headspec.models.tokens import vocabulary as made
 from headspec.tables import FLOAT, INT, TEXT, Schema
 from headspec.tasks.classes import Classes
-from headspec.tasks.translation import tokens as text_encoding
-from headspec.tasks.translation.classes import is_translation
-from headspec.tasks.words import tokens as word_encoding
+from headspec.tasks.tokens import encoding
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedTokenizerBase
@@ -146,79 +143,13 @@ def delimit(tokenizer: PreTrainedTokenizerBase) -> None:
 def encode(
     tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Classes
 ) -> tuple[pd.DataFrame, int]:
-    """Tokenize all examples of a data table, labelled or not.
-
-    The tokenizer joins the texts of a pair. If a pair is too long, the longer text is truncated first.
-
-    Parameters
-    ----------
-    table : columns example, text_a, text_b and, if labelled, label
-    max_length : maximum number of tokens per example
-    classes : class names in order of their index; None for regression; of words see `word_encoding.encode`,
-        of translation `text_encoding.encode`
-
-    Returns
-    -------
-    frame : table 'tokens'; label is the index in `classes`, or the score
-    truncated : number of examples that had more than `max_length` tokens
+    """The table 'tokens' of a data table, and how many examples are cut (`headspec.tasks.tokens.Encoding`).
 
     Raises
     ------
     EncoderError
         An example has no tokens, because its text is empty and the tokenizer adds none.
     """
-    if is_translation(classes):
-        frame, truncated = text_encoding.encode(tokenizer, table, max_length, classes)
-    elif isinstance(classes, dict):
-        frame, truncated = word_encoding.encode(tokenizer, table, max_length, classes)
-    else:
-        frame, truncated = _encode_texts(tokenizer, table, max_length, classes)
+    frame, truncated = encoding(classes).encode(tokenizer, table, max_length, classes)
     empty.check(frame["example"], frame["input_ids"])
-    return frame, truncated
-
-
-def _encode_texts(
-    tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: list[str] | None
-) -> tuple[pd.DataFrame, int]:
-    texts = [table[column].tolist() for column in ("text_a", "text_b") if table[column].notna().any()]
-    offsets = [
-        tokenizer(column, add_special_tokens=False, return_offsets_mapping=True, verbose=False)[
-            "offset_mapping"
-        ]
-        for column in texts
-    ]
-    lengths = np.array([[len(tokens) for tokens in column] for column in offsets])  # (texts, n)
-    special = tokenizer.num_special_tokens_to_add(pair=len(texts) == 2)
-    truncated = int((lengths.sum(0) + special > max_length).sum())
-    # Tokenizers also build the overflow of a truncation, which for pairs of long texts takes minutes and
-    # gigabytes. So cut texts well beyond max_length first, and keep the longer text longer.
-    keep = 2 * max_length + (lengths == lengths.max(0))
-    shortened = [
-        [_cut(*arguments) for arguments in zip(column, tokens, limits, strict=True)]
-        for column, tokens, limits in zip(texts, offsets, keep, strict=True)
-    ]
-    encoded = tokenizer(*shortened, truncation="longest_first", max_length=max_length)
-    if "label" not in table:
-        label = pd.Series(np.nan, index=table.index)
-    elif classes is None:
-        label = table["label"].astype(float)
-    else:
-        label = table["label"].map({name: float(i) for i, name in enumerate(classes)})
-    kinds = encoded.get("token_type_ids") or [None] * len(table)
-    columns = {
-        "example": table["example"],
-        "label": label,
-        "input_ids": encoded["input_ids"],
-        "token_type_ids": kinds,
-        "words": None,
-        "units": None,
-        "continuations": None,
-        "target_ids": None,
-        "target": None,
-    }
-    return pd.DataFrame(columns), truncated
-
-
-def _cut(text: str, offsets: list[tuple[int, int]], keep: int) -> str:
-    """`text` cut after its first `keep` tokens; `offsets` are their starts and ends."""
-    return text if len(offsets) <= keep else text[: offsets[keep][0]]
+    return frame.assign(**dict.fromkeys(TOKENS.columns.keys() - frame.columns)), truncated

@@ -13,8 +13,7 @@ from headspec.errors import EncoderError
 from headspec.models.batching import Examples
 from headspec.models.pretrained.config_json import positions
 from headspec.tasks.classes import Classes
-from headspec.tasks.translation.classes import is_translation
-from headspec.tasks.translation.tokens import set_languages
+from headspec.tasks.tokens import encoding
 from headspec.tasks.words.base import NONE
 from headspec.tasks.words.tokens import with_words
 
@@ -30,13 +29,13 @@ def separators(tokenizer: PreTrainedTokenizerBase, classes: Iterable[Classes] = 
 
     Parameters
     ----------
-    classes : of the tasks; those of translation say in which languages texts are, and how targets end
+    classes : of the tasks; those of what the model writes say in which languages texts are, and how they end
     """
     found: set[int] = set()
-    for of_task in [*filter(is_translation, classes)] or [None]:
-        if of_task:
-            set_languages(tokenizer, of_task)
-            found |= {*of_task["after"]}
+    for of_task in [*classes] or [None]:
+        kind = encoding(of_task)
+        kind.begin(tokenizer, of_task)
+        found |= {*kind.ends(of_task)}
         pair = tokenizer("a", "b", return_special_tokens_mask=True)
         special = zip(pair["input_ids"][1:], pair["special_tokens_mask"][1:], strict=True)
         found |= {token for token, is_special in special if is_special}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn import functional as F
@@ -13,6 +14,9 @@ from headspec.tasks.words.base import NONE
 from headspec.tasks.words.biaffine import Projection, weights
 from headspec.tasks.words.head import Decoder, Named, Units, of_sentences, within
 
+if TYPE_CHECKING:
+    from headspec.models.multitask import MultiTask
+
 SIZE = 128  # of the projections
 
 
@@ -22,13 +26,13 @@ class Constituents(Decoder):
     The spans of a tree have the highest product of probabilities, among all sets of spans that do not cross.
     """
 
-    def __init__(self, hidden: int, labels: list[str]) -> None:
-        super().__init__()
-        self.marks = [index for index, name in enumerate(labels) if name == PUNCTUATION]
-        self.first, self.last = Projection(hidden, SIZE), Projection(hidden, SIZE)
-        self.label = weights(len(labels) + 1, SIZE + 1, SIZE + 1)  # the last is that of none
+    def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
+        super().__init__(model, classes)
+        self.marks = [index for index, name in enumerate(self.labels) if name == PUNCTUATION]
+        self.first, self.last = Projection(model.hidden, SIZE), Projection(model.hidden, SIZE)
+        self.label = weights(len(self.labels) + 1, SIZE + 1, SIZE + 1)  # the last is that of none
 
-    def losses(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def of_targets(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         scores = self._scores(states)
         none = scores.shape[-1] - 1
         label = torch.full(scores.shape[:3], none, device=states.device)
@@ -42,7 +46,7 @@ class Constituents(Decoder):
         words = within(lengths, states)
         return of_sentences(losses, (words[:, :, None] & words[:, None]).triu())
 
-    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
+    def summed(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
         gain, _ = self._gains(states)
         found = torch.zeros(gain.shape)
         for row, spans in enumerate(self._spans(gain, lengths)):
@@ -79,4 +83,4 @@ class Constituents(Decoder):
         return scores
 
 
-build = Constituents
+HEAD = Constituents

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,6 +15,9 @@ from headspec.tasks.words.base import NONE
 from headspec.tasks.words.biaffine import Projection, weights
 from headspec.tasks.words.head import Decoder, Named, Units, of_sentences, within
 
+if TYPE_CHECKING:
+    from headspec.models.multitask import MultiTask
+
 ARC, LABEL = 128, 64  # sizes of the projections
 
 
@@ -24,15 +28,15 @@ class Dependencies(Decoder):
     highest sum of scores, and each word the likeliest relation to its head there.
     """
 
-    def __init__(self, hidden: int, labels: list[str]) -> None:
-        super().__init__()
-        self.root = nn.Parameter(torch.empty(hidden).normal_())
-        self.arc_word, self.arc_head = Projection(hidden, ARC), Projection(hidden, ARC)
-        self.label_word, self.label_head = Projection(hidden, LABEL), Projection(hidden, LABEL)
+    def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
+        super().__init__(model, classes)
+        self.root = nn.Parameter(torch.empty(model.hidden).normal_())
+        self.arc_word, self.arc_head = Projection(model.hidden, ARC), Projection(model.hidden, ARC)
+        self.label_word, self.label_head = Projection(model.hidden, LABEL), Projection(model.hidden, LABEL)
         self.arc = weights(ARC + 1, ARC + 1)
-        self.label = weights(len(labels), LABEL + 1, LABEL + 1)
+        self.label = weights(len(self.labels), LABEL + 1, LABEL + 1)
 
-    def losses(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def of_targets(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         head, label = (torch.full(states.shape[:2], NONE, device=states.device) for _ in range(2))
         sentence, unit = (targets[..., -1] != NONE).nonzero(as_tuple=True)
         word, above, relation = targets[sentence, unit].T[:3]
@@ -44,7 +48,7 @@ class Dependencies(Decoder):
         of_labels = F.cross_entropy(labels, label, ignore_index=NONE, reduction="none")
         return of_sentences(of_arcs + of_labels, head != NONE)
 
-    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
+    def summed(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
         arcs = self._arcs(states, lengths)
         heads = self._trees(arcs, lengths)
         logits = arcs.gather(2, heads[..., None])[..., 0] + self._labels(states, heads).amax(-1)
@@ -88,4 +92,4 @@ class Dependencies(Decoder):
         return torch.einsum("bwi,lij,bwj->bwl", self.label_word(states), self.label, above).float()
 
 
-build = Dependencies
+HEAD = Dependencies

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from headspec.tasks.heads import small
 from headspec.tasks.roles.units import PREDICATE
 from headspec.tasks.words import bio_classes as bio
 from headspec.tasks.words.base import NONE
-from headspec.tasks.words.head import Decoder, Named, Units, linear, normalised, of_sentences, within
+from headspec.tasks.words.head import Decoder, Named, Units, normalised, of_sentences, within
+
+if TYPE_CHECKING:
+    from headspec.models.multitask import MultiTask
 
 SIZE = 256  # of the hidden layer
 FARTHEST = 16  # words from the predicate, beyond which all are alike
@@ -24,14 +29,14 @@ class Roles(Decoder):
     manner of Shi and Lin 2019 (arxiv.org/abs/1904.05255): cross-entropy of its tag, and its likeliest tag.
     """
 
-    def __init__(self, hidden: int, labels: list[str]) -> None:
-        super().__init__()
-        self.predicate = labels.index(PREDICATE) if PREDICATE in labels else len(labels)
-        self.of_word, self.of_predicate = nn.Linear(hidden, SIZE), nn.Linear(hidden, SIZE)
+    def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
+        super().__init__(model, classes)
+        self.predicate = self.labels.index(PREDICATE) if PREDICATE in self.labels else len(self.labels)
+        self.of_word, self.of_predicate = nn.Linear(model.hidden, SIZE), nn.Linear(model.hidden, SIZE)
         self.distance = nn.Embedding(2 * FARTHEST + 1, SIZE)
-        self.scores: nn.Linear = linear(SIZE, bio.classes(len(labels)))
+        self.scores = small(nn.Linear(SIZE, bio.classes(len(self.labels))))
 
-    def losses(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def of_targets(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         rows, words = states.shape[:2]
         sentence, unit = (targets[..., -1] == self.predicate).nonzero(as_tuple=True)
         predicate = targets[sentence, unit, 0]
@@ -45,7 +50,7 @@ class Roles(Decoder):
         losses = of_sentences(losses, within(lengths, states)[sentence])
         return of_sentences(losses.expand(rows, -1), self._of_rows(sentence, rows))
 
-    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
+    def summed(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
         sentence, predicate = _places(given).to(states.device)
         best = self._scores(states, sentence, predicate).amax(-1)
         of_predicates = (best * within(lengths, states)[sentence]).sum(1)
@@ -80,4 +85,4 @@ def _places(given: Sequence[Named]) -> torch.Tensor:
     return torch.tensor(places, dtype=torch.long).reshape(-1, 2).T
 
 
-build = Roles
+HEAD = Roles

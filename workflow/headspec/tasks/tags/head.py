@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from headspec.tasks.heads import small
 from headspec.tasks.words.base import NONE
-from headspec.tasks.words.head import Decoder, Named, Units, linear, of_sentences, within
+from headspec.tasks.words.head import Decoder, Named, Units, of_sentences, within
+
+if TYPE_CHECKING:
+    from headspec.models.multitask import MultiTask
 
 
 class Tags(Decoder):
     """Units are (word, label): cross-entropy for each word, and its likeliest label."""
 
-    def __init__(self, hidden: int, labels: list[str]) -> None:
-        super().__init__()
-        self.scores: nn.Linear = linear(hidden, len(labels))
+    def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
+        super().__init__(model, classes)
+        self.scores = small(nn.Linear(model.hidden, len(self.labels)))
 
-    def losses(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def of_targets(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         scores = self.scores(states).float()
         label = torch.full(scores.shape[:2], NONE, device=scores.device)
         sentence, unit = (targets[..., -1] != NONE).nonzero(as_tuple=True)
@@ -27,7 +32,7 @@ class Tags(Decoder):
         losses = F.cross_entropy(scores.transpose(1, 2), label, ignore_index=NONE, reduction="none")
         return of_sentences(losses, label != NONE)
 
-    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
+    def summed(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
         best = self.scores(states).float().amax(-1)
         return (best * within(lengths, best)).sum(1)
 
@@ -36,4 +41,4 @@ class Tags(Decoder):
         return [list(enumerate(row[:length])) for row, length in zip(best, lengths.tolist(), strict=True)]
 
 
-build = Tags
+HEAD = Tags

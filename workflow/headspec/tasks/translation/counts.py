@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from headspec import characters
 from headspec.tasks.texts.counts import Counts
-from headspec.tasks.translation import tokens
+from headspec.tasks.translation.tokens import ENCODING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,9 +26,8 @@ class OfTranslations(Counts):
             counts = [texts[side].map(characters.words).str.len() for side in ("text_a", "label")]
             source, target = (n.clip(upper=most - 1).mean() for n in counts)
             return round(source + 2), round(target + 1)
-        classes = tokens.completed(tokenizer, {"type": task.type} | vars(task), most, "tasks")
-        assert isinstance(classes, dict)
-        frame, _ = tokens.encode(tokenizer, texts, most, classes)
+        classes = ENCODING.completed(tokenizer, {"type": task.type} | vars(task), most, "tasks")
+        frame, _ = ENCODING.encode(tokenizer, texts, most, classes)
         return round(frame["input_ids"].str.len().mean()), round(frame["target_ids"].str.len().mean())
 
 

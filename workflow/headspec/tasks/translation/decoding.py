@@ -44,6 +44,10 @@ class Targets:
     def __getitem__(self, rows: slice) -> Targets:
         return Targets(self.source[rows], self.ids[rows], self.texts[rows])
 
+    def to(self, device: str, non_blocking: bool = True) -> Targets:
+        source, ids = (each.to(device, non_blocking=non_blocking) for each in (self.source, self.ids))
+        return Targets(source, ids, self.texts)
+
 
 def padded(targets: Sequence[Sequence[int]]) -> np.ndarray:
     """Tokens of targets, (batch, target tokens)."""
@@ -145,7 +149,7 @@ def written(
     Parameters
     ----------
     states : of the encoder, (batch, source tokens, hidden)
-    classes : `Classes` of the task, as `headspec.tasks.translation.tokens.completed`
+    classes : `Classes` of the task, as `headspec.tasks.translation.tokens` completes them
     """
     around = torch.tensor([classes["before"] + classes["after"]], device=states.device)
     ids = encoder.generate(

@@ -11,8 +11,8 @@ import pandas as pd
 from headspec import per_example
 from headspec.errors import EncoderError, listing, nearest
 from headspec.models.tokens import text_counting, vocabulary
-from headspec.tasks.classes import Classes
-from headspec.tasks.translation.classes import UNSPACED, is_translation
+from headspec.tasks.tokens import Encoding
+from headspec.tasks.translation.classes import UNSPACED
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -50,58 +50,65 @@ def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any]
             setattr(tokenizer, name, language)
 
 
-def completed(tokenizer: PreTrainedTokenizerBase, classes: Classes, max_length: int, key: str) -> Classes:
-    """`Classes` of a task with what a model needs to write its texts; of other types as they are.
+class PairEncoding(Encoding):
+    """Sources, and the targets that the model writes, each cut after `max_length` tokens."""
 
-    These are the special tokens `before` and `after` a target text, such as its language, and the most
-    tokens of a text, `longest`. A language that is told before the source begins `prefix`. Parameters and
-    errors are those of `set_languages`.
-    """
-    if not is_translation(classes):
-        return classes
-    set_languages(tokenizer, classes, key)
-    whole = tokenizer(text_target="a")["input_ids"]
-    text = tokenizer(text_target="a", add_special_tokens=False)["input_ids"]
-    start = next(i for i in range(len(whole)) if whole[i : i + len(text)] == text)
-    around = {"before": whole[:start], "after": whole[start + len(text) :]}
-    mark = vocabulary.marks(tokenizer).get(classes["target_language"])
-    prefix = {"prefix": f"{mark} {classes['prefix'] or ''}"} if mark else {}
-    return classes | around | prefix | {"longest": max_length}
+    writes = True
+
+    def begin(self, tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any], key: str = "") -> str:
+        """Errors are those of `set_languages`."""
+        set_languages(tokenizer, classes, key)
+        return classes["prefix"] or ""
+
+    def marks(self, classes: dict[str, Any]) -> list[int]:
+        return classes["before"] + classes["after"]
+
+    def ends(self, classes: dict[str, Any]) -> list[int]:
+        return classes["after"]
+
+    def completed(
+        self, tokenizer: PreTrainedTokenizerBase, classes: dict[str, Any], max_length: int, key: str
+    ) -> dict[str, Any]:
+        """`Classes` with what a model needs to write texts.
+
+        These are the special tokens `before` and `after` a target text, such as its language, and the most
+        tokens of a text, `longest`. A language that is told before the source begins `prefix`. Errors are
+        those of `set_languages`.
+        """
+        set_languages(tokenizer, classes, key)
+        whole = tokenizer(text_target="a")["input_ids"]
+        text = tokenizer(text_target="a", add_special_tokens=False)["input_ids"]
+        start = next(i for i in range(len(whole)) if whole[i : i + len(text)] == text)
+        around = {"before": whole[:start], "after": whole[start + len(text) :]}
+        mark = vocabulary.marks(tokenizer).get(classes["target_language"])
+        prefix = {"prefix": f"{mark} {classes['prefix'] or ''}"} if mark else {}
+        return classes | around | prefix | {"longest": max_length}
+
+    def encode(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        table: pd.DataFrame,
+        max_length: int,
+        classes: dict[str, Any],
+    ) -> tuple[pd.DataFrame, int]:
+        prefix = self.begin(tokenizer, classes)
+        targets = table["label"].tolist()
+        sources = [prefix + text for text in table["text_a"]]
+        ids, truncated = [], np.zeros(len(table), dtype=bool)
+        for texts in ({"text": sources}, {"text_target": targets}):
+            whole = tokenizer(**texts, verbose=False)["input_ids"]
+            cut = tokenizer(**texts, truncation=True, max_length=max_length)["input_ids"]
+            ids.append(cut)
+            truncated |= np.array([len(of_text) > max_length for of_text in whole])
+        columns = {
+            "example": table["example"],
+            **per_example.columns("label", text_counting.labels(targets, classes.get(UNSPACED))),
+            "input_ids": ids[0],
+            "token_type_ids": None,
+            "target_ids": ids[1],
+            "target": targets,
+        }
+        return pd.DataFrame(columns, index=table.index), int(truncated.sum())
 
 
-def encode(
-    tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: dict[str, Any]
-) -> tuple[pd.DataFrame, int]:
-    """Tokenize sources and targets of a data table, each cut after `max_length` tokens.
-
-    Parameters
-    ----------
-    table : columns example, text_a (the source) and, if labelled, label (the target)
-    classes : of the task
-
-    Returns
-    -------
-    frame : table 'tokens'
-    truncated : number of examples with a text that had more than `max_length` tokens
-    """
-    set_languages(tokenizer, classes)
-    targets = table["label"].tolist()
-    sources = [(classes["prefix"] or "") + text for text in table["text_a"]]
-    ids, truncated = [], np.zeros(len(table), dtype=bool)
-    for texts in ({"text": sources}, {"text_target": targets}):
-        whole = tokenizer(**texts, verbose=False)["input_ids"]
-        cut = tokenizer(**texts, truncation=True, max_length=max_length)["input_ids"]
-        ids.append(cut)
-        truncated |= np.array([len(of_text) > max_length for of_text in whole])
-    columns = {
-        "example": table["example"],
-        **per_example.columns("label", text_counting.labels(targets, classes.get(UNSPACED))),
-        "input_ids": ids[0],
-        "token_type_ids": None,
-        "words": None,
-        "units": None,
-        "continuations": None,
-        "target_ids": ids[1],
-        "target": targets,
-    }
-    return pd.DataFrame(columns, index=table.index), int(truncated.sum())
+ENCODING = PairEncoding()

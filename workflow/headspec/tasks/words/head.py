@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import nn
 from torch.nn import functional as F
 
+from headspec.tasks.heads import Head, Predicted, unless_broken
 from headspec.tasks.words.base import NONE, parsed
 from headspec.tasks.words.base import Units as Named
+from headspec.tasks.words.registry import implementation
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from headspec.models.batching import Batch
+    from headspec.models.multitask import MultiTask
 
 #: places of words, and the index of a label
 Units = list[tuple[int, ...]]
@@ -58,8 +65,8 @@ class Annotations:
             row[: len(units)] = units if units else row[:0]
         return cls(torch.tensor(lengths), torch.from_numpy(targets), written)
 
-    def to(self, device: str) -> Annotations:
-        return Annotations(self.lengths, self.targets.to(device, non_blocking=True), self.written)
+    def to(self, device: str, non_blocking: bool = True) -> Annotations:
+        return Annotations(self.lengths, self.targets.to(device, non_blocking=non_blocking), self.written)
 
     @cached_property
     def gold(self) -> list[Named]:
@@ -74,10 +81,63 @@ class Annotations:
         ]
 
 
-class Decoder(nn.Module):
+@dataclass
+class Gold:
+    """The annotations of all sentences of a task.
+
+    Attributes
+    ----------
+    seen : numbers of words that the model sees
+    units : all units, with label `NONE` if training does not have it
+    written : as in `Annotations`
+    """
+
+    seen: list[int]
+    units: list[Units]
+    written: list[str]
+
+    def __getitem__(self, rows: np.ndarray) -> Annotations:
+        seen, units = [self.seen[row] for row in rows], [self.units[row] for row in rows]
+        return Annotations.of(seen, units, [self.written[row] for row in rows])
+
+
+class Decoder(Head):
     """From the states of words to the loss and the predicted units of every sentence."""
 
-    def losses(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    own_rate = True
+
+    def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
+        super().__init__(model, classes)
+        self.kind, self.labels = implementation(classes["type"]), classes["labels"]
+
+    @classmethod
+    def gold(cls, frame: pd.DataFrame) -> Gold:
+        units = [[tuple(unit) for unit in units] for units in frame["units"]]
+        return Gold([int(max(words)) + 1 for words in frame["words"]], units, frame["target"].tolist())
+
+    @classmethod
+    def pool(cls, model: MultiTask, batch: Batch) -> torch.Tensor:
+        """The states of words, (batch, words, hidden)."""
+        states = model.output(batch).last_hidden_state
+        assert batch.words is not None
+        return batch.words.to(states.dtype) @ states
+
+    def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
+        return self.of_targets(model.dropout(states), targets.lengths, targets.targets)
+
+    def evidence(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
+        return self.summed(model.dropout(states), targets.lengths, targets.labelled(self.kind.given))
+
+    def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
+        """What metrics count in the predicted units of every sentence."""
+        given = targets.labelled(self.kind.given)
+        decoded = self.decode(model.dropout(states), targets.lengths, given)
+        pairs = zip(targets.gold, named(decoded, self.labels), strict=True)
+        counts = [self.kind.count(gold, units) for gold, units in pairs]
+        values = torch.tensor(counts, dtype=torch.float32, device=states.device)
+        return Predicted(unless_broken(values, states))
+
+    def of_targets(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """The loss of each sentence, (batch,): its mean over what is decided in it, in float32.
 
         Parameters
@@ -87,7 +147,7 @@ class Decoder(nn.Module):
         """
         raise NotImplementedError
 
-    def evidence(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
+    def summed(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
         """The sum of the logits from which each sentence's prediction follows, (batch,), in float32.
 
         Parameters
@@ -97,21 +157,13 @@ class Decoder(nn.Module):
         raise NotImplementedError
 
     def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> list[Units]:
-        """The predicted units of each sentence; parameters as of `evidence`."""
+        """The predicted units of each sentence; parameters as of `summed`."""
         raise NotImplementedError
 
 
 def named(sentences: Sequence[Units], names: Sequence[str]) -> list[Named]:
     """Units with the names of their labels."""
     return [[(*unit[:-1], names[unit[-1]]) for unit in units] for units in sentences]
-
-
-def linear(inputs: int, outputs: int) -> nn.Linear:
-    """A linear layer that starts like the classifiers of texts."""
-    layer = nn.Linear(inputs, outputs)
-    nn.init.normal_(layer.weight, std=0.02)
-    nn.init.zeros_(layer.bias)
-    return layer
 
 
 def normalised(states: torch.Tensor) -> torch.Tensor:

@@ -11,6 +11,7 @@ import pandas as pd
 from headspec import per_example
 from headspec.errors import DataError
 from headspec.progress import log
+from headspec.tasks.tokens import Encoding
 from headspec.tasks.words.base import NONE, gold_counts, parsed
 from headspec.tasks.words.registry import implementation
 
@@ -19,56 +20,6 @@ if TYPE_CHECKING:
 
 #: largest share of the words of a split that may have no tokens
 DROPPED = 0.05
-
-
-def encode(
-    tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: dict[str, Any]
-) -> tuple[pd.DataFrame, int]:
-    """Tokenize the sentences of a data table, cut after `max_length` tokens.
-
-    Words that are cut, unless it is the first, are not predicted, and count as wrong. A word without tokens,
-    such as one of characters that the tokenizer drops, has a state of zeros.
-
-    Parameters
-    ----------
-    table : columns example, text_a (words, joined by spaces) and label (units)
-    max_length : maximum number of tokens per sentence
-    classes : `type` and `labels` of the task
-
-    Returns
-    -------
-    frame : table 'tokens'
-    truncated : number of sentences that had more than `max_length` tokens
-
-    Raises
-    ------
-    DataError
-        More than `DROPPED` of the words have no tokens.
-    """
-    sentences = [text.split(" ") for text in table["text_a"]]
-    _, whole = with_words(tokenizer, sentences)
-    _check_dropped(sentences, whole, table["example"].tolist())
-    encoded, words = with_words(tokenizer, sentences, max_length)
-    long = [row for row, word in enumerate(whole) if len(word) > max_length]
-    for row in long:
-        last = words[row].max()
-        if last > 0 and (words[row] == last).sum() < (whole[row] == last).sum():
-            words[row][words[row] == last] = NONE
-    units = [parsed(annotation) for annotation in table["label"]]
-    label = gold_counts(implementation(classes["type"]), units, [len(sentence) for sentence in sentences])
-    index = {name: i for i, name in enumerate(classes["labels"])}
-    columns = {
-        "example": table["example"],
-        **per_example.columns("label", label),
-        "input_ids": encoded["input_ids"],
-        "token_type_ids": encoded.get("token_type_ids") or [None] * len(table),
-        "words": words,
-        "units": [[[*unit[:-1], index.get(unit[-1], NONE)] for unit in of_sentence] for of_sentence in units],
-        "continuations": None,
-        "target_ids": None,
-        "target": table["label"],
-    }
-    return pd.DataFrame(columns), len(long)
 
 
 def _check_dropped(
@@ -132,3 +83,52 @@ def _one_by_one(
     if real.sum() == len(of_tokens):
         found[real] = of_tokens
     return found
+
+
+class WordEncoding(Encoding):
+    """Words that are cut, unless it is the first, are not predicted, and count as wrong.
+
+    A word without tokens, such as one of characters that the tokenizer drops, has a state of zeros.
+    """
+
+    def encode(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        table: pd.DataFrame,
+        max_length: int,
+        classes: dict[str, Any],
+    ) -> tuple[pd.DataFrame, int]:
+        """Tokenize sentences, words joined by spaces, whose labels are units.
+
+        Raises
+        ------
+        DataError
+            More than `DROPPED` of the words have no tokens.
+        """
+        sentences = [text.split(" ") for text in table["text_a"]]
+        _, whole = with_words(tokenizer, sentences)
+        _check_dropped(sentences, whole, table["example"].tolist())
+        encoded, words = with_words(tokenizer, sentences, max_length)
+        long = [row for row, word in enumerate(whole) if len(word) > max_length]
+        for row in long:
+            last = words[row].max()
+            if last > 0 and (words[row] == last).sum() < (whole[row] == last).sum():
+                words[row][words[row] == last] = NONE
+        units = [parsed(annotation) for annotation in table["label"]]
+        label = gold_counts(implementation(classes["type"]), units, [len(sentence) for sentence in sentences])
+        index = {name: i for i, name in enumerate(classes["labels"])}
+        columns = {
+            "example": table["example"],
+            **per_example.columns("label", label),
+            "input_ids": encoded["input_ids"],
+            "token_type_ids": encoded.get("token_type_ids") or [None] * len(table),
+            "words": words,
+            "units": [
+                [[*unit[:-1], index.get(unit[-1], NONE)] for unit in of_sentence] for of_sentence in units
+            ],
+            "target": table["label"],
+        }
+        return pd.DataFrame(columns), len(long)
+
+
+ENCODING = WordEncoding()

@@ -1,0 +1,83 @@
+"""A class for each text, by cross-entropy.
+
+Its logits are those of a linear layer, or of a language model that is prompted: of the tokens of the answers,
+or the log-likelihoods of answers of several tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from headspec.tasks.continuations.head import Likelihoods
+from headspec.tasks.heads import Head, Predicted, unless_broken
+from headspec.tasks.texts.head import Linear
+
+if TYPE_CHECKING:
+    from headspec.models.language.head import LanguageHead
+    from headspec.models.multitask import MultiTask
+
+
+class OfClasses(Head):
+    """Losses and predictions of the logits of classes."""
+
+    @classmethod
+    def of(cls, classes: Any) -> type[Head]:
+        return Likeliest if isinstance(classes, dict) else cls
+
+    @classmethod
+    def build(cls, model: MultiTask, classes: Any) -> Head:
+        if model.head is not None:  # of the first tokens, until others are given
+            return Answers(model.head, range(len(classes)))
+        return Classifier(model.hidden, len(classes))
+
+    def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
+        return F.cross_entropy(self.logits(model, states).float(), targets.long(), reduction="none")
+
+    def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
+        logits = self.logits(model, states).float()
+        likeliest = logits.argmax(1).float()
+        return Predicted(unless_broken(likeliest, logits), logits.softmax(1))
+
+
+class Classifier(Linear, OfClasses):
+    """A linear classifier."""
+
+
+class Answers(OfClasses):
+    """The head of a language model, for the tokens of the classes' answers alone."""
+
+    def __init__(self, language: LanguageHead, tokens: Sequence[int]) -> None:
+        nn.Module.__init__(self)
+        self.language = language.restricted(tokens)
+        self.register_load_state_dict_pre_hook(_as_now)
+
+    @property
+    def bias(self) -> nn.Parameter | None:
+        """Of the logits, (classes,); 0 unless calibrated."""
+        return self.language.bias
+
+    def logits(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> torch.Tensor:
+        return self.language(model.dropout(states))
+
+
+def _as_now(_: nn.Module, state: dict[str, Any], prefix: str, *__: Any) -> None:
+    """Rename the weights of a head for some tokens that was saved by itself."""
+    now = f"{prefix}language."
+    for name in [name for name in state if name.startswith(prefix) and not name.startswith(now)]:
+        state[now + name.removeprefix(prefix)] = state.pop(name)
+
+
+class Likeliest(Likelihoods):
+    """The class whose answer is likeliest."""
+
+    def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
+        logits = self.logits(model, states, targets)
+        return Predicted(unless_broken(logits.argmax(1).float(), logits))
+
+
+HEAD = OfClasses

@@ -1,0 +1,3 @@
+"""Tokens: those of sentences of words."""
+
+from headspec.tasks.words.tokens import ENCODING as ENCODING

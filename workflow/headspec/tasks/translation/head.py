@@ -1,0 +1,88 @@
+"""The decoder of an encoder-decoder, which writes texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from headspec.attention import CROSS, DECODER, ENCODER
+from headspec.models.tokens import text_counting
+from headspec.tasks.heads import Head, Predicted, unless_broken
+from headspec.tasks.translation import decoding
+from headspec.tasks.translation.classes import UNSPACED
+from headspec.tasks.translation.decoding import Targets, begun, padded
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from headspec.models.batching import Batch
+    from headspec.models.multitask import MultiTask
+
+
+@dataclass
+class Gold:
+    """The target texts of all examples: numbers of tokens of sources, tokens, and the texts themselves."""
+
+    sources: np.ndarray
+    ids: list[list[int]]
+    texts: list[str]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Numbers of tokens of the texts, (n,)."""
+        return np.array([len(ids) for ids in self.ids])
+
+    def __getitem__(self, rows: np.ndarray) -> Targets:
+        lengths = torch.from_numpy(self.sources[rows])
+        source = torch.arange(int(lengths.max())) < lengths[:, None]
+        ids = torch.from_numpy(padded([self.ids[row] for row in rows]))
+        return Targets(source.long(), ids, [self.texts[row] for row in rows])
+
+
+class Writer(Head):
+    """What the model's own decoder and language-model head write; it has no weights of its own."""
+
+    def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
+        super().__init__(model, classes)
+        self.classes, self.longest = classes, classes["longest"]
+
+    @classmethod
+    def gold(cls, frame: pd.DataFrame) -> Gold:
+        sources = frame["input_ids"].str.len().to_numpy()
+        return Gold(sources, frame["target_ids"].tolist(), frame["target"].tolist())
+
+    @classmethod
+    def pool(cls, model: MultiTask, batch: Batch) -> torch.Tensor:
+        """The states of the tokens of sources, (batch, tokens, hidden)."""
+        return model.output(batch).last_hidden_state
+
+    @classmethod
+    def read(cls, model: MultiTask, batch: Batch) -> None:
+        decoding.logits(model.encoder, cls.pool(model, batch), batch.labels)
+
+    @classmethod
+    def attending(cls, model: MultiTask, batch: Batch) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+        """Of the decoder a token of its own before those of the text, and not the last one."""
+        written = begun(model.encoder, batch.labels.ids), batch.labels.real
+        source = batch.input_ids, batch.attention_mask.bool()
+        return {ENCODER: source, DECODER: written, CROSS: written}
+
+    def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
+        smoothing = self.smoothing if self.training else 0.0
+        return decoding.losses(model.encoder, states, targets, smoothing)
+
+    def evidence(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
+        return decoding.evidence(model.encoder, states, targets)
+
+    def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
+        assert model.tokenizer is not None
+        texts = decoding.written(model.encoder, states, targets, self.classes, model.tokenizer, self.beams)
+        counts = text_counting.counted(texts, targets.texts, self.classes.get(UNSPACED))
+        values = torch.tensor(counts, dtype=torch.float32, device=states.device)
+        return Predicted(unless_broken(values, states), texts=texts)
+
+
+HEAD = Writer
