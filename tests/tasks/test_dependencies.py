@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headspec.tasks.dependencies.trees import problem
+from headspec.data.sources.trees import problem
 from headspec.tasks.dependencies.units import TASK
 from headspec.tasks.metrics import chance, score
 from headspec.tasks.words.base import gold_counts

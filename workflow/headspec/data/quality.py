@@ -28,10 +28,7 @@ KINDS = {
     "empty": "have an empty text",
     "repeated": "repeat the text and label of another row",
     "contradictory": "contradict another row with the same text",
-    "unlike": "have a source or a target 9 times as long, relative to the other, as most rows",
 }
-#: share of rows with sides of unlike length that is many: of 29,000 of Multi30k, there are at most two
-MISALIGNED = 0.01
 
 
 def doubts(frame: pd.DataFrame, normal: pd.Series, of: Data) -> dict[str, Any]:
@@ -47,7 +44,8 @@ def doubts(frame: pd.DataFrame, normal: pd.Series, of: Data) -> dict[str, Any]:
     -------
     dict
         rows: their number; of each of `KINDS`, the number of rows and the first of them, from 1; words: their
-        number in rows at 100 evenly spaced places of the order by it. All of it can be written as JSON.
+        number in rows at 100 evenly spaced places of the order by it; and what `Data.doubts` adds. All of it
+        can be written as JSON.
     """
     empty = (frame["text_a"].str.strip() == "") | (frame["text_b"].str.strip() == "")
     full, label = normal[~empty], frame["label"][~empty]
@@ -90,9 +88,9 @@ def warnings(tasks: Mapping[str, Mapping[str, Any]], lengths: Mapping[str, int])
 def of_task(name: str, by_rows: Mapping[str, Any]) -> Iterator[str]:
     """One line for each doubt about the rows of a task."""
     for rows, found in by_rows.items():
-        for kind, words in KINDS.items():
-            n, first = found.get(kind, (0, []))
-            if n and n >= (MISALIGNED if kind == "unlike" else MANY) * found["rows"]:
+        of_all = [(*found.get(kind, (0, [])), words, MANY) for kind, words in KINDS.items()]
+        for n, first, words, many in [*of_all, *found.get("more", ())]:
+            if n and n >= many * found["rows"]:
                 share = f"{n / found['rows']:.0%}".replace("%", " %")
                 at = f"row {first[0]}" if len(first) == 1 else f"rows {first[0]} and {first[1]}"
                 yield f"tasks.{name}: {share} of {found['rows']} {rows} {words}; first at {at}"

@@ -74,7 +74,11 @@ class Data(Protocol):
         """What subsets keep the shares of: the classes, or the same value for all rows."""
 
     def doubts(self, rows: pd.DataFrame) -> dict[str, Any]:
-        """What is doubtful in rows with texts beyond what `headspec.data.quality` finds, as it writes it."""
+        """What replaces or adds to what is doubtful in rows with texts (`headspec.data.quality.doubts`).
+
+        Under `more`, a list for each kind of doubt: the number of rows; the first of them, or two, from 1;
+        what is wrong with them, after their share; and the share that is worth a warning.
+        """
 
     def notes(self, key: str, task: Task, classes: Classes) -> Iterator[str]:
         """A line for each thing about the classes that the config does not say."""

@@ -16,9 +16,9 @@ from headspec.config.sources import locate
 from headspec.data.sources import cells, holdings, readers
 from headspec.data.sources.formats import conll, registry
 from headspec.data.sources.formats.options import Options
+from headspec.data.sources.trees import problem
 from headspec.errors import DataError, listing, nearest
 from headspec.tables import INT, TEXT, Schema
-from headspec.tasks.dependencies.trees import problem
 
 if TYPE_CHECKING:
     from headspec.config.study import Study

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headspec.data.sources.cells import items
-from headspec.tasks.dependencies.trees import problem
+from headspec.data.sources.trees import problem
 from headspec.tasks.words.base import Units
 
 
