@@ -28,7 +28,7 @@ from headspec.errors import ConfigError, MissingError, nearest
 from headspec.heads import head_lists
 from headspec.models import versions
 from headspec.pipeline.layout import PROMPTS, RUN, Layout
-from headspec.tasks import plugged
+from headspec.tasks import folder
 from headspec.tasks.kinds import KINDS, kind
 
 #: module that loads a part of kinds of tasks by name: the part
@@ -206,10 +206,9 @@ class Inputs:
             used = self.tasks(wildcards) if wildcards.get("mixture") else list(tasks)
         types = dict.fromkeys(tasks[name].type for name in used)
         parts = [part for loader, part in PARTS.items() if loader in code]
-        folders = {name: Path("tasks", name) for name in types} | plugged()
-        modules = [str(folders[name] / f"{part}.py") for name in types for part in parts]
-        there = [module for module in modules if (LIBRARY / module).exists()]
-        return [module for module in there if os.path.relpath(LIBRARY / module, LIBRARY.parent) not in code]
+        modules = [str(folder(name) / f"{part}.py") for name in types for part in parts]
+        there = filter(os.path.exists, modules)
+        return [module for module in there if os.path.relpath(module, LIBRARY.parent) not in code]
 
     # --- versions
 

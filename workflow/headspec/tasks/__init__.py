@@ -24,6 +24,11 @@ def plugged() -> dict[str, Path]:
     return {Path(folder).name: Path(folder) for folder in folders}
 
 
+def folder(name: str) -> Path:
+    """The folder of a kind of task."""
+    return plugged().get(name, Path(__file__).parent / name)
+
+
 def plug(folders: Iterable[Path]) -> None:
     """Find kinds of tasks in these folders, in the place of earlier ones."""
     for name in [name for name in sys.modules if name.split(".")[2:3] and name.split(".")[2] in plugged()]:

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from headspec import code_hash, digests, tables
+from headspec import code_hash, digests, tables, tasks
 from headspec.config.sections.task import LATER, Task
 from headspec.config.sources import locate
 from headspec.config.study import plain
@@ -79,7 +79,7 @@ def _determinants(task: Task, seed: int) -> list[Any]:
         seed,
         readers.version(task.source or ""),
         code_hash.closure(code_hash.LIBRARY / "data" / "sources" / "source_records.py"),
-        code_hash.closure(code_hash.LIBRARY / "tasks" / task.type / "data.py"),
+        code_hash.closure(tasks.folder(task.type) / "data.py"),
     ]
 
 
