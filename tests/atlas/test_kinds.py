@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from headspec import tables
-from headspec.atlas.ablation import ABLATION, MEAN_ABLATION, ablate
+from headspec.atlas.ablation import ABLATION, MEAN_ABLATION, ablate, predictions_table
 from headspec.atlas.attended import ATTENDED, attended
 from headspec.atlas.attention import MEASURES, OF_PLACES, attention_measures
 from headspec.atlas.integrated_gradient import measure as integrated_gradient
@@ -27,6 +27,7 @@ from headspec.models.internals.replacing import ablating
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens import tokenization, vocabulary
 from headspec.models.tokens.word_tokens import encode_words
+from headspec.per_example import labels_and_predictions
 from headspec.statistics.atlas.roles import POSITIONAL, RARE, SYNTACTIC, roles
 from headspec.tasks.translation import decoding
 from headspec.tasks.translation.tokens import ENCODING
@@ -237,6 +238,11 @@ def test_mean_ablation_gives_every_token_the_mean_of_the_other_half(marian):
     rows = sampled("a", N, N)
     found = ablate(model, "a", examples, rows, SMALL, (ABLATION, MEAN_ABLATION))
     assert (found.predictions[ABLATION] != found.prediction[:, None, None]).any()  # texts depend on heads
+    table = predictions_table("a", examples, rows, found)
+    closed = table[(table["measure"] == ABLATION) & (table["layer"] == DECODER) & (table["head"] == 1)]
+    label, prediction = labels_and_predictions(closed)
+    np.testing.assert_array_equal(label, examples.label[rows])
+    np.testing.assert_array_equal(prediction, found.predictions[ABLATION][:, DECODER, 1])
     for half in (0, 1):
         of_texts = [contexts_of(model, alone(examples, row)) for row in rows[1 - half :: 2]]
         batch = examples.batch(rows[half::2])

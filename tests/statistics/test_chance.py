@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headspec.statistics.chance import learnt_nothing, warnings
+from headspec.per_example import columns
+from headspec.plots.drawing.unlearnt import unlearnt
+from headspec.statistics.chance import learnt_nothing, of_tasks, warnings
 
 
 def test_a_task_of_which_nothing_is_learnt_is_named():
@@ -26,6 +28,25 @@ def test_a_task_of_which_nothing_is_learnt_is_named():
     guessed, unrelated = warnings(pd.concat(frames), names)
     assert guessed.startswith("guessed: accuracy 0.635 without pruning is no better than chance (0.635, ")
     assert unrelated.startswith("unrelated: spearman ") and "(0.000, " in unrelated
+
+
+def test_tasks_of_several_values_are_marked_beside_others():
+    """In the lines of a job as in figures: of words, as many are right as of a blind guess."""
+    units = np.random.default_rng(0).integers(5, 20, size=100)
+    label = np.stack([units, units // 2, units // 2], axis=-1)
+    plain = pd.DataFrame({"task": "plain", "label": np.arange(100) % 2.0, "prediction": np.arange(100) % 2.0})
+    words = plain.drop(columns=["label", "prediction"])
+    frames = [
+        words.assign(
+            task=task, **columns("label", label), **columns("prediction", np.stack([right, units], -1))
+        )
+        for task, right in {"guessed": units // 2, "learnt": units - 1}.items()
+    ]
+    frame = pd.concat([plain, *frames]).assign(pruned_for="none")
+    metrics = {"plain": "accuracy", "guessed": "word_accuracy", "learnt": "word_accuracy"}
+    (line,) = warnings(frame, {task: [metric] for task, metric in metrics.items()})
+    assert line.startswith("guessed: word_accuracy 0.4") and unlearnt({0: frame}, metrics) == {"guessed"}
+    assert of_tasks(frame, metrics)["learnt"] == (units // 2).sum() / units.sum()
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews", "spearman"])

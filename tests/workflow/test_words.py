@@ -85,7 +85,7 @@ def copy(finished, tmp_path) -> Folder:
 
 def test_tags_are_learnt_and_counted_by_word(finished):
     table = pd.read_parquet(finished.results / "runs/bert/pos/single/seed0/evaluation.parquet")
-    label, prediction = (per_example.array(table, name) for name in per_example.LISTS)
+    label, prediction = per_example.labels_and_predictions(table)
     words, right = label[:, 0], prediction[:, 0]
     stored = pd.read_parquet(finished.results / "data/pos/validation.parquet")
     lengths = stored.set_index("example")["text_a"].str.split().str.len()
@@ -102,7 +102,7 @@ def test_every_type_is_learnt_beside_the_others(finished):
     metrics = {"pos": "word_accuracy", "arcs": "las", "places": "span_f1", "brackets": "bracket_f1"}
     for task, metric in {**metrics, "roles": "role_f1"}.items():
         rows = table[table["task"] == task]
-        label, prediction = (per_example.array(rows, name) for name in per_example.LISTS)
+        label, prediction = per_example.labels_and_predictions(rows)
         reached = score(metric, label, prediction)
         assert reached > (0.2 if task == "brackets" else chance(metric, label)), (task, reached)
 

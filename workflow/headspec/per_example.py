@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from headspec.errors import DataError
@@ -36,18 +35,33 @@ def columns(name: str, values: ArrayLike, texts: ArrayLike | None = None) -> dic
     return {name: np.full(n, np.nan), LISTS[name]: pd.arrays.ArrowExtensionArray(lists)} | more
 
 
-def array(rows: pd.DataFrame, name: str) -> Floats:
-    """What `columns` was given, of the rows of one task.
+def array(frame: pd.DataFrame, name: str, rows: NDArray[np.intp] | slice = slice(None)) -> Floats:
+    """What `columns` was given, in rows of one task.
 
     Raises
     ------
     DataError
         Examples have different numbers of values.
     """
-    if LISTS[name] not in rows or rows[LISTS[name]].isna().all():
-        return rows[name].to_numpy(dtype=float)
-    lists = pa.array(rows[LISTS[name]], type=pa.list_(pa.float64()), from_pandas=True)
-    lengths = pc.unique(pc.list_value_length(lists)).to_pylist()
-    if len(lengths) > 1:
-        raise DataError(f"{LISTS[name]}: got {lengths} values, expected as many for every example of a task")
-    return np.asarray(pc.list_flatten(lists)).reshape(len(rows), -1)
+    if LISTS[name] not in frame or frame[LISTS[name]].isna().to_numpy()[rows].all():
+        return frame[name].to_numpy(dtype=float)[rows]
+    lists = pa.array(frame[LISTS[name]], type=pa.list_(pa.float64()), from_pandas=True)
+    stored = lists.chunks if isinstance(lists, pa.ChunkedArray) else [lists]
+    lengths = np.concatenate([np.diff(part.offsets) for part in stored])[rows]
+    if len(several := np.unique(lengths)) > 1:
+        some = f"{several[0]} and {several[-1]} values"
+        raise DataError(f"{LISTS[name]}: got {some}, expected as many for every example of a task")
+    places = np.arange(len(frame))[rows]
+    found = np.empty((len(places), several[0]))
+    start = 0
+    for part in stored:  # they are not joined, which would take their memory twice
+        here = (places >= start) & (places < start + len(part))
+        first = np.asarray(part.offsets)[places[here] - start]
+        found[here] = np.asarray(part.values)[first[:, None] + np.arange(several[0])]
+        start += len(part)
+    return found
+
+
+def labels_and_predictions(frame: pd.DataFrame) -> tuple[Floats, Floats]:
+    """The labels and the predictions in rows of one task; raises as `array`."""
+    return array(frame, "label"), array(frame, "prediction")

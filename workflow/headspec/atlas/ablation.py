@@ -191,7 +191,7 @@ def predictions_table(task: str, examples: Examples, rows: np.ndarray, ablated: 
     none = pd.DataFrame(of_examples | per_example.columns("prediction", ablated.prediction))
     frames = [none]  # measure, layer and head are missing
     for measure, predictions in ablated.predictions.items():
-        for layer, head in np.argwhere(existing(predictions[0])).tolist():
+        for layer, head in np.argwhere(existing(ablated.increase[measure][0])).tolist():
             frame = pd.DataFrame(of_examples | per_example.columns("prediction", predictions[:, layer, head]))
             frames.append(frame.assign(measure=measure, layer=layer, head=head))
     return pd.concat(frames, ignore_index=True).astype({"layer": "Int32", "head": "Int32"})

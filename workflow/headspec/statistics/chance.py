@@ -53,7 +53,7 @@ def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, Sequence[str]]) -> 
     """
     for task, rows in evaluation.groupby("task", sort=False):
         metric = metrics[str(task)][0]
-        label, prediction = (per_example.array(rows, name) for name in per_example.LISTS)
+        label, prediction = per_example.labels_and_predictions(rows)
         if learnt_nothing(metric, label, prediction):
             yield (
                 f"{task}: {metric} {score(metric, label, prediction):.3f} without pruning is no better than "

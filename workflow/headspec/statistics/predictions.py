@@ -34,8 +34,8 @@ class Predictions(NamedTuple):
         return np.column_stack([self.example, self.label]).tobytes()
 
 
-def of_sets(rows: pd.DataFrame, sets: pd.MultiIndex, where: str) -> Predictions:
-    """The predictions in the rows of a task.
+def of_sets(frame: pd.DataFrame, task: str, sets: pd.MultiIndex, where: str) -> Predictions:
+    """The predictions of a task in a table.
 
     Parameters
     ----------
@@ -48,8 +48,10 @@ def of_sets(rows: pd.DataFrame, sets: pd.MultiIndex, where: str) -> Predictions:
     DataError
         Sets have no predictions of some examples, or other labels.
     """
-    of_set = sets.get_indexer(pd.MultiIndex.from_frame(rows[list(sets.names)]))
-    order = np.lexsort((rows["example"], of_set))[np.count_nonzero(of_set < 0) :]
+    of_task = np.flatnonzero(frame["task"] == task)
+    of_set = sets.get_indexer(pd.MultiIndex.from_frame(frame[list(sets.names)].iloc[of_task]))
+    examples = frame["example"].to_numpy(dtype=np.intp)
+    order = np.lexsort((examples[of_task], of_set))[np.count_nonzero(of_set < 0) :]
     counts = np.bincount(of_set[order], minlength=len(sets))
     n = max(1, counts.max(initial=0))
     for place in np.flatnonzero(counts < n).tolist():
@@ -59,17 +61,18 @@ def of_sets(rows: pd.DataFrame, sets: pd.MultiIndex, where: str) -> Predictions:
             for name, value in zip(sets.names, sets[place], strict=True)
         )
         raise DataError(f"{where} lacks predictions{some} with {named}")
+    rows = of_task[order]
     example, label, prediction = (
         of.reshape(len(sets), n, *of.shape[1:])
         for of in (
-            rows["example"].to_numpy(dtype=np.intp)[order],
-            per_example.array(rows, "label")[order],
-            per_example.array(rows, "prediction")[order],
+            examples[rows],
+            per_example.array(frame, "label", rows),
+            per_example.array(frame, "prediction", rows),
         )
     )
     if (example != example[0]).any() or (label != label[0]).any() or np.isnan(prediction).any():
         raise DataError(f"{where} lacks predictions of some examples under some masks")
-    return Predictions(example[0], label[0], prediction)
+    return Predictions(example[0].copy(), label[0].copy(), prediction)  # of one set alone
 
 
 def distinct(rows: pd.DataFrame, names: list[str]) -> pd.MultiIndex:

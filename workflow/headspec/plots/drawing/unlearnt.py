@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 import pandas as pd
 from matplotlib.axes import Axes
 
+from headspec.per_example import labels_and_predictions
 from headspec.statistics.chance import learnt_nothing
 
 SAYS = "unpruned model at chance"
@@ -24,7 +25,7 @@ def unlearnt(predictions: Mapping[int, pd.DataFrame], metrics: Mapping[str, str]
         str(task)
         for table in predictions.values()
         for task, rows in table[table["pruned_for"] == "none"].groupby("task")
-        if learnt_nothing(metrics[str(task)], rows["label"].to_numpy(), rows["prediction"].to_numpy())
+        if learnt_nothing(metrics[str(task)], *labels_and_predictions(rows))
     }
 
 

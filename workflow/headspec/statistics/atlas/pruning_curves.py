@@ -60,7 +60,7 @@ def _of_task(evaluation: Evaluation, task: str) -> tuple[pd.MultiIndex, Predicti
     if len(fractions) < 2:
         raise DataError(f"{where} lacks fractions")
     sets = pd.MultiIndex.from_tuples(complete, names=["ranking", "draw", "fraction"])
-    return sets, of_sets(own, sets, where)
+    return sets, of_sets(own, task, sets, where)
 
 
 def _fractions(sets: pd.MultiIndex) -> list[float]:

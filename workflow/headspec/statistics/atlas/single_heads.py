@@ -42,7 +42,7 @@ def _of_task(evaluation: Evaluation, task: str) -> tuple[pd.MultiIndex, Predicti
     rows = evaluation.predictions[evaluation.predictions["task"] == task]
     rows = rows.fillna({"measure": "", "layer": -1, "head": -1}).astype({"layer": int, "head": int})
     sets = distinct(rows, ABLATION).union(PLAIN)
-    return sets, of_sets(rows, sets, f"{evaluation.run.path}/ablated.parquet: task '{task}'")
+    return sets, of_sets(rows, task, sets, f"{evaluation.run.path}/ablated.parquet: task '{task}'")
 
 
 def single_heads(

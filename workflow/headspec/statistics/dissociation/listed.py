@@ -135,7 +135,7 @@ def _scores(
         sets = distinct(own, ["pruned", "draw"])
         if not {NONE, LISTED, SHARED, RANDOM} <= set(own["pruned"]):
             raise DataError(where)
-        found = of_sets(own, sets, where)
+        found = of_sets(own, task, sets, where)
         named = pd.MultiIndex.from_tuples([(pruned, 0) for pruned in (NONE, LISTED, SHARED)])
         fixed = found.prediction[sets.get_indexer(named)]
         drawn = found.prediction[sets.get_level_values("pruned") == RANDOM]

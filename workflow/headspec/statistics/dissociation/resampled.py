@@ -212,7 +212,7 @@ def _task_predictions(
     masks = [("none", 0.0), *itertools.product(evaluation.run.tasks, fractions)]
     sets = pd.MultiIndex.from_tuples(masks, names=["pruned_for", "fraction"])
     where = f"{evaluation.run.path}/predictions.parquet: task '{task}'"
-    return of_sets(table[table["task"] == task], sets, where)
+    return of_sets(table, task, sets, where)
 
 
 def _bootstrapped(

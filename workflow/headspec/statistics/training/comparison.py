@@ -69,7 +69,7 @@ def predicted(evaluations: Iterable[tuple[Run, pd.DataFrame]]) -> dict[str, Pred
     for run, frame in evaluations:
         for task, rows in frame.groupby("task", sort=False):
             rows = rows.sort_values("example")
-            label, prediction = (per_example.array(rows, name) for name in per_example.LISTS)
+            label, prediction = per_example.labels_and_predictions(rows)
             seeds[str(task)].append(
                 Predicted(run, rows["example"].to_numpy(dtype=float), label, prediction[None])
             )

@@ -92,7 +92,7 @@ def scores(
         variant = variant_of(run.method, variants)
         for task, of_task in predictions.groupby("task", sort=False):
             for metric in metrics[str(task)]:
-                label, prediction = (per_example.array(of_task, name) for name in per_example.LISTS)
+                label, prediction = per_example.labels_and_predictions(of_task)
                 value, nothing = score(metric, label, prediction), learnt_nothing(metric, label, prediction)
                 rows.append(
                     (run.model, run.mixture, run.method, variant.sampling, run.seed, task, metric, value)
