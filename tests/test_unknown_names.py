@@ -17,8 +17,8 @@ from headspec.config.variants import KINDS
 from headspec.config.ways import WAYS
 from headspec.errors import ConfigError
 from headspec.gates.learnt import learnt_gates
+from headspec.tasks.kinds import KINDS as TYPES
 from headspec.tasks.metrics import metric, score
-from headspec.tasks.words.word_types import TYPES
 from headspec.training import adapting, budgets
 from headspec.training.gated import Sets
 from headspec.training.schedule import learning_rate, schedule

@@ -28,8 +28,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.tokens import continuations
 from headspec.models.tokens.tokenization import tokenizer
 from headspec.prompts.head import calibrate, prompted
-from headspec.tasks.continuations.pair_types import ANSWERS, TEXTS
-from headspec.tasks.continuations.pair_types import CLASSES as PAIR
+from headspec.tasks.continuations.data import CLASSES as PAIR
 from headspec.tasks.minimal_pairs.prompts import Pairs
 from headspec.tasks.texts.prompts import Prompts
 from headspec.tasks.texts.wording import CONTENT_FREE, Wording
@@ -39,7 +38,7 @@ from support.tiny import CPU, HEADS, LAYERS
 
 #: types whose code takes a mask of which tokens attend to which
 KINDS = [name for name in language.CAUSAL if name != "openai-gpt"]
-TASKS = {"whole": "classification", "texts": TEXTS, "answers": ANSWERS}
+TASKS = {"whole": "classification", "texts": "minimal_pairs", "answers": "answer_pairs"}
 #: of both classes; they begin with the same token, and do not have the same number of tokens
 WHOLE = {"bad": " really awful house", "good": " really lovely"}
 

@@ -3,11 +3,12 @@
 import pytest
 
 from headspec.data.sources.cells import items, one_per_word
+from headspec.tasks.kinds import KINDS
 from headspec.tasks.metrics import score
 from headspec.tasks.words.base import gold_counts, matched, parsed, written
 from headspec.tasks.words.registry import implementation
-from headspec.tasks.words.word_types import TYPES
 
+WORD_KINDS = {name: kind for name, kind in KINDS.items() if kind.of_words}
 WORDS = ["Ünal", "saw", "it", "."]
 #: type: cells of a sentence
 CELLS = {
@@ -21,23 +22,23 @@ CELLS = {
 NUMBER = {"tags": 4, "spans": 2, "dependencies": 4, "constituents": 4, "roles": 2}
 
 
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", WORD_KINDS)
 def test_what_every_type_has(name):
     task = implementation(name)
     units = task.units(WORDS, *CELLS[name])
     assert parsed(written(units)) == units and "Ünal" not in written(units)
     assert all(len(unit) == task.places + 1 and max(unit[:-1]) < 4 for unit in units)
-    assert len(CELLS[name]) == len(TYPES[name].columns)
+    assert len(CELLS[name]) == WORD_KINDS[name].label_columns
     label = gold_counts(task, [units, units], [4, 4])
     assert label[:, 0].tolist() == [NUMBER[name]] * 2
     predicted = [unit for unit in units if unit[-1] not in task.given]
     assert task.count(units, predicted)[0] == task.count(units, units)[0] == NUMBER[name]
     assert task.count(units, [])[0] == 0
-    for metric in TYPES[name].metrics:
+    for metric in KINDS[name].metrics:
         assert score(metric, label, [task.count(units, predicted)] * 2) == 1
 
 
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", WORD_KINDS)
 def test_the_blind_guess_reads_no_sentence(name):
     """Equal lengths have equal guesses, of units that are places of words."""
     task = implementation(name)

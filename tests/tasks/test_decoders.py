@@ -8,14 +8,15 @@ import torch
 
 from headspec.tasks import heads
 from headspec.tasks.constituents.units import PUNCTUATION
+from headspec.tasks.kinds import KINDS
 from headspec.tasks.roles.units import PREDICATE
 from headspec.tasks.words.base import NONE, written
 from headspec.tasks.words.head import Annotations
-from headspec.tasks.words.word_types import TYPES
 
 HIDDEN = 24
 LENGTHS = [7, 1, 4, 6]
-LABELS = {name: ["A", "B", "C"] for name in TYPES}
+WORD_KINDS = [name for name, kind in KINDS.items() if kind.of_words]
+LABELS = {name: ["A", "B", "C"] for name in WORD_KINDS}
 LABELS["constituents"] = [PUNCTUATION, "A", "A+B", "C"]
 LABELS["roles"] = ["A", "B", "C-A", PREDICATE]
 
@@ -68,7 +69,7 @@ def predicted(name, units):
     return sorted(unit for unit in units if LABELS[name][unit[-1]] not in (PUNCTUATION, PREDICATE))
 
 
-@pytest.fixture(params=TYPES)
+@pytest.fixture(params=WORD_KINDS)
 def example(request):
     """Type, decoder, states, annotations, and what is given to `decode`."""
     torch.manual_seed(0)

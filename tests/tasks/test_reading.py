@@ -10,9 +10,9 @@ from headspec.config.sections.task import Task
 from headspec.data import splits
 from headspec.errors import DataError
 from headspec.tasks import data
+from headspec.tasks.kinds import KINDS
 from headspec.tasks.words import reading
 from headspec.tasks.words.base import parsed
-from headspec.tasks.words.word_types import TYPES
 
 TASK = Task(source="bank", type="tags")
 ROWS = {"words": [["It", "rains"], ["Go"]], "upos": [["PRON", "VERB"], ["VERB"]]}
@@ -89,7 +89,7 @@ def test_bad_sentences_are_refused_with_key_file_and_line(tmp_path, case):
     of_type, words, problem = BAD[case]
     lines = "\n".join(LINE.format(*word) for word in words)
     (tmp_path / "train.conllu").write_text(CONLLU.format(lines))
-    label = {"constituents": "head"}.get(of_type, TYPES[of_type].columns)
+    label = {"constituents": "head"}.get(of_type, KINDS[of_type].defaults["label"])
     task = Task(source=str(tmp_path), type=of_type, label=label if isinstance(label, str) else list(label))
     with pytest.raises(DataError) as error:
         splits.rows("bank", task)

@@ -11,7 +11,7 @@ import pytest
 from headspec import tables
 from headspec.errors import HeadspecError
 from headspec.pipeline.export import of_run
-from headspec.tasks.continuations import pair_types
+from headspec.tasks.kinds import KINDS
 from headspec.tasks.metrics import score
 from support import language
 from support.running.studies import CONFIG, Folder
@@ -90,7 +90,7 @@ def test_whole_answers_and_pairs_are_pruned_for_one_another(finished):
             assert none[task, metric] == pytest.approx(expected, abs=1e-5)
     assert set(none.index) == {
         ("whole", "accuracy"),
-        *((task, metric) for task in ("texts", "own") for metric in pair_types.METRICS),
+        *((task, metric) for task in ("texts", "own") for metric in KINDS["answer_pairs"].metrics),
     }
     importance = tables.read(run / "importance.parquet")
     assert (importance.groupby("task")["importance"].max() > 0).all()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headspec.tasks.continuations.data import answers
-from headspec.tasks.continuations.pair_types import CLASSES
+from headspec.tasks.continuations.data import CLASSES, answers
 from headspec.tasks.texts.prompts import Answered, Prompts
 
 if TYPE_CHECKING:

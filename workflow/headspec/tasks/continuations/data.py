@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
 
+#: the continuations, in order
+CLASSES = ["right", "wrong"]
+
+
 class Pairs(Texts):
     """Pairs, which have no classes."""
 

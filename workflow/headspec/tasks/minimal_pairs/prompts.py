@@ -10,7 +10,7 @@ import pandas as pd
 
 from headspec.errors import EncoderError, HeadspecError, shown
 from headspec.models.tokens.continued import special_tokens
-from headspec.tasks.continuations.pair_types import CLASSES
+from headspec.tasks.continuations.data import CLASSES
 from headspec.tasks.texts.prompts import Prompt, written
 
 if TYPE_CHECKING:

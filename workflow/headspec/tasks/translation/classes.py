@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeGuard
-
-NAME = "translation"
 #: keys of a task that its `Classes` keep
 KEYS = ("prefix", "source_language", "target_language")
 #: of `Classes`: the language of targets without spaces between words (`headspec.characters.unspaced`)
@@ -13,8 +10,3 @@ UNSPACED = "unspaced"
 TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 #: that of other such languages, and in place of those that are not installed
 BY_CHARACTER = "char"
-
-
-def is_translation(classes: Any) -> TypeGuard[dict[str, Any]]:
-    """Whether the `Classes` of a task are those of this type."""
-    return isinstance(classes, dict) and classes["type"] == NAME

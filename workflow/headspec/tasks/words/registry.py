@@ -1,4 +1,4 @@
-"""Types of tasks on words by name, imported when a task needs them."""
+"""The part ``units.py`` of kinds of tasks on words: their annotation. It is imported when a task needs it."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from headspec.tasks.words.base import WordTask
 
 
 def implementation(name: str) -> WordTask:
-    """The type `name`, one of `headspec.tasks.words.word_types.TYPES`."""
+    """The annotation of tasks of a type."""
     return cast(WordTask, import_module(f"headspec.tasks.{name}.units").TASK)
