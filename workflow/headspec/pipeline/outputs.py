@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from headspec import code_hash
 from headspec.config.methods import NAMED
@@ -202,6 +203,8 @@ GROUPS = {
 MODULES = {table: module for group in GROUPS.values() for table, module in group.items()}
 #: a table in the strings below schemas, up to the next
 TABLE = r"^Table `(\w+)`: (.+?)(?=^Table `|\Z)"
+#: columns that a kind of task adds to one, in the string below them
+OF_KINDS = r"\AColumns of the table `(\w+)`:\n\n(.+)\Z"
 
 
 def schemas() -> dict[str, Schema]:
@@ -210,6 +213,8 @@ def schemas() -> dict[str, Schema]:
     for table, module in MODULES.items():
         names = vars(importlib.import_module(f"headspec.{module}"))
         found[table] = names[table.upper()] if table.upper() in names else names["SCHEMAS"][table]
+    for table, columns, _ in _of_kinds():
+        found[table] = Schema(found[table].columns | columns, found[table].keys)
     return found
 
 
@@ -220,7 +225,20 @@ def described() -> dict[str, Table]:
         path = code_hash.LIBRARY.joinpath(*module.split(".")).with_suffix(".py")
         for text in _texts(path):
             found |= {table: parsed(rest) for table, rest in re.findall(TABLE, text, re.M | re.S)}
+    for table, _, meanings in _of_kinds():
+        for column, meaning in meanings.items():
+            known = found[table].columns
+            known[column] = f"{known[column]}; {meaning}" if column in known else meaning
     return found
+
+
+def _of_kinds() -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
+    """Table, further columns, and what they mean, of every `COLUMNS` of a module of a kind of task."""
+    for path in sorted(code_hash.LIBRARY.glob("tasks/*/*.py")):
+        for text in _texts(path):
+            for table, columns in re.findall(OF_KINDS, text, re.S):
+                module = importlib.import_module(f"headspec.tasks.{path.parent.name}.{path.stem}")
+                yield table, module.COLUMNS, parsed(f".\n\n{columns}").columns
 
 
 def _texts(path: Path) -> list[str]:

@@ -5,12 +5,13 @@ It is imported when the method `prompted` has such a task.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
     from transformers import PreTrainedTokenizerBase
 
     from headspec.config.sections.model import Model
@@ -20,7 +21,14 @@ if TYPE_CHECKING:
 
 
 class Encoder(Protocol):
-    """The examples of a task for one language model."""
+    """The examples of a task for one language model.
+
+    Attributes
+    ----------
+    columns : of the table 'tokens', beside those of all kinds
+    """
+
+    columns: Mapping[str, pa.DataType]
 
     def answers(self, classes: Sequence[str]) -> list[int]:
         """The token of each class's answer; none where continuations are scored."""

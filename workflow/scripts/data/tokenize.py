@@ -13,7 +13,7 @@ from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.described import is_described
 from headspec.models.pretrained.folders import folder
 from headspec.models.tokens import text_counting
-from headspec.models.tokens.tokenization import TOKENS, encode, kinds_of_attention, of_job
+from headspec.models.tokens.tokenization import encode, kinds_of_attention, of_job, schema
 from headspec.progress import log, stage
 from headspec.tasks.tokens import encoding
 
@@ -36,7 +36,7 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
         except DataError as error:
             raise DataError(f"{of_task}.text_a: {source}: {error}") from None
         footer = tables.provenance(snakemake, classes=classes, truncated=truncated, **attention)
-        tables.write(target, TOKENS, frame, footer)
+        tables.write(target, schema(encoding(classes).columns), frame, footer)
         tokens = frame["input_ids"].str.len()
         log.info(
             "%d examples, %.1f tokens on average, %d truncated to %d",

@@ -10,8 +10,10 @@ from headspec.config.stage_settings import section
 from headspec.models.pretrained import sizes
 from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.folders import folder
-from headspec.models.tokens.tokenization import TOKENS, encode, of_job
+from headspec.models.tokens import empty
+from headspec.models.tokens.tokenization import TOKENS, of_job
 from headspec.progress import log, stage
+from headspec.tasks.texts.tokens import ENCODING
 
 with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.texts}"):
     params = snakemake.params
@@ -22,7 +24,8 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
     sizes.check(model, key)
     texts = tables.read(snakemake.input[0])
     frame = texts[["example"]].assign(text_a=texts["text"], text_b=None, label="nan")
-    encoded, truncated = encode(of_job(snakemake), frame, model.max_length, classes=None)
+    encoded, truncated = ENCODING.encode(of_job(snakemake), frame, model.max_length, None)
+    empty.check(encoded["example"], encoded["input_ids"])
     footer = tables.provenance(snakemake, truncated=truncated)
     tables.write(snakemake.output[0], TOKENS, encoded, footer)
     log.info("%d texts, %d truncated to %d tokens", len(encoded), truncated, model.max_length)

@@ -12,7 +12,7 @@ from headspec.config.stage_settings import section
 from headspec.models.pretrained import sizes
 from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.folders import folder
-from headspec.models.tokens.tokenization import TOKENS, of_job
+from headspec.models.tokens.tokenization import of_job, schema
 from headspec.progress import log, stage
 from headspec.prompts.checks import check_model, check_scoring, check_type
 from headspec.seeds import derive
@@ -48,7 +48,7 @@ with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):
     for split, texts in unseen.items():
         frame, truncated = encoder.encode(texts, classes)
         footer = tables.provenance(snakemake, truncated=truncated, **more)
-        tables.write(snakemake.output[split], TOKENS, frame, footer)
+        tables.write(snakemake.output[split], schema(encoder.columns), frame, footer)
         log.info(
             "%s: %d prompts of %d examples, %.1f tokens on average, %d truncated to %d",
             *(split, len(frame), task.shots, frame["input_ids"].str.len().mean()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from headspec.models.pretrained.folders import folder
 from headspec.models.pretrained.from_pretrained import location, silence
 from headspec.models.tokens import empty
 from headspec.models.tokens import vocabulary as made
-from headspec.tables import FLOAT, INT, TEXT, Schema
+from headspec.tables import FLOAT, INT, Schema
 from headspec.tasks.classes import Classes
 from headspec.tasks.tokens import encoding
 
@@ -31,11 +32,9 @@ if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
 TOKENS = Schema(
-    {"example": INT, "label": FLOAT, "input_ids": pa.list_(INT), "token_type_ids": pa.list_(pa.int8()),
-     "words": pa.list_(INT), "units": pa.list_(pa.list_(INT)), "continuations": pa.list_(pa.list_(INT)),
-     "target_ids": pa.list_(INT), "target": TEXT},
+    {"example": INT, "label": FLOAT, "input_ids": pa.list_(INT), "token_type_ids": pa.list_(pa.int8())},
     keys=1,
-)  # fmt: skip
+)
 """Table `tokens`: a row for each example.
 tokens/{model}/{task}/train.parquet, tokens/{model}/{task}/validation.parquet,
 tokens/{model}/{task}/further/{split}.parquet, tokens/{model}/{task}/test/{file}.parquet,
@@ -45,14 +44,12 @@ prompts/{model}/{task}/seed{seed}/train.parquet, prompts/{model}/{task}/seed{see
 label: index of the true class, or the true score; 0 of pairs; null without labels or beside `label_values`
 input_ids: tokens, not padded
 token_type_ids: text of a pair that each token is of; null where the model has no token types
-words: word that each token is of, from 0; -1 for special tokens; of prompts with a mask, 0 there and -1
-    elsewhere; null for texts
-units: of tasks on words, places of words and the index of a label, -1 if training lacks it; else null
-continuations: of prompts, tokens of the answers scored after them, the right one of pairs first; of minimal
-    pairs, what follows their common beginning; null where an answer is the next token
-target_ids: of translation, tokens of the target, with its end and language; else null
-target: of translation, the target; of tasks on words, places of words and the name of a label; else null
 """
+
+
+def schema(columns: Mapping[str, pa.DataType]) -> Schema:
+    """`TOKENS` with the further `columns` of a kind of task."""
+    return Schema(TOKENS.columns | columns, TOKENS.keys)
 
 
 def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokenizerBase:
@@ -152,4 +149,4 @@ def encode(
     """
     frame, truncated = encoding(classes).encode(tokenizer, table, max_length, classes)
     empty.check(frame["example"], frame["input_ids"])
-    return frame.assign(**dict.fromkeys(TOKENS.columns.keys() - frame.columns)), truncated
+    return frame, truncated

@@ -11,7 +11,7 @@ import pandas as pd
 from headspec.errors import EncoderError, HeadspecError, shown
 from headspec.models.tokens.continued import special_tokens
 from headspec.tasks.continuations.data import CLASSES
-from headspec.tasks.texts.prompts import Prompt, written
+from headspec.tasks.texts.prompts import COLUMNS, Prompt, written
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -30,6 +30,8 @@ class Pairs:
     most : number of tokens that a text has at most
     key : config key of the task, for errors
     """
+
+    columns = COLUMNS
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, most: int, key: str) -> None:
         self.tokenizer, self.most, self.key = tokenizer, most, key

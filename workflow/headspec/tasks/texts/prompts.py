@@ -6,10 +6,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
+import pyarrow as pa
 
 from headspec.errors import EncoderError, HeadspecError, shown
 from headspec.models.tokens import empty
 from headspec.models.tokens.continued import following, special_tokens
+from headspec.tables import INT
 from headspec.tasks.continuations import data as continuations
 from headspec.tasks.texts.wording import CONTENT_FREE, Wording, conversation
 
@@ -23,6 +25,15 @@ if TYPE_CHECKING:
     from headspec.data.prepare import Prepared
 
 FIELDS = ("text_a", "text_b")
+
+
+COLUMNS = {"words": pa.list_(INT), "continuations": pa.list_(pa.list_(INT))}
+"""Columns of the table `tokens`:
+
+words: of prompts with a mask, 0 there and -1 elsewhere; else null
+continuations: of prompts, tokens of the answers scored after them, the right one of pairs first; of minimal
+    pairs, what follows their common beginning; null where an answer is the next token
+"""
 
 
 class Prompt(NamedTuple):
@@ -48,8 +59,7 @@ def written(example: pd.Series, label: pd.Series, prompts: Sequence[Prompt]) -> 
         return pd.Series([getattr(prompt, name) for prompt in prompts], index=example.index, dtype=object)
 
     columns = {name: column(name) for name in ("input_ids", "words", "continuations")}
-    none = dict.fromkeys(("token_type_ids", "units", "target_ids", "target"))
-    return pd.DataFrame({"example": example, "label": label} | none | columns)
+    return pd.DataFrame({"example": example, "label": label, "token_type_ids": None} | columns)
 
 
 class Prompts:
@@ -61,6 +71,8 @@ class Prompts:
     most : number of tokens that a prompt has at most
     key : config key of the task, for errors
     """
+
+    columns = COLUMNS
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, wording: Wording, most: int, key: str) -> None:
         self.tokenizer, self.wording, self.most, self.key = tokenizer, wording, most, key

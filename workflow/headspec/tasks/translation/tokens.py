@@ -7,15 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from headspec import per_example
 from headspec.errors import EncoderError, listing, nearest
 from headspec.models.tokens import text_counting, vocabulary
+from headspec.tables import INT, TEXT
 from headspec.tasks.tokens import Encoding
 from headspec.tasks.translation.classes import UNSPACED
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+
+COLUMNS = {"target_ids": pa.list_(INT), "target": TEXT}
+"""Columns of the table `tokens`:
+
+target_ids: of translation, tokens of the target, with its end and language
+target: of translation, the target
+"""
 
 
 def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any], key: str = "") -> None:
@@ -53,6 +63,7 @@ def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any]
 class PairEncoding(Encoding):
     """Sources, and the targets that the model writes, each cut after `max_length` tokens."""
 
+    columns = COLUMNS
     writes = True
 
     def begin(self, tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any], key: str = "") -> str:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from headspec import per_example
 from headspec.errors import DataError
 from headspec.progress import log
+from headspec.tables import INT, TEXT
 from headspec.tasks.tokens import Encoding
 from headspec.tasks.words.base import NONE, gold_counts, parsed
 from headspec.tasks.words.registry import implementation
@@ -18,6 +20,13 @@ from headspec.tasks.words.registry import implementation
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+COLUMNS = {"words": pa.list_(INT), "units": pa.list_(pa.list_(INT)), "target": TEXT}
+"""Columns of the table `tokens`:
+
+words: of tasks on words, the word that each token is of, from 0; -1 for special tokens
+units: of tasks on words, places of words and the index of a label, -1 if training lacks it
+target: of tasks on words, places of words and the name of a label
+"""
 #: largest share of the words of a split that may have no tokens
 DROPPED = 0.05
 
@@ -90,6 +99,8 @@ class WordEncoding(Encoding):
 
     A word without tokens, such as one of characters that the tokenizer drops, has a state of zeros.
     """
+
+    columns = COLUMNS
 
     def encode(
         self,
