@@ -10,7 +10,15 @@ from sklearn import metrics as sk
 from headspec.errors import NumericalError
 from headspec.models.tokens.text_counting import counted
 from headspec.tasks import metrics
-from headspec.tasks.metrics import chance, metric, resampled_scores, score, scores, shuffled_scores
+from headspec.tasks.metrics import (
+    bootstrap_counts,
+    chance,
+    metric,
+    resampled_scores,
+    score,
+    scores,
+    shuffled_scores,
+)
 
 REFERENCE = {
     "accuracy": sk.accuracy_score,
@@ -217,6 +225,20 @@ def test_wrong_shapes_are_refused(name):
             score(name, *pair)
     with pytest.raises(ValueError, match="at least one example"):
         chance(name, wrong[0])
+
+
+@pytest.mark.parametrize("offset", [0, 1e3, 1e8])
+@pytest.mark.parametrize("scale", [1e-3, 1, 1e6])
+def test_correlations_of_samples_are_those_of_their_deviations(offset, scale):
+    """As if every sample were centred on its own mean, in twice as many digits."""
+    rng = np.random.default_rng(0)
+    label, noise = rng.normal(size=(2, 50))
+    label, prediction = np.round(label, 3) * scale + offset, np.round(label + noise, 3) * scale - offset
+    weights = bootstrap_counts(50, 30, rng)
+    for found, row in zip(score("pearson", label, prediction, weights), weights, strict=True):
+        x, y = (np.repeat(of, row).astype(np.longdouble) for of in (label, prediction))
+        x, y = x - x.mean(), y - y.mean()
+        assert found == pytest.approx(float((x * y).sum() / np.sqrt((x**2).sum() * (y**2).sum())), abs=1e-12)
 
 
 def test_chance_is_the_best_constant():
