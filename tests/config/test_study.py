@@ -226,7 +226,11 @@ WRONG: list[tuple[str, Any, list[str]]] = [
         ["acuracy"],
         ["tasks.sst2.metrics.0: got 'acuracy', expected accuracy, f1,", "mean 'accuracy'?"],
     ),
-    ("tasks/sst2/metrics", ["f1_macro"], ["tasks.sst2.metrics.0: got 'f1_macro'", "Did you mean 'f1'?"]),
+    (
+        "tasks/sst2/metrics",
+        ["f1_weighted"],
+        ["tasks.sst2.metrics.0: got 'f1_weighted'", "Did you mean 'f1'?"],
+    ),
     (
         "tasks/sst2/metrics",
         ["f1", "pearson"],

@@ -28,6 +28,7 @@ NAMES = (
     "dependencies",
     "constituents",
     "roles",
+    "labels",
 )
 KINDS = Registry[Kind]("type of task")
 KINDS |= {name: import_module(f"headspec.tasks.{name}.kind").KIND for name in NAMES}

@@ -1,0 +1,1 @@
+"""Several labels per text, such as the emotions of a comment."""

@@ -1,0 +1,135 @@
+"""Sets of labels from a column of lists, or from columns of 0 and 1."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from headspec.config.as_text import as_text
+from headspec.data.sources import cells, columns
+from headspec.errors import DataError, shown
+from headspec.tasks.labels.sets import parsed, written
+from headspec.tasks.texts.data import Texts
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+    from headspec.tasks.classes import Classes
+
+#: what columns of 0 and 1 hold, as text
+FLAGS = {"0": False, "false": False, "1": True, "true": True}
+SEPARATOR = ","
+BRACKETS = re.compile(r"\s*\[.*\]\s*", re.DOTALL)
+
+
+class LabelSets(Texts):
+    """Texts or pairs of texts, each with any number of labels; labels are as `sets.written`."""
+
+    least = "two sets of labels"
+
+    def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+        texts = self.texts(frame, task, key, where)
+        stored = _flagged if isinstance(task.label, list) else _listed
+        sets = stored(frame, task, key, where)
+        if task.labels is not None:
+            mapping = {as_text(label): name for label, name in task.labels.items()}
+            _check(sets, list(mapping), f"{key}.labels", where, "the labels")
+            sets = sets.map(lambda names: [mapping[name] for name in names])
+        label = sets.map(written)
+        columns.check_varied(label, task, key, where)
+        return texts.assign(label=label)
+
+    def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
+        """The labels in order of their index: of `task.labels`, of columns of 0 and 1, else sorted."""
+        if task.labels is not None:
+            names = list(dict.fromkeys(task.labels.values()))
+        elif isinstance(task.label, list):
+            names = list(task.label)
+        else:
+            names = sorted({name for label in labels.unique() for name in parsed(label)})
+        return {"type": task.type, "labels": names}
+
+    def check_labels(self, labels: pd.Series, classes: Classes, key: str, where: str) -> None:
+        assert isinstance(classes, dict)
+        what = "the labels of the training split"
+        _check(labels.map(parsed), classes["labels"], key, where, what)
+
+    def strata(self, rows: pd.DataFrame) -> pd.Series:
+        """The rarest label of every row, "" of rows without one, so that even rare ones keep their shares."""
+        sets = rows["label"].map(parsed)
+        frequency = Counter(name for names in sets for name in names)
+        return sets.map(lambda names: min(names, key=lambda name: (frequency[name], name), default=""))
+
+
+def _flagged(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
+    """The names of the columns that are 1, of every row."""
+    flags = {}
+    for name in task.label:
+        columns.check_plain(frame[name], f"{key}.label", where)
+        flags[name] = columns.plainly(frame[name]).map(FLAGS)
+        if (wrong := flags[name].isna()).any():
+            row: Any = wrong.idxmax()
+            raise DataError(
+                f"{key}.label: row {row + 1} of {where} has '{frame[name][row]}' in column '{name}', "
+                f"expected 0 or 1 ({wrong.sum()} of {len(wrong)} rows)"
+            )
+    chosen = pd.DataFrame(flags).to_numpy(dtype=bool)
+    names = np.array(list(flags), dtype=object)
+    return pd.Series([names[row].tolist() for row in chosen], index=frame.index, dtype=object)
+
+
+def _listed(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
+    """The labels in the cells of a column: lists, texts with commas, or lists written as text."""
+    stored = frame[str(task.label)]
+    missing = stored.map(_missing)
+    if missing.any():
+        none = " For texts with none of the labels, write []."
+        raise DataError(columns.unlabelled(missing, stored, task, key, where) + none)
+    bracketed = stored.map(lambda cell: isinstance(cell, str) and BRACKETS.fullmatch(cell) is not None)
+    try:
+        listed = stored.astype(object).where(~bracketed, cells.lists(stored[bracketed]))
+    except ValueError as error:
+        raise DataError(f"{key}.label: {where}: {error} in column '{task.label}'") from None
+    sets = []
+    for row, cell, written_as in zip(frame.index, listed, stored, strict=True):
+        try:
+            sets.append(_names(cell))
+        except ValueError as error:
+            place = f"row {row + 1} of {where}"
+            raise DataError(f"{key}.label: {place} has {shown(written_as)}, {error}") from None
+    return pd.Series(sets, index=frame.index, dtype=object)
+
+
+def _missing(cell: Any) -> bool:
+    """Whether a cell has neither a label nor an empty list."""
+    return not isinstance(cell, (list, tuple, np.ndarray)) and (pd.isna(cell) or not str(cell).strip())
+
+
+def _names(cell: Any) -> list[str]:
+    """The labels of a cell; ValueError with a clause if they are no set of names."""
+    items = list(cell) if isinstance(cell, (list, tuple, np.ndarray)) else str(cell).split(SEPARATOR)
+    if any(isinstance(item, (list, tuple, dict, bytes, np.ndarray)) for item in items):
+        raise ValueError("expected a list of names")
+    if any(map(_missing, items)):
+        raise ValueError("of which a label is empty")
+    if isinstance(cell, str) and cell.lstrip(' "').startswith("["):
+        raise ValueError("which is no list")
+    names = list(map(as_text, items))
+    if repeated := [name for name, times in Counter(names).items() if times > 1]:
+        hint = "; for 0 and 1, name a column for each label" if {*names} <= {*FLAGS} else ""
+        raise ValueError(f"with '{repeated[0]}' twice, expected each label once{hint}")
+    return names
+
+
+def _check(sets: pd.Series, valid: Sequence[str], key: str, where: str, what: str) -> None:
+    """DataError if a label of a row is not a `valid` one; the message calls the valid ones `what`."""
+    known = {*valid}
+    unknown = {row: name for row, names in sets.items() for name in names if name not in known}
+    columns.check_labels(pd.Series(unknown, dtype=object).head(1), list(valid), key, where, what)
+
+
+DATA = LabelSets()

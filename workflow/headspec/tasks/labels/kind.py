@@ -1,0 +1,45 @@
+"""Any number of labels for each text, such as the emotions of a comment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headspec.errors import listing, nearest
+from headspec.tasks.kind import Kind
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+
+
+class Labels(Kind):
+    about = "any number of [labels](tasks-and-models.md#several-labels)"
+    called = "with several labels"
+    metrics = ("micro_f1", "macro_f1", "lrap")
+    label_columns = None
+    classes = True
+    unused = ("test",)
+    refuses = frozenset({"prompted", "transfer"})
+
+    def problems(self, key: str, task: Task) -> Iterator[str]:
+        """One label is a class; columns of 0 and 1 are the labels that `labels` names."""
+        columns = task.label if isinstance(task.label, list) else []
+        if len(columns) == 1:
+            yield (
+                f"{key}.label: got the list {listing(columns)}, expected a column of lists of labels, or at "
+                "least two columns of 0 and 1."
+            )
+        if task.labels is None:
+            return
+        if len({*task.labels.values()}) < 2:
+            yield f"{key}.labels: got {listing({*task.labels.values()})}, expected at least two labels."
+        for column in columns:
+            if column not in task.labels:
+                hint = nearest(column, task.labels)
+                yield f"{key}.labels: lacks '{column}', a column of {key}.label; expected all of them.{hint}"
+        if others := [label for label in task.labels if columns and label not in columns]:
+            hint = nearest(others[0], columns)
+            yield f"{key}.labels: got '{others[0]}', no column of {key}.label; expected its columns.{hint}"
+
+
+KIND = Labels()

@@ -1,0 +1,31 @@
+"""Tokens of texts and of pairs of texts, with their labels as rows of 0 and 1."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from headspec import per_example
+from headspec.tasks.labels.sets import indicators
+from headspec.tasks.texts.tokens import TextEncoding
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+class LabelEncoding(TextEncoding):
+    """The label is 1 for each of `classes["labels"]` that an example has, else 0."""
+
+    def encode(
+        self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any
+    ) -> tuple[pd.DataFrame, int]:
+        texts = table.drop(columns="label", errors="ignore")
+        frame, truncated = super().encode(tokenizer, texts, max_length, None)
+        if "label" in table:
+            rows = indicators(table["label"], classes["labels"])
+            frame = frame.assign(**per_example.columns("label", rows))
+        return frame, truncated
+
+
+ENCODING = LabelEncoding()
