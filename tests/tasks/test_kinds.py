@@ -54,6 +54,7 @@ def test_keys_of_a_kind_are_keys_of_tasks_and_of_no_other_kind(name):
     [
         ({"task": "spans"}, {"spans"}),
         ({"mixture": "regression+tags"}, {"regression", "tags"}),
+        ({"texts": "sentences"}, {"regression"}),
         ({}, {*KINDS}),
     ],
 )

@@ -11,7 +11,7 @@ import pandas as pd
 
 from headspec.data import overlap, quality, splits
 from headspec.data.pairs import pair
-from headspec.data.sources import columns, readers
+from headspec.data.sources import readers
 from headspec.data.stratify import interleaved, stratified_order
 from headspec.errors import DataError
 from headspec.seeds import derive
@@ -241,7 +241,7 @@ def _limited(
 def _numbered(name: str, task: Task, rows: pd.DataFrame, order: np.ndarray, what: str) -> pd.DataFrame:
     frame = rows.iloc[order].reset_index(drop=True)
     frame.insert(0, "example", np.arange(len(order), dtype=np.int32))
-    columns.check_varied(frame["label"], task, f"tasks.{name}", f"the {what}, once prepared,")
+    data.check_varied(frame["label"], task, f"tasks.{name}", f"the {what}, once prepared,")
     return frame
 
 

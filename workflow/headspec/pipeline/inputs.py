@@ -29,6 +29,7 @@ from headspec.heads import head_lists
 from headspec.models import versions
 from headspec.pipeline.layout import PROMPTS, RUN, Layout
 from headspec.tasks import folder
+from headspec.tasks.classes import type_of
 from headspec.tasks.kinds import KINDS, kind
 
 #: module that loads a part of kinds of tasks by name: the part
@@ -205,6 +206,8 @@ class Inputs:
         else:
             used = self.tasks(wildcards) if wildcards.get("mixture") else list(tasks)
         types = dict.fromkeys(tasks[name].type for name in used)
+        if wildcards.get("texts"):  # which no task has, and are read as if they had scores
+            types = {type_of(None): None}
         parts = [part for loader, part in PARTS.items() if loader in code]
         modules = [str(folder(name) / f"{part}.py") for name in types for part in parts]
         there = filter(os.path.exists, modules)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from headspec.errors import DataError
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -92,3 +94,16 @@ def of_type(name: str) -> Data:
 def of(task: Task) -> Data:
     """What is read of a task."""
     return of_type(task.type)
+
+
+def check_varied(labels: pd.Series, task: Task, key: str, where: str) -> None:
+    """DataError if all labels are the same where that is not enough, or no word has one."""
+    read = of(task)
+    names = read.distinct(labels)
+    if len(names) > 1 or (names and not read.least):
+        return
+    content = f"only {names[0]}" if names else "nothing"
+    raise DataError(
+        f"{key}.label: {where} has {content} in {len(labels)} rows, but a {task.type} task needs at least "
+        f"{read.least or 'one label'}"
+    )

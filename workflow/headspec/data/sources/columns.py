@@ -10,7 +10,6 @@ import pandas as pd
 from headspec.config.as_text import as_text, kept_by
 from headspec.data.sources import cells
 from headspec.errors import DataError, listing, nearest, shown
-from headspec.tasks import data
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -90,16 +89,3 @@ def check_labels(labels: pd.Series, valid: list[str], key: str, where: str, what
             f"{key}: row {row + 1} of {where} has label '{labels[row]}'; {what} are "
             f"{listing(valid, 10)}.{nearest(labels[row], valid)}"
         )
-
-
-def check_varied(labels: pd.Series, task: Task, key: str, where: str) -> None:
-    """DataError if all labels are the same where that is not enough, or no word has one."""
-    of = data.of(task)
-    names = of.distinct(labels)
-    if len(names) > 1 or (names and not of.least):
-        return
-    content = f"only {names[0]}" if names else "nothing"
-    raise DataError(
-        f"{key}.label: {where} has {content} in {len(labels)} rows, but a {task.type} task needs at least "
-        f"{of.least or 'one label'}"
-    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from headspec.data.sources import columns
+from headspec.tasks.data import check_varied
 
 if TYPE_CHECKING:
     from headspec.config.sections.task import Task
@@ -37,7 +38,7 @@ class Texts:
         stored = columns.unwrapped(frame[str(task.label)])
         columns.check_plain(stored, f"{key}.label", where)
         label = self.labels(stored, task, key, where)
-        columns.check_varied(label, task, key, where)
+        check_varied(label, task, key, where)
         return texts.assign(label=label)
 
     def distinct(self, labels: pd.Series) -> list[str]:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from headspec import characters
 from headspec.data.sources import columns
+from headspec.tasks.data import check_varied
 from headspec.tasks.texts.data import Texts
 from headspec.tasks.translation.classes import KEYS, UNSPACED
 
@@ -35,7 +36,7 @@ class Translation(Texts):
 
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         rows = self.texts(frame, task, key, where)
-        columns.check_varied(rows["label"], task, key, where)
+        check_varied(rows["label"], task, key, where)
         # of a row that lacks one of both texts, the other is of no use
         return rows.assign(text_a=rows["text_a"].where(rows["label"].str.strip() != "", ""))
 
