@@ -49,7 +49,7 @@ token_type_ids: text of a pair that each token is of; null where the model has n
 
 def schema(columns: Mapping[str, pa.DataType]) -> Schema:
     """`TOKENS` with the further `columns` of a kind of task."""
-    return Schema(TOKENS.columns | columns, TOKENS.keys)
+    return Schema({**TOKENS.columns, **columns}, TOKENS.keys)
 
 
 def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokenizerBase:

@@ -13,6 +13,7 @@ import pandas as pd
 from headspec.config.as_text import as_text
 from headspec.data.sources import cells, columns
 from headspec.errors import DataError, shown
+from headspec.tasks.data import check_varied
 from headspec.tasks.labels.sets import parsed, written
 from headspec.tasks.texts.data import Texts
 
@@ -40,7 +41,7 @@ class LabelSets(Texts):
             _check(sets, list(mapping), f"{key}.labels", where, "the labels")
             sets = sets.map(lambda names: [mapping[name] for name in names])
         label = sets.map(written)
-        columns.check_varied(label, task, key, where)
+        check_varied(label, task, key, where)
         return texts.assign(label=label)
 
     def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
