@@ -90,7 +90,7 @@ def ablate(
     model.to(device.name).eval()
     half = np.zeros(len(examples), dtype=int)
     half[rows] = np.arange(len(rows)) % 2  # the parity of a row's fold, since FOLDS is even
-    with ablating(model) as passes, device.cast():
+    with ablating(model, task) as passes, device.cast():
         means = {}
         if MEAN_ABLATION in measures:
             means = _half_means(model, examples, rows, half, passes, device)

@@ -52,7 +52,7 @@ def measure(model: MultiTask, task: str, examples: Examples, rows: np.ndarray, d
             ]
         return torch.stack(losses[1:], dim=1) - losses[0][:, None]
 
-    with ablating(model) as passes, device.cast():
+    with ablating(model, task) as passes, device.cast():
         values = examples.values(of_batch, rows, device, None, task)
     require(values, f"losses of task '{task}' with heads resampled", examples.example[rows], device)
     return spread(values, model.gates.exists)

@@ -361,11 +361,12 @@ class Inputs:
 
         def function(wildcards: Any) -> list[str]:
             prompted = self.trains(wildcards) == "nothing"
-            folder = (PROMPTS if prompted else "tokens/{model}/{task}").format
-            return [
-                self.layout.result(folder(**{**wildcards, "task": task}), f"{split}.parquet")
-                for task in self.tasks(wildcards)
-            ]
+
+            def folder(task: str) -> str:
+                worded = prompted and self.study.tasks[task].worded
+                return (PROMPTS if worded else "tokens/{model}/{task}").format(**{**wildcards, "task": task})
+
+            return [self.layout.result(folder(task), f"{split}.parquet") for task in self.tasks(wildcards)]
 
         return function
 

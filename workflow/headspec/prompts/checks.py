@@ -48,7 +48,7 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
     wordings: dict[str, tuple[Task, Prepared]] = {}
     for name in dict.fromkeys(name for tasks in study.mixture_tasks.values() for name in tasks):
         task, key = study.tasks[name], f"tasks.{name}"
-        if name not in prepared:
+        if name not in prepared or not task.worded:
             continue
         wrong = [*prompt_keys.fields(key, task, read=True)] if task.prompt is not None else []
         wrong += [*_shots(key, task, prepared[name])]

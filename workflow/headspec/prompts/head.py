@@ -18,6 +18,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.tokens.continuations import attention, in_a_row
 from headspec.tasks.classes import Classes
 from headspec.tasks.classification.head import Answers
+from headspec.tasks.continuations.head import Likelihoods
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -33,7 +34,7 @@ def prompted(
 
     Parameters
     ----------
-    answers : task: token of each class's answer; of tasks whose continuations are scored, nothing
+    answers : task: token of each class's answer; of others nothing
     classes : task: its `Classes`
     where : config key of the model's source, and the source, for errors
 
@@ -42,10 +43,10 @@ def prompted(
     EncoderError
         A task has continuations scored, which the model does not read beside each other as alone.
     """
-    if not all(answers.values()):
-        check_beside(model, where)
     head, causal = LanguageHead(model), continues(model.config.to_dict())
     joint = MultiTask(model.base_model, "last" if causal else "mask", classes, head)
+    if any(isinstance(each, Likelihoods) for each in joint.heads):
+        check_beside(model, where)
     for i, task in enumerate(classes):
         if answers[task]:
             joint.classifiers[i] = Answers(head, answers[task])

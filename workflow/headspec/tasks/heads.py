@@ -60,12 +60,16 @@ class Head(nn.Module):
     own_rate : whether the key `training.decoder_learning_rate` is about it
     longest : most tokens of a text that it writes; 0 of heads that write none
     beams : texts that are followed at once while it writes one
+    reads_again : whether predictions may take more passes of the encoder than that of `pool`
+    whole_vocabulary : whether embeddings of tokens count that no example has
     smoothing : in training, share of the probability of what is written that all tokens get alike
     """
 
     own_rate = False
     longest = 0
     beams = 1
+    reads_again = False
+    whole_vocabulary = False
     smoothing = 0.0
 
     def __init__(self, model: MultiTask, classes: Any) -> None:

@@ -35,6 +35,7 @@ class Kind:
     evaluated : those of them on which neither tables nor training depend
     unused : keys of all tasks that have no meaning for it
     trained : whether models are trained on it; else they only read it, for the method `prompted`
+    prompts : whether the method `prompted` words its examples (``prompts.py``); else it reads their tokens
     needs_prompt : whether the method `prompted` needs its key `prompt`
     refuses : methods, and `iat` (with `transfer`), `transfer` alone and `similarity`, that do not take it
     training : keys of the section `training` that only such kinds use: what the key needs, in a message
@@ -57,6 +58,7 @@ class Kind:
     evaluated: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
     trained = True
+    prompts = True
     needs_prompt = True
     refuses: frozenset[str] = frozenset()
     training: Mapping[str, str] = {}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pandas as pd
 import pyarrow as pa
 
+from headspec.models.architectures import READS
 from headspec.tasks.classes import Classes, type_of
 
 if TYPE_CHECKING:
@@ -49,13 +50,14 @@ class Encoding:
         raise NotImplementedError
 
     def completed(
-        self, tokenizer: PreTrainedTokenizerBase, classes: Any, max_length: int, key: str
+        self, tokenizer: PreTrainedTokenizerBase, classes: Any, max_length: int, key: str, family: str = READS
     ) -> Classes:
         """`Classes` with what a model needs beside them.
 
         Parameters
         ----------
         key : config key of the task, for errors
+        family : of the model (`headspec.models.architectures`)
         """
         return classes
 

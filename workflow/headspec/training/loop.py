@@ -25,7 +25,7 @@ from headspec.training.checkpoint import Checkpoint
 from headspec.training.microbatches import backward, random_state, set_random_state
 from headspec.training.schedule import Step, branch_point, learning_rates, schedule
 from headspec.training.updates import Stepping, Updates
-from headspec.training.vocabulary import compact_vocabulary
+from headspec.training.vocabulary import can_be_compact, compact_vocabulary
 from headspec.training.watching import Watching
 
 if TYPE_CHECKING:
@@ -240,9 +240,7 @@ def trainer(
     rng = np.random.default_rng(derive(seed, "schedule"))
     steps = schedule(examples, settings.batch_size, settings.epochs, settings.sampling, rng)
     model.to(device.name)
-    writes = model.encoder.config.is_encoder_decoder  # words that it does not read, too
-    kept = writes or adapters(model.encoder)
-    compact = settings.weight_decay == 0 and features is None and not kept
+    compact = settings.weight_decay == 0 and features is None and can_be_compact(model)
     with compact_vocabulary(model, examples) if compact else nullcontext(examples) as examples:
         run = Trainer(model, examples, steps, settings, features, device, microbatches)
         torch.manual_seed(derive(seed, "dropout"))

@@ -27,7 +27,7 @@ from headspec.training.checkpoint import Checkpoint
 from headspec.training.microbatches import backward
 from headspec.training.schedule import learning_rate
 from headspec.training.updates import Updates
-from headspec.training.vocabulary import compact_vocabulary
+from headspec.training.vocabulary import can_be_compact, compact_vocabulary
 
 if TYPE_CHECKING:
     from headspec.config.sections.training import Training
@@ -177,7 +177,7 @@ def tune(model: MultiTask, task: str, examples: Examples, fitting: Fitting, micr
     model.attend_for_gradients(device)
     torch.manual_seed(fitting.seed)
     rate = settings.learning_rate or training.learning_rate
-    compact = training.weight_decay == 0
+    compact = training.weight_decay == 0 and can_be_compact(model)
     by_task = {task: examples}
     with compact_vocabulary(model, by_task) if compact else nullcontext(by_task) as renumbered:
 

@@ -8,8 +8,18 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+from headspec.models.adapters import adapters
 from headspec.models.batching import Examples
 from headspec.models.multitask import MultiTask
+
+
+def can_be_compact(model: MultiTask) -> bool:
+    """Whether training changes no embedding of a word that no example has.
+
+    It does in models that predict words, and adapters are of embeddings as they are.
+    """
+    predicts = model.encoder.config.is_encoder_decoder or any(head.whole_vocabulary for head in model.heads)
+    return not predicts and not adapters(model.encoder)
 
 
 @contextmanager

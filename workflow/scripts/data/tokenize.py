@@ -8,6 +8,7 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.config.stage_settings import section
 from headspec.errors import DataError
+from headspec.models.architectures import WRITES
 from headspec.models.pretrained import sizes
 from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.described import is_described
@@ -21,8 +22,9 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
     params = snakemake.params
     model = section(params.model)
     key = f"models.{snakemake.wildcards.model}"
+    family = WRITES
     if not is_described(model):
-        architecture(folder(model, key), model, key)  # planning cannot check hub models
+        family = architecture(folder(model, key), model, key)  # planning cannot check hub models
     sizes.check(model, key)
     tokenizer = of_job(snakemake)
     kinds = kinds_of_attention(model, key)
@@ -30,7 +32,7 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
     for source, target in zip(snakemake.input.texts, snakemake.output, strict=True):
         classes = tables.footer(source)["classes"]
         of_task = f"tasks.{snakemake.wildcards.task}"
-        classes = encoding(classes).completed(tokenizer, classes, model.max_length, of_task)
+        classes = encoding(classes).completed(tokenizer, classes, model.max_length, of_task, family)
         try:
             frame, truncated = encode(tokenizer, tables.read(source), model.max_length, classes)
         except DataError as error:

@@ -29,12 +29,12 @@ with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake
     footers = dict(zip(params.tasks, map(tables.footer, snakemake.input.tokens), strict=True))
     joint = prompted(
         answering,
-        {task: footer["answers"] for task, footer in footers.items()},
+        {task: footer.get("answers") for task, footer in footers.items()},
         {task: footer["classes"] for task, footer in footers.items()},
         where,
     )
     job.spread(joint)
     for task, footer in footers.items():
-        if footer["content_free"]:
+        if footer.get("content_free"):
             calibrate(joint, task, footer["content_free"], job.device)
     joint.save(Path(snakemake.output.classifiers).parent, job.origin())

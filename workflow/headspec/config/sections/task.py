@@ -152,6 +152,11 @@ class Common(Section):
         return list(self.metrics or kind.usual or kind.metrics)
 
     @property
+    def worded(self) -> bool:
+        """Whether the method `prompted` words its examples."""
+        return KINDS[self.type].prompts
+
+    @property
     def compared_metrics(self) -> list[str]:
         """Those by which models are compared."""
         return [metric for metric in self.all_metrics if metric not in KINDS[self.type].beside]

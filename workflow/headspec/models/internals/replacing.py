@@ -1,4 +1,4 @@
-"""Passes of an encoder-decoder in which one head makes something else, at every token that it writes."""
+"""Passes in which one head makes something else, however often the model is called."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Replacing:
     """Full passes, with the interface of `Resuming`.
 
-    An encoder-decoder calls its decoder once to read a text and many times to write one, so that the order of
-    calls says nothing of what can be kept.
+    An encoder-decoder calls its decoder once to read a text and many times to write one, and some examples
+    are read in several passes, so that the order of calls says nothing of what can be kept.
 
     Attributes
     ----------
@@ -68,8 +68,8 @@ class Replacing:
             return run()
 
 
-def ablating(model: MultiTask) -> Resuming | Replacing:
-    """Passes of a model with one head replaced."""
-    if model.encoder.config.is_encoder_decoder:
+def ablating(model: MultiTask, task: str) -> Resuming | Replacing:
+    """Passes of a model on examples of a task with one head replaced."""
+    if model.encoder.config.is_encoder_decoder or model.classifier(task).reads_again:
         return Replacing(model.gates)
     return Resuming(model.encoder, model.gates)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headspec import per_example
 from headspec.errors import EncoderError, listing, nearest
+from headspec.models.architectures import WRITES
 from headspec.models.tokens import text_counting, vocabulary
 from headspec.tables import INT, TEXT
 from headspec.tasks.tokens import Encoding
@@ -78,7 +79,12 @@ class PairEncoding(Encoding):
         return classes["after"]
 
     def completed(
-        self, tokenizer: PreTrainedTokenizerBase, classes: dict[str, Any], max_length: int, key: str
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        classes: Any,
+        max_length: int,
+        key: str,
+        family: str = WRITES,
     ) -> dict[str, Any]:
         """`Classes` with what a model needs to write texts.
 
