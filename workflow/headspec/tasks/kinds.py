@@ -21,6 +21,7 @@ NAMES = (
     "classification",
     "regression",
     "translation",
+    "answer",
     "minimal_pairs",
     "answer_pairs",
     "tags",

@@ -1,0 +1,316 @@
+"""Extractive questions: reading, windows, spans and the metrics of SQuAD's script."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import string
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from headspec.atlas.ablation import ABLATION, MEAN_ABLATION, ablate
+from headspec.heads.importance import gate_gradients
+from headspec.heads.masks import Mask
+from headspec.heads.pruning import under_masks
+from headspec.models.batching import Examples
+from headspec.models.multitask import MultiTask
+from headspec.tasks.answer import data, head, metrics, tokens
+from support.running.studies import FILLER, HEADS, LAYERS, bert, tokenizer
+from support.tiny import CPU
+
+CONTEXT = "The Denver Broncos beat the Carolina Panthers. The Broncos won in Denver."
+BRONCOS, DENVER = ("Denver Broncos", 4), ("Denver", 66)
+
+
+# --- metrics
+
+
+def by_the_script(prediction: str, golds: list[str]) -> tuple[float, float]:
+    """F1 and exact match as the script of SQuAD 2.0 describes them, in other words."""
+
+    def plain(text: str) -> str:
+        kept = "".join(c for c in text.lower() if c not in string.punctuation)
+        return " ".join(word for word in re.sub(r"\b(?:the|an|a)\b", " ", kept).split())
+
+    scores = []
+    for gold in [g for g in golds if plain(g)] or [""]:
+        a, b = plain(prediction).split(), plain(gold).split()
+        same = sum(min(a.count(word), b.count(word)) for word in {*a})
+        if not a or not b:
+            f1 = float(a == b)
+        elif same == 0:
+            f1 = 0.0
+        else:
+            precision, recall = same / len(a), same / len(b)
+            f1 = 2 * precision * recall / (precision + recall)
+        scores.append((f1, float(plain(prediction) == plain(gold))))
+    return max(f1 for f1, _ in scores), max(exact for _, exact in scores)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "golds", "f1", "exact"),
+    [
+        ("   Rock    n  Roll.", ["rock n roll"], 1, 1),
+        ("rock", ["rock n roll"], 0.5, 0),
+        ("the Broncos!", ["Broncos", "Denver Broncos"], 1, 1),
+        ("Denver", ["Carolina", "Denver Broncos"], 2 / 3, 0),
+        ("", [], 1, 1),
+        ("", ["Denver"], 0, 0),
+        ("Denver", [], 0, 0),
+        ("The", [], 1, 1),  # what is left of it is nothing
+        ("anthem", ["them"], 0, 0),  # articles are words
+        ("U.S.", ["us"], 1, 1),
+        ("a a b", ["a b b"], 2 / 3, 0),  # articles aside, b against b b
+    ],
+)
+def test_answers_are_compared_as_by_the_script(prediction, golds, f1, exact):
+    assert metrics.agreement(prediction, golds) == pytest.approx((f1, exact))
+
+
+def test_random_answers_are_compared_as_by_the_script():
+    rng = random.Random(0)
+    words = [
+        "the",
+        "The",
+        "a",
+        "An",
+        "Denver",
+        "denver",
+        "U.S.",
+        "won-in",
+        "'s",
+        "–",
+        "1,000",
+        "«Müller»",
+        "  ",
+    ]
+    for _ in range(2000):
+        texts = [" ".join(rng.choices(words, k=rng.randrange(6))) for _ in range(4)]
+        golds = texts[1 : 1 + rng.randrange(4)]
+        assert metrics.agreement(texts[0], golds) == pytest.approx(by_the_script(texts[0], golds))
+
+
+# --- reading
+
+
+FORMS = {
+    "lists": {"text": ["Denver Broncos", "Denver"], "answer_start": [4, 66]},
+    "arrays": {"text": np.array(["Denver Broncos", "Denver"], object), "answer_start": np.array([4, 66])},
+    "dicts": [{"text": "Denver Broncos", "answer_start": 4}, {"answer_start": 66, "text": "Denver"}],
+}
+FORMS |= {f"{name} as JSON": json.dumps(FORMS[name]) for name in ("lists", "dicts")}
+FORMS |= {f"{name} as Python": repr(FORMS[name]) for name in ("lists", "dicts")}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_answers_are_read_in_every_form(form):
+    assert data.answers(FORMS[form], CONTEXT) == [BRONCOS, DENVER]
+
+
+@pytest.mark.parametrize("none", [[], "[]", {"text": [], "answer_start": []}, np.array([])])
+def test_a_question_may_have_no_answer(none):
+    assert data.answers(none, CONTEXT) == []
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ([{"text": "Denver", "answer_start": 5}], "'Denver' is not at character 5 of the context, but at 4"),
+        ([{"text": "Denver", "answer_start": 60}], "not at character 60 of the context, but at 66"),
+        ([{"text": "Boston", "answer_start": 4}], "'Boston' is not at character 4 .*, nor anywhere else"),
+        ([{"text": "Denver", "answer_start": -1}], "not at character -1"),
+        ([{"text": " ", "answer_start": 3}], "an empty answer"),
+        ([{"text": "Denver"}], "expected text and answer_start"),
+        ({"text": ["Denver"], "answer_start": []}, "1 texts of answers and 0 places"),
+        ({"text": "Denver", "answer_start": 4}, "has 'Denver' as text, expected a list"),
+        ([{"text": "Denver", "answer_start": "4"}], "expected a text and a whole number"),
+        ("Denver", "has 'Denver', expected answers as JSON"),
+        (None, "has nothing, expected a list"),
+    ],
+)
+def test_wrong_answers_are_refused(cell, said):
+    with pytest.raises(ValueError, match=said):
+        data.answers(cell, CONTEXT)
+
+
+# --- windows
+
+
+def pair(context: int = 20, question: int = 3) -> tokens.Pair:
+    """[CLS] question [SEP] context [SEP], where every token of the context is of two characters."""
+    of_context = np.arange(context)[:, None] * 2 + [0, 2]
+    none = np.full((question + 2, 2), tokens.NONE)
+    offsets = np.concatenate([none, of_context, none[:1]])
+    return tokens.Pair([*range(100, 102 + question), *range(context), 99], [], offsets)
+
+
+@pytest.mark.parametrize("most", [12, 16, 17, 20, 25])
+def test_windows_have_the_whole_question_and_all_of_the_context(most):
+    whole = pair(20)
+    cut = tokens.windows(whole, most)
+    contexts = [window.ids[window.context] for window in cut]
+    assert {*range(20)} == {token for part in contexts for token in part}
+    for window, part in zip(cut, contexts, strict=True):
+        assert len(window.ids) == most
+        assert window.ids[:5] == whole.ids[:5] and window.ids[-1] == 99
+        assert (window.offsets[window.context, 0] == np.array(part) * 2).all()
+    room = most - 6
+    for before, after in zip(contexts, contexts[1:], strict=False):
+        assert len({*before} & {*after}) >= int(room * tokens.OVERLAP)
+
+
+def test_a_context_that_fits_is_one_window():
+    assert tokens.windows(whole := pair(20), 26) == [whole]
+
+
+def test_questions_without_room_for_a_context_are_refused():
+    with pytest.raises(ValueError, match="question has 13 tokens, .* at most 12 of max_length 16"):
+        tokens.windows(pair(20, question=10), 16)
+
+
+def test_an_answer_is_read_where_most_of_it_stands_in_the_middle():
+    cut = tokens.windows(pair(20), 14)  # eight tokens of context in each
+    for first in range(20):
+        i, span = tokens.read(cut, 2 * first, 2 * first + 2)
+        window = cut[i]
+        assert span[0] == span[1] and window.ids[span[0]] == first
+        beside = min(span[0] - window.context.start, window.context.stop - 1 - span[1])
+        for other in cut:
+            if first in (ids := other.ids[other.context]):
+                at = ids.index(first)
+                assert min(at, len(ids) - 1 - at) <= beside
+    i, (first, last) = tokens.read(cut, 10, 40)  # longer than a window
+    assert last - first + 1 == 8
+    assert tokens.read(cut, 7, 7) == (0, (tokens.NONE, tokens.NONE))
+
+
+# --- spans
+
+
+def test_the_best_span_is_that_of_all_spans():
+    torch.manual_seed(0)
+    logits, allowed = torch.randn(30, 50, 2), torch.rand(30, 50) < 0.7
+    found = head.best(logits, allowed)
+    for row in range(len(logits)):
+        spans = {
+            (i, j): float(logits[row, i, 0] + logits[row, j, 1])
+            for i in range(50)
+            for j in range(i, min(50, i + head.LONGEST))
+            if allowed[row, i] and allowed[row, j]
+        }
+        expected = max(spans, key=lambda span: spans[span])
+        assert (int(found.first[row]), int(found.last[row])) == expected
+        assert float(found.scores[row]) == pytest.approx(spans[expected])
+
+
+def test_without_context_there_is_no_span():
+    assert head.best(torch.zeros(1, 4, 2), torch.zeros(1, 4, dtype=torch.bool)).scores.item() == -np.inf
+
+
+# --- the model
+
+
+def table(n: int = 12) -> pd.DataFrame:
+    """Questions on short and long contexts, one in four without an answer."""
+    rng, rows = np.random.default_rng(0), []
+    for i in range(n):
+        words = [str(word) for word in rng.choice(FILLER, 30 if i % 3 == 0 else 5)]
+        at = int(rng.integers(len(words)))
+        start = len(" ".join([*words[:at], ""])) if at else 0
+        label = [] if i % 4 == 3 else [(words[at], start)]
+        rows.append((i, "near our old", " ".join(words), json.dumps(label)))
+    return pd.DataFrame(rows, columns=["example", "text_a", "text_b", "label"])
+
+
+CLASSES = {"type": "answer", "unanswerable": True}
+
+
+@pytest.fixture
+def model() -> MultiTask:
+    torch.manual_seed(1)
+    built = MultiTask(bert(), "first", {"q": CLASSES}).eval()
+    torch.nn.init.normal_(built.classifier("q").ends.weight)
+    for layer in built.encoder.encoder.layer:  # so that each head alone changes answers
+        layer.attention.output.dense.weight.data *= 10
+    return built
+
+
+@pytest.fixture
+def examples() -> Examples:
+    frame, truncated = tokens.ENCODING.encode(tokenizer(), table(), 16, CLASSES)
+    assert truncated == 0
+    return Examples.of(frame, CLASSES)
+
+
+def logits(model: MultiTask, window: tokens.Pair) -> torch.Tensor:
+    """(tokens, 2) of a window alone."""
+    inputs = {"input_ids": torch.tensor([window.ids]), "token_type_ids": torch.tensor([window.kinds])}
+    with torch.no_grad():
+        return model.classifier("q").ends(model.encoder(**inputs).last_hidden_state)[0]
+
+
+def test_the_loss_is_that_of_the_window_with_the_answer(model, examples):
+    rows = np.arange(len(examples))
+    batch = examples.batch(rows)
+    with torch.no_grad():
+        losses = model.losses("q", model.pool(batch), batch.labels)
+    for row, question in zip(rows, examples.gold.questions, strict=True):
+        window, found = question.windows[0], logits(model, question.windows[0])
+        span = (0, 0) if question.span[0] == tokens.NONE else question.span
+        if question.golds:
+            (start, _), (_, stop) = window.offsets[span[0]], window.offsets[span[1]]
+            assert question.context[start:stop] == question.golds[0]
+        places = [0, *range(len(window.ids))[window.context]]
+        of_ends = [-(found[place, end] - found[places, end].logsumexp(0)) for end, place in enumerate(span)]
+        assert float(losses[row]) == pytest.approx(float(sum(of_ends) / 2), abs=1e-5)
+
+
+def predicted(model: MultiTask, question: head.Question) -> str:
+    """The best span of all windows, each read alone."""
+    best, text, none = -np.inf, "", np.inf
+    for window in question.windows:
+        found = logits(model, window)
+        none = min(none, float(found[0].sum()))
+        places = range(len(window.ids))[window.context]
+        for i in places:
+            for j in places[places.index(i) : places.index(i) + head.LONGEST]:
+                if (score := float(found[i, 0] + found[j, 1])) > best + 1e-6:
+                    best, text = score, question.context[window.offsets[i][0] : window.offsets[j][1]]
+    return "" if none > best else text
+
+
+def test_the_answer_is_the_best_of_all_windows(model, examples):
+    assert {1} < {len(question.windows) for question in examples.gold.questions}
+    none = Mask("none", None, 0.0, None, np.zeros((LAYERS, HEADS), dtype=bool))
+    found = under_masks(model, "q", examples, np.arange(len(examples)), [none], CPU)
+    expected = [predicted(model, question) for question in examples.gold.questions]
+    assert found.texts[0].tolist() == expected
+    golds = [question.golds for question in examples.gold.questions]
+    scores = list(map(metrics.agreement, expected, golds))
+    assert found.values[0] == pytest.approx(np.array(scores))
+    assert len({*expected}) > 4
+
+
+def test_an_ablated_head_is_closed_in_every_window(model, examples):
+    rows = np.arange(len(examples))
+    found = ablate(model, "q", examples, rows, CPU, (ABLATION, MEAN_ABLATION))
+    masks = []
+    for layer in range(LAYERS):
+        for number in range(HEADS):
+            closed = np.zeros((LAYERS, HEADS), dtype=bool)
+            closed[layer, number] = True
+            masks.append(Mask("q", "top", 0.1, None, closed))
+    expected = under_masks(model, "q", examples, rows, masks, CPU).values
+    of_heads = found.predictions[ABLATION].reshape(len(rows), LAYERS * HEADS, 2)
+    assert of_heads == pytest.approx(expected.swapaxes(0, 1))
+    assert (expected != expected[:1]).any()
+    assert not np.array_equal(found.predictions[MEAN_ABLATION], found.predictions[ABLATION])
+
+
+def test_importance_is_of_one_window(model, examples):
+    found = gate_gradients(model, "q", examples, np.arange(len(examples)), CPU)
+    assert found.shape == (len(examples), LAYERS, HEADS) and (np.abs(found) > 0).any(axis=0).all()

@@ -1,0 +1,29 @@
+"""Extractive questions: which part of a context is the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headspec.tasks.kind import Kind
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+
+
+class Answer(Kind):
+    about = "the answer to a [question](tasks-and-models.md#questions) in a context, or that it has none"
+    called = "of questions"
+    metrics = ("answer_f1", "answer_exact_match")
+    defaults = {"text_a": "question", "text_b": "context", "label": "answers"}
+    unused = ("labels", "test")
+    refuses = frozenset({"prompted"})
+    pooled = False
+
+    def problems(self, key: str, task: Task) -> Iterator[str]:
+        """A question has a context."""
+        if task.text_b is None:
+            yield f"{key}.text_b: missing, expected the column of the contexts that answers are in."
+
+
+KIND = Answer()

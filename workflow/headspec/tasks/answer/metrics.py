@@ -1,0 +1,64 @@
+"""Exact match and F1 of predicted answers, normalised as by the script of SQuAD.
+
+A prediction is its F1 and its exact match with the gold answer that it agrees with most (Rajpurkar et al.
+2016, 2018). The label is what predicting no answer gets: 1 where there is none, else 0.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headspec.tasks.metrics import Metric
+from headspec.tasks.sums import each, mean
+
+Floats = NDArray[np.float64]
+
+#: removed from answers before they are compared
+PUNCTUATION, ARTICLES = str.maketrans("", "", string.punctuation), re.compile(r"\b(a|an|the)\b")
+
+
+def normalised(text: str) -> list[str]:
+    """The words of an answer that are compared: lower case, without punctuation and articles."""
+    return ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split()
+
+
+def agreement(prediction: str, golds: Sequence[str]) -> tuple[float, float]:
+    """F1 and exact match of a predicted answer, each the largest over gold answers.
+
+    Parameters
+    ----------
+    prediction : empty for no answer
+    golds : none where there is no answer; those of articles and punctuation alone do not count
+    """
+    found = normalised(prediction)
+    expected = [words for gold in golds if (words := normalised(gold))] or [[]]
+    return max(_f1(found, words) for words in expected), float(found in expected)
+
+
+def _f1(found: list[str], expected: list[str]) -> float:
+    if not found or not expected:
+        return float(found == expected)
+    same = (Counter(found) & Counter(expected)).total()
+    return 2 * same / (len(found) + len(expected))
+
+
+def _agreeing(place: int, label: Floats, predictions: Floats) -> tuple[NDArray, Floats]:
+    return each(label), predictions[..., [place]]
+
+
+def _none(label: Floats) -> Floats:
+    """No answer to any question: no other text is an answer to many."""
+    return np.repeat(label, 2, axis=-1)
+
+
+METRICS = {
+    "answer_f1": Metric("F1 of answers", partial(_agreeing, 0), mean, _none, several=True),
+    "answer_exact_match": Metric("exact match of answers", partial(_agreeing, 1), mean, _none, several=True),
+}

@@ -1,0 +1,173 @@
+"""Tokens of questions and contexts; long contexts are cut into overlapping windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from headspec import per_example
+from headspec.errors import DataError
+from headspec.tables import INT, TEXT
+from headspec.tasks.answer.data import written
+from headspec.tasks.tokens import Encoding
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+#: share of the tokens of context in a window that the next window has, too
+OVERLAP = 1 / 3
+#: smallest share of the tokens of an example that are left for its context
+LEAST = 1 / 4
+#: place of tokens that no answer can begin at or end with
+NONE = -1
+
+
+class Pair(NamedTuple):
+    """A question and its whole context.
+
+    Attributes
+    ----------
+    ids, kinds : tokens, and the text that each is of (empty where the model has no such types)
+    offsets : (tokens, 2), the characters of the context that each token is of, `NONE` elsewhere
+    """
+
+    ids: list[int]
+    kinds: list[int]
+    offsets: np.ndarray
+
+    @property
+    def context(self) -> slice:
+        """The tokens of the context."""
+        of_context = np.flatnonzero(self.offsets[:, 0] != NONE)
+        return slice(int(of_context[0]), int(of_context[-1]) + 1) if len(of_context) else slice(0, 0)
+
+    def window(self, start: int, stop: int) -> Pair:
+        """The question with these tokens of the context."""
+        around = self.context
+        kept = np.r_[: around.start, start:stop, around.stop : len(self.ids)]
+        kinds = [self.kinds[i] for i in kept] if self.kinds else []
+        return Pair([self.ids[i] for i in kept], kinds, self.offsets[kept])
+
+    def span(self, start: int, stop: int) -> tuple[int, int]:
+        """The first and last token with one of these characters of the context; `NONE` if there is none."""
+        begins, ends = self.offsets.T
+        own = np.flatnonzero((np.maximum(begins, start) < np.minimum(ends, stop)) & (begins != NONE))
+        return (int(own[0]), int(own[-1])) if len(own) else (NONE, NONE)
+
+
+def pairs(
+    tokenizer: PreTrainedTokenizerBase, questions: Sequence[str], contexts: Sequence[str]
+) -> list[Pair]:
+    """Questions and contexts as the tokenizer joins them, uncut."""
+    encoded = tokenizer(list(questions), list(contexts), return_offsets_mapping=True, verbose=False)
+    found = []
+    for row, ids in enumerate(encoded["input_ids"]):
+        of_context = np.array([text == 1 for text in encoded.sequence_ids(row)])[:, None]
+        offsets = np.where(of_context, np.array(encoded["offset_mapping"][row]), NONE)
+        kinds = encoded["token_type_ids"][row] if "token_type_ids" in encoded else []
+        found.append(Pair(ids, kinds, offsets))
+    return found
+
+
+def windows(pair: Pair, max_length: int) -> list[Pair]:
+    """A question with every part of its context that `max_length` tokens have room for.
+
+    Raises
+    ------
+    ValueError
+        The question leaves less than `LEAST` of them; in a clause.
+    """
+    if len(pair.ids) <= max_length:
+        return [pair]
+    context = pair.context
+    around = len(pair.ids) - (context.stop - context.start)
+    room = max_length - around
+    if room < LEAST * max_length:
+        raise ValueError(
+            f"its question has {around} tokens, with special ones; expected at most "
+            f"{int((1 - LEAST) * max_length)} of max_length {max_length}"
+        )
+    step = room - int(OVERLAP * room)
+    starts = range(context.start, max(context.start + 1, context.stop - room + step), step)
+    return [pair.window(at, at + room) for at in (min(start, context.stop - room) for start in starts)]
+
+
+def read(of_context: Sequence[Pair], start: int, stop: int) -> tuple[int, tuple[int, int]]:
+    """The window in which an answer is learnt, and the answer's first and last token there.
+
+    It is the one with most tokens of the answer, and of several the one with most context on both sides;
+    without an answer, the first.
+
+    Parameters
+    ----------
+    start, stop : characters of the answer; equal where there is none
+    """
+    spans = [window.span(start, stop) for window in of_context]
+
+    def beside(i: int) -> tuple[int, int]:
+        (first, last), context = spans[i], of_context[i].context
+        if first == NONE:
+            return (0, 0)
+        return last - first + 1, min(first - context.start, context.stop - 1 - last)
+
+    best = max(range(len(spans)), key=lambda i: (*beside(i), -i))
+    return best, spans[best]
+
+
+class QuestionEncoding(Encoding):
+    """Questions with the window of their context that is learnt from, and the other windows.
+
+    Truncated are those whose first answer no window has whole. Further columns: `span`, the first and last
+    token of the answer, or -1; `offsets`, of every window the characters of the context that each token
+    begins and ends with, or -1; `windows` and `window_types`, the others; `context`; `answers`.
+    """
+
+    columns = {
+        "span": pa.list_(INT),
+        "offsets": pa.list_(pa.list_(INT)),
+        "windows": pa.list_(pa.list_(INT)),
+        "window_types": pa.list_(pa.list_(INT)),
+        "context": TEXT,
+        "answers": pa.list_(TEXT),
+    }
+
+    def encode(
+        self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any
+    ) -> tuple[pd.DataFrame, int]:
+        golds, examples = table["label"].map(written), table["example"]
+        joined = pairs(tokenizer, table["text_a"].tolist(), table["text_b"].tolist())
+        rows, truncated = [], 0
+        for pair, answers, example in zip(joined, golds, examples, strict=True):
+            try:
+                cut = windows(pair, max_length)
+            except ValueError as error:
+                raise DataError(f"example {example}: {error}") from None
+            text, start = answers[0] if answers else ("", 0)
+            which, span = read(cut, start, start + len(text))
+            first, last = pair.span(start, start + len(text))
+            truncated += span[1] - span[0] < last - first
+            rows.append(_row([cut[which], *cut[:which], *cut[which + 1 :]]) | {"span": span})
+        frame = pd.DataFrame(rows, index=table.index)
+        texts = [[text for text, _ in answers] for answers in golds]
+        labels = [[not answers] for answers in golds]
+        frame = frame.assign(answers=texts, **per_example.columns("label", labels))
+        return frame.assign(example=examples, context=table["text_b"]), truncated
+
+
+def _row(cut: list[Pair]) -> dict[str, Any]:
+    """Windows as they stand in the table, the one that is learnt from first."""
+    first, *others = cut
+    return {
+        "input_ids": first.ids,
+        "token_type_ids": first.kinds or None,
+        "offsets": [window.offsets.flatten().tolist() for window in cut],
+        "windows": [window.ids for window in others],
+        "window_types": [window.kinds for window in others],
+    }
+
+
+ENCODING = QuestionEncoding()
