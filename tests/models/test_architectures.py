@@ -17,8 +17,8 @@ from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
 from headspec.heads import head_count
 from headspec.models.batching import Batch, Examples
-from headspec.models.encoders import load
-from headspec.models.multitask import MultiTask, classifier_dropout
+from headspec.models.encoders import classifier_dropout, load
+from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.study_checks import check
 from headspec.models.tokens.tokenization import encode, tokenizer

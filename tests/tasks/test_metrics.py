@@ -8,7 +8,6 @@ from scipy import stats
 from sklearn import metrics as sk
 
 from headspec.errors import NumericalError
-from headspec.models.tokens.text_counting import counted
 from headspec.tasks import metrics
 from headspec.tasks.metrics import (
     bootstrap_counts,
@@ -19,6 +18,7 @@ from headspec.tasks.metrics import (
     scores,
     shuffled_scores,
 )
+from headspec.tasks.translation.counting import counted
 
 REFERENCE = {
     "accuracy": sk.accuracy_score,

@@ -10,10 +10,11 @@ from sacrebleu.metrics import BLEU, CHRF
 from headspec import per_example, tables
 from headspec.characters import unspaced
 from headspec.heads.pruning import EVALUATION
-from headspec.models.tokens import text_counting
-from headspec.models.tokens.text_counting import counted
 from headspec.statistics.resampling import paired_differences, permuted_scores
 from headspec.tasks.metrics import bootstrap_counts, chance, score
+from headspec.tasks.tokens import SIGNATURES
+from headspec.tasks.translation import counting
+from headspec.tasks.translation.counting import counted
 from headspec.tasks.translation.metrics import METRICS
 
 WORDS = ["a", "the", "man", "woman", "dog", "plays", "runs", "in", "on", "street", "park", "red", ";", "."]
@@ -45,7 +46,7 @@ def expected(metric: str, predicted: list[str], weights: np.ndarray) -> float:
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("predicted", PREDICTED)
 def test_scores_are_sacrebleus_in_every_sample(metric, predicted):
-    prediction, label = counted(predicted, REFERENCES), text_counting.labels(REFERENCES)
+    prediction, label = counted(predicted, REFERENCES), counting.labels(REFERENCES)
     weights = bootstrap_counts(60, 20, np.random.default_rng(0))
     weights[0], weights[1] = 1, np.arange(60) == 0
     found = score(metric, label, prediction, weights)
@@ -54,7 +55,7 @@ def test_scores_are_sacrebleus_in_every_sample(metric, predicted):
 
 
 def test_identical_texts_score_one_and_nothing_scores_zero():
-    label = text_counting.labels(REFERENCES)
+    label = counting.labels(REFERENCES)
     for metric in METRICS:
         assert score(metric, label, counted(REFERENCES, REFERENCES)) == pytest.approx(1)
         assert score(metric, label, counted([""] * 60, REFERENCES)) == 0
@@ -62,16 +63,16 @@ def test_identical_texts_score_one_and_nothing_scores_zero():
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_chance_is_a_constant_prediction(metric):
-    constant = text_counting.constant_prediction(REFERENCES)
+    constant = counting.constant_prediction(REFERENCES)
     assert constant in REFERENCES
-    found = chance(metric, text_counting.labels(REFERENCES))
+    found = chance(metric, counting.labels(REFERENCES))
     assert found == pytest.approx(expected(metric, [constant] * 60, np.ones(60, dtype=int)))
     assert found > 0
 
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_predictions_are_shuffled_within_sentences(metric):
-    label = text_counting.labels(REFERENCES)
+    label = counting.labels(REFERENCES)
     alternatives = np.array([[counted(p, REFERENCES) for p in PREDICTED[:2]]], dtype=float)
     found = permuted_scores(metric, label, alternatives, 5, np.random.default_rng(0))
     rng = np.random.default_rng(0)
@@ -82,7 +83,7 @@ def test_predictions_are_shuffled_within_sentences(metric):
 
 
 def test_differences_of_methods_are_those_of_weighted_sentences():
-    label = text_counting.labels(REFERENCES)
+    label = counting.labels(REFERENCES)
     one, other = (np.array([counted(p, REFERENCES)], dtype=float) for p in PREDICTED[:2])
     bootstrap, null = paired_differences("bleu", label, one, other, 200, np.random.default_rng(0))
     point = score("bleu", label, one[0]) - score("bleu", label, other[0])
@@ -91,7 +92,7 @@ def test_differences_of_methods_are_those_of_weighted_sentences():
 
 
 def test_tables_keep_counts_and_texts(tmp_path):
-    label, predicted = text_counting.labels(REFERENCES), counted(PREDICTED[0], REFERENCES)
+    label, predicted = counting.labels(REFERENCES), counted(PREDICTED[0], REFERENCES)
     frame = pd.DataFrame({"task": "a", "example": np.arange(60, dtype="int32")})
     frame = frame.assign(**per_example.columns("label", label))
     plain = pd.DataFrame({"task": "b", "example": np.arange(60), "label": 1.0, "prediction": np.arange(60.0)})
@@ -112,7 +113,8 @@ def test_tables_keep_counts_and_texts(tmp_path):
 
 
 def test_signatures_name_versions_and_settings():
-    found = text_counting.signatures()
+    counted(["text"], ["text"])
+    found = SIGNATURES
     assert found["bleu"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
     assert found["chrf"].startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
 
@@ -132,11 +134,11 @@ def test_languages_without_spaces_have_sacrebleus_tokenizers(language, metric):
     assert unspaced(references) == language
     predicted = [*references[:20], *references[:20]]
     counts = counted(predicted, references, language)
-    found = score(metric, text_counting.labels(references, language), counts)
+    found = score(metric, counting.labels(references, language), counts)
     if metric == "exact_match":
         assert found == 0.5
         return
-    signature = text_counting.signatures()["chrf" if metric == "chrf" else f"bleu ({language})"]
+    signature = SIGNATURES["chrf" if metric == "chrf" else f"bleu ({language})"]
     by = dict(item.split(":") for item in signature.split("|"))
     assert metric == "chrf" or by["tok"] in {"zh": ["zh"], "other": ["char"]}.get(
         language, [f"{language}-mecab", "char"]

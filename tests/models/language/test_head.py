@@ -177,3 +177,15 @@ def test_prompted_models_answer_with_their_own_logits(kind):
             places = range(len(text) - 1, len(text) + len(tokens) - 1)
             expected = sum(logits[place, token] for place, token in zip(places, tokens, strict=True))
             torch.testing.assert_close(found[row, branch], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_prompted_models_that_were_saved_before_heads_had_tasks_are_the_same():
+    model = made("gpt2")
+    joint, again = (prompted(model, {"one": SOME}, {"one": ["a", "b", "c"]}) for _ in range(2))
+    with torch.no_grad():
+        joint.classifier("one").bias.normal_()
+    before = {name.replace("language.", ""): value for name, value in joint.classifiers.state_dict().items()}
+    assert before.keys() != joint.classifiers.state_dict().keys()
+    again.classifiers.load_state_dict(before)
+    for name, value in again.classifiers.state_dict().items():
+        assert torch.equal(value, joint.classifiers.state_dict()[name])

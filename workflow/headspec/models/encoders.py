@@ -24,12 +24,17 @@ from headspec.models.pretrained.pooling import pooled
 from headspec.seeds import derive
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedConfig, PreTrainedModel
 
     from headspec.config.sections.model import Model
 
 #: `weights` of models that are not pretrained
 RANDOM = "random"
+#: names in configs for the dropout before a classifier, the most specific first
+DROPOUTS = [
+    "classifier_dropout", "classifier_dropout_prob", "cls_dropout", "seq_classif_dropout",
+    "hidden_dropout_prob", "resid_pdrop",
+]  # fmt: skip
 
 
 def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
@@ -130,3 +135,9 @@ def pretrained(path: Path, dtype: str = "fp32") -> PreTrainedModel:
     if dtype == "bf16":
         keep_half(encoder)
     return encoder
+
+
+def classifier_dropout(config: PreTrainedConfig) -> float:
+    """The architecture's dropout before a classifier; 0 if it has none (Llama)."""
+    rates = [getattr(config, name, None) for name in DROPOUTS]
+    return next((rate for rate in rates if rate is not None), 0.0)

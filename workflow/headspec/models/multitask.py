@@ -14,6 +14,7 @@ from headspec.models import saved
 from headspec.models.architectures import remembers
 from headspec.models.batching import Batch
 from headspec.models.devices import Device
+from headspec.models.encoders import classifier_dropout
 from headspec.models.gates import HeadGates
 from headspec.models.tokens.continuations import attention
 from headspec.tasks import heads
@@ -21,21 +22,9 @@ from headspec.tasks.classes import Classes
 from headspec.tasks.heads import Head, Predicted, Targets
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from headspec.models.language.head import LanguageHead
-
-#: names in configs for the dropout before a classifier, the most specific first
-DROPOUTS = [
-    "classifier_dropout", "classifier_dropout_prob", "cls_dropout", "seq_classif_dropout",
-    "hidden_dropout_prob", "resid_pdrop",
-]  # fmt: skip
-
-
-def classifier_dropout(config: PreTrainedConfig) -> float:
-    """The architecture's dropout before a classifier; 0 if it has none (Llama)."""
-    rates = [getattr(config, name, None) for name in DROPOUTS]
-    return next((rate for rate in rates if rate is not None), 0.0)
 
 
 class MultiTask(nn.Module):
@@ -76,10 +65,8 @@ class MultiTask(nn.Module):
     def new_classifiers(self, classes: Mapping[str, Classes]) -> None:
         """Replace the heads by untrained ones for these tasks."""
         self.classes = classes
-        # a list, because names of tasks can be invalid as names of modules
-        self.classifiers = nn.ModuleList(
-            heads.kind(of_task).build(self, of_task) for of_task in classes.values()
-        )
+        built = (heads.kind(of_task).build(self, of_task) for of_task in classes.values())
+        self.classifiers = nn.ModuleList(built)  # because names of tasks can be invalid as names of modules
 
     @property
     def heads(self) -> list[Head]:
@@ -129,10 +116,7 @@ class MultiTask(nn.Module):
         return self.classifier(task).evidence(self, pooled, labels)
 
     def logits(self, task: str, pooled: torch.Tensor, labels: Targets | None = None) -> torch.Tensor:
-        """Logits of whole examples: (batch, classes), or (batch, 1) of scores.
-
-        Of continuations their log-likelihoods, (batch, k), for which `labels` have their tokens.
-        """
+        """Logits of whole examples, (batch, classes); of continuations in `labels`, log-likelihoods."""
         return self.classifier(task).logits(self, pooled, labels)
 
     def losses(self, task: str, pooled: torch.Tensor, labels: Targets) -> torch.Tensor:
@@ -140,13 +124,7 @@ class MultiTask(nn.Module):
         return self.classifier(task).losses(self, pooled, labels)
 
     def predict(self, task: str, pooled: torch.Tensor, labels: Targets | None = None) -> Predicted:
-        """What the head of a task predicts.
-
-        Parameters
-        ----------
-        labels : of words and of texts, the units, continuations or targets that predictions are made of or
-            compared with
-        """
+        """What the head of a task predicts; `labels` where predictions are made of or compared with them."""
         return self.classifier(task).predict(self, pooled, labels)
 
     def predictions(self, task: str, pooled: torch.Tensor, labels: Targets | None = None) -> torch.Tensor:

@@ -15,10 +15,10 @@ from headspec.models.language import spread
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained.folders import folder
 from headspec.models.pretrained.pooling import pooled
-from headspec.models.tokens import text_counting, tokenization
+from headspec.models.tokens import tokenization
 from headspec.progress import log
 from headspec.tasks.classes import Classes
-from headspec.tasks.tokens import encoding
+from headspec.tasks.tokens import SIGNATURES, encoding
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -127,5 +127,5 @@ class ModelStage:
         """The footer of a table (`tables.provenance`), with device, precision and seed."""
         seed = {"seed": self.seed} if self.job.wildcards.get("seed") else {}
         device = {"device": self.device.name, "precision": self.device.precision}
-        texts = {"metrics": text_counting.signatures()} if text_counting.used() else {}
+        texts = {"metrics": SIGNATURES} if SIGNATURES else {}
         return tables.provenance(self.job, **device, **seed, **texts, **more)

@@ -17,7 +17,6 @@ from headspec.models.language.head import UNFIT, LanguageHead, near
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens.continuations import attention, in_a_row
 from headspec.tasks.classes import Classes
-from headspec.tasks.classification.head import Answers
 from headspec.tasks.continuations.head import Likelihoods
 
 if TYPE_CHECKING:
@@ -47,9 +46,9 @@ def prompted(
     joint = MultiTask(model.base_model, "last" if causal else "mask", classes, head)
     if any(isinstance(each, Likelihoods) for each in joint.heads):
         check_beside(model, where)
-    for i, task in enumerate(classes):
-        if answers[task]:
-            joint.classifiers[i] = Answers(head, answers[task])
+    for task, tokens in answers.items():
+        if tokens:
+            joint.classifier(task).restrict(head, tokens)
     return joint.eval()
 
 

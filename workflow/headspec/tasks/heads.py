@@ -5,6 +5,7 @@ The module `head` of a kind is imported when a task needs it, and is part of the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from headspec.models.batching import Batch
+    from headspec.models.language.head import LanguageHead
     from headspec.models.multitask import MultiTask
 
 
@@ -114,6 +116,10 @@ class Head(nn.Module):
         targets : where logits are those of continuations, their tokens
         """
         raise NotImplementedError(f"{type(self).__name__} has no logits of whole examples")
+
+    def restrict(self, language: LanguageHead, tokens: Sequence[int]) -> None:
+        """Let the head of a language model answer with one of these tokens for each class."""
+        raise NotImplementedError(f"{type(self).__name__} has no answers of one token")
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
         """The loss of each example, (batch,), float32."""

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
+#: metric: how a library counts for it, in the library's own notation, as far as this process has used any
+SIGNATURES: dict[str, str] = {}
+
+
 class Encoding:
     """How examples of a kind of task become rows of the table 'tokens'.
 

@@ -13,10 +13,9 @@ from headspec.models.pretrained import sizes
 from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.described import is_described
 from headspec.models.pretrained.folders import folder
-from headspec.models.tokens import text_counting
 from headspec.models.tokens.tokenization import encode, kinds_of_attention, of_job, schema
 from headspec.progress import log, stage
-from headspec.tasks.tokens import encoding
+from headspec.tasks.tokens import SIGNATURES, encoding
 
 with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.task}"):
     params = snakemake.params
@@ -47,5 +46,5 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
             truncated,
             model.max_length,
         )
-    if text_counting.used():
-        log.info("metrics of texts by sacrebleu: %s", text_counting.signatures())
+    if SIGNATURES:
+        log.info("metrics of texts by sacrebleu: %s", SIGNATURES)

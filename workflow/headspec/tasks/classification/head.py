@@ -53,8 +53,11 @@ class Answers(OfClasses):
 
     def __init__(self, language: LanguageHead, tokens: Sequence[int]) -> None:
         nn.Module.__init__(self)
-        self.language = language.restricted(tokens)
+        self.restrict(language, tokens)
         self.register_load_state_dict_pre_hook(_as_now)
+
+    def restrict(self, language: LanguageHead, tokens: Sequence[int]) -> None:
+        self.language = language.restricted(tokens)
 
     @property
     def bias(self) -> nn.Parameter | None:

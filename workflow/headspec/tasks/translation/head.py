@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from headspec.attention import CROSS, DECODER, ENCODER
-from headspec.models.tokens import text_counting
 from headspec.tasks.heads import Head, Predicted, unless_broken
 from headspec.tasks.translation import decoding
 from headspec.tasks.translation.classes import UNSPACED
+from headspec.tasks.translation.counting import counted
 from headspec.tasks.translation.decoding import Targets, begun, padded
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Writer(Head):
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
         assert model.tokenizer is not None
         texts = decoding.written(model.encoder, states, targets, self.classes, model.tokenizer, self.beams)
-        counts = text_counting.counted(texts, targets.texts, self.classes.get(UNSPACED))
+        counts = counted(texts, targets.texts, self.classes.get(UNSPACED))
         values = torch.tensor(counts, dtype=torch.float32, device=states.device)
         return Predicted(unless_broken(values, states), texts=texts)
 

@@ -2,7 +2,7 @@
 
 They are those of sacrebleu (Post 2018, aclanthology.org/W18-6319): BLEU (Papineni et al. 2002) and chrF
 (Popovic 2015), and the share of texts that are the reference to the letter. What is counted of a sentence is
-what sacrebleu counts (`headspec.models.tokens.text_counting`): BLEU follows from the sums of lengths,
+what sacrebleu counts (`headspec.tasks.translation.counting`): BLEU follows from the sums of lengths,
 matching n-grams and all n-grams, chrF from n-grams of characters. The label has the counts of a constant
 prediction, the best without reading the source.
 """

@@ -12,10 +12,11 @@ import pyarrow as pa
 from headspec import per_example
 from headspec.errors import EncoderError, listing, nearest
 from headspec.models.architectures import WRITES
-from headspec.models.tokens import text_counting, vocabulary
+from headspec.models.tokens import vocabulary
 from headspec.tables import INT, TEXT
 from headspec.tasks.tokens import Encoding
 from headspec.tasks.translation.classes import UNSPACED
+from headspec.tasks.translation.counting import labels
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -119,7 +120,7 @@ class PairEncoding(Encoding):
             truncated |= np.array([len(of_text) > max_length for of_text in whole])
         columns = {
             "example": table["example"],
-            **per_example.columns("label", text_counting.labels(targets, classes.get(UNSPACED))),
+            **per_example.columns("label", labels(targets, classes.get(UNSPACED))),
             "input_ids": ids[0],
             "token_type_ids": None,
             "target_ids": ids[1],

@@ -6,49 +6,37 @@ Apart from the metrics (`headspec.tasks.translation.metrics`), so that statistic
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headspec.tasks.metrics import score
+from headspec.tasks.tokens import SIGNATURES
 from headspec.tasks.translation.classes import BY_CHARACTER, TOKENIZERS
 
 #: references that are tried as the constant prediction, and sentences that they are compared on
 TRIED, COMPARED = 10, 200
 
 
-#: language of texts without spaces between words, or None: what this process counts with
-_used: dict[str | None, tuple[Any, Any]] = {}
-
-
+@cache
 def _sacrebleu(language: str | None) -> tuple[Any, Any]:
+    """BLEU and chrF of texts in a language without spaces between words, or in others."""
     from sacrebleu.metrics import BLEU as Bleu
     from sacrebleu.metrics import CHRF as Chrf  # slow to import, and only needed where texts are predicted
 
-    if language not in _used:
-        try:
-            bleu = Bleu(tokenize=TOKENIZERS.get(language, BY_CHARACTER)) if language else Bleu()
-        except RuntimeError:  # MeCab is not installed
-            bleu = Bleu(tokenize=BY_CHARACTER)
-        _used[language] = bleu, Chrf()
-    return _used[language]
-
-
-def used() -> bool:
-    """Whether this process has counted anything of a text."""
-    return bool(_used)
-
-
-def signatures() -> dict[str, str]:
-    """Metric: how sacrebleu computes it, in its own notation; of BLEU for each language it is counted in."""
-    found = {}
-    for language in list(_used) or [None]:
-        counted(["text"], ["text"], language)  # a signature has the number of references
-        bleu, chrf = _sacrebleu(language)
-        found[f"bleu ({language})" if language else "bleu"] = str(bleu.get_signature())
-        found["chrf"] = str(chrf.get_signature())
-    return found
+    try:
+        bleu = Bleu(tokenize=TOKENIZERS.get(language, BY_CHARACTER)) if language else Bleu()
+    except RuntimeError:  # MeCab is not installed
+        bleu = Bleu(tokenize=BY_CHARACTER)
+    for name, metric in {
+        f"bleu ({language})" if language else "bleu": bleu,
+        "chrf": (chrf := Chrf()),
+    }.items():
+        metric._extract_corpus_statistics(["text"], [["text"]])  # a signature has the number of references
+        SIGNATURES[name] = str(metric.get_signature())
+    return bleu, chrf
 
 
 def counted(
