@@ -6,6 +6,7 @@ import json
 import random
 import re
 import string
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,9 @@ import pytest
 import torch
 
 from headspec.atlas.ablation import ABLATION, MEAN_ABLATION, ablate
+from headspec.config.sections.task import Task
+from headspec.data.prepare import prepare
+from headspec.errors import DataError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
@@ -135,6 +139,34 @@ def test_a_question_may_have_no_answer(none):
 def test_wrong_answers_are_refused(cell, said):
     with pytest.raises(ValueError, match=said):
         data.answers(cell, CONTEXT)
+
+
+def document(path: Path, *answers: list[dict]) -> Task:
+    """A task of a document with a question for each of these lists of answers, on contexts of their own."""
+    paragraphs = [
+        {"context": f"{CONTEXT} {i}", "qas": [{"id": str(i), "question": f"Who {i}?", "answers": of}]}
+        for i, of in enumerate(answers)
+    ]
+    (path / "train-v2.0.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    return Task(source=str(path), train_split="train-v2.0", type="answer")
+
+
+def test_a_data_set_as_published_is_prepared(tmp_path):
+    right = [{"text": "Denver", "answer_start": 66}]
+    prepared = prepare("q", document(tmp_path, right, [], *[right] * 20), 0)
+    assert prepared.classes == {"type": "answer", "unanswerable": True}
+    rows = pd.concat([prepared.train, prepared.validation])
+    assert {*rows["label"]} == {"[]", '[["Denver", 66]]'} and len(rows) == 22
+    assert rows["text_b"].str.startswith(CONTEXT).all() and rows["text_a"].str.match("Who ").all()
+    answerable = document(tmp_path, *[right] * 20)
+    assert prepare("q", answerable, 0).classes == {"type": "answer", "unanswerable": False}
+
+
+def test_a_wrong_place_of_an_answer_names_the_row(tmp_path):
+    right, wrong = ([{"text": "Denver", "answer_start": at}] for at in (4, 5))
+    said = "tasks.q.label: row 3 of train-v2.0.json is wrong: the answer 'Denver' is not at character 5"
+    with pytest.raises(DataError, match=re.escape(said)):
+        prepare("q", document(tmp_path, right, [], wrong), 0)
 
 
 # --- windows

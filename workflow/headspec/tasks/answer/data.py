@@ -99,9 +99,9 @@ class Questions(Texts):
 
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         texts, labels = self.texts(frame, task, key, where), {}
-        for row, cell in frame[str(task.label)].items():
+        for row, cell, context in zip(frame.index, frame[str(task.label)], texts["text_b"], strict=True):
             try:
-                found = answers(cell, texts["text_b"][row])
+                found = answers(cell, context)
             except ValueError as error:
                 number = int(str(row)) + 1
                 raise DataError(f"{key}.label: row {number} of {where} is wrong: {error}") from None

@@ -150,11 +150,10 @@ class QuestionEncoding(Encoding):
             which, span = read(cut, start, start + len(text))
             first, last = pair.span(start, start + len(text))
             truncated += span[1] - span[0] < last - first
-            rows.append(_row([cut[which], *cut[:which], *cut[which + 1 :]]) | {"span": span})
-        frame = pd.DataFrame(rows, index=table.index)
-        texts = [[text for text, _ in answers] for answers in golds]
-        labels = [[not answers] for answers in golds]
-        frame = frame.assign(answers=texts, **per_example.columns("label", labels))
+            texts = {"span": span, "answers": [text for text, _ in answers]}
+            rows.append(_row([cut[which], *cut[:which], *cut[which + 1 :]]) | texts)
+        labels = per_example.columns("label", [[not answers] for answers in golds])
+        frame = pd.DataFrame(rows, index=table.index).assign(**labels)
         return frame.assign(example=examples, context=table["text_b"]), truncated
 
 
