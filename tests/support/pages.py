@@ -34,6 +34,7 @@ class Block:
             path.write_text(text.replace(old, new), encoding="utf-8")
         else:
             assert path.exists() == (path.suffix == ".smk"), self.title
+            path.parent.mkdir(parents=True, exist_ok=True)
             with open(path, "a", encoding="utf-8") as file:
                 file.write(("\n\n" if path.suffix == ".smk" else "") + self.text)
 

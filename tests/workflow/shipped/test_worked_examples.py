@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from support.pages import blocks
 from support.paths import ROOT
-from support.running.studies import CONFIG, HEADS, LAYERS, Folder
+from support.running.studies import CONFIG, HEADS, LAYERS, TONE, Folder, sentence
 
 pytestmark = pytest.mark.slow
 
 BLOCKS = [block for block in blocks(ROOT / "docs" / "architecture.md") if block.title]
 STUDY: dict[str, Any] = CONFIG | {
-    "mixtures": {"pairs": ["tone", "topic", "match"]},
+    "tasks": CONFIG["tasks"] | {"replies": {"source": "texts/replies.tsv", "type": "poisson"}},
+    "mixtures": {"pairs": ["tone", "topic", "match"], "groups": {"counted": ["tone", "replies"]}},
     "methods": ["tuned"],
     "training": CONFIG["training"] | {"epochs": 1},
     "similarity": {"measures": ["text", "shared-importance"]},
@@ -28,12 +31,22 @@ STUDY: dict[str, Any] = CONFIG | {
     },
     "gates": {"mixtures": ["tone+topic"], "ways": ["importance", "each-layer"], "kept": [0.5], "epochs": 1},
     "figures": {"dpi": 60, "formats": ["png"]},
-    "plugins": ["my_measures.py"],
+    "plugins": ["my_measures.py", "poisson"],
 }  # fmt: skip
 NEW = ["figures/overlap.png", "figures/similarity.bert.png", "figures/atlas/believe.png",
        "figures/atlas/ranked.bert.tone+topic.tuned.png", "tables/layers.parquet",
-       "figures/gates/budgets.bert.tone+topic.tuned.png"]  # fmt: skip
+       "figures/gates/budgets.bert.tone+topic.tuned.png", "figures/matrix.bert.counted.tuned.png",
+       "tables/dissociation.parquet"]  # fmt: skip
 TARGETS = [f"results/tiny/{name}" for name in NEW]
+
+
+def replies(path: Path) -> None:
+    """Texts with a count: twice the number of bad words in them."""
+    rng = np.random.default_rng(0)
+    counts = rng.integers(3, size=150)
+    words = [rng.choice(TONE["bad"], n, replace=False).tolist() for n in counts]
+    texts = [sentence(rng, *of_text) for of_text in words]
+    pd.DataFrame({"text": texts, "label": 2 * counts}).to_csv(path, sep="\t", index=False)
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +55,7 @@ def finished(shared) -> Folder:
         folder = Folder.new(path)
         for block in BLOCKS:
             block.apply(path)
+        replies(path / "texts" / "replies.tsv")
         folder.write(STUDY)
         folder.snakemake(*TARGETS)
 
@@ -52,7 +66,7 @@ def test_each_takes_two_places_elsewhere():
     places: dict[str, int] = {}
     for block in BLOCKS:
         places[block.heading] = places.get(block.heading, 0) + (block.language == "diff")
-    assert places == {"A plugin": 0, "A figure": 2, "A stage": 2}
+    assert places == {"A plugin": 0, "A kind of task": 0, "A figure": 2, "A stage": 2}
 
 
 def test_they_run(finished):
@@ -67,13 +81,34 @@ def test_they_run(finished):
     )
     assert set(kept.groupby("layer")["kept"].sum()) == {HEADS // 2}
     layers = pd.read_parquet(tables / "layers.parquet")
-    assert len(layers) == 2 * (3 * 2 + 3) * LAYERS  # seeds; tasks of each pair, and each task alone
+    # seeds; tasks of each pair and of the group, and each task of pairs alone
+    assert len(layers) == 2 * (3 * 2 + 2 + 3) * LAYERS
     assert (layers["importance"] > 0).all()
     assert all((finished.results / name).exists() for name in NEW)
 
 
 #: jobs whose code has the plugin: two seeds, and one table of all
 USING = {"measured": 2, "similarity": 1, "budget": 2}
+
+
+def test_a_kind_of_task_is_learnt(finished):
+    run = finished.results / "runs/bert/counted/tuned/seed0"
+    predictions = pd.read_parquet(run / "predictions.parquet").query("task == 'replies'")
+    counts, expected = predictions["label"], predictions["prediction"]
+    assert {*counts} == {0, 2, 4} and (expected > 0).all()
+    pruning = pd.read_parquet(run / "pruning.parquet").query("task == 'replies' and pruned_for == 'none'")
+    unpruned = predictions[predictions["pruned_for"] == "none"]
+    right = (unpruned["prediction"].round() == unpruned["label"]).mean()
+    assert pruning.set_index("metric")["value"]["exact_count"] == pytest.approx(right)
+    dissociation = pd.read_parquet(finished.results / "tables/dissociation.parquet")
+    assert "exact_count" in {*dissociation.query("mixture == 'counted'")["metric"]}
+
+
+def test_an_edit_of_a_kind_reruns_the_jobs_of_its_tasks(finished, tmp_path):
+    study = finished.copy(tmp_path / "study")
+    study.replace("poisson/head.py", "values.exp()", "values.exp() + 1")
+    rules = study.plan(*TARGETS).rules
+    assert {rule: n for rule, n in rules.items() if rule in ("data", "tokenize", "train")} == {"train": 2}
 
 
 def test_an_edit_of_the_plugin_reruns_the_jobs_that_use_it(finished, tmp_path):

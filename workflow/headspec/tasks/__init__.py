@@ -45,8 +45,11 @@ class _Finder:
         package, _, kind = name.rpartition(".")
         if package != __name__ or kind not in (folders := plugged()):
             return None
-        places = [str(folders[kind])]
-        return spec_from_file_location(name, folders[kind] / "__init__.py", submodule_search_locations=places)
+        spec = ModuleSpec(name, None, is_package=True)
+        if (module := folders[kind] / "__init__.py").exists():
+            spec = spec_from_file_location(name, module) or spec
+        spec.submodule_search_locations = [str(folders[kind])]
+        return spec
 
 
 sys.meta_path.append(_Finder())

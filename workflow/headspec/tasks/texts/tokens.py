@@ -12,9 +12,11 @@ from headspec.tasks.tokens import Encoding
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+    from headspec.tasks.classes import Classes
+
 
 class TextEncoding(Encoding):
-    """The label is the index in `classes`, or the score if they are None.
+    """The label is the index in `classes`, or the score if they are no list.
 
     The tokenizer joins the texts of a pair. If a pair is too long, the longer text is truncated first.
     """
@@ -24,7 +26,7 @@ class TextEncoding(Encoding):
         tokenizer: PreTrainedTokenizerBase,
         table: pd.DataFrame,
         max_length: int,
-        classes: list[str] | None,
+        classes: Classes,
     ) -> tuple[pd.DataFrame, int]:
         texts = [table[column].tolist() for column in ("text_a", "text_b") if table[column].notna().any()]
         offsets = [
@@ -46,7 +48,7 @@ class TextEncoding(Encoding):
         encoded = tokenizer(*shortened, truncation="longest_first", max_length=max_length)
         if "label" not in table:
             label = pd.Series(np.nan, index=table.index)
-        elif classes is None:
+        elif not isinstance(classes, list):
             label = table["label"].astype(float)
         else:
             label = table["label"].map({name: float(i) for i, name in enumerate(classes)})
