@@ -139,7 +139,7 @@ def test_files_of_dead_writers_are_removed_and_of_living_ones_kept(tmp_path):
 
 #: imported packages that read, write, show or compare what others compute
 OTHERS = {
-    "PyYAML", "accelerate", "filelock", "huggingface_hub", "matplotlib", "onnx", "onnx-ir", "onnxruntime",
+    "PyYAML", "accelerate", "filelock", "huggingface_hub", "matplotlib", "onnx-ir", "onnxruntime",
     "pydantic", "pydantic_core", "rich", "safetensors", "snakemake", "threadpoolctl", "typer",
 }  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from sklearn import metrics as sk
 
 from headspec.tasks.metrics import chance
+from support.paths import ROOT
 from support.running.studies import CONFIG, HEADS, LAYERS, TOPIC, Folder, sentence
 
 pytestmark = pytest.mark.slow
@@ -134,3 +136,23 @@ def test_unknown_labels_are_named_before_any_job(finished, tmp_path):
     copy.set("tasks.places.labels", [*PLACES[:-1], "towns"])
     assert "has label 'town'" in (output := copy.snakemake("--dry-run", fails=True))
     assert "Did you mean 'towns'?" in output
+
+
+def test_a_kind_of_a_plugin_is_read_trained_and_scored_as_one_of_headspec(finished, tmp_path):
+    copy = finished.copy(tmp_path / "copy", "results")
+    shutil.copytree(ROOT / "workflow/headspec/tasks/labels", copy.path / "kinds/emotions")
+    copy.set("plugins", ["kinds/emotions"])
+    copy.set("tasks.places.type", "emotions")
+    run = "runs/bert/tone+places/tuned/seed0"
+    targets = [f"results/tiny/{run}/{table}.parquet" for table in ("importance", "pruning", "predictions")]
+    copy.snakemake(*targets)
+    for target in targets:
+        found, expected = (pd.read_parquet(folder.path / target) for folder in (copy, finished))
+        pd.testing.assert_frame_equal(found, expected)
+    assert copy.plan(*targets).rules == {}
+    copy.replace("kinds/emotions/metrics.py", "THRESHOLD = 0.5", "THRESHOLD = 0.4")
+    assert copy.plan(*targets).rules == {"prune": 1}
+    copy.replace("kinds/emotions/head.py", ".mean(1)", ".sum(1)")
+    assert copy.plan(*targets).rules == {"train_and_keep": 1, "importance": 1, "prune": 1}
+    copy.set("tasks.places.type", "emotion")
+    assert "Did you mean 'emotions'?" in copy.snakemake("--dry-run", fails=True)

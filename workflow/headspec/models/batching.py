@@ -116,7 +116,10 @@ class Examples:
                 kinds[i, : self.lengths[row]] = self.kinds[row]
 
         types = put(kinds, device) if self.kinds else None
-        labels = self.gold[rows].to(device, non_blocking=True)
+        labels = self.gold[rows]
+        if device == "cuda" and isinstance(labels, torch.Tensor):
+            labels = labels.pin_memory()  # else the copy waits for the GPU
+        labels = labels.to(device, non_blocking=True)
         shares, branches = self._shares(rows, shape), self._branches(rows, shape)
         tokens = put(ids, device), put(mask, device), types
         words, of = (None if each is None else put(each, device) for each in (shares, branches))

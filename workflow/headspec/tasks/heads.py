@@ -133,6 +133,10 @@ class Head(nn.Module):
         """The predictions of a batch."""
         raise NotImplementedError
 
+    def bleu(self, values: np.ndarray) -> float:
+        """BLEU of texts that it has written, from `Predicted.values`."""
+        raise NotImplementedError(f"{type(self).__name__} writes no texts")
+
 
 def small(layer: nn.Linear) -> nn.Linear:
     """A layer, with small weights and no bias to begin with."""

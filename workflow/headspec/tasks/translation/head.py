@@ -10,6 +10,7 @@ import torch
 
 from headspec.attention import CROSS, DECODER, ENCODER
 from headspec.tasks.heads import Head, Predicted, unless_broken
+from headspec.tasks.metrics import score
 from headspec.tasks.translation import decoding
 from headspec.tasks.translation.classes import UNSPACED
 from headspec.tasks.translation.counting import counted
@@ -83,6 +84,9 @@ class Writer(Head):
         counts = counted(texts, targets.texts, self.classes.get(UNSPACED))
         values = torch.tensor(counts, dtype=torch.float32, device=states.device)
         return Predicted(unless_broken(values, states), texts=texts)
+
+    def bleu(self, values: np.ndarray) -> float:
+        return score("bleu", values, values)
 
 
 HEAD = Writer
