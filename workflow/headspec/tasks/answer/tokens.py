@@ -24,6 +24,24 @@ OVERLAP = 1 / 3
 LEAST = 1 / 4
 #: place of tokens that no answer can begin at or end with
 NONE = -1
+COLUMNS = {
+    "span": pa.list_(INT),
+    "offsets": pa.list_(pa.list_(INT)),
+    "windows": pa.list_(pa.list_(INT)),
+    "window_types": pa.list_(pa.list_(INT)),
+    "context": TEXT,
+    "answers": pa.list_(TEXT),
+}
+"""Columns of the table `tokens`:
+
+span: of questions, the first and the last token of the first answer; -1 without one
+offsets: of questions, for `input_ids` and each of `windows` the characters of the context that every token
+    begins and ends with; -1 for tokens of the question, and special ones
+windows: of questions, tokens of the further windows of a long context
+window_types: of questions, `token_type_ids` of these
+context: of questions, the context
+answers: of questions, the texts of the gold answers; none where there is no answer
+"""
 
 
 class Pair(NamedTuple):
@@ -121,19 +139,10 @@ def read(of_context: Sequence[Pair], start: int, stop: int) -> tuple[int, tuple[
 class QuestionEncoding(Encoding):
     """Questions with the window of their context that is learnt from, and the other windows.
 
-    Truncated are those whose first answer no window has whole. Further columns: `span`, the first and last
-    token of the answer, or -1; `offsets`, of every window the characters of the context that each token
-    begins and ends with, or -1; `windows` and `window_types`, the others; `context`; `answers`.
+    Truncated are those whose first answer no window has whole.
     """
 
-    columns = {
-        "span": pa.list_(INT),
-        "offsets": pa.list_(pa.list_(INT)),
-        "windows": pa.list_(pa.list_(INT)),
-        "window_types": pa.list_(pa.list_(INT)),
-        "context": TEXT,
-        "answers": pa.list_(TEXT),
-    }
+    columns = COLUMNS
 
     def encode(
         self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any
