@@ -22,6 +22,7 @@ NAMES = (
     "regression",
     "translation",
     "answer",
+    "text",
     "minimal_pairs",
     "answer_pairs",
     "tags",

@@ -1,0 +1,194 @@
+"""Language modelling: which tokens are predicted, their bytes, and the constant prediction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from headspec.config.checks.task_consistency import task_problems
+from headspec.config.sections.task import Task
+from headspec.errors import EncoderError
+from headspec.heads.importance import gate_gradients
+from headspec.heads.masks import Mask
+from headspec.heads.pruning import under_masks
+from headspec.models.architectures import CONTINUES, READS, WRITES
+from headspec.models.batching import Examples
+from headspec.models.language.head import LanguageHead
+from headspec.models.language.whole import language_model
+from headspec.models.multitask import MultiTask
+from headspec.tasks.metrics import chance, score
+from headspec.tasks.text import head, tokens
+from support import language, models
+from support.tiny import CPU
+
+TEXTS = [*models.TEXTS[:20], "Müßig – the house", "the"]
+
+
+NAMES = ("gpt2", "llama", "bert", "roberta")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    return {name: language.make(name, folder / name) for name in NAMES}
+
+
+@pytest.fixture(scope="module")
+def tokenizers(folders):
+    return {name: AutoTokenizer.from_pretrained(folder) for name, folder in folders.items()}
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_a_causal_model_predicts_every_token_after_the_first(tokenizers, name):
+    tokenizer = tokenizers[name]
+    found, cut = tokens.texts(tokenizer, TEXTS, range(len(TEXTS)), 12, causal=True)
+    assert cut == sum(len(ids) > 12 for ids in tokenizer(TEXTS)["input_ids"]) > 0
+    for text, of_text in zip(TEXTS, found, strict=True):
+        assert of_text.ids == tokenizer(text, truncation=True, max_length=12)["input_ids"]
+        assert of_text.targets == [*of_text.ids[1:], tokens.NONE]
+    whole, _ = tokens.texts(tokenizer, TEXTS, range(len(TEXTS)), 10**4, causal=True)
+    for text, of_text in zip(TEXTS, whole, strict=True):
+        first = "" if tokenizer.bos_token_id == of_text.ids[0] else tokenizer.decode(of_text.ids[:1])
+        assert of_text.size == len(text.encode()) - len(first.encode())
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta"])
+def test_a_masked_model_predicts_a_share_that_it_does_not_see(tokenizers, name):
+    tokenizer = tokenizers[name]
+    found, _ = tokens.texts(tokenizer, TEXTS, range(len(TEXTS)), 64, causal=False)
+    for text, (ids, targets, size) in zip(TEXTS, found, strict=True):
+        whole = tokenizer(text)["input_ids"]
+        places = [i for i, token in enumerate(targets) if token != tokens.NONE]
+        assert len(places) == max(1, round(tokens.MASKED * (len(whole) - 2)))
+        assert not {whole[i] for i in places} & {*tokenizer.all_special_ids} - {tokenizer.unk_token_id}
+        assert [ids[i] for i in places] == [tokenizer.mask_token_id] * len(places)
+        assert [targets[i] if i in places else ids[i] for i in range(len(ids))] == whole
+        assert 0 < size <= len(text.encode())
+    again, _ = tokens.texts(tokenizer, TEXTS[::-1], range(len(TEXTS))[::-1], 64, causal=False)
+    assert again[::-1] == found
+
+
+def test_other_examples_have_other_tokens_masked(tokenizers):
+    found, _ = tokens.texts(tokenizers["bert"], TEXTS[:1] * 9, range(9), 64, causal=False)
+    assert len({tuple(of_text.targets) for of_text in found}) > 1
+
+
+def test_labels_have_what_the_best_constant_prediction_gets():
+    targets = [[5, tokens.NONE, 5, 7], [7, 5], [tokens.NONE], [9]]
+    found = tokens.counts(targets, [10, 4, 0, 3])
+    share = {5: 3 / 6, 7: 2 / 6, 9: 1 / 6}
+    bits = [2 * -np.log2(share[5]) - np.log2(share[7]), -np.log2(share[7] * share[5]), 0, -np.log2(share[9])]
+    assert found == pytest.approx(np.array([[3, 2, 0, 1], [10, 4, 0, 3], [2, 1, 0, 0], bits]).T)
+    entropy = -sum(p * np.log2(p) for p in share.values())
+    assert found[:, 3].sum() / found[:, 0].sum() == pytest.approx(entropy)
+
+
+# --- the model
+
+
+def read(folder, name: str, tokenizer, own: bool = True):
+    """A language model, one with it as encoder, and examples."""
+    causal = name in language.CAUSAL
+    whole, classes = language_model(folder, "here", causal), {"type": "text", "causal": causal}
+    table = pd.DataFrame({"example": range(len(TEXTS)), "text_a": TEXTS, "text_b": None, "label": ""})
+    frame, _ = tokens.ENCODING.encode(tokenizer, table, 24, classes)
+    of_encoder = MultiTask(whole.base_model, "last", {"t": classes}, LanguageHead(whole) if own else None)
+    return whole, of_encoder.eval(), Examples.of(frame, classes)
+
+
+def own_losses(whole, examples: Examples, causal: bool) -> np.ndarray:
+    """The loss that transformers' model gives of each text, in nats, and how many tokens are likeliest."""
+    found = []
+    for ids, targets in zip(examples.ids, examples.gold.targets, strict=True):
+        ids, labels = torch.tensor([ids]), torch.tensor([targets])
+        labels = labels.roll(1, 1) if causal else labels  # transformers moves them back
+        labels = labels.masked_fill(labels == tokens.NONE, -100)
+        with torch.no_grad():
+            output = whole(input_ids=ids, labels=labels)
+        best, real = output.logits.argmax(-1), torch.tensor([targets]) != tokens.NONE
+        right = int((best == torch.tensor([targets]))[real].sum())
+        found.append((float(output.loss) if real.any() else 0.0, right))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_losses_and_bits_are_those_of_the_model_itself(folders, tokenizers, name, monkeypatch):
+    whole, model, examples = read(folders[name], name, tokenizers[name])
+    nats, right = own_losses(whole, examples, name in language.CAUSAL).T
+    rows = np.arange(len(examples))
+    batch = examples.batch(rows)
+    with torch.no_grad():
+        assert model.losses("t", model.pool(batch), batch.labels).numpy() == pytest.approx(nats, rel=1e-4)
+    none = Mask("none", None, 0.0, None, np.zeros(model.gates.exists.shape, dtype=bool))
+    values = under_masks(model, "t", examples, rows, [none], CPU).values[0]
+    counted, size = examples.label[:, 0], examples.label[:, 1]
+    assert values[:, 0].tolist() == right.tolist()
+    assert values[:, 1] == pytest.approx(nats * counted / np.log(2), rel=1e-4)
+    bits = (nats * counted).sum() / np.log(2)
+    assert score("bits_per_token", examples.label, values) == pytest.approx(bits / counted.sum(), rel=1e-4)
+    assert score("bits_per_byte", examples.label, values) == pytest.approx(bits / size.sum(), rel=1e-4)
+    assert score("token_accuracy", examples.label, values) == right.sum() / counted.sum()
+    gradients = gate_gradients(model, "t", examples, rows, CPU)
+    monkeypatch.setattr(head, "LOGITS", 7 * whole.get_input_embeddings().num_embeddings)
+    assert gate_gradients(model, "t", examples, rows, CPU) == pytest.approx(gradients, abs=1e-5)
+    assert np.abs(gradients).max() > 0
+
+
+def test_a_trained_head_begins_as_the_pretrained_one_of_tied_models(folders, tokenizers):
+    _, own, examples = read(folders["gpt2"], "gpt2", tokenizers["gpt2"])
+    _, tied, _ = read(folders["gpt2"], "gpt2", tokenizers["gpt2"], own=False)
+    assert isinstance(own.classifier("t"), head.Own) and isinstance(tied.classifier("t"), head.Tied)
+    batch = examples.batch(np.arange(len(examples)))
+    losses = [model.losses("t", model.pool(batch), batch.labels) for model in (own, tied)]
+    assert torch.allclose(*losses, rtol=1e-4)
+
+
+def test_chance_is_the_most_frequent_token_and_the_entropy_of_tokens(folders, tokenizers):
+    _, _, examples = read(folders["bert"], "bert", tokenizers["bert"])
+    found = np.concatenate([[t for t in of if t != tokens.NONE] for of in examples.gold.targets])
+    shares = np.unique(found, return_counts=True)[1] / len(found)
+    assert chance("token_accuracy", examples.label) == pytest.approx(shares.max())
+    entropy = -(shares * np.log2(shares)).sum()
+    assert chance("bits_per_token", examples.label) == pytest.approx(entropy)
+    ratio = examples.label[:, 0].sum() / examples.label[:, 1].sum()
+    assert chance("bits_per_byte", examples.label) == pytest.approx(entropy * ratio)
+
+
+# --- the config
+
+
+@pytest.mark.parametrize(
+    ("family", "mask", "said"),
+    [
+        (WRITES, "[MASK]", "tasks.t.type: got 'text', .* encoder-decoder"),
+        (READS, None, "tasks.t.type: got 'text', .* has no mask"),
+    ],
+)
+def test_models_that_predict_no_tokens_are_refused(tokenizers, family, mask, said):
+    tokenizer = AutoTokenizer.from_pretrained(tokenizers["bert"].name_or_path)
+    tokenizer.mask_token = mask
+    with pytest.raises(EncoderError, match=said):
+        tokens.ENCODING.completed(tokenizer, {"type": "text"}, 16, "tasks.t", family)
+
+
+def test_a_decoder_predicts_the_next_token_even_if_its_tokenizer_has_a_mask(tokenizers):
+    of_families = {
+        family: tokens.ENCODING.completed(tokenizers["bert"], {"type": "text"}, 16, "tasks.t", family)
+        for family in (CONTINUES, READS)
+    }
+    assert [of_families[family]["causal"] for family in (CONTINUES, READS)] == [True, False]
+
+
+def test_bits_are_reported_but_not_compared():
+    task = Task(source="a.csv", type="text")
+    assert task.all_metrics == ["token_accuracy", "bits_per_token", "bits_per_byte"]
+    assert task.compared_metrics == ["token_accuracy"]
+    wrong = {"metrics": ["bits_per_byte"], "prompt": "{text_a}"}
+    problems = list(task_problems("t", Task(source="a.csv", type="text", **wrong), {}))
+    assert problems == [
+        "tasks.t.metrics.0: got 'bits_per_byte', no metric to compare by; expected token_accuracy first.",
+        "tasks.t.prompt: has no effect on a task of text; expected none.",
+    ]

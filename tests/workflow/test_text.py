@@ -1,0 +1,106 @@
+"""Snakemake on a tiny study of language modelling: two languages, learnt and prompted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch.nn import functional as F
+
+from headspec import tables
+from headspec.models.language.whole import language_model
+from support import language
+from support.running.studies import CONFIG, FILLER, TONE, TOPIC, Folder
+
+pytestmark = pytest.mark.slow
+
+LANGUAGES = {"north": [*FILLER[:5], *TOPIC["sea"], *TONE["good"]], "south": [*FILLER[5:], *TOPIC["wood"]]}
+STUDY: dict[str, Any] = CONFIG | {
+    "seeds": [0],
+    "models": {
+        "bert": {"source": "models/bert", "max_length": 16},
+        "llama": {"source": "models/llama", "max_length": 24},
+    },
+    "tasks": {
+        name: {"source": f"texts/{name}.csv", "type": "text", "validation_examples": 80} for name in LANGUAGES
+    },
+    "mixtures": {"pairs": list(LANGUAGES)},
+    "methods": ["tuned", "prompted"],
+    "training": CONFIG["training"] | {"epochs": 15},
+    "pruning": {"fraction": 0.3, "fractions": [0.3], "draws": 2, "draw_examples": 20},
+    "figures": {"dpi": 60, "formats": ["png"]},
+}  # fmt: skip
+METRICS = ["token_accuracy", "bits_per_token", "bits_per_byte"]
+
+
+def write(folder: Path) -> None:
+    """Texts of two languages, in which two words tell the next one."""
+    rng = np.random.default_rng(0)
+    for name, words in LANGUAGES.items():
+        n, step, length = (rng.integers(*of, size=600) for of in ((len(words),), (1, 4), (6, 14)))
+        each = zip(n, step, length, strict=True)
+        texts = [" ".join(words[(i + j * k) % len(words)] for k in range(m)) for i, j, m in each]
+        pd.DataFrame({"text": texts}).to_csv(folder / f"{name}.csv", index=False)
+
+
+@pytest.fixture(scope="module")
+def finished(shared) -> Folder:
+    def fill(path: Path) -> None:
+        folder = Folder.new(path)
+        for name in ("bert", "llama"):
+            language.make(name, path / "models" / name)
+        write(path / "texts")
+        folder.write(STUDY)
+        folder.snakemake("all", "explorer")
+
+    return Folder(shared("text", fill))
+
+
+@pytest.mark.parametrize("model", ["bert", "llama"])
+def test_languages_are_learnt(finished, model):
+    run = finished.results / "runs" / model / "north+south" / "tuned" / "seed0"
+    pruning, predictions = (pd.read_parquet(run / f"{name}.parquet") for name in ("pruning", "predictions"))
+    for task in LANGUAGES:
+        rows = predictions[(predictions["task"] == task) & (predictions["pruned_for"] == "none")]
+        label, predicted = (np.stack(rows[f"{name}_values"].tolist()) for name in ("label", "prediction"))
+        right, bits = predicted.sum(axis=0)
+        tokens, size, blind, blind_bits = label.sum(axis=0)
+        of_task = pruning[(pruning["task"] == task) & (pruning["pruned_for"] == "none")]
+        values = of_task.set_index("metric")["value"]
+        assert values[METRICS].tolist() == pytest.approx([right / tokens, bits / tokens, bits / size])
+        if model == "llama":  # a masked model learns from one or two tokens of a text
+            assert right > 5 * blind and bits < 0.3 * blind_bits
+    losses = tables.read(run / "training.parquet")["loss"]
+    assert losses.tail(20).mean() < 0.8 * losses.head(20).mean()
+
+
+def test_languages_dissociate_by_the_share_of_tokens(finished):
+    table = pd.read_parquet(finished.results / "tables/dissociation.parquet")
+    assert {*table["metric"]} == {"token_accuracy"} and {*table["model"]} == {"bert", "llama"}
+    tuned = table[table["method"] == "tuned"]
+    assert np.isfinite(tuned[["dissociation", "ci_low", "ci_high", "p_value"]]).all(axis=None)
+    of_llama = tuned["model"] == "llama"  # of a masked model, one or two tokens of a text are too few
+    assert not tuned.loc[of_llama, "unpruned_at_chance"].any()
+
+
+@pytest.mark.parametrize("model", ["bert", "llama"])
+def test_a_language_model_as_it_is_predicts_by_its_own_head(finished, model):
+    run = finished.results / "runs" / model / "north+south" / "prompted" / "seed0"
+    described = json.loads((run / "model" / "classifiers.json").read_text())
+    assert described["language_model"] and not (finished.results / "prompts").exists()
+    pruning = pd.read_parquet(run / "pruning.parquet").query("pruned_for == 'none' and task == 'north'")
+    tokens = tables.read(finished.results / "tokens" / model / "north" / "validation.parquet")
+    nats = []
+    whole = language_model(finished.path / "models" / model, "here", causal=model == "llama")
+    for ids, targets in zip(tokens["input_ids"], tokens["targets"], strict=True):
+        with torch.no_grad():
+            logits = whole(input_ids=torch.tensor([ids.tolist()])).logits[0].float()
+        nats.append(F.cross_entropy(logits, torch.tensor(targets.tolist()), ignore_index=-1, reduction="sum"))
+    predicted = sum((targets >= 0).sum() for targets in tokens["targets"])
+    bits = float(sum(nats)) / np.log(2) / predicted
+    assert pruning.set_index("metric")["value"]["bits_per_token"] == pytest.approx(bits, rel=1e-4)

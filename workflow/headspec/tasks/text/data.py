@@ -1,0 +1,28 @@
+"""Texts without labels: their own tokens are predicted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headspec.tasks.texts.data import Texts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from headspec.config.sections.task import Task
+
+
+class Unlabelled(Texts):
+    """Texts, of which every one has an empty label."""
+
+    def columns(self, task: Task) -> list[str]:
+        return []
+
+    def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
+        return self.texts(frame, task, key, where).assign(label="")
+
+    def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
+        return {"type": task.type}
+
+
+DATA = Unlabelled()

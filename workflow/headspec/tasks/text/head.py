@@ -1,0 +1,147 @@
+"""The tokens of texts, predicted by the head of a language model, or by the embeddings of its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from headspec.tasks.heads import Head, Predicted, unless_broken
+from headspec.tasks.text.tokens import NONE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from headspec.models.batching import Batch
+    from headspec.models.multitask import MultiTask
+
+#: most logits at once, so that memory does not grow with the vocabulary
+LOGITS = 2**26
+
+
+@dataclass
+class Gold:
+    """The tokens that the states of all examples predict, `NONE` where none is."""
+
+    targets: list[list[int]]
+
+    def __getitem__(self, rows: np.ndarray) -> torch.Tensor:
+        """Those of a batch, (batch, tokens)."""
+        found = np.full((len(rows), max(len(self.targets[row]) for row in rows)), NONE, dtype=np.int64)
+        for of_row, row in zip(found, rows, strict=True):
+            of_row[: len(self.targets[row])] = self.targets[row]
+        return torch.from_numpy(found)
+
+
+class Tokens(Head):
+    """Losses and predictions of logits; the loss is the mean cross-entropy of the tokens of a text."""
+
+    whole_vocabulary = True
+
+    @classmethod
+    def build(cls, model: MultiTask, classes: Any) -> Head:
+        return (Tied if model.head is None else Own)(model, classes)
+
+    @classmethod
+    def gold(cls, frame: pd.DataFrame) -> Gold:
+        return Gold([list(targets) for targets in frame["targets"]])
+
+    @classmethod
+    def pool(cls, model: MultiTask, batch: Batch) -> torch.Tensor:
+        """The states of all tokens, (batch, tokens, hidden)."""
+        return model.output(batch).last_hidden_state
+
+    def of_states(self, model: MultiTask, states: torch.Tensor) -> torch.Tensor:
+        """Logits of tokens, (n, vocabulary) float32, of states (n, hidden)."""
+        raise NotImplementedError
+
+    def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
+        def of_part(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+            return F.cross_entropy(logits, tokens, reduction="none")[:, None]
+
+        return _mean(self._of_tokens(model, states, targets, of_part)[..., 0], targets)
+
+    def evidence(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
+        """The mean over the predicted tokens of each text of the largest logit, (batch,)."""
+        found = self._of_tokens(model, states, targets, lambda logits, _: logits.amax(1, keepdim=True))
+        return _mean(found[..., 0], targets)
+
+    def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
+        """How many tokens were the likeliest, and the bits of all of them, (batch, 2)."""
+
+        def of_part(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+            bits = F.cross_entropy(logits, tokens, reduction="none") / log(2)
+            return torch.stack([(logits.argmax(1) == tokens).float(), bits], dim=1)
+
+        values = self._of_tokens(model, states, targets, of_part).double().sum(1)
+        return Predicted(unless_broken(values, torch.cat([states.flatten(1), values], dim=1)))
+
+    def _of_tokens(
+        self,
+        model: MultiTask,
+        states: torch.Tensor,
+        targets: torch.Tensor,
+        of_part: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    ) -> torch.Tensor:
+        """What `of_part` makes of the logits and the tokens that are predicted; 0 elsewhere.
+
+        Returns
+        -------
+        (batch, tokens, values), from (n, values) of logits (n, vocabulary) and tokens (n,)
+        """
+        real = targets != NONE
+        chosen, tokens = model.dropout(states)[real], targets[real]
+        at_once = max(1, LOGITS // model.encoder.get_input_embeddings().num_embeddings)
+
+        def found(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+            return of_part(self.of_states(model, states), tokens)
+
+        if len(chosen) <= at_once:
+            values = found(chosen, tokens)
+        else:
+            parts = zip(chosen.split(at_once), tokens.split(at_once), strict=True)
+            values = torch.cat([checkpoint(found, *part, use_reentrant=False) for part in parts])
+        return values.new_zeros((*real.shape, values.shape[1])).index_put(real.nonzero(as_tuple=True), values)
+
+
+def _mean(of_tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Mean over the predicted tokens of each text, (batch,); 0 of none."""
+    return of_tokens.sum(1) / (targets != NONE).sum(1).clamp(min=1)
+
+
+class Own(Tokens):
+    """The head of the language model itself, as it is."""
+
+    def of_states(self, model: MultiTask, states: torch.Tensor) -> torch.Tensor:
+        assert model.head is not None
+        return model.head(states)
+
+
+class Tied(Tokens):
+    """The products of states, after a linear layer, with the embeddings of tokens, and a bias of each token.
+
+    The layer starts as the identity: then this is the pretrained head of the language models whose output
+    embedding is that of the input (GPT-2, small Llamas and Qwens).
+    """
+
+    def __init__(self, model: MultiTask, classes: Any) -> None:
+        super().__init__(model, classes)
+        embeddings = model.encoder.get_input_embeddings()
+        self.transform = nn.Linear(model.hidden, embeddings.embedding_dim)
+        nn.init.eye_(self.transform.weight)
+        nn.init.zeros_(self.transform.bias)
+        self.bias = nn.Parameter(torch.zeros(embeddings.num_embeddings))
+
+    def of_states(self, model: MultiTask, states: torch.Tensor) -> torch.Tensor:
+        embeddings = model.encoder.get_input_embeddings().weight
+        return F.linear(self.transform(states), embeddings).float() + self.bias
+
+
+HEAD = Tokens

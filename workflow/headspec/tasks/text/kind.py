@@ -1,0 +1,30 @@
+"""Language modelling, causal or masked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headspec.config.checks import prompt_keys
+from headspec.tasks.kind import Kind
+
+if TYPE_CHECKING:
+    from headspec.config.sections.task import Task
+
+
+class Text(Kind):
+    about = "the tokens of the [text](tasks-and-models.md#language-modelling) itself, as a language model"
+    called = "of language modelling"
+    metrics = ("token_accuracy", "bits_per_token", "bits_per_byte")
+    beside = frozenset({"bits_per_token", "bits_per_byte"})  # they fall where models are better
+    label_columns = 0
+    unused = ("text_b", "labels", "test")
+    prompts = needs_prompt = pooled = False
+    counts = "text"
+
+    def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
+        """A language model needs no prompt to predict texts."""
+        return prompt_keys.unused(key, task, *prompt_keys.KEYS)
+
+
+KIND = Text()

@@ -1,0 +1,41 @@
+"""Metrics of language models, from numbers that add up over texts.
+
+A prediction is the number of tokens that were the likeliest, and the surprisal of all, in bits. The label is
+the number of predicted tokens, that of their bytes, and the same two numbers of the best constant prediction:
+the most frequent token of all, and every token by its frequency.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headspec.tasks.metrics import Metric
+from headspec.tasks.sums import ratio
+
+Floats = NDArray[np.float64]
+
+#: places of the numbers of a label, and of a prediction
+TOKENS, BYTES, BLIND = 0, 1, slice(2, 4)
+RIGHT, BITS = 0, 1
+
+
+def _sums(of: int, by: int, label: Floats, predictions: Floats) -> tuple[Floats, Floats]:
+    return label[..., [by]], predictions[..., [of]]
+
+
+def _ratio(of_label: Floats, of_predictions: Floats) -> Floats:
+    return ratio(of_predictions[..., 0], of_label[..., 0])
+
+
+def _constant(label: Floats) -> Floats:
+    return label[..., BLIND]
+
+
+METRICS = {
+    "token_accuracy": Metric("accuracy of tokens", partial(_sums, RIGHT, TOKENS), _ratio, _constant, True),
+    "bits_per_token": Metric("bits per token", partial(_sums, BITS, TOKENS), _ratio, _constant, True),
+    "bits_per_byte": Metric("bits per byte", partial(_sums, BITS, BYTES), _ratio, _constant, True),
+}

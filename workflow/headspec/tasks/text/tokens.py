@@ -1,0 +1,154 @@
+"""Tokens of texts, those that are predicted of them, and what the best constant prediction gets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from headspec import per_example
+from headspec.errors import EncoderError
+from headspec.models.architectures import CONTINUES, READS, WRITES
+from headspec.seeds import derive
+from headspec.tables import INT
+from headspec.tasks.classes import Classes
+from headspec.tasks.tokens import Encoding
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+#: share of the tokens of a text that are masked, at least one (Devlin et al. 2019)
+MASKED = 0.15
+#: target of a token from which none is predicted
+NONE = -1
+COLUMNS = {"targets": pa.list_(INT)}
+"""Columns of the table `tokens`:
+
+targets: of language modelling, the token that the state of each token predicts: the next one, or the masked
+    one; -1 for none
+"""
+
+
+class Predicted(NamedTuple):
+    """The tokens of a text.
+
+    Attributes
+    ----------
+    ids : that the model reads
+    targets : the token that the state of each predicts, or `NONE`
+    size : UTF-8 bytes of the characters that are predicted, with those that no token has, such as spaces
+        before a word
+    """
+
+    ids: list[int]
+    targets: list[int]
+    size: int
+
+
+def texts(
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Sequence[str],
+    examples: Sequence[int],
+    max_length: int,
+    causal: bool,
+) -> tuple[list[Predicted], int]:
+    """The tokens of texts, cut after `max_length`, and how many texts were cut.
+
+    Special tokens are not predicted. A causal model predicts all others but the first one that nothing is
+    before; a masked one `MASKED` of them, which it does not see. Which these are follows from the number of
+    the example, so that they are the same under every mask of heads, in every run and epoch.
+
+    Parameters
+    ----------
+    examples : number of each text
+    """
+    encoded = tokenizer(
+        list(rows),
+        truncation=True,
+        max_length=max_length,
+        return_offsets_mapping=True,
+        return_special_tokens_mask=True,
+    )
+    whole = tokenizer(list(rows), verbose=False)["input_ids"]
+    found = []
+    for row, (text, example, ids) in enumerate(zip(rows, examples, encoded["input_ids"], strict=True)):
+        real = ~np.array(encoded["special_tokens_mask"][row], dtype=bool)
+        sizes = _sizes(text, np.array(encoded["offset_mapping"][row]), real)
+        if causal:
+            real[:1] = False
+            targets = [*np.where(real, ids, NONE)[1:].tolist(), NONE]
+        else:
+            real = _masked(real, example)
+            targets = np.where(real, ids, NONE).tolist()
+            ids = np.where(real, tokenizer.mask_token_id, ids).tolist()
+        found.append(Predicted(ids, targets, int(sizes[real].sum())))
+    return found, sum(len(ids) > max_length for ids in whole)
+
+
+def _masked(real: np.ndarray, example: int) -> np.ndarray:
+    """Which tokens of an example are masked, bool (tokens,)."""
+    places = np.flatnonzero(real)
+    rng = np.random.default_rng(derive(0, "masked tokens", int(example)))
+    n = min(len(places), max(1, round(MASKED * len(places))))
+    chosen = np.zeros_like(real)
+    chosen[rng.choice(places, n, replace=False)] = True
+    return chosen
+
+
+def _sizes(text: str, offsets: np.ndarray, real: np.ndarray) -> np.ndarray:
+    """Bytes from the end of the token before to the end of each, (tokens,); 0 of special tokens."""
+    ends = np.maximum.accumulate(np.where(real, offsets[:, 1], 0))
+    starts = np.concatenate([[0], ends[:-1]])
+    return np.array([len(text[a:b].encode()) for a, b in zip(starts, ends, strict=True)])
+
+
+def counts(targets: Sequence[Sequence[int]], sizes: Sequence[int]) -> np.ndarray:
+    """The labels of texts, (n, 4), as the metrics take them (`headspec.tasks.text.metrics`)."""
+    of_texts = [np.array([token for token in of_text if token != NONE], dtype=int) for of_text in targets]
+    tokens, places, often = np.unique(np.concatenate(of_texts), return_inverse=True, return_counts=True)
+    lengths = np.array([len(of_text) for of_text in of_texts])
+    owner = np.repeat(np.arange(len(of_texts)), lengths)
+    bits = -np.log2(often / max(1, often.sum()))[places]
+    right = places == (often.argmax() if len(tokens) else -1)
+    blind = [np.bincount(owner, weights, minlength=len(of_texts)) for weights in (right, bits)]
+    return np.stack([lengths, np.array(sizes), *blind], axis=1).astype(float)
+
+
+class TextEncoding(Encoding):
+    """Texts, and the tokens that they predict."""
+
+    columns = COLUMNS
+
+    def completed(
+        self, tokenizer: PreTrainedTokenizerBase, classes: Any, max_length: int, key: str, family: str = READS
+    ) -> Classes:
+        """Whether the model predicts the next token, `causal`, or masked ones.
+
+        Raises
+        ------
+        EncoderError
+            It is an encoder-decoder, or its tokenizer has no mask.
+        """
+        if family == WRITES:
+            raise EncoderError(
+                f"{key}.type: got 'text', which no encoder-decoder takes; expected another model"
+            )
+        if family != CONTINUES and tokenizer.mask_token is None:
+            raise EncoderError(f"{key}.type: got 'text', but the model's tokenizer has no mask to predict")
+        return classes | {"causal": family == CONTINUES}
+
+    def encode(
+        self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any
+    ) -> tuple[pd.DataFrame, int]:
+        rows, examples = table["text_a"].tolist(), table["example"].tolist()
+        found, cut = texts(tokenizer, rows, examples, max_length, classes["causal"])
+        ids, targets, sizes = map(list, zip(*found, strict=True))
+        columns = {"input_ids": ids, "token_type_ids": None, "targets": targets}
+        labels = per_example.columns("label", counts(targets, sizes))
+        return pd.DataFrame({"example": table["example"]} | columns | labels), cut
+
+
+ENCODING = TextEncoding()
