@@ -14,9 +14,10 @@ import pytest
 import torch
 
 from headspec.atlas.ablation import ABLATION, MEAN_ABLATION, ablate
+from headspec.config.loading import load
 from headspec.config.sections.task import Task
 from headspec.data.prepare import prepare
-from headspec.errors import DataError
+from headspec.errors import ConfigError, DataError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
@@ -346,3 +347,22 @@ def test_an_ablated_head_is_closed_in_every_window(model, examples):
 def test_importance_is_of_one_window(model, examples):
     found = gate_gradients(model, "q", examples, np.arange(len(examples)), CPU)
     assert found.shape == (len(examples), LAYERS, HEADS) and (np.abs(found) > 0).any(axis=0).all()
+
+
+# --- the config
+
+
+@pytest.mark.parametrize(
+    ("task", "more", "said"),
+    [
+        ({}, {"methods": ["prompted"]}, "methods.0: got 'prompted', which does not take a task of questions"),
+        ({}, {"transfer": {"tasks": ["q"]}}, "transfer.tasks.0: got 'q'"),
+        ({"text_b": None}, {}, "tasks.q.text_b: missing, expected the column of the contexts"),
+        ({"metrics": ["exact_match"]}, {}, "tasks.q.metrics.0: got 'exact_match' for type answer"),
+    ],
+)
+def test_what_makes_no_study_of_questions_is_refused(task, more, said):
+    tasks = {"q": {"source": "a.json", "type": "answer"} | task, "c": {"source": "b.csv"}}
+    config = {"study": "s", "seeds": [0], "models": {"m": {"source": "m"}}, "tasks": tasks}
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        load(config | {"mixtures": {"pairs": ["q", "c"]}} | more)

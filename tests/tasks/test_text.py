@@ -9,8 +9,9 @@ import torch
 from transformers import AutoTokenizer
 
 from headspec.config.checks.task_consistency import task_problems
+from headspec.config.loading import load
 from headspec.config.sections.task import Task
-from headspec.errors import EncoderError
+from headspec.errors import ConfigError, EncoderError
 from headspec.heads.importance import gate_gradients
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
@@ -192,3 +193,10 @@ def test_bits_are_reported_but_not_compared():
         "tasks.t.metrics.0: got 'bits_per_byte', no metric to compare by; expected token_accuracy first.",
         "tasks.t.prompt: has no effect on a task of text; expected none.",
     ]
+
+
+def test_transfer_takes_no_texts_without_labels():
+    tasks = {"t": {"source": "a.csv", "type": "text"}, "c": {"source": "b.csv"}}
+    config = {"study": "s", "models": {"m": {"source": "m"}}, "mixtures": {"pairs": ["t", "c"]}}
+    with pytest.raises(ConfigError, match=r"transfer.tasks.0: got 't'"):
+        load(config | {"tasks": tasks, "transfer": {"tasks": ["t"]}})

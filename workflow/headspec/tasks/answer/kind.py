@@ -17,7 +17,7 @@ class Answer(Kind):
     metrics = ("answer_f1", "answer_exact_match")
     defaults = {"text_a": "question", "text_b": "context", "label": "answers"}
     unused = ("labels", "test")
-    refuses = frozenset({"prompted"})
+    refuses = frozenset({"prompted", "transfer"})
     pooled = False
 
     def problems(self, key: str, task: Task) -> Iterator[str]:

@@ -19,6 +19,7 @@ class Text(Kind):
     beside = frozenset({"bits_per_token", "bits_per_byte"})  # they fall where models are better
     label_columns = 0
     unused = ("text_b", "labels", "test")
+    refuses = frozenset({"transfer"})
     prompts = needs_prompt = pooled = False
     counts = "text"
 
