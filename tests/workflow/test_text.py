@@ -30,7 +30,9 @@ STUDY: dict[str, Any] = CONFIG | {
         name: {"source": f"texts/{name}.csv", "type": "text", "validation_examples": 80} for name in LANGUAGES
     },
     "mixtures": {"pairs": list(LANGUAGES)},
-    "methods": ["tuned", "prompted"],
+    "methods": ["tuned", "prompted", "atlas"],
+    "atlas": {"methods": ["tuned"], "examples": 40, "rankings": ["importance", "relevance", "ablation"],
+              "fractions": [0.5], "draws": 2},
     "training": CONFIG["training"] | {"epochs": 15},
     "pruning": {"fraction": 0.3, "fractions": [0.3], "draws": 2, "draw_examples": 20},
     "figures": {"dpi": 60, "formats": ["png"]},
@@ -56,7 +58,7 @@ def finished(shared) -> Folder:
             language.make(name, path / "models" / name)
         write(path / "texts")
         folder.write(STUDY)
-        folder.snakemake("all", "explorer")
+        folder.snakemake("all", "atlas", "explorer")
 
     return Folder(shared("text", fill))
 
@@ -104,3 +106,11 @@ def test_a_language_model_as_it_is_predicts_by_its_own_head(finished, model):
     predicted = sum((targets >= 0).sum() for targets in tokens["targets"])
     bits = float(sum(nats)) / np.log(2) / predicted
     assert pruning.set_index("metric")["value"]["bits_per_token"] == pytest.approx(bits, rel=1e-4)
+
+
+def test_single_heads_are_measured(finished):
+    heads = pd.read_parquet(finished.results / "tables" / "heads.parquet")
+    assert np.isfinite(heads["value"]).all()
+    measures = ["ablation", "importance", "relevance"]
+    spread = heads[heads["measure"].isin(measures)].groupby(["model", "task", "measure"])["value"].std()
+    assert len(spread) == 2 * len(LANGUAGES) * len(measures) and (spread > 0).all()
