@@ -273,7 +273,7 @@ def test_what_stands_in_for_a_head_is_that_of_the_text_of_every_beam(marian):
                 max_new_tokens=6,
             )  # fmt: skip
 
-        with ablating(model) as passes:
+        with ablating(model, next(iter(model.classes))) as passes:
             ids = passes.without(CROSS, 1, run, vectors[rows])
         return [model.tokenizer.decode(row, skip_special_tokens=True) for row in ids.tolist()]
 

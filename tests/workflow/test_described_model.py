@@ -79,7 +79,7 @@ def test_it_learns_both_languages_from_its_own_vocabulary(finished):
 def test_its_tokenizer_is_that_of_every_stage(finished):
     """Of one that begins with fresh weights again, and of one that must know which tokens are special."""
     kept = tables.read(finished.path / KEPT)
-    assert set(kept["task"]) == {"same", "back"} and kept["prediction"].notna().all()
+    assert set(kept["task"]) == {"same", "back"} and kept["prediction_values"].notna().all()
     attention = tables.read(finished.path / RUN / "atlas" / "attention.parquet")
     assert attention["layer"].nunique() == 3
 

@@ -10,7 +10,7 @@ from support.running.studies import Folder
 def show_resources(study: Folder) -> None:
     """Take the messages out of a study's rules: in a dry run, a message replaces the list of resources."""
     for path in (study.path / "workflow" / "rules").glob("*.smk"):
-        path.write_text(re.sub(r"    message:\n        .*\n", "", path.read_text()))
+        path.write_text(re.sub(r"^ +message:\n.*\n", "", path.read_text(), flags=re.M))
 
 
 def requests(study: Folder, *arguments: str, **environment: str) -> dict[str, dict[str, str]]:
