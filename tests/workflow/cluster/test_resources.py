@@ -52,6 +52,8 @@ def scripts() -> dict[str, Path]:
         )
         paths[rule[2]] = paths[rule[1]] if rule[1] else script[1]
         drawn[rule[2]] = figure[1] if figure else drawn.get(rule[1], "")
+    for name in re.findall(r'\bFigure\(\s*"([\w/]+)"', text):  # whose rules are made in a loop
+        paths[(rule := f"figure_{name.replace('/', '_')}")], drawn[rule] = "scripts/plots/figure.py", ""
     return {
         rule: ROOT / "workflow" / re.sub(r"\{params\.\w+\}", drawn[rule], path)
         for rule, path in paths.items()
