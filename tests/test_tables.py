@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from headspec import files, tables
 from headspec.errors import DataError
+from headspec.models.tokens.tokenization import TOKENS
 from support.paths import ROOT
 from support.schemas import SCHEMAS
 
@@ -62,14 +63,9 @@ def test_lists_and_missing_values(tmp_path):
             "label": [0.5, 2.0],
             "input_ids": [[5, 6, 7], [8]],
             "token_type_ids": [None, None],
-            "words": None,
-            "units": None,
-            "continuations": None,
-            "target_ids": None,
-            "target": None,
         }
     )
-    tables.write(tmp_path / "t.parquet", SCHEMAS["tokens"], frame, {})
+    tables.write(tmp_path / "t.parquet", TOKENS, frame, {})
     stored = tables.read(tmp_path / "t.parquet")
     assert [list(ids) for ids in stored["input_ids"]] == [[8], [5, 6, 7]]
     assert stored["token_type_ids"].isna().all()
