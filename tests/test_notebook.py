@@ -18,7 +18,7 @@ from transformers.pytorch_utils import Conv1D
 
 import headspec
 from headspec.errors import EncoderError, NumericalError
-from headspec.models.interface import WATCHERS
+from headspec.models.attention.interface import WATCHERS
 from support import any_model, pages
 from support.any_model import KINDS
 from support.models import make, qwen

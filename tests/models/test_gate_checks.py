@@ -10,9 +10,9 @@ from torch import nn
 from transformers import AttentionInterface, PreTrainedModel
 
 from headspec.errors import EncoderError
-from headspec.models import sites
+from headspec.models.attention import sites
+from headspec.models.attention.interface import WATCHERS
 from headspec.models.gates import HeadGates
-from headspec.models.interface import WATCHERS
 from support.tiny import encoder
 
 

@@ -14,10 +14,11 @@ from headspec.config.sections.model import Model
 from headspec.cost import plan, workload
 from headspec.cost.throughput import PASSES, Speed
 from headspec.errors import EncoderError
-from headspec.models import encoders, versions
+from headspec.models import encoders
 from headspec.models.batching import Batch
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import study_checks as checks
+from headspec.models.pretrained import versions
 from headspec.models.pretrained.folders import folder as folder_of
 from headspec.models.pretrained.pooling import pooled
 from support.data.hub import lay_out

@@ -19,8 +19,9 @@ from safetensors.torch import load_file, save_file
 from headspec import digests
 from headspec.config.sections.model import Model
 from headspec.errors import ChangedError, EncoderError
-from headspec.models import encoders, versions
+from headspec.models import encoders
 from headspec.models.architectures import types
+from headspec.models.pretrained import versions
 from headspec.models.pretrained.folders import TEXTS
 from headspec.models.tokens import tokenization
 from support.data.hub import REVISION, lay_out

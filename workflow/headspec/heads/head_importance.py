@@ -13,8 +13,8 @@ from headspec.errors import EncoderError, NumericalError
 from headspec.heads import text_batches
 from headspec.heads.gradients import gate_derivatives, scoring
 from headspec.heads.losses import Inputs, Loss, count, own_loss, rows
+from headspec.models.attention.probe_inputs import probe_inputs
 from headspec.models.gates import HeadGates
-from headspec.models.probe_inputs import probe_inputs
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

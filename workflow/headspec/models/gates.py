@@ -17,11 +17,11 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from headspec.errors import EncoderError
-from headspec.models import gate_checks
-from headspec.models.interface import Attended, Attention, unwatch, watch
+from headspec.models.attention import gate_checks
+from headspec.models.attention.interface import Attended, Attention, unwatch, watch
+from headspec.models.attention.probe_inputs import probe_inputs
+from headspec.models.attention.sites import Site, find, stacks
 from headspec.models.modes import evaluating
-from headspec.models.probe_inputs import probe_inputs
-from headspec.models.sites import Site, find, stacks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

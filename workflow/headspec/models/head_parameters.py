@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from headspec.errors import EncoderError
+from headspec.models.attention.sites import Site, by_columns
 from headspec.models.modes import evaluating
-from headspec.models.sites import Site, by_columns
 
 if TYPE_CHECKING:
     from headspec.models.gates import HeadGates

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from headspec import tables
 from headspec.config.stage_settings import section
 from headspec.errors import DataError
-from headspec.models import devices, encoders, versions
+from headspec.models import devices, encoders
 from headspec.models.batching import Examples
 from headspec.models.language import spread
 from headspec.models.multitask import MultiTask
+from headspec.models.pretrained import versions
 from headspec.models.pretrained.folders import folder
 from headspec.models.pretrained.pooling import pooled
 from headspec.models.tokens import tokenization

@@ -18,11 +18,11 @@ from headspec.config.runs import ALL
 from headspec.config.stage_settings import section
 from headspec.errors import ChangedError, HeadspecError, MissingError, listing, nearest
 from headspec.heads.ranking import importance_map, top_heads
-from headspec.models import versions
 from headspec.models.batching import Examples
 from headspec.models.export.folder import export
 from headspec.models.export.onnx_file import installed
 from headspec.models.multitask import MultiTask
+from headspec.models.pretrained import versions
 from headspec.models.tokens import tokenization
 from headspec.tasks.classes import type_of
 from headspec.tasks.kinds import KINDS

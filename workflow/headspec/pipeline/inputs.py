@@ -26,7 +26,7 @@ from headspec.data.planned import Planned
 from headspec.data.sources import readers, treebank
 from headspec.errors import ConfigError, MissingError, nearest
 from headspec.heads import head_lists
-from headspec.models import versions
+from headspec.models.pretrained import versions
 from headspec.pipeline.layout import PROMPTS, RUN, Layout
 from headspec.tasks import folder
 from headspec.tasks.classes import type_of

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.config.stage_settings import section
-from headspec.models import versions
 from headspec.models.architectures import CONTINUES
 from headspec.models.language.whole import language_model
+from headspec.models.pretrained import versions
 from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.folders import folder
 from headspec.models.stage import ModelStage

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from headspec.models.sites import Site
+from headspec.models.attention.sites import Site
 
 
 @contextmanager

@@ -14,15 +14,15 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from headspec.errors import EncoderError
+from headspec.models.attention.gate_checks import first
+from headspec.models.attention.interface import WATCHERS
+from headspec.models.attention.sites import Site
 from headspec.models.export import head_numbers, position_biases
 from headspec.models.export.head_numbers import Numbers
 from headspec.models.export.stand_ins import Constant, Grouped, plain
-from headspec.models.gate_checks import first
 from headspec.models.gates import HeadGates
 from headspec.models.head_parameters import Slice, head_slices
-from headspec.models.interface import WATCHERS
 from headspec.models.modes import evaluating
-from headspec.models.sites import Site
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

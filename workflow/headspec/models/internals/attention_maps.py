@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from headspec.errors import EncoderError
+from headspec.models.attention.sites import Site
 from headspec.models.gates import HeadGates, Receiver
 from headspec.models.modes import evaluating, unfused
-from headspec.models.sites import Site
 
 
 @contextmanager

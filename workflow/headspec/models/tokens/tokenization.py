@@ -13,9 +13,8 @@ from tokenizers import processors
 from headspec import tables
 from headspec.config.stage_settings import section
 from headspec.errors import EncoderError
-from headspec.models import versions
 from headspec.models.architectures import writes
-from headspec.models.pretrained import described, sizes
+from headspec.models.pretrained import described, sizes, versions
 from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.described import is_described
 from headspec.models.pretrained.folders import folder

@@ -14,7 +14,7 @@ from torch import nn
 
 from headspec.attention import CROSS, DECODER, ENCODER, SELF
 from headspec.errors import EncoderError
-from headspec.models.interface import Attended, Attention, unwatch, watch
+from headspec.models.attention.interface import Attended, Attention, unwatch, watch
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

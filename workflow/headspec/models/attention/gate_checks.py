@@ -10,14 +10,14 @@ import torch
 from torch import nn
 
 from headspec.errors import EncoderError
-from headspec.models.interface import Attended, Attention, unwatch, watch
+from headspec.models.attention.interface import Attended, Attention, unwatch, watch
+from headspec.models.attention.probe_inputs import TARGETS
+from headspec.models.attention.sites import linear
 from headspec.models.modes import unfused
-from headspec.models.probe_inputs import TARGETS
-from headspec.models.sites import linear
 
 if TYPE_CHECKING:
+    from headspec.models.attention.sites import Site
     from headspec.models.gates import HeadGates
-    from headspec.models.sites import Site
 
 
 def check(gates: HeadGates) -> None:
