@@ -1,9 +1,9 @@
 # make demo   sets up .venv and runs the demo study to its figures and report
-# make test   sets up .venv and runs every check and test; make test-fast the quick ones,
-#             make check no tests, make coverage counts the lines that tests run, which takes longer;
-#             make storm kills studies at random moments, on a SLURM cluster, too, for half an hour;
+# make test   sets up .venv, and runs the checks and the tests; make test-slow runs the slow tests,
+#             make check the checks alone, make coverage counts the lines that all tests run;
+#             make storm kills studies at random moments, also on a SLURM cluster, for half an hour;
 #             make fuzz runs the property tests on new examples; make mutants, for an hour or two, counts the
-#             changes of the code of heads and statistics that their quick tests notice
+#             changes of the code of heads and statistics that their tests notice
 # make plan   says what a study will cost: make plan STUDY=my-study.yaml CORES=8, also GPUS=2 RATE=2e14
 # make bench  measures the speed of this machine
 # make docs   brings the generated pages and the editors' schema up to date and builds the site into site/
@@ -22,7 +22,7 @@ export PATH PYTHONPATH
 TESTS := OMP_NUM_THREADS=1 pytest -n 3 --dist worksteal -rs
 PIP := "$(BIN)/python" -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-fast storm fuzz mutants coverage check plan bench docs report lock clean
+.PHONY: demo test test-slow storm fuzz mutants coverage check plan bench docs report lock clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.ready
@@ -41,10 +41,10 @@ results/demo/report.html: $(wildcard results/demo/tables/*.parquet results/demo/
 
 test: $(VENV)/.ready-test
 	@$(MAKE) --no-print-directory check
-	$(TESTS)
+	$(TESTS) -m "not slow"
 
-test-fast: $(VENV)/.ready-test
-	$(TESTS) -m "not slow" --first-case
+test-slow: $(VENV)/.ready-test
+	$(TESTS) -m slow
 
 # Needs root, and Debian's slurm-wlm and munge; SEED=1 has other moments.
 storm: $(VENV)/.ready-test

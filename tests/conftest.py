@@ -37,15 +37,12 @@ providers._get_local_constants = lambda: providers._local_constants
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--first-case", action="store_true", help="of a test with many cases, run the first")
     parser.addoption("--storm", action="store_true", help="run tests marked storm, too")
     parser.addoption("--installed", action="store_true", help="fail where a package of Debian is lacking")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Slow tests first, those of one case before those of many: what is left at the end is short."""
-    if config.getoption("first_case"):
-        items[:] = {item.nodeid.partition("[")[0]: item for item in reversed(items)}.values()
     if not config.getoption("storm"):
         items[:] = [item for item in items if "storm" not in item.keywords]
     for item in items:
