@@ -18,8 +18,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headspec import code_hash
-from headspec.config import reference
-from headspec.config.loading import RENAMED, load, strict_yaml
+from headspec.config import reference, renamed
+from headspec.config.loading import load, notices, strict_yaml
 from headspec.config.sections.pruning import Pruning
 from headspec.config.study import Study, plain
 from headspec.errors import ConfigError, HeadspecError
@@ -430,12 +430,35 @@ def test_gates_of_some_kinds_of_attention_rank_no_heads_of_the_atlas() -> None:
     )
 
 
-@pytest.mark.parametrize("key", RENAMED)
-def test_a_former_key_names_the_present_one(key: str) -> None:
-    present = RENAMED[key]
-    assert message(changed((key.replace(".", "/"), 1))).endswith(f" It is now '{present}'.")
-    section, name = present.split(".")
-    assert name in reference.schema()["properties"][section]["properties"]
+@pytest.mark.parametrize("key", renamed.KEYS)
+def test_an_old_key_is_read_with_a_warning(key: str) -> None:
+    section, _, old = key.partition(".")
+    new = renamed.KEYS[key]
+    node = reference.schema()["properties"][section]["properties"][new]
+    value = node["default"] or "x"
+    assert load({**changed(), section: {old: value}}) == load({**changed(), section: {new: value}})
+    assert notices(changed((f"{section}/{old}", value))) == [
+        f"{key} is now '{section}.{new}'; the old name will be refused by the next version"
+    ]
+
+
+def test_an_old_key_beside_the_new_one_is_refused() -> None:
+    text = message(changed(("similarity", {"sentences": "a.txt", "probe": "b.txt"})))
+    assert text == (
+        "similarity.probe: got both this and similarity.sentences, its new name; expected the new one."
+    )
+
+
+@pytest.mark.parametrize(("old", "new"), [("sqroot", "sqrt"), (["sqroot", "annealed"], ["sqrt", "annealed"])])
+def test_an_old_value_is_read_with_a_warning(old: Any, new: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "iat.samplings" if isinstance(old, list) else "training.sampling"
+    monkeypatch.setattr(renamed, "VALUES", {key: {"sqroot": "sqrt"}})
+    path = key.replace(".", "/")
+    mixture = ("iat/mixtures", ["all"])
+    assert load(changed(mixture, (path, old))) == load(changed(mixture, (path, new)))
+    assert notices(changed((path, old))) == [
+        f"{key}: 'sqroot' is now 'sqrt'; the old name will be refused by the next version"
+    ]
 
 
 def test_missing_brain_responses() -> None:

@@ -50,7 +50,7 @@ if {"{", "}"} & {*str(LIBRARY)}:
 sys.path.insert(0, str(LIBRARY))
 
 from headspec import code_hash, digests, files, plugins
-from headspec.config import loading, plugged, variants, ways
+from headspec.config import loading, variants, ways
 from headspec.config.measures import heads as head_measures, similarity as similarity_measures
 from headspec.config.runs import ALL
 from headspec.config.study import Study, plain
@@ -76,7 +76,7 @@ def checked(config: dict) -> tuple[Study, Planned | None]:
     Only the main process checks data and models; jobs on a cluster rely on it.
     """
     plan = None
-    if workflow.is_main_process and (notice := plugged.notice(config)):
+    for notice in loading.notices(config) if workflow.is_main_process else ():
         logger.warning(notice)
     try:
         study = preflight.load(config)

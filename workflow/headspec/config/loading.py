@@ -11,18 +11,13 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from headspec.config import forbidden_values, plugged
+from headspec.config import forbidden_values, plugged, renamed
 from headspec.config.checks import consistency
 from headspec.config.reference import allowed, child, schema, sections
 from headspec.config.study import Study
 from headspec.errors import QUOTE, ConfigError, lines, listing, nearest, shown
 from headspec.redaction import redacted
 
-#: former dotted key: the key in its place
-RENAMED = {
-    "similarity.probe": "similarity.sentences",
-    "similarity.probe_sentences": "similarity.max_sentences",
-}
 #: errors of PyYAML's constructors for values such as 2024-13-45, !!int x, !!bool x and !!timestamp x
 MALFORMED = (ValueError, KeyError, AttributeError)
 
@@ -45,6 +40,7 @@ def load(config: dict[str, Any]) -> Study:
     config = config or {}
     if problems := forbidden_values.problems(config):
         raise ConfigError(lines(problems))
+    config, _, problems = renamed.renewed(config)
     plugged.load(plugged.named(config))
     try:
         study = Study.model_validate(config)
@@ -54,6 +50,15 @@ def load(config: dict[str, Any]) -> Study:
     if problems:
         raise ConfigError(lines(problems))
     return study
+
+
+def notices(config: Any) -> list[str]:
+    """Return what to say before a raw config is loaded: which plugins are imported, and old names in it."""
+    plugins = plugged.notice(config)
+    return [
+        *([plugins] if plugins else []),
+        *(renamed.renewed(config)[1] if isinstance(config, dict) else []),
+    ]
 
 
 def strict_yaml(path: str | Path) -> dict[str, Any]:
@@ -138,7 +143,7 @@ def _worded(error: ErrorDetails) -> str:
     key, node = _dotted(*location), _schema_at(location)
     if error["type"] in ("extra_forbidden", "invalid_key"):
         fields = _schema_at(path)["properties"]
-        hint = _renamed(key) or nearest(last, fields) or _elsewhere(str(last)) or _below(key, got, fields)
+        hint = nearest(last, fields) or _elsewhere(str(last)) or _below(key, got, fields)
         return f"{key}: no key '{last}' in {_dotted(*path) or 'the config'}; it has {listing(fields)}.{hint}"
     if error["type"] == "value_error":
         return f"{key}: {error['ctx']['error']}."
@@ -162,11 +167,6 @@ def _worded(error: ErrorDetails) -> str:
 
 def _bare(value: Any) -> str:
     return shown(value).strip("'")
-
-
-def _renamed(key: str) -> str:
-    """The present name of a former key, as a hint."""
-    return f" It is now '{RENAMED[key]}'." if key in RENAMED else ""
 
 
 def _elsewhere(key: str) -> str:

@@ -48,7 +48,7 @@ def report(
         printed, something is missing here.
     """
     config = loading.strict_yaml(file)
-    if notice := plugged.notice(config):
+    for notice in loading.notices(config):
         print(notice)
     study = preflight.load(config)
     code_hash.make_importable()
