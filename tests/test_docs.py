@@ -25,7 +25,7 @@ from headspec.config import reference
 from headspec.config.loading import load, strict_yaml
 from headspec.cost import graph
 from headspec.data.planned import Planned
-from headspec.explorer.sources import SHOWN
+from headspec.explorer.sources import STUDY_TABLES
 from headspec.pipeline import outputs, summary
 from headspec.tables import Schema
 from support import pages
@@ -183,7 +183,7 @@ def test_the_site_opens_from_disk_with_its_search(tmp_path):
         assert "iframe-worker" in text or page.parent.name == "explorers"
     explored = {page.stem for page in tmp_path.glob("explorers/*.html")}
     assert explored == {
-        path.parents[1].name for path in ROOT.glob("docs/studies/*/tables/*") if path.stem in SHOWN
+        path.parents[1].name for path in ROOT.glob("docs/studies/*/tables/*") if path.stem in STUDY_TABLES
     }
     linked = (tmp_path / "outputs.html").read_text(encoding="utf-8")
     assert all(f'href="explorers/{name}.html"' in linked for name in explored)

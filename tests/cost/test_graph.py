@@ -56,7 +56,7 @@ def counts(study: Study, plan: Planned) -> dict[str, int]:
 def test_jobs_are_snakemake_s(folder, monkeypatch, sections):
     folder.write(CONFIG | sections)
     monkeypatch.chdir(folder.path)
-    assert counts(study(**sections), planned.read(study(**sections))) == folder.plan().rules
+    assert counts(study(**sections), planned.prepare_tasks(study(**sections))) == folder.plan().rules
 
 
 @pytest.mark.parametrize("methods", [["tuned"], ["tuned", "iat"]], ids=str)
@@ -73,7 +73,7 @@ def test_jobs_of_hub_tasks_are_snakemake_s(folder, monkeypatch, methods):
     }
     folder.write(CONFIG | more)
     monkeypatch.chdir(folder.path)
-    count = counts(study(**more), planned.read(study(**more)))
+    count = counts(study(**more), planned.prepare_tasks(study(**more)))
     assert count == folder.plan().rules and count["validation"] == 5
 
 
@@ -87,7 +87,7 @@ def test_results_and_what_is_missing_here_change_no_job(folder, tmp_path, monkey
     """Neither does the folder; its results, and another Snakemake's lock, are not looked at."""
     folder.write(CONFIG)
     monkeypatch.chdir(folder.path)
-    every = counts(study(), planned.read(study()))
+    every = counts(study(), planned.prepare_tasks(study()))
     made = folder.results / "tables" / "dissociation.parquet"
     made.parent.mkdir(parents=True)
     made.touch()

@@ -53,7 +53,7 @@ def test_rows_that_other_tasks_are_evaluated_on_are_not_counted(here):
 
 
 def test_tasks_that_were_read_are_not_prepared_again(here, monkeypatch):
-    plan = planned.read(study())
+    plan = planned.prepare_tasks(study())
     sizes = {name: (size.train, size.validation) for name, size in workload.read(study()).sizes.items()}
 
     def again(*_: object) -> None:

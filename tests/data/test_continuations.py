@@ -58,8 +58,8 @@ def test_paradigms_of_one_table_share_no_texts(tmp_path, monkeypatch):
         {"study": "s", "seeds": [0], "models": {"m": {"source": "m"}}, "tasks": tasks,
          "mixtures": {"pairs": [*tasks]}, "methods": ["prompted"]}
     )  # fmt: skip
-    plan = planned.read(study, tmp_path / "records")
-    again = planned.read(study, tmp_path / "records")  # from the record
+    plan = planned.prepare_tasks(study, tmp_path / "records")
+    again = planned.prepare_tasks(study, tmp_path / "records")  # from the record
     for name in tasks:
         assert len(plan.prepared[name].train) == 36 and not plan.prepared[name].leaks
         assert again.prepared[name].classes == [] and len(again.prepared[name].validation) == 4

@@ -14,7 +14,7 @@ from headspec.config.loading import load
 from headspec.config.sections.task import Task
 from headspec.config.study import Study
 from headspec.data import overlap, planned, prepare
-from headspec.data.overlap import MOST, keyed, occurs
+from headspec.data.overlap import MOST, occurs, with_keys
 from headspec.errors import ConfigError, DataError
 from support.data.labelled_texts import labelled, save
 from support.paths import SHARED
@@ -26,7 +26,7 @@ WORDS = st.sampled_from(["sea", "wood", "Tree", "tree", "town", "...", ""])
 
 def frame(*rows: str | tuple[str, str]) -> pd.DataFrame:
     texts = [(row, None) if isinstance(row, str) else row for row in rows]
-    return keyed(pd.DataFrame(texts, columns=["text_a", "text_b"]), 0)
+    return with_keys(pd.DataFrame(texts, columns=["text_a", "text_b"]), 0)
 
 
 def study_of(groups: list[list[str]], transfer: list[str] = (), **made_of: Any) -> Study:
@@ -129,7 +129,7 @@ def test_texts_without_letters_leak_and_make_pairs_as_others_do(here):
         kind = pd.DataFrame({"text": texts, "label": ["a", "b"] * (len(texts) // 2)})
         save(kind, here / "a" / f"{name}.csv")
         save(pd.concat([labelled(100, 100 * len(texts)), kind.iloc[-5:]]), here / "b" / f"{name}.csv")
-    prepared = planned.read(study_of([["a", "b", "p"]], a="a", b="b", p={"pairs_of": "a"})).prepared
+    prepared = planned.prepare_tasks(study_of([["a", "b", "p"]], a="a", b="b", p={"pairs_of": "a"})).prepared
     assert prepared["b"].leaks["a"] == 5 and prepared["a"].counts["train"]["in_validation"] == 10
     assert len(prepared["p"].validation) == 20
 
@@ -160,11 +160,14 @@ def test_no_task_is_trained_on_what_another_of_its_mixture_is_evaluated_on(here)
         b={"source": "b.csv", "validation_examples": 20},
         c={"source": "c.csv", "text_b": "second", "validation_examples": 20},
     )
-    prepared = planned.read(study).prepared
+    prepared = planned.prepare_tasks(study).prepared
     alone = {name: prepare.prepare(name, task, 0) for name, task in study.tasks.items()}
     evaluated = {name: alone[name].validation for name in study.tasks}
     evaluated["a"] = pd.concat(
-        [evaluated["a"], keyed(labelled(10, 350).rename(columns={"text": "text_a"}).assign(text_b=None), 0)]
+        [
+            evaluated["a"],
+            with_keys(labelled(10, 350).rename(columns={"text": "text_a"}).assign(text_b=None), 0),
+        ]
     )
     for name, other in (("a", "b"), ("a", "c"), ("b", "a"), ("b", "c"), ("c", "a"), ("c", "b")):
         assert n_shared(evaluated[other], prepared[name]) == 0, (name, other)
@@ -182,11 +185,11 @@ def test_no_task_is_trained_on_what_another_of_its_mixture_is_evaluated_on(here)
 def test_tasks_that_share_no_mixture_keep_their_texts(here):
     save(labelled(200), here / "x.csv")
     other = {"source": "x.csv", "validation_examples": 50}
-    prepared = planned.read(
+    prepared = planned.prepare_tasks(
         study_of([["a", "c"], ["b", "c"]], a="x.csv", b=other, c=save(labelled(50, 900), here / "c.csv"))
     ).prepared
     assert prepared["a"].leaks == {} and len(prepared["a"].train) == 180
-    together = planned.read(study_of([["a", "b", "c"]], a="x.csv", b=other, c="c.csv")).prepared
+    together = planned.prepare_tasks(study_of([["a", "b", "c"]], a="x.csv", b=other, c="c.csv")).prepared
     assert together["a"].leaks == {"b": 30} and together["b"].leaks == {}  # its own 20 are among the 50
 
 
@@ -195,7 +198,7 @@ def test_removing_too_many_is_refused_and_names_both_tasks(here):
     save(labelled(100), here / "y" / "validation.csv")
     save(labelled(100, 400), here / "y" / "train.csv")
     with pytest.raises(DataError) as error:
-        planned.read(study_of([["a", "b"]], a="x.csv", b="y"))
+        planned.prepare_tasks(study_of([["a", "b"]], a="x.csv", b="y"))
     assert str(error.value).startswith("tasks.a: ") and "\n" not in str(error.value)
     assert "'b' (" in str(error.value) and f"expected at most {MOST:.0%}" in str(error.value)
 
@@ -208,8 +211,8 @@ def test_pairs_and_the_task_they_are_made_of_lose_the_same_texts(here):
     study = study_of(
         [["a-pair", "b"]], a={"source": "x.csv", "label": "other"}, b="b", **{"a-pair": {"pairs_of": "a"}}
     )
-    prepared = planned.read(study).prepared
-    lost = set(keyed(labelled(15).rename(columns={"text": "text_a"}).assign(text_b=None), 0)["key_a"])
+    prepared = planned.prepare_tasks(study).prepared
+    lost = set(with_keys(labelled(15).rename(columns={"text": "text_a"}).assign(text_b=None), 0)["key_a"])
     trained = {name: set(prepared[name].train["key_a"]) for name in ("a", "a-pair")}
     assert trained["a"] == trained["a-pair"] and not lost & trained["a"]
     assert prepared["a"].leaks["b"] >= 10 and not prepared["a-pair"].leaks
@@ -221,7 +224,7 @@ def test_repeated_validation_texts_are_paired_once(here):
     save(labelled(60, other=["u", "v"] * 30), here / "x" / "train.csv")
     held = labelled(20, 100, other=["u", "v"] * 10)
     save(pd.concat([held, held, held.head(2).assign(text=" ")]), here / "x" / "validation.csv")
-    prepared = planned.read(
+    prepared = planned.prepare_tasks(
         study_of([["a", "p"]], a={"source": "x", "label": "other"}, p={"pairs_of": "a"})
     ).prepared
     assert len(prepared["a"].validation) == 42
@@ -240,13 +243,13 @@ def test_texts_of_a_transfer_task_are_not_learnt_before(here):
     save(pd.concat([labelled(80, 600), labelled(10)]), here / "t" / "train.csv")
     save(pd.concat([labelled(30, 800), labelled(10, 20)]), here / "t" / "validation.csv")
     study = study_of([["a", "b"]], ["t"], a="a.csv", b="b.csv", t="t")
-    prepared = planned.read(study).prepared
+    prepared = planned.prepare_tasks(study).prepared
     assert prepared["a"].leaks["t"] >= 5 and n_shared(prepared["t"].validation, prepared["a"]) == 0
     save(pd.concat([labelled(60, 600), labelled(30)]), here / "t" / "train.csv")
     with pytest.raises(
         DataError, match=r"transfer.tasks.0: got 't', of whose [78]. .* of 'a', a task of 'g0' in iat"
     ):
-        planned.read(study)
+        planned.prepare_tasks(study)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +293,7 @@ def test_tasks_that_one_encoder_learns_are_compared():
         [["a", "b"], ["c", "a-pair"]], ["t"], a="a", b="b", c="c", t="t", u="u",
         **{"a-pair": {"pairs_of": "a"}, "b-pair": {"pairs_of": "b"}},
     )  # fmt: skip
-    assert planned.mates(study) == {
+    assert planned.trained_together(study) == {
         "a": ["b", "c", "t"], "b": ["a", "t"], "c": ["a-pair"], "t": ["a", "b"], "u": [],
         "a-pair": [], "b-pair": [],
     }  # fmt: skip
@@ -305,12 +308,12 @@ def test_jobs_of_a_task_depend_on_others_only_through_removed_examples(here):
 
     def leaks(**changed: Any) -> dict[str, dict[str, Any]]:
         study = study_of([["a", "b"], ["a", "c"], ["c", "d"]], **(first | changed))
-        return planned.leaks(study, planned.read(study))
+        return planned.leaks(study, planned.prepare_tasks(study))
 
     before = leaks()
     shared = {195, 196, 197, 198, 199}
     b = prepare.prepare("b", Task(source="b.csv", validation_examples=50), 0)
-    rows = keyed(labelled(200).rename(columns={"text": "text_a"}).assign(text_b=None), 0)
+    rows = with_keys(labelled(200).rename(columns={"text": "text_a"}).assign(text_b=None), 0)
     removed = rows[rows["key_a"].isin(b.validation["key_a"])]
     assert set(removed.index) < shared and before["a"] == {"b": sorted(removed["key_a"])}
     assert before["c"] == before["d"] == {}
@@ -329,6 +332,6 @@ def test_mrpc_has_sentences_that_stsb_is_evaluated_on(here):
         mrpc=pair | {"source": str(TASKS / "mrpc")},
         stsb=pair | {"source": str(TASKS / "stsb"), "type": "regression"},
     )
-    prepared = planned.read(study).prepared
+    prepared = planned.prepare_tasks(study).prepared
     assert prepared["mrpc"].leaks == {"stsb": 114} and prepared["stsb"].leaks == {"mrpc": 48}
     assert {n: len(p.validation) for n, p in prepared.items()} == {"mrpc": 408, "stsb": 1500}

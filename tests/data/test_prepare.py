@@ -20,7 +20,7 @@ from headspec.config.sources import locate
 from headspec.config.study import Study
 from headspec.data import planned, prepare, splits
 from headspec.data.pairs import n_different
-from headspec.data.sources import holdings, readers
+from headspec.data.sources import readers, split_files
 from headspec.errors import ConfigError, DataError
 from headspec.pipeline import preflight
 from headspec.seeds import derive
@@ -88,7 +88,7 @@ def per_class(frame: pd.DataFrame) -> dict[str, int]:
 def test_every_table_format_gives_the_same_rows(tmp_path, ending):
     frame = reviews(12)
     task = Task(source=str(save(frame, tmp_path / f"reviews{ending}")), labels={"0": "no", "1": "yes"})
-    read = splits.rows("t", task)
+    read = splits.read_labelled("t", task)
     assert list(read) == ["train"]
     assert read["train"]["text_a"].tolist() == frame["text"].tolist()
     assert read["train"]["label"].tolist() == ["no", "yes"] * 6
@@ -99,31 +99,34 @@ def test_every_table_format_gives_the_same_rows(tmp_path, ending):
 @pytest.mark.parametrize("ending", TABLES)
 def test_only_needed_columns_are_read(tmp_path, ending):
     task = Task(source=str(save(reviews(4), tmp_path / f"r{ending}")))
-    assert list(readers.read(task, "tasks.t", "train")) == ["text", "label"]
+    assert list(readers.read_split(task, "tasks.t", "train")) == ["text", "label"]
 
 
 def test_csv_texts_may_hold_line_breaks_and_a_byte_order_mark(tmp_path):
     path = tmp_path / "r.csv"
     path.write_text('text,label\n"two\nlines",0\nb,1\n', encoding="utf-8-sig")
-    assert splits.rows("t", Task(source=str(path)))["train"]["text_a"].tolist() == ["two\nlines", "b"]
+    assert splits.read_labelled("t", Task(source=str(path)))["train"]["text_a"].tolist() == [
+        "two\nlines",
+        "b",
+    ]
 
 
 def test_folder_with_a_table_per_split(tmp_path):
     save(reviews(10), tmp_path / "train.csv")
     save(reviews(4, start=10), tmp_path / "dev.parquet")
     task = Task(source=str(tmp_path), validation_split="dev")
-    read = splits.rows("t", task)
+    read = splits.read_labelled("t", task)
     assert {split: len(frame) for split, frame in read.items()} == {"train": 10, "validation": 4}
     assert readers.files(task) == [tmp_path / "dev.parquet", tmp_path / "train.csv"]
-    only_train = splits.rows("t", Task(source=str(tmp_path)))
+    only_train = splits.read_labelled("t", Task(source=str(tmp_path)))
     assert list(only_train) == ["train", "validation"]  # the usual names of the default one
-    assert list(splits.rows("t", Task(source=str(tmp_path), validation_split=None))) == ["train"]
+    assert list(splits.read_labelled("t", Task(source=str(tmp_path), validation_split=None))) == ["train"]
 
 
 def test_folder_with_a_folder_per_class(tmp_path):
     save_class_folders(tmp_path / "r", reviews(6))
     (tmp_path / "r" / "neg" / "odd.txt").write_bytes(b"caf\xe9 ")
-    frame = splits.rows("t", Task(source=str(tmp_path / "r")))["train"]
+    frame = splits.read_labelled("t", Task(source=str(tmp_path / "r")))["train"]
     assert frame["label"].tolist() == ["neg"] * 4 + ["pos"] * 3
     assert frame["text_a"].tolist()[0] == 'été "0", so'  # stripped
     assert frame["text_a"].tolist()[3] == "caf\ufffd"
@@ -153,20 +156,20 @@ def offline_hub(tmp_path, monkeypatch):
 def test_hub_data_from_the_cache(offline_hub, revision):
     task = Task(source=f"hub:someone/reviews{revision}")
     assert readers.splits(task, "tasks.t") == ["train", "validation"]
-    read = splits.rows("t", task)
+    read = splits.read_labelled("t", task)
     assert read["train"]["label"].tolist() == ["neg", "pos"] * 5
     assert read["validation"]["text_a"].tolist() == reviews(4)["text"].tolist()
     assert readers.files(task) == [] and readers.version(task.source or "") == revision[1:]
 
 
 def test_hub_data_with_lists_of_classes(offline_hub):
-    read = splits.rows("t", Task(source="hub:someone/reviews", type="tags"))
+    read = splits.read_labelled("t", Task(source="hub:someone/reviews", type="tags"))
     assert read["train"]["label"].tolist() == ['[[0,"neg"],[1,"pos"]]'] * 10
 
 
 def test_the_cache_has_another_commit(offline_hub):
     with pytest.raises(DataError, match=rf"^tasks.t.source: .* which has commit '?{REVISION}.* a connection"):
-        splits.rows("t", Task(source=f"hub:someone/reviews@{REVISION[::-1]}"))
+        splits.read_labelled("t", Task(source=f"hub:someone/reviews@{REVISION[::-1]}"))
 
 
 @pytest.mark.parametrize("name", ["me/reviews", "reviews"])
@@ -174,20 +177,20 @@ def test_a_source_on_the_hub_is_no_folder(offline_hub, name):
     """Not even one of its name, whose edits no start would notice."""
     shutil.copytree("made", name)
     with pytest.raises(DataError, match=f"^tasks.t.source: 'hub:{name}@v1' is not in the cache"):
-        splits.rows("t", Task(source=f"hub:{name}@v1"))
+        splits.read_labelled("t", Task(source=f"hub:{name}@v1"))
     with pytest.raises(DataError, match=f"^tasks.t.source: 'hub:{offline_hub}/made' cannot be loaded"):
-        splits.rows("t", Task(source=f"hub:{offline_hub}/made"))
+        splits.read_labelled("t", Task(source=f"hub:{offline_hub}/made"))
 
 
 def test_hub_errors_name_the_key(offline_hub):
     with pytest.raises(
         DataError, match=r"tasks.t.source: 'hub:no/such@1' is not in the cache .*: no connection"
     ):
-        splits.rows("t", Task(source="hub:no/such@1"))
+        splits.read_labelled("t", Task(source="hub:no/such@1"))
     with pytest.raises(DataError, match=r"tasks.t.label: no column 'lable' .*Did you mean 'label'\?"):
-        splits.rows("t", Task(source="hub:someone/reviews@0123abc", label="lable"))
+        splits.read_labelled("t", Task(source="hub:someone/reviews@0123abc", label="lable"))
     with pytest.raises(DataError, match=r"cannot be loaded \(.*sst2"):
-        splits.rows("t", Task(source="hub:someone/reviews@0123abc", subset="sst2"))
+        splits.read_labelled("t", Task(source="hub:someone/reviews@0123abc", subset="sst2"))
 
 
 def test_a_package_is_located_without_importing_it(tmp_path, monkeypatch):
@@ -196,7 +199,7 @@ def test_a_package_is_located_without_importing_it(tmp_path, monkeypatch):
     (package / "__init__.py").write_text("raise RuntimeError('imported')")
     monkeypatch.syspath_prepend(tmp_path)
     task = Task(source="package:carries_data/data/r.csv")
-    assert len(splits.rows("t", task)["train"]) == 6
+    assert len(splits.read_labelled("t", task)["train"]) == 6
     assert "carries_data" not in sys.modules
     assert readers.version(task.source or "") == "" and readers.files(task) == []
 
@@ -205,7 +208,7 @@ def test_a_package_is_located_without_importing_it(tmp_path, monkeypatch):
 
 
 def test_movie_reviews():
-    assert len(splits.rows("sentiment", MOVIES)["train"]) == 8530
+    assert len(splits.read_labelled("sentiment", MOVIES)["train"]) == 8530
     prepared = prepare.prepare("sentiment", MOVIES, seed=0)
     assert prepared.classes == ["negative", "positive"]
     assert prepared.counts["train"] == {
@@ -216,7 +219,7 @@ def test_movie_reviews():
 
 
 def test_bbc_news():
-    frame = splits.rows("topic", NEWS)["train"]
+    frame = splits.read_labelled("topic", NEWS)["train"]
     assert len(frame) == 2225
     assert frame["text_a"].duplicated().sum() == 98
     prepared = prepare.prepare("topic", NEWS, seed=0)
@@ -334,7 +337,7 @@ def test_wrong_data_is_refused_before_any_job(tmp_path, case):
     make, settings, fragments = WRONG[case]
     study = study_of(t=Task(source=str(make(tmp_path)), **settings))
     with pytest.raises(DataError) as caught:
-        planned.read(study)
+        planned.prepare_tasks(study)
     for fragment in fragments:
         assert fragment in str(caught.value)
 
@@ -353,7 +356,7 @@ def test_a_validation_label_that_training_lacks(tmp_path):
     save(pd.DataFrame({"text": ["c", "d"], "label": ["yes", "nope"]}), tmp_path / "validation.csv")
     message = r"row 2 of validation.csv has label 'nope'; the classes of the training split are no, yes"
     with pytest.raises(DataError, match=message):
-        splits.rows("t", Task(source=str(tmp_path)))
+        splits.read_labelled("t", Task(source=str(tmp_path)))
 
 
 def test_check_reports_all_tasks_and_skips_the_hub(tmp_path):
@@ -367,7 +370,7 @@ def test_check_reports_all_tasks_and_skips_the_hub(tmp_path):
         wrong=Task(source=good, label="lable"),
     )
     with pytest.raises(DataError) as caught:
-        planned.read(study)
+        planned.prepare_tasks(study)
     lines = str(caught.value).split("\n")
     assert [line.partition(":")[0] for line in lines] == ["tasks.lost.source", "tasks.wrong.label"]
 
@@ -377,7 +380,7 @@ def test_check_reports_impossible_pairs(tmp_path):
     frame["text"] = "t" + frame["text"]
     news = Task(source=str(save(frame, tmp_path / "r.csv")), validation_examples=20)
     with pytest.raises(DataError, match=r"tasks.pairs.pairs_of: classes of \d+ x, \d+ y cannot be paired"):
-        planned.read(study_of(news=news, pairs=Task(pairs_of="news")))
+        planned.prepare_tasks(study_of(news=news, pairs=Task(pairs_of="news")))
 
 
 # labels, filter, scores
@@ -388,13 +391,13 @@ def test_check_reports_impossible_pairs(tmp_path):
 )
 def test_stored_labels_match_as_numbers_or_text(tmp_path, stored):
     task = Task(source=str(table(text=["a", "b", "c"], label=stored)(tmp_path)), labels={1: "yes", "0": "no"})
-    assert splits.rows("t", task)["train"]["label"].tolist() == ["no", "yes", "yes"]
+    assert splits.read_labelled("t", task)["train"]["label"].tolist() == ["no", "yes", "yes"]
 
 
 def test_true_and_false_are_labels(tmp_path):
     path = table(text=["a", "b"], label=[True, False])(tmp_path)
     task = Task(source=str(path), labels={True: "y", False: "n"})
-    assert splits.rows("t", task)["train"]["label"].tolist() == ["y", "n"]
+    assert splits.read_labelled("t", task)["train"]["label"].tolist() == ["y", "n"]
 
 
 def test_labels_fix_the_order_of_classes_and_may_merge_them(tmp_path):
@@ -410,7 +413,7 @@ def test_labels_fix_the_order_of_classes_and_may_merge_them(tmp_path):
 
 def test_minus_one_is_a_class_if_the_labels_say_so(tmp_path):
     path = table(text=["a", "b"], label=[-1, 1])(tmp_path)
-    read = splits.rows("t", Task(source=str(path), labels={"-1": "bad", "1": "good"}))
+    read = splits.read_labelled("t", Task(source=str(path), labels={"-1": "bad", "1": "good"}))
     assert read["train"]["label"].tolist() == ["bad", "good"]
 
 
@@ -418,16 +421,16 @@ def test_minus_one_is_a_class_if_the_labels_say_so(tmp_path):
 def test_filter_takes_values_and_lists_and_keeps_row_numbers(tmp_path, ending):
     frame = reviews(12).assign(part=[0, 1, 2] * 4)
     path = str(save(frame, tmp_path / f"r{ending}"))
-    kept = splits.rows("t", Task(source=path, filter={"part": [0, 2.0], "source": "a"}))["train"]
+    kept = splits.read_labelled("t", Task(source=path, filter={"part": [0, 2.0], "source": "a"}))["train"]
     assert kept.index.tolist() == [i for i in range(12) if i % 3 in (0, 2)]
     with pytest.raises(DataError, match="row 4 of"):
-        splits.rows("t", Task(source=path, filter={"part": 0}, labels=["0", "2"]))
+        splits.read_labelled("t", Task(source=path, filter={"part": 0}, labels=["0", "2"]))
 
 
 def test_scores_read_back_exactly(tmp_path):
     scores = [0.1, 1 / 3, 5.0, 2e-8]
     task = Task(source=str(table(text=list("abcd"), label=scores)(tmp_path)), type="regression")
-    assert [float(x) for x in splits.rows("t", task)["train"]["label"]] == scores
+    assert [float(x) for x in splits.read_labelled("t", task)["train"]["label"]] == scores
 
 
 # splits, duplicates, subsets
@@ -458,8 +461,8 @@ def test_duplicates_overlap_and_empty_texts_are_removed_and_counted(tmp_path):
 def test_pair_texts_are_duplicates_only_as_pairs(tmp_path):
     path = table(a=["x", "x", "x y", "x"], b=["y", "z", "", "y"], label=[0, 1, 0, 0])(tmp_path)
     task = Task(source=str(path), text_a="a", text_b="b", validation_split=None)
-    rows = splits.rows("t", task)["train"]
-    cleaned, counts = prepare._distinct(rows, splits.normal(rows))
+    rows = splits.read_labelled("t", task)["train"]
+    cleaned, counts = prepare._distinct(rows, splits.normalised(rows))
     assert cleaned.index.tolist() == [0, 1] and (counts["empty"], counts["duplicate"]) == (1, 1)
 
 
@@ -607,7 +610,7 @@ def test_seeds_are_fixed_and_differ_by_purpose():
 
 def test_the_default_split_is_that_of_the_config():
     """It is the only split that a source may lack."""
-    assert Task(source="x").validation_split == holdings.VALIDATION[0]
+    assert Task(source="x").validation_split == split_files.VALIDATION[0]
 
 
 # columns under headspec's own names
@@ -632,7 +635,7 @@ def test_columns_text_a_and_text_b_are_found(tmp_path, ending):
     frame = pairs_of_texts()
     task = completed(save(frame, tmp_path / f"pairs{ending}"))
     assert (task.text_a, task.text_b, task.paradigm) == ("text_a", "text_b", "pair")
-    read = splits.rows("t", task)["train"]
+    read = splits.read_labelled("t", task)["train"]
     assert read["text_a"].tolist() == frame["text_a"].tolist()
     assert read["text_b"].tolist() == frame["text_b"].tolist()
 
@@ -646,7 +649,7 @@ def test_a_table_of_single_texts_has_no_second_text(tmp_path, ending, empty):
         frame["text_b"] = None if ending == ".parquet" else ""
     task = completed(save(frame, tmp_path / "t" / f"train{ending}").parent)
     assert (task.text_a, task.text_b, task.paradigm) == ("text_a", None, "single")
-    assert len(planned.read(study_of(t=task)).prepared["t"].train) > 0
+    assert len(planned.prepare_tasks(study_of(t=task)).prepared["t"].train) > 0
 
 
 def test_what_the_config_says_and_the_column_text_come_first(tmp_path):

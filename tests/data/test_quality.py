@@ -27,7 +27,7 @@ def warned(frame: pd.DataFrame, max_length: int = 8, **settings) -> list[str]:
         study="s", seeds=[0], models={"m": {"source": "m", "max_length": max_length}}, tasks={"t": task},
         mixtures={"single": ["t"]},
     )  # fmt: skip
-    first, again = (planned.read(study).warnings(study) for _ in range(2))
+    first, again = (planned.prepare_tasks(study).warnings(study) for _ in range(2))
     assert first == again and (folder.parent / ".snakemake/headspec/s/t.parquet").exists()
     return first
 

@@ -42,7 +42,7 @@ def record(here) -> Path:
 
 
 def read(seed: int = 0, **settings: object) -> Source:
-    return source_records.source("s", "t", Task(**{"source": "x"} | settings), seed)
+    return source_records.read_source("s", "t", Task(**{"source": "x"} | settings), seed)
 
 
 def rows(source: Source) -> list[list]:
@@ -62,7 +62,7 @@ def secretly(path: Path, old: str, new: str) -> None:
 def test_a_source_is_read_once(here, record, monkeypatch):
     first = read()
     with monkeypatch.context() as patched:
-        patched.setattr(prepare, "source", None)
+        patched.setattr(prepare, "read_source", None)
         assert rows(read()) == rows(read(train_examples=9)) == rows(read(metrics=["matthews"])) == rows(first)
     secretly(here / "x" / "train.csv", "Text 7.", "Texts 7")
     assert rows(read()) != rows(first)
@@ -71,7 +71,7 @@ def test_a_source_is_read_once(here, record, monkeypatch):
 def test_a_record_has_what_the_source_has(here):
     settings = {"further": {"t-odd": "odd"}, "labels": ["z", "x", "y"]}
     save(labelled(30, 115), here / "x" / "odd.csv")
-    alone = prepare.source("t", Task(source="x", **settings), 0)
+    alone = prepare.read_source("t", Task(source="x", **settings), 0)
     for source in (read(**settings), read(**settings)):
         assert rows(source) == rows(alone) and source.classes == ["z", "x", "y"]
         assert source.train.counts == alone.train.counts
@@ -160,7 +160,7 @@ def test_a_damaged_record_is_rewritten(here, record, damage):
 def test_the_source_is_read_if_no_record_can_be_written(here, record):
     record.parent.parent.mkdir(parents=True)
     record.parent.write_text("in the way")
-    assert rows(read()) == rows(prepare.source("t", Task(source="x"), 0))
+    assert rows(read()) == rows(prepare.read_source("t", Task(source="x"), 0))
 
 
 def test_wrong_data_leaves_no_record(here, record):
@@ -178,7 +178,7 @@ def test_concurrent_processes_agree(here, record):
         "from headspec.data.sources import source_records; from headspec.config.sections.task import Task\n"
         "for i in range(20):\n"
         "    task = Task(source='x', validation_split=None)\n"
-        "    n = len(source_records.source('s', 't', task, i % 2).train.rows)\n"
+        "    n = len(source_records.read_source('s', 't', task, i % 2).train.rows)\n"
         "print(n)"
     )
     environment = os.environ | {"PYTHONPATH": str(ROOT / "workflow")}
@@ -204,7 +204,7 @@ def test_planning_and_jobs_make_the_same_tables(tmp_path, monkeypatch):
     jobs = {name: prepare.prepare(name, task, 0) for name, task in study.tasks.items() if not task.pairs_of}
     jobs["pairs"] = prepare.prepare("pairs", study.tasks["pairs"], 0, jobs["topic"])
     for _ in range(2):
-        prepared = planned.read(study).prepared
+        prepared = planned.prepare_tasks(study).prepared
         assert set(prepared) == set(jobs)
         for name, job in jobs.items():
             for split in ("train", "validation"):

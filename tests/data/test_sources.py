@@ -18,7 +18,7 @@ from headspec import text_files
 from headspec.config.sections.task import Task
 from headspec.config.study import Study
 from headspec.data import planned, splits
-from headspec.data.sources import holdings, readers
+from headspec.data.sources import readers, split_files
 from headspec.data.sources.formats import registry
 from headspec.errors import ConfigError, DataError
 from headspec.pipeline import preflight
@@ -58,13 +58,13 @@ def conllu(*words: str) -> str:
 
 def rows(source: Path, **settings: object) -> dict[str, list[tuple[str, str]]]:
     """Split: text and label of each row."""
-    read = splits.rows("t", Task(source=str(source), **settings))
+    read = splits.read_labelled("t", Task(source=str(source), **settings))
     return {split: list(zip(frame["text_a"], frame["label"], strict=True)) for split, frame in read.items()}
 
 
 def problem(source: Path, **settings: object) -> str:
     with pytest.raises(DataError) as caught:
-        planned.read(study(source, **settings))
+        planned.prepare_tasks(study(source, **settings))
     return str(caught.value)
 
 
@@ -77,7 +77,7 @@ def study(source: Path, **settings: object) -> Study:
 
 def warnings(source: Path, **settings: object) -> list[str]:
     of = study(source, **settings)
-    return [line for line in planned.read(of).warnings(of) if line.startswith("tasks.t")]
+    return [line for line in planned.prepare_tasks(of).warnings(of) if line.startswith("tasks.t")]
 
 
 @pytest.fixture
@@ -595,11 +595,11 @@ EXAMPLES = [re.findall(r"`([\w/.-]+\.\w+)`", row) for row in re.findall(r"^\| (`
 @pytest.mark.parametrize("files", EXAMPLES, ids=lambda files: files[0])
 def test_files_of_the_page_are_taken(here, files):
     written(here, dict.fromkeys(files, ""))
-    held = holdings.of(here / files[0].partition("/")[0], "tasks.t.source", columns=("en", "de"))
+    held = split_files.find_splits(here / files[0].partition("/")[0], "tasks.t.source", columns=("en", "de"))
     assert sorted(file for each in held.values() for file in each.files) == sorted(
         here / file for file in files
     )
-    assert holdings.find("train", held)
+    assert split_files.match_split("train", held)
 
 
 def test_formats_of_the_page_are_those_that_are_read():

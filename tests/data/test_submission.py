@@ -146,13 +146,13 @@ def test_a_further_split_is_complete_and_not_trained_on(source):
     assert set(prepared.train["text_a"]) == {f"text {i}" for i in range(15)}
     assert prepared.counts["train"]["in_further"] == 5
     assert set(prepared.validation["text_a"]) == set(plain.validation["text_a"])
-    frame, counts = prepare.further("t", task, "t-odd", 0, prepared.classes)
+    frame, counts = prepare.further_table("t", task, "t-odd", 0, prepared.classes)
     assert sorted(frame["text_a"]) == sorted(f"text {i}" for i in range(15, 25) for _ in range(2))
     assert (counts["rows"], counts["duplicate"], counts["examples"]) == (20, 10, 20)
     label = {f"text {15 + i}": str(i % 2) for i in range(10)}
     assert frame["label"].tolist() == [label[text] for text in frame["text_a"]]
     fewer = task.model_copy(update={"validation_examples": 4})
-    frame, _ = prepare.further("t", fewer, "t-odd", 0, prepared.classes)
+    frame, _ = prepare.further_table("t", fewer, "t-odd", 0, prepared.classes)
     assert frame["example"].tolist() == [0, 1, 2, 3] and frame["label"].value_counts().tolist() == [2, 2]
 
 
@@ -169,18 +169,18 @@ def test_a_test_set_is_complete_and_in_order(source):
     task = Task(source=str(source), test={"CoLA": "test", "RTE": "bare"}, filter={"label": [0, 1]})
     train = prepare.prepare("t", task, 0).train
     assert len(train) == 20
-    frame, counts = splits.unlabelled("t", task, "CoLA", train)
+    frame, counts = splits.read_unlabelled("t", task, "CoLA", train)
     assert frame["text_a"].tolist() == [f"text {i}" for i in (90, 91, 92, 90, 91, 92, 0, 1)]
     assert frame["index"].tolist() == list(range(100, 108)) and frame["example"].tolist() == list(range(8))
     assert counts == {"rows": 8, "in_train": 2} and "label" not in frame
-    frame, counts = splits.unlabelled("t", task, "RTE", train)  # neither label nor idx
+    frame, counts = splits.read_unlabelled("t", task, "RTE", train)  # neither label nor idx
     assert frame["index"].tolist() == [0, 1, 2, 3, 4] and counts["in_train"] == 0
 
 
 def test_the_order_of_the_source_is_kept_regardless_of_idx(source):
     pd.DataFrame({"text": ["b", "a", "c"], "idx": [7, 2, 5]}).to_parquet(source / "bare.parquet")
     task = Task(source=str(source), test={"RTE": "bare"})
-    frame, _ = splits.unlabelled(
+    frame, _ = splits.read_unlabelled(
         "t", task, "RTE", texts(1).rename(columns={"text": "text_a"}).assign(text_b=None)
     )
     assert list(zip(frame["example"], frame["index"], frame["text_a"], strict=True)) == [
@@ -194,7 +194,7 @@ def test_stsb_as_a_test_set_is_complete():
     task = Task(source=str(TASKS / "stsb"), text_b="text_b", text_a="text_a", type="regression")
     task = task.model_copy(update={"test": {"STS-B": "validation"}})
     prepared = prepare.prepare("stsb", task, 0)
-    frame, counts = splits.unlabelled("stsb", task, "STS-B", prepared.train)
+    frame, counts = splits.read_unlabelled("stsb", task, "STS-B", prepared.train)
     assert counts == {"rows": 1500, "in_train": 0} and len(prepared.validation) == 1500
     stored = pd.read_parquet(TASKS / "stsb" / "validation.parquet")
     assert frame["text_a"].tolist() == stored["text_a"].tolist()
@@ -218,7 +218,7 @@ def test_wrong_splits_are_reported_while_planning(source, settings, words):
     raw = CONFIG | {"tasks": {"t": {"source": str(source)} | settings}, "mixtures": {"single": ["t"]}}
     study = load(CONFIG).model_copy(update={"tasks": {"t": Task(**raw["tasks"]["t"])}})
     with pytest.raises(DataError, match=words):
-        planned.read(study)
+        planned.prepare_tasks(study)
 
 
 def test_test_sets_of_the_hub(tmp_path, monkeypatch):
@@ -249,13 +249,13 @@ def test_test_sets_of_the_hub(tmp_path, monkeypatch):
     task = Task(source="hub:someone/sets", subset="main", test={"CoLA": "test", "WNLI": "other/test"})
     train = prepare.prepare("t", task, 0).train
     for file, n in {"CoLA": 3, "WNLI": 2}.items():
-        frame, counts = splits.unlabelled("t", task, file, train)
+        frame, counts = splits.read_unlabelled("t", task, file, train)
         subset = "main" if file == "CoLA" else "other"
         assert frame["text_a"].tolist() == [f"{subset}/test {j}" for j in range(n)]
         assert counts == {"rows": n, "in_train": 0}
     wrong = task.model_copy(update={"test": {"CoLA": "other/tets"}})
     with pytest.raises(DataError, match=r"tasks.t.test.CoLA: no split 'other/tets' .* it has test\."):
-        splits.unlabelled("t", wrong, "CoLA", train)
+        splits.read_unlabelled("t", wrong, "CoLA", train)
     unlabelled = task.model_copy(update={"further": {"t-other": "test"}})
     with pytest.raises(DataError, match="3 of 3 rows of .* have no label"):
         prepare.prepare("t", unlabelled, 0)

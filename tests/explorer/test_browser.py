@@ -12,7 +12,7 @@ import pytest
 from playwright import sync_api as playwright
 
 from headspec import tables
-from headspec.explorer.finished import of_results
+from headspec.explorer.finished import write_explorer
 from support.data.explored import HOSTILE, study
 from support.paths import ROOT
 
@@ -49,7 +49,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def file(results) -> str:
-    return of_results(results).as_uri()
+    return write_explorer(results).as_uri()
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_layers_stand_as_in_figures(page):
 
 def test_a_task_has_one_colour_in_all_mixtures(browser, tmp_path):
     opened = browser.new_page()
-    opened.goto(of_results(study(tmp_path / "results" / "small", tasks=("x", "y", "z"))).as_uri())
+    opened.goto(write_explorer(study(tmp_path / "results" / "small", tasks=("x", "y", "z"))).as_uri())
     looks: dict[str, set[str]] = {}
     for mixture in ("pair0", "pair1", "pair2"):
         visit(opened, "mixture")
@@ -179,7 +179,7 @@ def test_what_heads_know_is_that_of_all_labels(page, results):
 
 def test_kinds_of_attention_have_maps_of_their_own(browser, tmp_path):
     kinds = {"encoder": 2, "decoder": 1, "cross": 1}
-    file = of_results(study(tmp_path / "results" / "kinds", shape=(4, 3), kinds=kinds))
+    file = write_explorer(study(tmp_path / "results" / "kinds", shape=(4, 3), kinds=kinds))
     page = browser.new_page(accept_downloads=True)
     page.goto(f"file://{file}#view=heads")
     page.wait_for_selector("#panel-map-a svg")
@@ -320,7 +320,7 @@ def test_rankings_are_compared_as_in_the_tables(page, results):
 
 def test_a_change_by_training_is_filled_only_if_other_seeds_would_show_it(browser, tmp_path):
     """Of a study with ten seeds, whose p over examples alone is below 0.05 for most variants."""
-    file = of_results(ROOT / "docs" / "studies" / "iat-minilm", tmp_path / "kept.html")
+    file = write_explorer(ROOT / "docs" / "studies" / "iat-minilm", tmp_path / "kept.html")
     table = tables.read(ROOT / "docs" / "studies" / "iat-minilm" / "tables" / "improvement.parquet")
     table = table[(table["task"] == "mean") & table["difference"].notna()]
     page = browser.new_page()
@@ -370,7 +370,7 @@ def test_axe_finds_nothing_serious(browser, file, scheme):
 def test_a_large_study_is_small_and_quick(browser, tmp_path):
     """384 heads, seven tasks in all pairs, two seeds and the atlas: what a click draws before it is shown."""
     tasks = [f"task{i}" for i in range(7)]
-    file = of_results(study(tmp_path / "results" / "large", tasks, (24, 16), 2))
+    file = write_explorer(study(tmp_path / "results" / "large", tasks, (24, 16), 2))
     assert file.stat().st_size < 7e6
     page = browser.new_page()
     page.goto(file.as_uri(), timeout=300_000)

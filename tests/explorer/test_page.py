@@ -11,10 +11,10 @@ import pytest
 
 from headspec import tables
 from headspec.errors import MissingError
-from headspec.explorer.finished import glossary, of_results
+from headspec.explorer.finished import glossary, write_explorer
 from headspec.explorer.heads import BOUNDED, GROUP, MEASURES
 from headspec.explorer.page import data, harmless
-from headspec.explorer.sources import of_folder, read
+from headspec.explorer.sources import find_tables, read
 from headspec.heads.ranking import importance_map, top_heads
 from support.data.explored import HOSTILE, study
 
@@ -30,14 +30,14 @@ def text(column) -> list[str | None]:
 
 
 def test_data_are_those_of_the_tables(results):
-    shown = data(read(of_folder(results)), glossary())["views"]
+    shown = data(read(find_tables(results)), glossary())["views"]
     combined = tables.read(results / "tables" / "combined.parquet")
     assert text(shown["combined"]["task"]) == combined["task"].tolist()
     np.testing.assert_allclose(shown["combined"]["dissociation"], combined["dissociation"], rtol=1e-5)
 
 
 def test_ranks_give_the_heads_that_are_pruned(results):
-    group = data(read(of_folder(results)), glossary())["views"]["heads"][0]
+    group = data(read(find_tables(results)), glossary())["views"]["heads"][0]
     run = results / "runs" / group["model"] / group["mixture"] / group["method"] / "seed0"
     table = tables.read(run / "importance.parquet")
     for task, ranks in group["ranks"].items():
@@ -47,7 +47,7 @@ def test_ranks_give_the_heads_that_are_pruned(results):
 
 def test_measures_are_means_over_seeds_with_those_of_their_intervals(results):
     table = tables.read(results / "tables" / "heads.parquet")
-    for group in data(read(of_folder(results)), glossary())["views"]["heads"]:
+    for group in data(read(find_tables(results)), glossary())["views"]["heads"]:
         assert list(group["measures"]) == ["importance", *MEASURES]
         rows = table[(table[GROUP] == [group[name] for name in GROUP]).all(axis=1)]
         for measure, task in itertools.product(MEASURES, group["ranks"]):
@@ -60,7 +60,7 @@ def test_measures_are_means_over_seeds_with_those_of_their_intervals(results):
 
 
 def test_roles_are_those_of_most_seeds_and_say_what_of(results):
-    sources = read(of_folder(results))
+    sources = read(find_tables(results))
     table = sources.tables["head_roles"]
     first = (table["layer"] == 0) & (table["head"] < 3)
     table.loc[first, ["role", "relation"]] = ["none", None]
@@ -73,7 +73,7 @@ def test_roles_are_those_of_most_seeds_and_say_what_of(results):
 
 
 def test_places_are_whole_where_other_heads_have_none(results):
-    sources = read(of_folder(results))
+    sources = read(find_tables(results))
     table = sources.tables["head_roles"]
     first = (table["layer"] == 0) & (table["head"] == 0)
     table[["role", "relation"]] = ["none", None]
@@ -84,7 +84,7 @@ def test_places_are_whole_where_other_heads_have_none(results):
 
 def test_the_atlas_alone_has_its_own_importance(results):
     names = ("heads", "head_roles", "task_differences", "pruning_curves", "belief", "agreement")
-    views = data(read(path for path in of_folder(results) if path.stem in names), glossary())["views"]
+    views = data(read(path for path in find_tables(results) if path.stem in names), glossary())["views"]
     table = tables.read(results / "tables" / "heads.parquet").query("measure == 'importance'")
     group = views["heads"][0]
     rows = table[(table[GROUP] == [group[name] for name in GROUP]).all(axis=1)]
@@ -98,12 +98,12 @@ def test_the_atlas_alone_has_its_own_importance(results):
 
 
 def test_same_tables_same_bytes(results, tmp_path):
-    first, second = (of_results(results, tmp_path / f"{n}.html").read_bytes() for n in "ab")
+    first, second = (write_explorer(results, tmp_path / f"{n}.html").read_bytes() for n in "ab")
     assert first == second
 
 
 def test_names_end_neither_data_nor_title(results, tmp_path):
-    html = of_results(results, tmp_path / "page.html").read_text()
+    html = write_explorer(results, tmp_path / "page.html").read_text()
     assert html.count("</script>") == html.count("<script") == 2
     content = re.search(r'id="data">(.*?)</script>', html, re.S)[1]
     assert "<" not in content
@@ -116,18 +116,18 @@ def test_separators_of_lines_are_escaped():
 
 
 def test_views_without_tables_are_empty(results):
-    sources = read(path for path in of_folder(results) if path.stem == "combined")
+    sources = read(path for path in find_tables(results) if path.stem == "combined")
     views = data(sources, glossary())["views"]
     assert views["combined"] and not views["heads"] and not views["improvement"]
 
 
 def test_no_tables(tmp_path):
     with pytest.raises(MissingError, match="expected results of a study"):
-        of_folder(tmp_path)
+        find_tables(tmp_path)
 
 
 def test_missing_numbers_are_null(results):
-    sources = read(of_folder(results))
+    sources = read(find_tables(results))
     sources.tables["combined"].loc[0, "ci_low"] = np.nan
     assert data(sources, glossary())["views"]["combined"]["ci_low"][0] is None
     assert pd.isna(sources.tables["combined"].loc[0, "ci_low"])

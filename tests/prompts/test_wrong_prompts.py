@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 
 from headspec.config.loading import load
 from headspec.config.sections.model import Model
-from headspec.data.overlap import keyed
+from headspec.data.overlap import with_keys
 from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.prompts import checks
 from headspec.tasks.texts.prompts import Prompts
@@ -291,7 +291,7 @@ def test_prompts_without_tokens_are_refused(tmp_path, task, texts, problem):
     settings = {"prompt": "{text_a}", "answers": language.answers(gpt)} | task
     train = pd.DataFrame({"text_a": ["one", "two", "old"], "text_b": None, "label": ["bad", "good", "bad"]})
     table = pd.DataFrame({"example": range(len(texts)), "text_a": texts, "text_b": None, "label": "bad"})
-    prepared: Any = SimpleNamespace(classes=language.CLASSES, train=train, validation=keyed(table, 0))
+    prepared: Any = SimpleNamespace(classes=language.CLASSES, train=train, validation=with_keys(table, 0))
     study = load(config(str(gpt), **settings))
 
     def planned() -> None:

@@ -130,7 +130,7 @@ def test_cosines_of_all_vectors_are_those_of_pairs(tmp_path, monkeypatch):
     vectors = np.random.default_rng(0).gamma(0.1, size=(5, 250)).astype(np.float32)
     vectors[3] = 0
     expected = [[traits.cosine(a, b) for b in vectors] for a in vectors]
-    cosines = sensitivity.cosines_of(iter(vectors), tmp_path)
+    cosines = sensitivity.pairwise_cosines(iter(vectors), tmp_path)
     np.testing.assert_array_equal(cosines, expected)
     assert np.isnan(cosines[3]).all() and np.isfinite(cosines[0, 1])
     assert not list(tmp_path.iterdir())
@@ -142,7 +142,7 @@ def test_vectors_of_many_tasks_are_never_in_memory_together(tmp_path, monkeypatc
     rng = np.random.default_rng(0)
     vectors = (rng.random(size, dtype=np.float32) for _ in range(tasks))
     tracemalloc.start()
-    sensitivity.cosines_of(vectors, tmp_path)
+    sensitivity.pairwise_cosines(vectors, tmp_path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert 4 * size < peak < 4 * size + 20 * block * tasks + 1e6

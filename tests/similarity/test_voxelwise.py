@@ -92,11 +92,11 @@ def test_ridge_with_one_penalty_is_that_of_scikit_learn(d, monkeypatch):
     train, test = split.standardised(x)
     responses, _ = split.standardised(y)
     monkeypatch.setattr("headspec.similarity.brain.ridge.PENALTIES", np.array([0.3]))
-    ridge = Ridge.of_features(train, test, split.freedom)
+    ridge = Ridge.from_features(train, test, split.freedom)
     reference = Reference(alpha=float(ridge.penalties[0]), fit_intercept=False).fit(train, responses)
     np.testing.assert_allclose(ridge.predict(responses), reference.predict(test), atol=2e-5)
     scaled = x / x[split.train].std(axis=0)
-    kernel = Ridge.of_gram(*split.gram(scaled @ scaled.T), split.freedom)
+    kernel = Ridge.from_gram(*split.gram(scaled @ scaled.T), split.freedom)
     np.testing.assert_allclose(kernel.predict(responses), reference.predict(test), atol=1e-4)
     weights = ridge.weights(responses @ responses.T)
     np.testing.assert_allclose(weights @ responses, ridge.predict(responses), atol=2e-5)
@@ -110,7 +110,7 @@ def test_penalties_agree_with_explicit_cross_validation(d):
     split = splits_of(60)[0]
     train, test = (part.astype(np.float64) for part in split.standardised(x))
     responses = split.standardised(y)[0].astype(np.float64)
-    ridge = Ridge.of_features(train, test, split.freedom)
+    ridge = Ridge.from_features(train, test, split.freedom)
     scores = []
     for penalty in ridge.penalties:
         hat = train @ np.linalg.solve(train.T @ train + penalty * np.eye(d), train.T)
@@ -136,7 +136,7 @@ def test_network_learns_what_is_not_linear(monkeypatch):
     predicted = network.predict(y[:300])
     assert (scores.correlation(predicted, y[300:]) > 0.8).all()
     np.testing.assert_array_equal(predicted, network.predict(y[:300]))
-    linear = Ridge.of_features(x[:300], x[300:], 300).predict(y[:300])
+    linear = Ridge.from_features(x[:300], x[300:], 300).predict(y[:300])
     assert scores.correlation(linear, y[300:])[0] < 0.4
 
 

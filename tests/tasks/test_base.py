@@ -2,7 +2,7 @@
 
 import pytest
 
-from headspec.data.sources.cells import items, one_per_word
+from headspec.data.sources.cells import list_items, one_per_word
 from headspec.tasks.kinds import KINDS
 from headspec.tasks.metrics import score
 from headspec.tasks.words.base import gold_counts, matched, parsed, written
@@ -61,9 +61,9 @@ def test_tags_and_their_blind_guess():
 
 
 def test_cells():
-    assert items("a  b") == ["a", "b"] == items(("a", "b"))
+    assert list_items("a  b") == ["a", "b"] == list_items(("a", "b"))
     with pytest.raises(ValueError, match="it has None, expected a list"):
-        items(None)
+        list_items(None)
     with pytest.raises(ValueError, match="it has 2 words and 3 tags"):
         one_per_word(["a", "b"], "X Y Z", "tags")
     for missing in (None, "", "_", float("nan")):

@@ -25,7 +25,7 @@ def file(tmp_path, name, text):
 
 
 def test_conllu_has_its_columns_and_leaves_out_what_is_no_word(tmp_path):
-    frame, counts = conll.read(file(tmp_path, "a.conllu", CONLLU), "tasks.pos.source")
+    frame, counts = conll.read_sentences(file(tmp_path, "a.conllu", CONLLU), "tasks.pos.source")
     assert frame["words"].tolist() == [["do", "n't"], ["Yes"]]
     assert frame["upos"].tolist() == [["AUX", "PART"], ["INTJ"]]
     assert frame["deprel"].tolist() == [["aux", "root"], ["root"]]
@@ -36,7 +36,7 @@ def test_conllu_has_its_columns_and_leaves_out_what_is_no_word(tmp_path):
 def test_columns_are_numbered_and_marks_of_documents_left_out(tmp_path):
     text = "-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\n\n\nYes UH O\n"
     path = file(tmp_path, "a.conll", text)
-    frame, counts = conll.read(path, "tasks.ner.source")
+    frame, counts = conll.read_sentences(path, "tasks.ner.source")
     assert conll.names(path, "tasks.ner.source") == [*frame] == ["1", "2", "3", conll.LINE, conll.NAME]
     assert frame["1"].tolist() == [["EU", "rejects"], ["Yes"]]
     assert frame["3"].tolist() == [["B-ORG", "O"], ["O"]]
@@ -57,7 +57,7 @@ def test_columns_are_numbered_and_marks_of_documents_left_out(tmp_path):
 )
 def test_a_wrong_line_is_named(tmp_path, name, text, problem):
     with pytest.raises(DataError) as error:
-        conll.read(file(tmp_path, name, text), "tasks.pos.source")
+        conll.read_sentences(file(tmp_path, name, text), "tasks.pos.source")
     assert str(error.value) == f"tasks.pos.source: {problem}"
 
 
@@ -67,4 +67,4 @@ def test_a_file_that_is_no_text_is_named(tmp_path):
     with pytest.raises(
         DataError, match=r"tasks\.pos\.source: line 1 of a\.conll has the byte 0xFF, which is no UTF-8"
     ):
-        conll.read(path, "tasks.pos.source")
+        conll.read_sentences(path, "tasks.pos.source")

@@ -34,7 +34,7 @@ def table(tmp_path, ending, rows=ROWS):
 
 @pytest.mark.parametrize("ending", [".parquet", ".jsonl", ".csv", ".tsv"])
 def test_every_format_gives_the_same_sentences(tmp_path, ending):
-    rows = splits.rows("pos", table(tmp_path, ending))["train"]
+    rows = splits.read_labelled("pos", table(tmp_path, ending))["train"]
     assert rows["text_a"].tolist() == ["It rains", "Go"] and rows["text_b"].isna().all()
     assert [parsed(label) for label in rows["label"]] == [[(0, "PRON"), (1, "VERB")], [(0, "VERB")]]
 
@@ -92,7 +92,7 @@ def test_bad_sentences_are_refused_with_key_file_and_line(tmp_path, case):
     label = {"constituents": "head"}.get(of_type, KINDS[of_type].defaults["label"])
     task = Task(source=str(tmp_path), type=of_type, label=label if isinstance(label, str) else list(label))
     with pytest.raises(DataError) as error:
-        splits.rows("bank", task)
+        splits.read_labelled("bank", task)
     text = str(error.value)
     wrong = 2 if of_type == "constituents" else 1
     assert text.startswith(f"tasks.bank.label: {wrong} of 2 sentences of train.conllu have no {of_type} in ")
@@ -103,7 +103,7 @@ def test_bio_tags_that_begin_inside_are_refused_with_key_file_and_line(tmp_path)
     (tmp_path / "train.conll").write_text("Go B-X\n\nto I-X\nsea O\n")
     task = Task(source=str(tmp_path), type="spans", text_a="1", label="2")
     with pytest.raises(DataError) as error:
-        splits.rows("names", task)
+        splits.read_labelled("names", task)
     assert str(error.value) == (
         "tasks.names.label: 1 of 2 sentences of train.conll have no spans in 2: the sentence at line 3: "
         "word 1 ('to') has tag I-X, but the word before has no X; "

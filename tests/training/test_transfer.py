@@ -331,7 +331,7 @@ def test_unusable_data_is_refused_while_planning(tmp_path, monkeypatch, transfer
     if "gone" in transfer.get("tasks", []):
         wanted["tasks"]["gone"] = {"source": "texts/gone.tsv"}
     with pytest.raises(DataError, match=message):
-        check_draws(load(wanted), planned.read(load(wanted)).prepared)
+        check_draws(load(wanted), planned.prepare_tasks(load(wanted)).prepared)
 
 
 # --- a whole study ------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from headspec import tables
-from headspec.data.overlap import keyed, occurs
+from headspec.data.overlap import occurs, with_keys
 from support.data.hub import cache_dataset
 from support.running.studies import CONFIG, Folder
 
@@ -76,7 +76,7 @@ def study(finished, tmp_path) -> Folder:
 
 
 def read(study: Folder, task: str, split: str) -> pd.DataFrame:
-    return keyed(tables.read(study.results / "data" / task / f"{split}.parquet"), 0)
+    return with_keys(tables.read(study.results / "data" / task / f"{split}.parquet"), 0)
 
 
 def test_validation_texts_of_other_tasks_are_left_out_and_counted(finished):

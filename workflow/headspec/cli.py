@@ -94,9 +94,9 @@ def explorer(
     ] = None,
 ) -> None:
     """Write a whole study as one page for the browser."""
-    from headspec.explorer.finished import of_results
+    from headspec.explorer.finished import write_explorer
 
-    _say(of_results(results, output))
+    _say(write_explorer(results, output))
 
 
 @app.command()

@@ -16,27 +16,27 @@ COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 ARCHIVES = (".zip", ".tar", ".tgz", ".xz", ".7z", ".rar")
 
 
-def bare(path: Path) -> Path:
+def uncompressed(path: Path) -> Path:
     """The path without the ending of a compressed file."""
     return path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
 
 
 def ending(path: Path) -> str:
     """The ending of what a file holds, in lower case: ``.csv`` of ``train.CSV.gz``."""
-    return bare(path).suffix.lower()
+    return uncompressed(path).suffix.lower()
 
 
-def opened(path: Path) -> pa.NativeFile:
+def open_bytes(path: Path) -> pa.NativeFile:
     """The bytes of a file, decompressed by its ending; OSError if it cannot be read."""
     return pa.input_stream(str(path), compression=COMPRESSED.get(path.suffix.lower()))
 
 
-def stream(path: Path, encoding: str | None = None) -> io.TextIOWrapper:
+def open_text(path: Path, encoding: str | None = None) -> io.TextIOWrapper:
     """The text of a file from its beginning on, with its line ends, for who does not need all of it."""
-    return io.TextIOWrapper(opened(path), encoding=encoding or "utf-8-sig", newline="")
+    return io.TextIOWrapper(open_bytes(path), encoding=encoding or "utf-8-sig", newline="")
 
 
-def text(path: Path, key: str, encoding: str | None = None, errors: str = "strict") -> str:
+def read_text(path: Path, key: str, encoding: str | None = None, errors: str = "strict") -> str:
     """The text of a file, with its line ends.
 
     Parameters
@@ -52,7 +52,7 @@ def text(path: Path, key: str, encoding: str | None = None, errors: str = "stric
     OSError
         It cannot be read, or decompressed.
     """
-    with opened(path) as file:
+    with open_bytes(path) as file:
         data = file.read()
     try:
         return data.decode(encoding or "utf-8-sig", errors)

@@ -305,7 +305,7 @@ def remake_pages() -> None:
     """Make explorer and report again if they were made of a part of the study."""
     if state.is_of_a_part(Path(result("explorer.html"))):
         with contextlib.suppress(HeadspecError):
-            finished.of_results(Path(result()))
+            finished.write_explorer(Path(result()))
     if state.is_of_a_part(Path(result("report.html"))):
         options = ["--cores", "1", "--quiet", "all", "--report", result("report.html")]
         subprocess.run([sys.executable, "-m", "snakemake", *named_config(), *options])

@@ -141,7 +141,7 @@ def read(study: Study, plan: Planned | None = None) -> Extent:
     plan : the tasks as they were read, to read them no second time
     """
     silence()
-    plan = plan or planned.attempt(study)[0]
+    plan = plan or planned.prepare_possible(study)[0]
     extent = Extent(study)
     for name in sorted(study.tasks, key=lambda name: study.tasks[name].pairs_of is not None):
         try:
@@ -212,7 +212,7 @@ def sample(name: str, task: Task) -> pd.DataFrame:
         Columns example, text_a, text_b (null for single texts), and of translation label.
     """
     key, where = f"tasks.{name}", readers.name_of(task, task.train_split)
-    frame = columns.filtered(readers.read(task, key, task.train_split), task, key, where)
+    frame = columns.filtered(readers.read_split(task, key, task.train_split), task, key, where)
     frame = frame.iloc[np.linspace(0, len(frame) - 1, min(SAMPLE, len(frame))).astype(int)]
     texts = data.of(task).texts(frame, task, key, where)
     full = (texts.dropna(axis="columns").map(str.strip) != "").all(axis="columns")

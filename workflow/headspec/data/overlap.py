@@ -21,7 +21,7 @@ KEYS = ["key_a", "key_b"]
 MOST = 0.2
 
 
-def keyed(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
+def with_keys(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
     """`frame` with keys of its texts; unchanged if it has them.
 
     Parameters
@@ -52,17 +52,17 @@ def _keys(texts: pd.Series, salt: bytes) -> np.ndarray:
     return keys
 
 
-def rows(frame: pd.DataFrame) -> np.ndarray:
+def row_keys(frame: pd.DataFrame) -> np.ndarray:
     """One key per row, (n,) uint64: of its text, or of both texts of a pair regardless of their order."""
     return frame["key_a"].to_numpy() + frame["key_b"].to_numpy()
 
 
-def order(frame: pd.DataFrame) -> np.ndarray:
+def key_order(frame: pd.DataFrame) -> np.ndarray:
     """Positions 0..n-1 in an order that depends only on the texts, not on their place or labels."""
-    return np.argsort(rows(frame), kind="stable")
+    return np.argsort(row_keys(frame), kind="stable")
 
 
-def distinct(frame: pd.DataFrame) -> pd.DataFrame:
+def distinct_texts(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows of single texts, without those that are empty or repeat an earlier text."""
     return frame[(frame["key_a"] != 0) & ~frame["key_a"].duplicated()]
 
@@ -75,7 +75,7 @@ def occurs(frame: pd.DataFrame, other: pd.DataFrame) -> np.ndarray:
     """
     if _has_pairs(frame) and _has_pairs(other):
         complete = [(pairs["key_a"] != 0) & (pairs["key_b"] != 0) for pairs in (frame, other)]
-        return complete[0].to_numpy() & np.isin(rows(frame), rows(other[complete[1]]))
+        return complete[0].to_numpy() & np.isin(row_keys(frame), row_keys(other[complete[1]]))
     texts = np.concatenate([other[key].to_numpy() for key in KEYS])
     texts = texts[texts != 0]
     return np.logical_or.reduce([np.isin(frame[key].to_numpy(), texts) for key in KEYS])
@@ -85,7 +85,7 @@ def _has_pairs(frame: pd.DataFrame) -> bool:
     return bool((frame["key_b"] != 0).any())
 
 
-def removed(
+def without_evaluated(
     name: str, train: pd.DataFrame, seen: Mapping[str, np.ndarray]
 ) -> tuple[pd.DataFrame, dict[str, int]]:
     """Remove training examples that other tasks are evaluated on.

@@ -39,7 +39,9 @@ class Planned:
     def warnings(self, study: Study) -> list[str]:
         """One line for each doubt about the splits, classes and rows of the tasks."""
         lengths = {name: model.max_length for name, model in study.models.items()}
-        by_task = {name: prepare.notes(name, study.tasks[name], self.sources[name]) for name in self.sources}
+        by_task = {
+            name: prepare.source_notes(name, study.tasks[name], self.sources[name]) for name in self.sources
+        }
         lines = [line for notes in by_task.values() for line in notes]
         doubts = {name: source.doubts for name, source in self.sources.items()}
         lines += quality.warnings(doubts, lengths)
@@ -48,7 +50,7 @@ class Planned:
         return lines
 
 
-def read(study: Study, folder: Path = FOLDER) -> Planned:
+def prepare_tasks(study: Study, folder: Path = FOLDER) -> Planned:
     """Prepare the tasks that need no network, so that jobs do not start with invalid data.
 
     Parameters
@@ -60,13 +62,13 @@ def read(study: Study, folder: Path = FOLDER) -> Planned:
     DataError
         One line for each problem.
     """
-    plan, problems = attempt(study, folder)
+    plan, problems = prepare_possible(study, folder)
     if problems:
         raise DataError.of(problems)
     return plan
 
 
-def attempt(study: Study, folder: Path = FOLDER) -> tuple[Planned, list[DataError]]:
+def prepare_possible(study: Study, folder: Path = FOLDER) -> tuple[Planned, list[DataError]]:
     """As `read`: the tasks without a problem, and the problems of the others."""
     plan = Planned()
     problems: list[DataError] = []
@@ -74,17 +76,19 @@ def attempt(study: Study, folder: Path = FOLDER) -> tuple[Planned, list[DataErro
     for name, task in _parents_first(study):
         try:
             if task.pairs_of in validation:
-                split = prepare.pairs(name, "validation", validation[task.pairs_of][0], study.data_seed)
+                split = prepare.pair_split(name, "validation", validation[task.pairs_of][0], study.data_seed)
             elif readable(study, name) and not task.pairs_of:
-                plan.sources[name] = source_records.source(study.study, name, task, study.data_seed, folder)
+                plan.sources[name] = source_records.read_source(
+                    study.study, name, task, study.data_seed, folder
+                )
                 split = plan.sources[name].validation
             else:
                 continue
-            validation[name] = prepare.validation(name, task, split, study.data_seed)
+            validation[name] = prepare.validation_table(name, task, split, study.data_seed)
             plan.evaluated[name] = pd.concat([validation[name][0], *_further(study, name, plan)])
         except DataError as error:
             problems.append(error)
-    together = mates(study)
+    together = trained_together(study)
     for name in validation:
         try:
             if (prepared := _train(study, name, plan, validation[name], together[name])) is not None:
@@ -117,16 +121,16 @@ def _train(
     if source is not None:
         split, classes = source.train, source.classes
     elif task.pairs_of in plan.prepared:
-        split = prepare.pairs(name, "train", plan.prepared[task.pairs_of].train, study.data_seed)
+        split = prepare.pair_split(name, "train", plan.prepared[task.pairs_of].train, study.data_seed)
         classes = PAIR_CLASSES
     else:
         return None
     others = [other for other in together if other in plan.evaluated]
     seen = {other: overlap.occurs(split.rows, plan.evaluated[other]) for other in others}
     if source is not None:
-        keys = overlap.rows(split.rows)
+        keys = overlap.row_keys(split.rows)
         plan.leaking[name] = {o: sorted({*keys[mask].tolist()}) for o, mask in seen.items() if mask.any()}
-    train, counts, leaks = prepare.train(name, task, split, study.data_seed, seen)
+    train, counts, leaks = prepare.train_table(name, task, split, study.data_seed, seen)
     return Prepared(train, validation[0], {"train": counts, "validation": validation[1]}, classes, leaks)
 
 
@@ -154,7 +158,7 @@ def readable(study: Study, name: str) -> bool:
     return not str(study.tasks[task.pairs_of].source if task.pairs_of else task.source).startswith("hub:")
 
 
-def mates(study: Study) -> dict[str, list[str]]:
+def trained_together(study: Study) -> dict[str, list[str]]:
     """Task: other tasks whose evaluation examples it must not train on, because an encoder learns both.
 
     Two tasks are learnt by one encoder if they share a mixture, or if one is in a mixture of `iat` and the
@@ -187,5 +191,5 @@ def leaks(study: Study, plan: Planned) -> dict[str, dict[str, list[int] | None]]
             if (keys := plan.leaking.get(name, {}).get(other))
             or not (readable(study, name) and readable(study, other))
         }
-        for name, others in mates(study).items()
+        for name, others in trained_together(study).items()
     }

@@ -132,18 +132,18 @@ def prepare(name: str, task: Task, seed: int, parent: Prepared | None = None) ->
         The data are missing, unreadable, or different from what the config says.
     """
     if parent is None:
-        read = source(name, task, seed)
+        read = read_source(name, task, seed)
         train_split, validation_split, classes = read.train, read.validation, read.classes
     else:
-        train_split = pairs(name, "train", parent.train, seed)
-        validation_split, classes = pairs(name, "validation", parent.validation, seed), PAIR_CLASSES
-    train_table, train_counts, _ = train(name, task, train_split, seed, {})
-    validation_table, validation_counts = validation(name, task, validation_split, seed)
+        train_split = pair_split(name, "train", parent.train, seed)
+        validation_split, classes = pair_split(name, "validation", parent.validation, seed), PAIR_CLASSES
+    train, train_counts, _ = train_table(name, task, train_split, seed, {})
+    validation, validation_counts = validation_table(name, task, validation_split, seed)
     counts = {"train": train_counts, "validation": validation_counts}
-    return Prepared(train_table, validation_table, counts, classes)
+    return Prepared(train, validation, counts, classes)
 
 
-def source(name: str, task: Task, seed: int) -> Source:
+def read_source(name: str, task: Task, seed: int) -> Source:
     """Read a task's source and split it.
 
     Training rows are distinct, and none has the texts of a validation or further row. If the source has
@@ -151,25 +151,27 @@ def source(name: str, task: Task, seed: int) -> Source:
     the texts. Tasks with the same texts therefore hold out nearly the same rows; the few that differ are
     left out of the other task's training.
     """
-    read = {split: overlap.keyed(frame, seed) for split, frame in splits.rows(name, task).items()}
+    read = {
+        split: overlap.with_keys(frame, seed) for split, frame in splits.read_labelled(name, task).items()
+    }
     classes = data.of(task).classes(task, read["train"]["label"])
-    normal = splits.normal(read["train"])
+    normal = splits.normalised(read["train"])
     train, counts = _distinct(read["train"], normal)
     further = {}
     for other in task.further:
-        frame = overlap.keyed(splits.further(name, task, other, classes), seed)
+        frame = overlap.with_keys(splits.read_further(name, task, other, classes), seed)
         further[other] = _stored(task, frame)
-        seen = normal[train.index].isin(splits.normal(frame))
+        seen = normal[train.index].isin(splits.normalised(frame))
         train = train[~seen]
         counts["in_further"] = counts.get("in_further", 0) + int(seen.sum())
     if "validation" in read:
         validation = _stored(task, read["validation"])
-        seen = normal[train.index].isin(splits.normal(validation.rows))
+        seen = normal[train.index].isin(splits.normalised(validation.rows))
         train = train[~seen]
         counts["in_validation"] = int(seen.sum())
     else:
         n = _held_out(name, task, len(train))
-        order = interleaved(data.of(task).strata(train), overlap.order(train))
+        order = interleaved(data.of(task).strata(train), overlap.key_order(train))
         validation = Split(train.iloc[order[:n]], {"rows": 0, "held_out": n})
         train = train.iloc[np.sort(order[n:])]
         counts["held_out"] = n
@@ -177,7 +179,7 @@ def source(name: str, task: Task, seed: int) -> Source:
     return Source(Split(train, counts, doubts), validation, further, classes)
 
 
-def notes(name: str, task: Task, source: Source) -> list[str]:
+def source_notes(name: str, task: Task, source: Source) -> list[str]:
     """One line for each thing about the splits and classes of a source that the config does not say."""
     key = f"tasks.{name}"
     return [*readers.notes(task, key), *data.of(task).notes(key, task, source.classes)]
@@ -185,24 +187,24 @@ def notes(name: str, task: Task, source: Source) -> list[str]:
 
 def _stored(task: Task, frame: pd.DataFrame) -> Split:
     """A split with all of its rows."""
-    normal = splits.normal(frame)
+    normal = splits.normalised(frame)
     return Split(frame, _distinct(frame, normal)[1], _doubts(task, frame, normal))
 
 
 def _doubts(task: Task, frame: pd.DataFrame, normal: pd.Series) -> dict[str, Any]:
-    return quality.doubts(frame, normal, data.of(task))
+    return quality.summary(frame, normal, data.of(task))
 
 
-def pairs(name: str, split: str, parent: pd.DataFrame, seed: int) -> Split:
+def pair_split(name: str, split: str, parent: pd.DataFrame, seed: int) -> Split:
     """Pairs of the texts of a split (`pairs_of`); repeated validation texts are used once."""
-    frame = overlap.keyed(parent, seed)
+    frame = overlap.with_keys(parent, seed)
     if split == "validation":
-        frame = overlap.distinct(frame)
+        frame = overlap.distinct_texts(frame)
     rows = pair(frame, _rng(seed, f"{split} pairs", name), f"tasks.{name}.pairs_of")
     return Split(rows, {"rows": len(parent)})
 
 
-def train(
+def train_table(
     name: str, task: Task, split: Split, seed: int, seen: Mapping[str, np.ndarray]
 ) -> tuple[pd.DataFrame, dict[str, int], dict[str, int]]:
     """A task's training table: at most `train_examples`, none of which other tasks are evaluated on.
@@ -216,13 +218,13 @@ def train(
     -------
     frame, counts, leaks : as in `Prepared`
     """
-    rows, leaks = overlap.removed(name, split.rows, seen)
+    rows, leaks = overlap.without_evaluated(name, split.rows, seen)
     counts = split.counts | ({"in_other_tasks": len(split.rows) - len(rows)} if leaks else {})
     frame = _limited(name, task, "train", rows, task.train_examples, seed)
     return frame, counts | {"examples": len(frame)}, leaks
 
 
-def validation(name: str, task: Task, split: Split, seed: int) -> tuple[pd.DataFrame, dict[str, int]]:
+def validation_table(name: str, task: Task, split: Split, seed: int) -> tuple[pd.DataFrame, dict[str, int]]:
     """A task's validation table, at most `validation_examples`, and its counts as in `Prepared`."""
     frame = _limited(name, task, "validation", split.rows, task.validation_examples, seed)
     return frame, split.counts | {"examples": len(frame)}
@@ -249,7 +251,7 @@ def _rng(seed: int, *purpose: str) -> np.random.Generator:
     return np.random.default_rng(derive(seed, *purpose))
 
 
-def further(
+def further_table(
     name: str, task: Task, other: str, seed: int, classes: Classes
 ) -> tuple[pd.DataFrame, dict[str, int]]:
     """The table of one of a task's further splits, in random order, at most `validation_examples` rows.
@@ -263,9 +265,9 @@ def further(
     -------
     frame, counts : as in `Prepared`
     """
-    rows = overlap.keyed(splits.further(name, task, other, classes), seed)
+    rows = overlap.with_keys(splits.read_further(name, task, other, classes), seed)
     frame = further_examples(name, task, other, rows, seed)
-    return frame, _distinct(rows, splits.normal(rows))[1] | {"examples": len(frame)}
+    return frame, _distinct(rows, splits.normalised(rows))[1] | {"examples": len(frame)}
 
 
 def further_examples(name: str, task: Task, other: str, rows: pd.DataFrame, seed: int) -> pd.DataFrame:
@@ -276,7 +278,7 @@ def further_examples(name: str, task: Task, other: str, rows: pd.DataFrame, seed
 
 
 def _distinct(frame: pd.DataFrame, normal: pd.Series) -> tuple[pd.DataFrame, dict[str, int]]:
-    """`frame` without empty texts and repeated rows, by `splits.normal` of it, and counts of both."""
+    """`frame` without empty texts and repeated rows, by `splits.normalised` of it, and counts of both."""
     empty = (frame["text_a"].str.strip() == "") | (frame["text_b"].str.strip() == "")
     full, normal = frame[~empty], normal[~empty]
     duplicate = normal.duplicated()

@@ -31,13 +31,13 @@ KINDS = {
 }
 
 
-def doubts(frame: pd.DataFrame, normal: pd.Series, of: Data) -> dict[str, Any]:
+def summary(frame: pd.DataFrame, normal: pd.Series, of: Data) -> dict[str, Any]:
     """What is doubtful in the rows of a split.
 
     Parameters
     ----------
     frame : columns text_a, text_b, label; the index has the positions of rows in the source
-    normal : `headspec.data.splits.normal` of it
+    normal : `headspec.data.splits.normalised` of it
     of : what is read of the task
 
     Returns
@@ -81,11 +81,11 @@ def warnings(tasks: Mapping[str, Mapping[str, Any]], lengths: Mapping[str, int])
     tasks : task: what rows these are: their `doubts`
     lengths : model: the most tokens of a text that it sees
     """
-    lines = [line for name, by_rows in tasks.items() for line in of_task(name, by_rows)]
+    lines = [line for name, by_rows in tasks.items() for line in task_warnings(name, by_rows)]
     return lines + [line for name, length in lengths.items() for line in _cut(name, length, tasks)]
 
 
-def of_task(name: str, by_rows: Mapping[str, Any]) -> Iterator[str]:
+def task_warnings(name: str, by_rows: Mapping[str, Any]) -> Iterator[str]:
     """One line for each doubt about the rows of a task."""
     for rows, found in by_rows.items():
         of_all = [(*found.get(kind, (0, [])), words, MANY) for kind, words in KINDS.items()]

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from headspec.data.sources import columns, contents, readers
 from headspec.data.sources.formats import registry
-from headspec.data.sources.holdings import find
+from headspec.data.sources.split_files import match_split
 from headspec.errors import DataError
 from headspec.tasks import data
 from headspec.tasks.classes import Classes
@@ -32,8 +32,8 @@ def text_columns(task: Task) -> dict[str, str]:
     if "text_a" in task.model_fields_set or task.source is None or task.source.startswith("hub:"):
         return {}
     try:
-        held = readers.held(task, "source")
-        train = held.get(find(task.train_split, held) or "")
+        held = readers.local_splits(task, "source")
+        train = held.get(match_split(task.train_split, held) or "")
         if train is None or train.kind != "tables":
             return {}
         options = contents.options(task, "source")
@@ -45,10 +45,10 @@ def text_columns(task: Task) -> dict[str, str]:
         second = registry.table(train.files, lambda _: ["text_b"], options)["text_b"]
     except (DataError, KeyError, pa.ArrowException, OSError, ValueError, csv.Error):
         return {}
-    return {"text_a": "text_a"} | ({"text_b": "text_b"} if columns.plainly(second).notna().any() else {})
+    return {"text_a": "text_a"} | ({"text_b": "text_b"} if columns.to_text(second).notna().any() else {})
 
 
-def rows(name: str, task: Task) -> dict[str, pd.DataFrame]:
+def read_labelled(name: str, task: Task) -> dict[str, pd.DataFrame]:
     """The labelled rows of a task's source, filtered and checked.
 
     Returns
@@ -65,7 +65,7 @@ def rows(name: str, task: Task) -> dict[str, pd.DataFrame]:
     """
     key = f"tasks.{name}"
     present = readers.splits(task, key)
-    train = find(task.train_split, present)
+    train = match_split(task.train_split, present)
     if train is None:
         several = len(present) > 2 and not str(task.source).startswith("hub:")
         hint = f" If these are one split, put them into a folder {task.train_split}/." if several else ""
@@ -82,7 +82,7 @@ def rows(name: str, task: Task) -> dict[str, pd.DataFrame]:
     return frames
 
 
-def further(name: str, task: Task, other: str, classes: Classes) -> pd.DataFrame:
+def read_further(name: str, task: Task, other: str, classes: Classes) -> pd.DataFrame:
     """The rows of the further split `other`, as returned by `rows`; labels must be in `classes`."""
     key = f"tasks.{name}"
     split_task, stored = _split(key, f"further.{other}", task, task.further[other])
@@ -91,7 +91,9 @@ def further(name: str, task: Task, other: str, classes: Classes) -> pd.DataFrame
     return frame
 
 
-def unlabelled(name: str, task: Task, file: str, train: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, int]]:
+def read_unlabelled(
+    name: str, task: Task, file: str, train: pd.DataFrame
+) -> tuple[pd.DataFrame, dict[str, int]]:
     """The texts of the split whose predictions are written to `file`: all rows, in the source's order.
 
     Labels are not read, because the hub has -1 in their place. Training rows with the same texts are only
@@ -111,7 +113,7 @@ def unlabelled(name: str, task: Task, file: str, train: pd.DataFrame) -> tuple[p
     key = f"tasks.{name}"
     split_task, stored = _split(key, f"test.{file}", task, task.test[file])
     where = readers.name_of(split_task, stored)
-    read = readers.read(split_task, key, stored, labelled=False).reset_index(drop=True)
+    read = readers.read_split(split_task, key, stored, labelled=False).reset_index(drop=True)
     texts = data.of(task).texts(read, task, key, where)
     example = np.arange(len(read), dtype=np.int32)
     index = pd.Series(example)
@@ -126,12 +128,12 @@ def unlabelled(name: str, task: Task, file: str, train: pd.DataFrame) -> tuple[p
             )
     frame = texts.assign(example=example, index=index.astype(np.int32))
     frame = frame[["example", "index", *TEXTS]]
-    return frame, {"rows": len(frame), "in_train": int(normal(frame).isin(normal(train)).sum())}
+    return frame, {"rows": len(frame), "in_train": int(normalised(frame).isin(normalised(train)).sum())}
 
 
 def _split(key: str, setting: str, task: Task, wanted: str) -> tuple[Task, str]:
     """Task and split for `wanted`, the value of a setting; DataError if the source has no such split."""
-    split_task, stored = readers.of_subset(task, wanted)
+    split_task, stored = readers.with_subset(task, wanted)
     present = readers.splits(split_task, key)
     if stored not in present:
         raise DataError(readers.no_split(f"{key}.{setting}", wanted, present))
@@ -140,11 +142,11 @@ def _split(key: str, setting: str, task: Task, wanted: str) -> tuple[Task, str]:
 
 def _rows(task: Task, key: str, stored: str) -> pd.DataFrame:
     where = readers.name_of(task, stored)
-    frame = columns.filtered(readers.read(task, key, stored), task, key, where)
+    frame = columns.filtered(readers.read_split(task, key, stored), task, key, where)
     return data.of(task).rows(frame, task, key, where)
 
 
-def normal(frame: pd.DataFrame) -> pd.Series:
+def normalised(frame: pd.DataFrame) -> pd.Series:
     """The texts of each row as one string, with white space normalised."""
     texts = frame[TEXTS].dropna(axis="columns", how="all")
     joined = ["\t".join(" ".join(text.split()) for text in row) for row in texts.itertuples(index=False)]

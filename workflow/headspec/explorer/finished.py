@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from headspec.errors import MissingError, UnfinishedError
-from headspec.explorer.page import of_tables
-from headspec.explorer.sources import of_folder
+from headspec.explorer.page import build_page
+from headspec.explorer.sources import find_tables
 from headspec.files import atomic
 from headspec.pipeline import state
 from headspec.pipeline.outputs import COLUMNS
@@ -27,7 +27,7 @@ def glossary() -> dict[str, str]:
     return {term: COLUMNS[term] for term in TERMS}
 
 
-def of_results(results: Path, output: Path | None = None) -> Path:
+def write_explorer(results: Path, output: Path | None = None) -> Path:
     """Write the page of the results of a study, and say where; by default it is beside them.
 
     Results of another config, and those that are to be made again, are left out.
@@ -41,11 +41,11 @@ def of_results(results: Path, output: Path | None = None) -> Path:
     """
     config, output = results / "config.yaml", output or results / "explorer.html"
     text = config.read_text(encoding="utf-8") if config.exists() else ""
-    own = state.belonging(results, of_folder(results))
+    own = state.belonging(results, find_tables(results))
     said = "\n".join(filter(None, own[1:]))
     if not own.paths:
         raise MissingError(f"{results}: no table is finished\n{said}")
-    html = of_tables(own.paths, glossary(), text, said)
+    html = build_page(own.paths, glossary(), text, said)
     with atomic(output) as temporary:
         temporary.write_text(html, encoding="utf-8")
     if own.unfinished:

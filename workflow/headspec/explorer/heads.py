@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from headspec.attention import as_array, first_rows
 from headspec.explorer.sources import Run, Sources
-from headspec.explorer.values import OF_HEADS, Columns, listed
+from headspec.explorer.values import HEAD_DIGITS, Columns, listed
 from headspec.heads.ranking import importance_map
 from headspec.statistics.atlas.majority import majority
 
@@ -85,7 +85,7 @@ def _measures(runs: list[Run], frame: pd.DataFrame | None) -> dict[str, Any]:
     layers, in_layer = first.shape
     found = {"importance": {task: _over_seeds(values) for task, values in importance.items()}}
     if frame is not None:
-        found |= _of_atlas(frame, list(importance))
+        found |= _atlas_measures(frame, list(importance))
     ranks = {task: _ranks(values) for task, values in importance.items()}
     size = {"layers": layers, "heads": in_layer}
     if len(absent := np.flatnonzero(np.isnan(first))):
@@ -97,7 +97,7 @@ def _over_seeds(values: NDArray[np.float64]) -> Columns:
     """Mean, smallest and largest of seeds."""
     flat = values.reshape(len(values), -1)
     ends = {"value": flat.mean(axis=0), "low": flat.min(axis=0), "high": flat.max(axis=0)}
-    return {name: listed(end, OF_HEADS) for name, end in ends.items()}
+    return {name: listed(end, HEAD_DIGITS) for name, end in ends.items()}
 
 
 def _ranks(values: NDArray[np.float64]) -> list[list[int | None]]:
@@ -109,10 +109,10 @@ def _ranks(values: NDArray[np.float64]) -> list[list[int | None]]:
 
 def _every(values: pd.Series) -> list[Any]:
     """Values of heads, indexed by layer and head, in the list of all places."""
-    return listed(as_array(values).ravel(), OF_HEADS)
+    return listed(as_array(values).ravel(), HEAD_DIGITS)
 
 
-def _of_atlas(frame: pd.DataFrame, tasks: list[str]) -> dict[str, dict[str, Columns]]:
+def _atlas_measures(frame: pd.DataFrame, tasks: list[str]) -> dict[str, dict[str, Columns]]:
     """Measures of the table 'heads' by task."""
     frame = frame[frame["measure"].isin(MEASURES)].rename(columns={"ci_low": "low", "ci_high": "high"})
     means = frame.groupby(["measure", "task", "layer", "head"])[["value", "low", "high"]].mean()

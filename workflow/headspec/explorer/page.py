@@ -26,7 +26,7 @@ LEFT_OUT = (
 )
 
 
-def of_tables(
+def build_page(
     paths: Iterable[str | Path], glossary: dict[str, str], config: str = "", unfinished: str = ""
 ) -> str:
     """The page of these tables of a study.

@@ -14,13 +14,13 @@ from headspec.attention import Layers
 from headspec.errors import MissingError
 
 #: tables of a study that some view shows
-SHOWN = (
+STUDY_TABLES = (
     "agreement", "belief", "budgets", "combined", "correlation", "dissociation", "fractions", "gates",
     "head_roles", "heads", "improvement", "probes", "pruning_curves", "sharing", "similarity",
     "task_differences",
 )  # fmt: skip
 #: tables of a run that some view shows
-OF_RUNS = ("importance", "pruning")
+RUN_TABLES = ("importance", "pruning")
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class Sources:
         }
 
 
-def of_folder(results: Path) -> list[Path]:
+def find_tables(results: Path) -> list[Path]:
     """The tables in the results of a study; MissingError if there are none."""
-    paths = [path for name in SHOWN if (path := results / "tables" / f"{name}.parquet").exists()]
-    for name in OF_RUNS:
+    paths = [path for name in STUDY_TABLES if (path := results / "tables" / f"{name}.parquet").exists()]
+    for name in RUN_TABLES:
         paths += sorted(results.glob(f"runs/*/*/*/seed*/{name}.parquet"))
     if not paths:
         raise MissingError(f"{results}: expected results of a study, such as results/demo; it has no tables")
@@ -73,15 +73,15 @@ def read(paths: Iterable[str | Path]) -> Sources:
     runs: dict[tuple[str, str, str, int], Run] = {}
     for path in sorted(set(map(Path, paths))):
         name, parts = path.stem, path.parts
-        if name in OF_RUNS and parts[-6] == "runs":
+        if name in RUN_TABLES and parts[-6] == "runs":
             model, mixture, method, seed = parts[-5:-1]
             key = (model, mixture, method, int(seed.removeprefix("seed")))
             run = runs.setdefault(key, Run(*key))
             run.tables[name] = tables.read(path)
-        elif name in SHOWN:
+        elif name in STUDY_TABLES:
             found.tables[name] = tables.read(path)
         else:
             continue
-        found.footers["/".join(parts[-6:] if name in OF_RUNS else parts[-2:])] = tables.footer(path)
+        found.footers["/".join(parts[-6:] if name in RUN_TABLES else parts[-2:])] = tables.footer(path)
     found.runs.extend(runs.values())
     return found

@@ -10,7 +10,7 @@ import pandas as pd
 
 Columns = dict[str, Any]
 #: significant digits of statistics, and of what there is one of for each head
-DIGITS, OF_HEADS = 6, 4
+DIGITS, HEAD_DIGITS = 6, 4
 
 
 def plain(value: Any, digits: int = DIGITS) -> Any:

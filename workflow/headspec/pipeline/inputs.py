@@ -319,7 +319,7 @@ class Inputs:
 
     @cached_property
     def all_leaks(self) -> dict[str, dict[str, list[int] | None]]:
-        return planned.leaks(self.study, self.plan or planned.read(self.study))
+        return planned.leaks(self.study, self.plan or planned.prepare_tasks(self.study))
 
     def leaks(self, wildcards: Any) -> dict[str, list[int]]:
         """Other task that is evaluated on training rows of a task: the keys of these rows."""

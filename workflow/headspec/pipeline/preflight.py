@@ -186,7 +186,7 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
 
     def read(study: Study) -> None:
         nonlocal plan
-        plan, errors_of_tasks = planned.attempt(study)
+        plan, errors_of_tasks = planned.prepare_possible(study)
         if errors_of_tasks:
             raise HeadspecError.of(errors_of_tasks)
 

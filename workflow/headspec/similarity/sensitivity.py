@@ -110,7 +110,7 @@ def gradient(
     return _flat(sums, task, device) / len(rows)
 
 
-def cosines_of(vectors: Iterable[np.ndarray], folder: Path) -> np.ndarray:
+def pairwise_cosines(vectors: Iterable[np.ndarray], folder: Path) -> np.ndarray:
     """Cosines between all of `vectors`, (k, k), with one of them and a `BLOCK` of each in memory at a time.
 
     The vectors (n,) float32 are kept on the disk of `folder`, in files without a name, which go with this

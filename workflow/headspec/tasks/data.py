@@ -76,7 +76,7 @@ class Data(Protocol):
         """What subsets keep the shares of: the classes, or the same value for all rows."""
 
     def doubts(self, rows: pd.DataFrame) -> dict[str, Any]:
-        """What replaces or adds to what is doubtful in rows with texts (`headspec.data.quality.doubts`).
+        """What replaces or adds to what is doubtful in rows with texts (`headspec.data.quality.summary`).
 
         Under `more`, a list for each kind of doubt: the number of rows; the first of them, or two, from 1;
         what is wrong with them, after their share; and the share that is worth a warning.

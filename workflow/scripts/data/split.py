@@ -14,10 +14,10 @@ wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, f"data {wildcards.task} {wildcards.name}"):
     task, classes = section(params.task), tables.footer(snakemake.input.data)["classes"]
     if wildcards.kind == "further":
-        frame, counts = prepare.further(wildcards.task, task, wildcards.name, params.seed, classes)
+        frame, counts = prepare.further_table(wildcards.task, task, wildcards.name, params.seed, classes)
     else:
         train = tables.read(snakemake.input.data)
-        frame, counts = splits.unlabelled(wildcards.task, task, wildcards.name, train)
+        frame, counts = splits.read_unlabelled(wildcards.task, task, wildcards.name, train)
     footer = tables.provenance(
         snakemake,
         task=wildcards.task,

@@ -19,21 +19,24 @@ with stage(snakemake, f"data {name}"):
     task = section(params.task)
     classes: Classes = prepare.PAIR_CLASSES
     if task.pairs_of:
-        split = prepare.pairs(name, "train", tables.read(snakemake.input.source[0]), params.seed)
+        split = prepare.pair_split(name, "train", tables.read(snakemake.input.source[0]), params.seed)
     else:
-        source = prepare.source(name, task, params.seed)
+        source = prepare.read_source(name, task, params.seed)
         split, classes = source.train, source.classes
         if task.source.startswith("hub:"):  # planning reads the others
-            for line in [*prepare.notes(name, task, source), *quality.of_task(name, source.doubts)]:
+            for line in [
+                *prepare.source_notes(name, task, source),
+                *quality.task_warnings(name, source.doubts),
+            ]:
                 log.warning("%s", line)
-    rows = overlap.rows(split.rows)
+    rows = overlap.row_keys(split.rows)
     seen = {other: np.isin(rows, np.array(keys, np.uint64)) for other, keys in params.leaks.items()}
     evaluated: dict[str, list[pd.DataFrame]] = {}
     for path in snakemake.input.others:
-        table = overlap.keyed(tables.read(path), params.seed)
+        table = overlap.with_keys(tables.read(path), params.seed)
         evaluated.setdefault(tables.footer(path)["task"], []).append(table)
     seen |= {other: overlap.occurs(split.rows, pd.concat(frames)) for other, frames in evaluated.items()}
-    frame, counts, leaks = prepare.train(name, task, split, params.seed, seen)
+    frame, counts, leaks = prepare.train_table(name, task, split, params.seed, seen)
     footer = tables.provenance(
         snakemake,
         task=name,

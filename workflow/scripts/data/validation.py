@@ -16,11 +16,11 @@ with stage(snakemake, f"validation {name}"):
     task = section(params.task)
     classes: Classes = prepare.PAIR_CLASSES
     if task.pairs_of:
-        split = prepare.pairs(name, "validation", tables.read(snakemake.input.source[0]), params.seed)
+        split = prepare.pair_split(name, "validation", tables.read(snakemake.input.source[0]), params.seed)
     else:
-        source = prepare.source(name, task, params.seed)
+        source = prepare.read_source(name, task, params.seed)
         split, classes = source.validation, source.classes
-    frame, counts = prepare.validation(name, task, split, params.seed)
+    frame, counts = prepare.validation_table(name, task, split, params.seed)
     footer = tables.provenance(
         snakemake,
         task=name,

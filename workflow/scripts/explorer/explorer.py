@@ -6,12 +6,12 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import files, tables
-from headspec.explorer.page import of_tables
+from headspec.explorer.page import build_page
 from headspec.files import atomic
 from headspec.progress import stage
 
 with stage(snakemake, "explorer"):
-    html = of_tables(snakemake.input, snakemake.params.glossary, snakemake.params.config)
+    html = build_page(snakemake.input, snakemake.params.glossary, snakemake.params.config)
     record = tables.inscription(tables.record(snakemake))
     with atomic(snakemake.output[0]) as temporary:
         temporary.write_text(f"{html}<!-- {record} {files.OPEN} -->\n", encoding="utf-8")

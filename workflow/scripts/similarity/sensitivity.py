@@ -16,7 +16,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import Progress, stage
 from headspec.seeds import derive
-from headspec.similarity.sensitivity import PARAMETERS, cosines_of, fisher, gradient
+from headspec.similarity.sensitivity import PARAMETERS, fisher, gradient, pairwise_cosines
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "{measure} {model}/seed{seed}".format(**wildcards)):
@@ -39,7 +39,7 @@ with stage(snakemake, "{measure} {model}/seed{seed}".format(**wildcards)):
                 model.encoder.load_state_dict(shared)
             yield measured(model, task, examples[task], samples[task], device, progress)
 
-    similarity = cosines_of(vectors(), Path(snakemake.output[0]).parent)
+    similarity = pairwise_cosines(vectors(), Path(snakemake.output[0]).parent)
     pairs = itertools.combinations(range(len(params.tasks)), 2)
     rows = [(wildcards.measure, params.tasks[a], params.tasks[b], similarity[a, b]) for a, b in pairs]
     frame = pd.DataFrame(rows, columns=["measure", "task_a", "task_b", "similarity"])

@@ -21,7 +21,7 @@ SPACES = re.compile(r"[ \t\r\n]+")
 VALUES = {tokenize.STRING, tokenize.NUMBER, tokenize.NAME}
 
 
-def lists(column: pd.Series) -> pd.Series:
+def parse_lists(column: pd.Series) -> pd.Series:
     """A column of text that is all lists, as Python, JSON or numpy write them, as these lists.
 
     Other columns stay as they are, such as one in which a sentence begins with a bracket.
@@ -63,7 +63,7 @@ def _list(text: str) -> list[Any]:
     return ast.literal_eval(" ".join(parts).strip())
 
 
-def items(cell: Any) -> list[Any]:
+def list_items(cell: Any) -> list[Any]:
     """The items of a list; those of a text are its parts between spaces."""
     if isinstance(cell, str):
         return [item for item in SPACES.split(cell) if item]
@@ -74,7 +74,7 @@ def items(cell: Any) -> list[Any]:
 
 def one_per_word(words: Sequence[str], cell: Any, what: str, empty: Sequence[str] = ("", "_")) -> list[str]:
     """The items of a cell as texts, one for each word; ValueError if there are more, fewer, or empty ones."""
-    found = items(cell)
+    found = list_items(cell)
     if len(found) != len(words):
         raise ValueError(f"it has {len(words)} words and {len(found)} {what}")
     for number, item in enumerate(found, 1):

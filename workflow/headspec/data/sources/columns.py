@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headspec.config.sections.task import Task
 
 
-def plainly(column: pd.Series) -> pd.Series:
+def to_text(column: pd.Series) -> pd.Series:
     """`column` with `as_text` applied to every value; empty values become missing."""
     present = column.dropna()
     text = present.map({value: as_text(value) for value in present.unique()})
@@ -35,10 +35,10 @@ def check_plain(stored: pd.Series, key: str, where: str) -> None:
         )
 
 
-def unwrapped(stored: pd.Series) -> pd.Series:
+def with_lists(stored: pd.Series) -> pd.Series:
     """A column of text that is all lists, as these lists, which `check_plain` refuses."""
     try:
-        return cells.lists(stored)
+        return cells.parse_lists(stored)
     except ValueError:
         return stored  # names in brackets
 
@@ -48,7 +48,7 @@ def filtered(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFr
     for column, value in task.filter.items():
         values = kept_by(value)
         check_plain(frame[column], f"{key}.filter.{column}", where)
-        stored = plainly(frame[column])
+        stored = to_text(frame[column])
         kept = frame[stored.isin(values)]
         if kept.empty:
             present, first = sorted(stored.dropna().unique()), values[0] if values else ""
@@ -60,7 +60,7 @@ def filtered(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFr
     return frame
 
 
-def texts(frame: pd.DataFrame, column: str, key: str, where: str) -> pd.Series:
+def text_column(frame: pd.DataFrame, column: str, key: str, where: str) -> pd.Series:
     """A column of texts; missing texts become empty."""
     stored = frame[column]
     if stored.notna().any() and pd.api.types.infer_dtype(stored, skipna=True) != "string":
@@ -71,7 +71,7 @@ def texts(frame: pd.DataFrame, column: str, key: str, where: str) -> pd.Series:
     return filled
 
 
-def unlabelled(missing: pd.Series, stored: pd.Series, task: Task, key: str, where: str) -> str:
+def unlabelled_message(missing: pd.Series, stored: pd.Series, task: Task, key: str, where: str) -> str:
     """The message of rows whose label is `missing`."""
     row: Any = missing.idxmax()
     return (

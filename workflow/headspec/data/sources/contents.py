@@ -13,7 +13,7 @@ import pandas as pd
 from headspec import text_files
 from headspec.data.sources.formats import conll, registry
 from headspec.data.sources.formats.options import Options
-from headspec.data.sources.holdings import Holding
+from headspec.data.sources.split_files import SplitFiles
 from headspec.errors import DataError, listing, nearest
 from headspec.tasks import data
 
@@ -26,10 +26,10 @@ INDEX = "idx"  # column with the row numbers of an unlabelled split, as in GLUE 
 LONGEST = 40  # characters of a name in a message; without a header line, it may be a text
 
 
-def rows(task: Task, key: str, holding: Holding, labelled: bool) -> pd.DataFrame:
+def read_rows(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
     """The columns of a split that a task uses, as `readers.read`."""
-    check_options(task, key, holding.name, text_files.ending(holding.files[0]))
-    return READERS[holding.kind](task, key, holding, labelled)
+    check_options(task, key, held.name, text_files.ending(held.files[0]))
+    return READERS[held.kind](task, key, held, labelled)
 
 
 def check_options(task: Task, key: str, name: str, ending: str) -> None:
@@ -46,7 +46,7 @@ def options(task: Task, key: str) -> Options:
     return Options(f"{key}.source", task.encoding, task.columns, texts)
 
 
-def columns(
+def needed_columns(
     task: Task, key: str, present: Iterable[str], name: str, labelled: bool = True, header: bool = False
 ) -> list[str]:
     """The columns to read, all of which must be `present`; with `header`, their names may lack one."""
@@ -73,16 +73,16 @@ def columns(
     return list(dict.fromkeys(column for _, column in wanted))
 
 
-def _tables(task: Task, key: str, holding: Holding, labelled: bool) -> pd.DataFrame:
-    header = text_files.ending(holding.files[0]) in HEADERS and not task.columns
-    choice = functools.partial(columns, task, key, name=holding.name, labelled=labelled, header=header)
-    return registry.table(holding.files, choice, options(task, key))
+def _tables(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
+    header = text_files.ending(held.files[0]) in HEADERS and not task.columns
+    choice = functools.partial(needed_columns, task, key, name=held.name, labelled=labelled, header=header)
+    return registry.table(held.files, choice, options(task, key))
 
 
-def _parallel(task: Task, key: str, holding: Holding, labelled: bool) -> pd.DataFrame:
+def _parallel(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
     """A column from the lines of each file that a task uses."""
-    by_column = {text_files.ending(file)[1:]: file for file in holding.files}
-    names = columns(task, key, by_column, holding.name, labelled)
+    by_column = {text_files.ending(file)[1:]: file for file in held.files}
+    names = needed_columns(task, key, by_column, held.name, labelled)
     lines = {name: _lines(by_column[name], task, key) for name in names}
     if len({*map(len, lines.values())}) > 1:
         counts = listing(f"{by_column[name].name} {len(each)}" for name, each in lines.items())
@@ -90,18 +90,18 @@ def _parallel(task: Task, key: str, holding: Holding, labelled: bool) -> pd.Data
     return pd.DataFrame(lines, dtype="str")
 
 
-def _class_folders(task: Task, key: str, holding: Holding, labelled: bool) -> pd.DataFrame:
-    names = columns(task, key, ("text", "label"), holding.name, labelled)
+def _class_folders(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
+    names = needed_columns(task, key, ("text", "label"), held.name, labelled)
     # a byte in another encoding in one of many files is no reason to refuse them, unless the config names one
     errors = "strict" if task.encoding else "replace"
-    texts = [_text(file, task, key, errors).strip() for file in holding.files]
-    labels = [file.parent.name for file in holding.files]
+    texts = [_text(file, task, key, errors).strip() for file in held.files]
+    labels = [file.parent.name for file in held.files]
     return pd.DataFrame({"text": texts, "label": labels}, dtype="str")[names]
 
 
-def _class_files(task: Task, key: str, holding: Holding, labelled: bool) -> pd.DataFrame:
-    names = columns(task, key, ("text", "label"), holding.name, labelled)
-    by_class = {text_files.bare(file).stem: _lines(file, task, key) for file in holding.files}
+def _class_files(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
+    names = needed_columns(task, key, ("text", "label"), held.name, labelled)
+    by_class = {text_files.uncompressed(file).stem: _lines(file, task, key) for file in held.files}
     rows = [(line, name) for name, lines in by_class.items() for line in lines]
     return pd.DataFrame(rows, columns=["text", "label"], dtype="str")[names]
 
@@ -117,7 +117,7 @@ def _lines(file: Path, task: Task, key: str) -> list[str]:
 def _text(file: Path, task: Task, key: str, errors: str = "strict") -> str:
     """The text of a file; its lines end with a line feed."""
     try:
-        text = text_files.text(file, f"{key}.source", task.encoding, errors)
+        text = text_files.read_text(file, f"{key}.source", task.encoding, errors)
     except OSError as error:
         raise DataError(f"{key}.source: {file.parent.name}/{file.name} cannot be read ({error})") from None
     if "\0" in text:

@@ -2,7 +2,7 @@
 
 A source is ``package:<import name>/<path>`` (data in an installed package),
 ``hub:<owner>/<name>@<revision>`` (the Hugging Face hub) or a local path: one table in any of the formats of
-`formats.registry`, or a folder as `holdings` takes it.
+`formats.registry`, or a folder as `split_files` takes it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import pandas as pd
 from headspec import digests
 from headspec.config.sources import COMMIT, distribution, locate
 from headspec.config.stage_settings import section
-from headspec.data.sources import contents, holdings
-from headspec.data.sources.holdings import VALIDATION, Holding
+from headspec.data.sources import contents, split_files
+from headspec.data.sources.split_files import VALIDATION, SplitFiles
 from headspec.errors import DataError, MissingError, listing, nearest
 
 if TYPE_CHECKING:
@@ -30,15 +30,15 @@ def splits(task: Task, key: str) -> list[str]:
     """Names of the splits in the task's source; a single table is the training split."""
     if _is_hub(task):
         return list(hub_dataset(task.source, task.subset, f"{key}.source"))
-    return list(held(task, key))
+    return list(local_splits(task, key))
 
 
-def held(task: Task, key: str) -> dict[str, Holding]:
+def local_splits(task: Task, key: str) -> dict[str, SplitFiles]:
     """Split: its files, of a source that is not on the hub."""
     labels = [task.label] if isinstance(task.label, str) else task.label
     columns = {column for column in (task.text_a, task.text_b, *labels) if column}
     path = locate(str(task.source), f"{key}.source")
-    return holdings.of(path, f"{key}.source", task.train_split, columns)
+    return split_files.find_splits(path, f"{key}.source", task.train_split, columns)
 
 
 def validation_split(task: Task, key: str, present: list[str]) -> str | None:
@@ -54,7 +54,7 @@ def validation_split(task: Task, key: str, present: list[str]) -> str | None:
     wanted, where = task.validation_split, f"{key}.validation_split"
     if wanted is None:
         return None
-    found = holdings.validation(wanted, present, where, {task.train_split, *task.further.values()})
+    found = split_files.match_validation(wanted, present, where, {task.train_split, *task.further.values()})
     if found is None and wanted != VALIDATION[0]:
         raise DataError(no_split(where, wanted, present))
     return found
@@ -69,7 +69,7 @@ def notes(task: Task, key: str) -> list[str]:
     """One line for each thing about the splits of a source that the config does not say."""
     present = splits(task, key)
     found, wanted = validation_split(task, key, present), task.validation_split
-    others = [split for split in present if split != holdings.find(task.train_split, present)]
+    others = [split for split in present if split != split_files.match_split(task.train_split, present)]
     lines = []
     if found and found.casefold() != str(wanted).casefold():
         lines.append(f"{key}: '{found}' is its validation split")
@@ -80,18 +80,20 @@ def notes(task: Task, key: str) -> list[str]:
         )
     if not _is_hub(task):
         path = locate(str(task.source), f"{key}.source")
-        beside = [name for each in held(task, key).values() for name in holdings.left_out(path, each)]
+        beside = [
+            name for each in local_splits(task, key).values() for name in split_files.unread_files(path, each)
+        ]
         lines += [f"{key}: left out, beside its classes: {listing(beside)}"] if beside else []
     return lines
 
 
-def of_subset(task: Task, split: str) -> tuple[Task, str]:
+def with_subset(task: Task, split: str) -> tuple[Task, str]:
     """Resolve ``<subset>/<split>`` of a hub data set into task and split; other splits are unchanged."""
     subset, slash, name = split.rpartition("/")
     return (section(vars(task), subset=subset), name) if slash and _is_hub(task) else (task, split)
 
 
-def read(task: Task, key: str, split: str, labelled: bool = True) -> pd.DataFrame:
+def read_split(task: Task, key: str, split: str, labelled: bool = True) -> pd.DataFrame:
     """The columns of one split that the task uses, unconverted, one row per stored row.
 
     Parameters
@@ -120,20 +122,20 @@ def read(task: Task, key: str, split: str, labelled: bool = True) -> pd.DataFram
         contents.check_options(task, key, str(task.source), contents.BINARY[0])
         frame = _read_hub(task, key, split, labelled)
     else:
-        frame = contents.rows(task, key, _holding(task, key, split), labelled)
+        frame = contents.read_rows(task, key, _held(task, key, split), labelled)
     if frame.empty:
         raise DataError(f"{key}.source: {name_of(task, split)} has no rows")
     return frame
 
 
-def _holding(task: Task, key: str, split: str) -> Holding:
-    present = held(task, key)
-    return present[holdings.find(split, present) or split]
+def _held(task: Task, key: str, split: str) -> SplitFiles:
+    present = local_splits(task, key)
+    return present[split_files.match_split(split, present) or split]
 
 
 def name_of(task: Task, split: str) -> str:
     """The name of a split in messages: a file, a folder, or the split of a hub data set."""
-    return f"{task.source} ({split})" if _is_hub(task) else _holding(task, "tasks", split).name
+    return f"{task.source} ({split})" if _is_hub(task) else _held(task, "tasks", split).name
 
 
 def files(task: Task, *more: str) -> list[Path]:
@@ -148,10 +150,12 @@ def files(task: Task, *more: str) -> list[Path]:
 
 def local_files(task: Task, *more: str, key: str = "tasks") -> list[Path]:
     """As `files`, also for a source in a package; `key` is that of the task, for errors."""
-    present = held(task, key)
+    present = local_splits(task, key)
     names = [task.train_split, validation_split(task, key, list(present)), *task.further.values(), *more]
-    used = {split: present[split] for name in names if name and (split := holdings.find(name, present))}
-    return sorted({file for holding in used.values() for file in holding.files})
+    used = {
+        split: present[split] for name in names if name and (split := split_files.match_split(name, present))
+    }
+    return sorted({file for held in used.values() for file in held.files})
 
 
 def version(source: str, paths: Iterable[Path] = ()) -> str:
@@ -206,7 +210,7 @@ def hub_dataset(source: str, subset: str | None, key: str) -> Any:
 
 def _read_hub(task: Task, key: str, split: str, labelled: bool) -> pd.DataFrame:
     dataset = hub_dataset(task.source, task.subset, f"{key}.source")[split]
-    names = contents.columns(task, key, dataset.column_names, name_of(task, split), labelled)
+    names = contents.needed_columns(task, key, dataset.column_names, name_of(task, split), labelled)
     dataset = dataset.select_columns(names)
     frame = dataset.to_pandas()
     for column, feature in dataset.features.items():

@@ -28,8 +28,8 @@ COLUMNS = [*overlap.KEYS, "label"]
 SCHEMA = pa.schema({"split": pa.string(), **dict.fromkeys(overlap.KEYS, pa.uint64()), "label": pa.string()})
 
 
-def source(study: str, name: str, task: Task, seed: int, folder: Path = digests.FOLDER) -> Source:
-    """`headspec.data.prepare.source` without texts, from the record in `folder` while it is valid.
+def read_source(study: str, name: str, task: Task, seed: int, folder: Path = digests.FOLDER) -> Source:
+    """`headspec.data.prepare.read_source` without texts, from the record in `folder` while it is valid.
 
     When the source is read again, the test sets of the task are read as well, to check them.
 
@@ -42,7 +42,7 @@ def source(study: str, name: str, task: Task, seed: int, folder: Path = digests.
     Raises
     ------
     DataError
-        As `headspec.data.prepare.source` and `headspec.data.splits.unlabelled`.
+        As `headspec.data.prepare.read_source` and `headspec.data.splits.read_unlabelled`.
     """
     root = locate(str(task.source), f"tasks.{name}.source")
     path = folder / study / f"{name}.parquet"
@@ -60,10 +60,10 @@ def source(study: str, name: str, task: Task, seed: int, folder: Path = digests.
     recorded = _read(path, footer) if footer.get("key") == key else None
     if recorded and same_files:
         return recorded
-    current = recorded or prepare.source(name, task, seed)
+    current = recorded or prepare.read_source(name, task, seed)
     if not recorded:
         for file in task.test:
-            splits.unlabelled(name, task, file, current.train.rows)
+            splits.read_unlabelled(name, task, file, current.train.rows)
     with contextlib.suppress(
         OSError, StorageError
     ):  # without a record, the next planning reads the source again

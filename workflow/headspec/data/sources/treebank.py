@@ -13,7 +13,7 @@ import pyarrow as pa
 from headspec import characters
 from headspec.config.as_text import as_text
 from headspec.config.sources import locate
-from headspec.data.sources import cells, holdings, readers
+from headspec.data.sources import cells, readers, split_files
 from headspec.data.sources.formats import conll, registry
 from headspec.data.sources.formats.options import Options
 from headspec.data.sources.trees import problem
@@ -68,7 +68,7 @@ def read(settings: Any, key: str = KEY) -> tuple[pd.DataFrame, dict[str, int]]:
     source = str(settings.source)
     paths = [] if source.startswith("hub:") else _files(settings, key)
     if paths and all(map(conll.is_conllu, paths)):
-        documents = [conll.read(path, f"{key}.source") for path in paths]
+        documents = [conll.read_sentences(path, f"{key}.source") for path in paths]
         frame = pd.concat([document for document, _ in documents], ignore_index=True)
         counts = {name: sum(counts[name] for _, counts in documents) for name in documents[0][1]}
         names = frame[conll.NAME].fillna("line " + frame[conll.LINE].astype(str))
@@ -129,8 +129,8 @@ def _check_number(frame: pd.DataFrame, where: str) -> None:
 def _files(settings: Any, key: str) -> list[Path]:
     """The treebank's files: the source, or the table of the split in a folder."""
     path = locate(str(settings.source), f"{key}.source")
-    tables = holdings.of(path, f"{key}.source", settings.split)
-    split = holdings.validation(settings.split, tables, f"{key}.split")
+    tables = split_files.find_splits(path, f"{key}.source", settings.split)
+    split = split_files.match_validation(settings.split, tables, f"{key}.split")
     if split is None:
         raise _no_split(settings, tables, key)
     return list(tables[split].files)
@@ -169,7 +169,7 @@ def _table(settings: Any, paths: list[Path], key: str) -> pd.DataFrame:
         stored = registry.table(paths, check, Options(f"{key}.source"))
     named = [column for column in stored if column not in columns.values()]
     try:
-        lists = {name: cells.lists(stored[column]) for name, column in columns.items()}
+        lists = {name: cells.parse_lists(stored[column]) for name, column in columns.items()}
     except ValueError as error:
         raise DataError(f"{key}.source: {settings.source}: {error}") from None
     frame = pd.DataFrame({name: column.map(_items) for name, column in lists.items()})
@@ -181,7 +181,7 @@ def _table(settings: Any, paths: list[Path], key: str) -> pd.DataFrame:
 def _items(cell: Any) -> list:
     """The items of a list, or of text split at spaces."""
     if isinstance(cell, str):
-        return cells.items(cell)
+        return cells.list_items(cell)
     items = list(cell) if isinstance(cell, (list, tuple, np.ndarray)) and np.ndim(cell) == 1 else []
     items = [str(item) if isinstance(item, (np.ndarray, list, dict)) else item for item in items]
     return [as_text(item) if isinstance(item, float) else item for item in items]  # missing heads make floats

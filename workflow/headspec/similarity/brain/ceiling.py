@@ -133,4 +133,4 @@ def analyse(
 
 def _ridge(gram: Floats, split: Split) -> Ridge:
     """Ridge from the Gram matrix of its features, (stimuli, stimuli)."""
-    return Ridge.of_gram(*split.gram(gram), split.freedom)
+    return Ridge.from_gram(*split.gram(gram), split.freedom)

@@ -168,7 +168,7 @@ def _rows(path: Path) -> Iterator[tuple[str, str, Voxels]]:
             _check_columns(file.schema_arrow, path.name)
             before = 0
             for batch in file.iter_batches(ROWS, columns=list(COLUMNS)):
-                names = [columns.plainly(batch.column(column).to_pandas()) for column in COLUMNS[:2]]
+                names = [columns.to_text(batch.column(column).to_pandas()) for column in COLUMNS[:2]]
                 for column, values in zip(COLUMNS, names, strict=False):
                     if values.isna().any():
                         row = before + int(values.isna().to_numpy().argmax()) + 1

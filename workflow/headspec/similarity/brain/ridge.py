@@ -37,16 +37,16 @@ class Ridge:
     freedom: int
 
     @classmethod
-    def of_features(cls, train: Floats, test: Floats, freedom: int) -> Ridge:
+    def from_features(cls, train: Floats, test: Floats, freedom: int) -> Ridge:
         """From features (n, d) and (m, d), with mean and nuisance removed."""
         if train.shape[0] <= train.shape[1]:
             double = train.astype(np.float64)
-            return cls.of_gram(double @ double.T, test @ double.T, freedom)
+            return cls.from_gram(double @ double.T, test @ double.T, freedom)
         basis, values, rotation = np.linalg.svd(train, full_matrices=False)
         return cls(basis, values**2, (test @ rotation.T) * values, freedom)
 
     @classmethod
-    def of_gram(cls, train: Floats, test: Floats, freedom: int) -> Ridge:
+    def from_gram(cls, train: Floats, test: Floats, freedom: int) -> Ridge:
         """From products of features, X X' (n, n) and X* X' (m, n), however many features there are."""
         squares, basis = np.linalg.eigh(train)
         arrays = (basis, squares.clip(0), test @ basis)

@@ -73,9 +73,9 @@ def read(source: str, regressors: Sequence[str] = ()) -> pd.DataFrame:
     frame = registry.table([path], needed, Options(KEY, texts=("text",)))
     if frame.empty:
         raise DataError(f"{KEY}: {path.name} has no rows")
-    stimuli = pd.DataFrame({"stimulus_id": columns.plainly(frame["stimulus_id"])})
-    stimuli["text"] = columns.texts(frame, "text", KEY, path.name)
-    stimuli["passage"] = columns.plainly(frame["passage"]) if "passage" in frame else None
+    stimuli = pd.DataFrame({"stimulus_id": columns.to_text(frame["stimulus_id"])})
+    stimuli["text"] = columns.text_column(frame, "text", KEY, path.name)
+    stimuli["passage"] = columns.to_text(frame["passage"]) if "passage" in frame else None
     for name in extra:
         stimuli[name] = pd.to_numeric(frame[name], errors="coerce").astype(float)
     problems = list(_wrong_rows(stimuli, frame, path.name, extra))

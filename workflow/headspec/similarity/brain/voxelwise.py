@@ -46,7 +46,7 @@ Floats = NDArray[np.floating]
 
 def ridge(vectors: Floats, split: Split, seed: int) -> Ridge:
     """Ridge from vectors (N, d) of all stimuli; deterministic, so the seed is ignored."""
-    return Ridge.of_features(*split.standardised(vectors), split.freedom)
+    return Ridge.from_features(*split.standardised(vectors), split.freedom)
 
 
 def network(vectors: Floats, split: Split, seed: int) -> Network:

@@ -25,11 +25,11 @@ class Classification(Texts):
 
     def labels(self, stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
         """The class of every row: the stored label, mapped by `task.labels` if it is set."""
-        labels = columns.plainly(stored)
+        labels = columns.to_text(stored)
         mapping = {as_text(label): name for label, name in task.labels.items()} if task.labels else None
         unlabelled = labels.isna() if mapping and "-1" in mapping else labels.isna() | (labels == "-1")
         if unlabelled.any():
-            raise DataError(columns.unlabelled(unlabelled, stored, task, key, where))
+            raise DataError(columns.unlabelled_message(unlabelled, stored, task, key, where))
         if mapping is None:
             return labels
         columns.check_labels(labels, list(mapping), f"{key}.labels", where, "the labels")

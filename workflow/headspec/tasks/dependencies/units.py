@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from headspec.data.sources.cells import items
+from headspec.data.sources.cells import list_items
 from headspec.data.sources.trees import problem
 from headspec.tasks.words.base import Units
 
@@ -23,7 +23,7 @@ class Dependencies:
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:
         """From the number of each word's head, from 1, or 0 for the root, and its relation."""
-        heads, relations = map(items, cells)
+        heads, relations = map(list_items, cells)
         if clause := problem(list(words), heads, relations):
             raise ValueError(clause)
         return [

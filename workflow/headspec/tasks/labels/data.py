@@ -71,7 +71,7 @@ def _flagged(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series
     flags = {}
     for name in task.label:
         columns.check_plain(frame[name], f"{key}.label", where)
-        flags[name] = columns.plainly(frame[name]).map(FLAGS)
+        flags[name] = columns.to_text(frame[name]).map(FLAGS)
         if (wrong := flags[name].isna()).any():
             row: Any = wrong.idxmax()
             raise DataError(
@@ -89,10 +89,10 @@ def _listed(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.Series:
     missing = stored.map(_missing)
     if missing.any():
         none = " For texts with none of the labels, write []."
-        raise DataError(columns.unlabelled(missing, stored, task, key, where) + none)
+        raise DataError(columns.unlabelled_message(missing, stored, task, key, where) + none)
     bracketed = stored.map(lambda cell: isinstance(cell, str) and BRACKETS.fullmatch(cell) is not None)
     try:
-        listed = stored.astype(object).where(~bracketed, cells.lists(stored[bracketed]))
+        listed = stored.astype(object).where(~bracketed, cells.parse_lists(stored[bracketed]))
     except ValueError as error:
         raise DataError(f"{key}.label: {where}: {error} in column '{task.label}'") from None
     sets = []

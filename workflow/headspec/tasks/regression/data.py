@@ -20,9 +20,9 @@ class Regression(Texts):
 
     def labels(self, stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
         """The score of every row, as the shortest text that gives the same float."""
-        labels = columns.plainly(stored)
+        labels = columns.to_text(stored)
         if labels.isna().any():
-            raise DataError(columns.unlabelled(labels.isna(), stored, task, key, where))
+            raise DataError(columns.unlabelled_message(labels.isna(), stored, task, key, where))
         numbers = pd.to_numeric(labels, errors="coerce").astype(float)
         wrong = pd.Series(~np.isfinite(numbers), index=stored.index)
         if wrong.any():

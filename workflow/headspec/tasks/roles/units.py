@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headspec.data.sources.cells import items, one_per_word
+from headspec.data.sources.cells import list_items, one_per_word
 from headspec.tasks.words import bio
 from headspec.tasks.words.base import Units
 
@@ -31,7 +31,7 @@ class Roles:
 
         Tags are BIO, or names of roles, where neighbours with the same one are a span.
         """
-        predicates, tagged = map(items, cells)
+        predicates, tagged = map(list_items, cells)
         if len(predicates) != len(tagged):
             raise ValueError(f"it has {len(predicates)} predicates and {len(tagged)} lists of roles")
         units: Units = []

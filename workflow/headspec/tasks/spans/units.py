@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headspec.data.sources.cells import items, one_per_word
+from headspec.data.sources.cells import list_items, one_per_word
 from headspec.tasks.words import bio
 from headspec.tasks.words.base import Units, matched
 
@@ -19,7 +19,7 @@ class Spans:
 
     def units(self, words: Sequence[str], *cells: Any) -> Units:
         """From a BIO tag for each word, or a list of dicts with `start`, `end` (exclusive) and `type`."""
-        found = items(cells[0])
+        found = list_items(cells[0])
         if not found or isinstance(found[0], Mapping):
             return _of_dicts(found, len(words))
         return list(bio.spans(bio.parsed(words, one_per_word(words, found, "tags"))))

@@ -25,8 +25,10 @@ class Texts:
         return [task.label] if isinstance(task.label, str) else list(task.label)
 
     def texts(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
-        text_a = columns.texts(frame, task.text_a, f"{key}.text_a", where)
-        text_b = None if task.text_b is None else columns.texts(frame, task.text_b, f"{key}.text_b", where)
+        text_a = columns.text_column(frame, task.text_a, f"{key}.text_a", where)
+        text_b = (
+            None if task.text_b is None else columns.text_column(frame, task.text_b, f"{key}.text_b", where)
+        )
         return pd.DataFrame({"text_a": text_a, "text_b": text_b})
 
     def labels(self, stored: pd.Series, task: Task, key: str, where: str) -> pd.Series:
@@ -35,7 +37,7 @@ class Texts:
 
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         texts = self.texts(frame, task, key, where)
-        stored = columns.unwrapped(frame[str(task.label)])
+        stored = columns.with_lists(frame[str(task.label)])
         columns.check_plain(stored, f"{key}.label", where)
         label = self.labels(stored, task, key, where)
         check_varied(label, task, key, where)

@@ -32,7 +32,7 @@ class Translation(Texts):
     def texts(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         """Sources and targets."""
         texts = super().texts(frame, task, key, where)
-        return texts.assign(label=columns.texts(frame, self.columns(task)[0], f"{key}.label", where))
+        return texts.assign(label=columns.text_column(frame, self.columns(task)[0], f"{key}.label", where))
 
     def rows(self, frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:
         rows = self.texts(frame, task, key, where)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from headspec.data.sources.cells import items, lists
+from headspec.data.sources.cells import list_items, parse_lists
 from headspec.data.sources.formats import conll
 from headspec.errors import DataError, listing, shown
 from headspec.tasks.words.base import Units, WordTask, parsed, written
@@ -37,7 +37,7 @@ def rows(kind: WordTask, frame: pd.DataFrame, task: Task, key: str, where: str) 
     texts, labels, problems = [], [], []
     lines = frame.get(conll.LINE)
     try:
-        stored = [lists(frame[column]) for column in [task.text_a, *columns]]
+        stored = [parse_lists(frame[column]) for column in [task.text_a, *columns]]
     except ValueError as error:
         raise DataError(f"{key}.label: {where}: {error}") from None
     cells_of = zip(*stored, strict=True)
@@ -71,7 +71,7 @@ def _check_annotated(units: Units, column: str) -> None:
 
 
 def _words(cell: Any) -> list[str]:
-    words = items(cell)
+    words = list_items(cell)
     if not words:
         raise ValueError("it has no words")
     for number, word in enumerate(words, 1):

@@ -36,7 +36,7 @@ def names(path: Path, key: str, encoding: str | None = None) -> list[str]:
     """The names of the columns: those of CoNLL-U, or numbers from 1."""
     if is_conllu(path):
         return [*FIELDS, LINE, NAME]
-    with text_files.stream(path, encoding) as file:
+    with text_files.open_text(path, encoding) as file:
         first = next(sentences(_lines(file), False), None)
     return _names(first) if first else []
 
@@ -45,7 +45,7 @@ def is_conllu(path: Path) -> bool:
     return text_files.ending(path) == CONLLU
 
 
-def read(path: Path, key: str, encoding: str | None = None) -> tuple[pd.DataFrame, dict[str, int]]:
+def read_sentences(path: Path, key: str, encoding: str | None = None) -> tuple[pd.DataFrame, dict[str, int]]:
     """A row for each sentence, with a list of texts in each column.
 
     Multi-word tokens and empty nodes of CoNLL-U are left out. The few rules of these formats are written
@@ -67,7 +67,7 @@ def read(path: Path, key: str, encoding: str | None = None) -> tuple[pd.DataFram
     """
     conllu = is_conllu(path)
     try:
-        text = text_files.text(path, key, encoding)
+        text = text_files.read_text(path, key, encoding)
     except OSError as error:
         raise DataError(f"{key}: {path.name} cannot be read ({error})") from None
     found = list(sentences(_lines(io.StringIO(text, newline="")), conllu))

@@ -20,12 +20,12 @@ from headspec.errors import DataError, listing
 def names(path: Path, options: Options) -> list[str]:
     if options.columns:
         return options.columns
-    with text_files.stream(path, options.encoding) as file:
+    with text_files.open_text(path, options.encoding) as file:
         return _first(file, path)
 
 
 def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
-    data = pa.py_buffer(text_files.text(path, options.key, options.encoding).encode())
+    data = pa.py_buffer(text_files.read_text(path, options.key, options.encoding).encode())
     with io.TextIOWrapper(pa.BufferReader(data), encoding="utf-8", newline="") as file:
         first = _first(file, path)
     if options.columns:

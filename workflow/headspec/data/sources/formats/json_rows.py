@@ -26,7 +26,7 @@ DOCUMENT = re.compile(r'\s*\{\s*("\w+"\s*:\s*"[^"]*"\s*,\s*)*"data"\s*:\s*\[\s*\
 
 def names(path: Path, options: Options) -> list[str]:
     """Of an array or a document, those of all rows; of lines, those of the first part."""
-    with text_files.stream(path, options.encoding) as file:
+    with text_files.open_text(path, options.encoding) as file:
         part = file.read(BLOCK // 4)  # characters of up to four bytes
         if part.lstrip().startswith("[") or DOCUMENT.match(part):
             return _table(_lines(part + file.read(), path, options), path, options).column_names
@@ -35,7 +35,7 @@ def names(path: Path, options: Options) -> list[str]:
 
 
 def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
-    text = text_files.text(path, options.key, options.encoding)
+    text = text_files.read_text(path, options.key, options.encoding)
     table = _table(_lines(text, path, options), path, options)
     return frame(table.select(choice(table.column_names)))
 

@@ -15,5 +15,5 @@ def names(path: Path, options: Options) -> list[str]:
 
 
 def read(path: Path, options: Options, choice: Choice) -> pd.DataFrame:
-    frame, _ = conll.read(path, options.key, options.encoding)
+    frame, _ = conll.read_sentences(path, options.key, options.encoding)
     return frame[choice(frame.columns.tolist())]

@@ -11,7 +11,7 @@ from pathlib import Path
 from headspec.data.sources.formats import conll
 from headspec.data.sources.formats.registry import FORMATS
 from headspec.errors import DataError, listing
-from headspec.text_files import ARCHIVES, bare, ending
+from headspec.text_files import ARCHIVES, ending, uncompressed
 
 TRAIN = "train"
 #: names of validation splits, the default first
@@ -29,7 +29,7 @@ SHOWN = 4  # names in a message
 
 
 @dataclass(frozen=True)
-class Holding:
+class SplitFiles:
     """The files of a split.
 
     Attributes
@@ -47,7 +47,9 @@ class Holding:
     name: str
 
 
-def of(path: Path, key: str, split: str = TRAIN, columns: Collection[str] = ()) -> dict[str, Holding]:
+def find_splits(
+    path: Path, key: str, split: str = TRAIN, columns: Collection[str] = ()
+) -> dict[str, SplitFiles]:
     """Split: its files.
 
     Parameters
@@ -63,33 +65,35 @@ def of(path: Path, key: str, split: str = TRAIN, columns: Collection[str] = ()) 
         The folder holds something else, several tables of a split, or not all parts of one.
     """
     if not path.is_dir():
-        return {split: Holding("tables", (path,), path.name)}
+        return {split: SplitFiles("tables", (path,), path.name)}
     files, folders = _inside(path, key)
     _check_not_saved(path, files, key)
     found = _tables(path, files, key, columns)
     for folder in folders:
         if (table := _documents(folder, key)) is not None:
             split = folder.stem if ending(folder) in FORMATS else folder.name
-            if other := find(split, found):
+            if other := match_split(split, found):
                 raise _several(key, path, other, [found[other].name, table.name])
             found[split] = table
     return found or {split: _classes(path, files, folders, key)}
 
 
-def find(split: str, present: Collection[str]) -> str | None:
+def match_split(split: str, present: Collection[str]) -> str | None:
     """The name of `split` among those that are `present`, if need be in other case; else None."""
     return split if split in present else next((p for p in present if p.casefold() == split.casefold()), None)
 
 
-def validation(split: str, present: Collection[str], key: str, others: Collection[str] = ()) -> str | None:
-    """As `find`; where `split` is the default, it may have another usual name, if that is none of `others`.
+def match_validation(
+    split: str, present: Collection[str], key: str, others: Collection[str] = ()
+) -> str | None:
+    """As `match_split`; the default split may have another usual name that is none of `others`.
 
     Raises
     ------
     DataError
         There are several such names.
     """
-    found = find(split, present)
+    found = match_split(split, present)
     if found or split != VALIDATION[0]:
         return found
     usual = [name for name in present if name.casefold() in VALIDATION and name not in others]
@@ -98,7 +102,7 @@ def validation(split: str, present: Collection[str], key: str, others: Collectio
     return usual[0] if usual else None
 
 
-def left_out(path: Path, held: Holding) -> list[str]:
+def unread_files(path: Path, held: SplitFiles) -> list[str]:
     """Names of files beside folders or files of classes, which are not read."""
     beside = _inside(path)[0] if held.kind in ("folders", "classes") else []
     return [file.name for file in beside if file not in held.files]
@@ -128,13 +132,15 @@ def _is_table(file: Path) -> bool:
     return ending(file) in FORMATS and file.name not in METADATA
 
 
-def _tables(path: Path, files: Sequence[Path], key: str, columns: Collection[str]) -> dict[str, Holding]:
+def _tables(path: Path, files: Sequence[Path], key: str, columns: Collection[str]) -> dict[str, SplitFiles]:
     """Split: its table, whole or in parts, or its parallel files."""
     series: dict[str, dict[str, list[Path]]] = defaultdict(lambda: defaultdict(list))
     names: dict[str, str] = {}
-    parallel = {bare(file).stem for file in files if ending(file)[1:] in columns and not _is_table(file)}
+    parallel = {
+        uncompressed(file).stem for file in files if ending(file)[1:] in columns and not _is_table(file)
+    }
     for file in files:
-        stem = bare(file).stem
+        stem = uncompressed(file).stem
         if _is_table(file):
             match = SHARD.fullmatch(stem) or TREEBANK.fullmatch(stem)
             split, of = (match["split"], _series(match, file)) if match else (stem, file.name)
@@ -147,13 +153,13 @@ def _tables(path: Path, files: Sequence[Path], key: str, columns: Collection[str
     found = {}
     for split, tables in series.items():
         all_files = [file for parts in tables.values() for file in parts]
-        if len(tables) > 1 or len({bare(file).name for file in all_files}) < len(all_files):
+        if len(tables) > 1 or len({uncompressed(file).name for file in all_files}) < len(all_files):
             raise _several(key, path, split, [file.name for file in all_files])
         ((of, parts),) = tables.items()
         _check_parts(key, parts)
         kind = "columns" if of == f"{split}.*" else "tables"
         name = parts[0].name if len(parts) == 1 else f"{path.name}/ ({split}, {len(parts)} files)"
-        found[split] = Holding(kind, tuple(parts), name)
+        found[split] = SplitFiles(kind, tuple(parts), name)
     return found
 
 
@@ -164,7 +170,7 @@ def _series(match: re.Match[str], file: Path) -> str:
 
 def _check_parts(key: str, parts: Sequence[Path]) -> None:
     """DataError if parts of a table are missing."""
-    numbered = [match for part in parts if (match := SHARD.fullmatch(bare(part).stem))]
+    numbered = [match for part in parts if (match := SHARD.fullmatch(uncompressed(part).stem))]
     if not numbered:
         return
     total = int(numbered[0]["total"])
@@ -177,7 +183,7 @@ def _check_parts(key: str, parts: Sequence[Path]) -> None:
         )
 
 
-def _documents(folder: Path, key: str) -> Holding | None:
+def _documents(folder: Path, key: str) -> SplitFiles | None:
     """The tables in a folder named as a split or table, one after the other; None if it has others."""
     if folder.name.casefold() not in SPLITS and ending(folder) not in FORMATS:
         return None
@@ -185,7 +191,7 @@ def _documents(folder: Path, key: str) -> Holding | None:
     files = [file for file in files if not file.name.startswith("_")]  # such as _SUCCESS
     if folders or not files or not all(_is_table(file) for file in files):
         return None
-    stems = [bare(file).stem for file in files]
+    stems = [uncompressed(file).stem for file in files]
     if len({ending(file) for file in files}) > 1 or len({*stems}) < len(stems):
         raise _several(key, folder.parent, folder.name, [f"{folder.name}/{file.name}" for file in files])
     others = {
@@ -195,10 +201,10 @@ def _documents(folder: Path, key: str) -> Holding | None:
         return None
     _check_parts(key, files)
     what = f" ({len(files)} files)" if len(files) > 1 else files[0].name
-    return Holding("tables", tuple(files), f"{folder.name}/{what}")
+    return SplitFiles("tables", tuple(files), f"{folder.name}/{what}")
 
 
-def _classes(path: Path, files: Sequence[Path], folders: Sequence[Path], key: str) -> Holding:
+def _classes(path: Path, files: Sequence[Path], folders: Sequence[Path], key: str) -> SplitFiles:
     """A folder for each class with a file for each text, or a file for each class with a line for each."""
     name = path.name or str(path)
     by_class = {folder: _inside(folder, key) for folder in folders}
@@ -206,11 +212,11 @@ def _classes(path: Path, files: Sequence[Path], folders: Sequence[Path], key: st
         _check_texts(folder, texts, inner, key)
     if any(texts for texts, _ in by_class.values()):
         inside = tuple(file for texts, _ in by_class.values() for file in texts)
-        return Holding("folders", inside, f"{name}/ (a folder of text files per class)")
+        return SplitFiles("folders", inside, f"{name}/ (a folder of text files per class)")
     lines = [file for file in files if ending(file) == ".txt" and not DESCRIPTION.match(file.name)]
-    splits = [file.name for file in lines if bare(file).stem.casefold() in SPLITS]
+    splits = [file.name for file in lines if uncompressed(file).stem.casefold() in SPLITS]
     if len(lines) > 1 and not splits:
-        return Holding("classes", tuple(lines), f"{name}/ (a file of texts per class)")
+        return SplitFiles("classes", tuple(lines), f"{name}/ (a file of texts per class)")
     present = [*(f"{folder.name}/" for folder in folders), *(file.name for file in files)]
     hint = f" If {splits[0]} has a line per word, end its name in {conll.COLUMNS}." if splits else ""
     raise DataError(
