@@ -187,7 +187,7 @@ def test_code_outside_of_the_library_is_followed_in_its_package(tmp_path, folder
     files = {
         "mine/__init__.py": "from .measures import *\n",
         "mine/measures.py": "from . import shared\nfrom .inner.deep import DEEP\nimport other\n",
-        "mine/shared.py": "from headspec.similarity.traits import cosine\n",
+        "mine/shared.py": "from headspec.similarity.traits import Traits\n",
         "mine/inner/__init__.py": "",
         "mine/inner/deep.py": "def late():\n    from mine import lazy\n",
         "mine/lazy.py": "from ..other import x\nimport json\n",

@@ -73,7 +73,7 @@ def test_names_of_a_plugin_are_those_of_its_study_alone(plugin):
     assert heads.function("mine") == f"{path}:heads"
     assert similarity.functions(["my-similarity", "rsa"]) == {
         "my-similarity": f"{path}:similar",
-        "rsa": "headspec.similarity.rsa:rsa",
+        "rsa": "headspec.similarity.measures:rsa",
     }
     assert loaded.similarity.asked("importance") == ["my-similarity"]
     assert WAYS["first"].function == f"{path}:first" and WAYS["mine"].chosen == "ranked"

@@ -14,7 +14,7 @@ from headspec.models.gates import HeadGates
 from headspec.models.internals.representations import mean_of_tasks, of_tasks, vectors
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
-from headspec.similarity import sensitivity, traits
+from headspec.similarity import cosines, measures
 from headspec.similarity.sensitivity import fisher, gradient, parameters
 from support import tiny
 from support.tiny import CPU, TYPES, encoder, examples
@@ -124,25 +124,24 @@ def test_tables_of_vectors():
 
 
 def test_cosines_of_all_vectors_are_those_of_pairs(tmp_path, monkeypatch):
-    """To the bit, over blocks of which the last is shorter."""
-    for module in (sensitivity, traits):
-        monkeypatch.setattr(module, "BLOCK", 100)
-    vectors = np.random.default_rng(0).gamma(0.1, size=(5, 250)).astype(np.float32)
+    """In double precision, over blocks of which the last is shorter."""
+    monkeypatch.setattr(cosines, "BLOCK", 100_000)
+    vectors = np.random.default_rng(0).gamma(0.02, size=(4, 250_001)).astype(np.float32) * np.float32(1e-9)
     vectors[3] = 0
-    expected = [[traits.cosine(a, b) for b in vectors] for a in vectors]
-    cosines = sensitivity.pairwise_cosines(iter(vectors), tmp_path)
-    np.testing.assert_array_equal(cosines, expected)
-    assert np.isnan(cosines[3]).all() and np.isfinite(cosines[0, 1])
+    found = cosines.pairwise_cosines(iter(vectors), tmp_path)
+    expected = [[measures.cosine(a, b) for b in vectors] for a in vectors]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert np.isnan(found[3]).all() and np.isfinite(found[0, 1])
     assert not list(tmp_path.iterdir())
 
 
 def test_vectors_of_many_tasks_are_never_in_memory_together(tmp_path, monkeypatch):
-    size, tasks, block = 1_000_000, 30, 10_000
-    monkeypatch.setattr(sensitivity, "BLOCK", block)
+    size, tasks, block = 200_000, 30, 2_000
+    monkeypatch.setattr(cosines, "BLOCK", block)
     rng = np.random.default_rng(0)
     vectors = (rng.random(size, dtype=np.float32) for _ in range(tasks))
     tracemalloc.start()
-    sensitivity.pairwise_cosines(vectors, tmp_path)
+    cosines.pairwise_cosines(vectors, tmp_path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert 4 * size < peak < 4 * size + 20 * block * tasks + 1e6

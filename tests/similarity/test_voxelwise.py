@@ -17,7 +17,7 @@ from headspec.similarity.brain import ceiling, scores, voxelwise
 from headspec.similarity.brain.folds import contiguous, products, splits, train_on_all
 from headspec.similarity.brain.network import Network
 from headspec.similarity.brain.ridge import PENALTIES, Ridge
-from headspec.similarity.cnm import cnm
+from headspec.similarity.measures import cnm
 from headspec.similarity.table import encodings, pairwise
 from support.data.brains import code, smooth, subjects
 

@@ -158,7 +158,7 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int]]] = [
     ("nuisance regressors", setting("brain.nuisance", []),
      {"nuisance": 1, "voxels": 1} | FROM_ENCODING),
     ("responses", responses, {"voxels": 1} | FROM_ENCODING),
-    ("a measure's module", constant("headspec/similarity/cka.py"), FROM_SIMILARITY),
+    ("a measure's module", constant("headspec/similarity/measures.py"), FROM_SIMILARITY),
     ("a measure of sensitivity", constant("headspec/similarity/sensitivity.py"),
      {"sensitivity": 2} | FROM_SIMILARITY),
     ("the permutation test", constant("headspec/statistics/similarity/mantel.py"),
@@ -167,7 +167,7 @@ CHANGES: list[tuple[str, Callable[[Folder], None], dict[str, int]]] = [
     ("a label", lambda study: study.replace(REGISTRY, '"CKA"', '"linear CKA"'), DRAWN),
     ("a label that is not shown", lambda study: study.replace(REGISTRY, '"RSA"', '"CRA"'), {}),
     ("an entry that is not used",
-     lambda study: study.replace(REGISTRY, '"cka": ', '"new": SimilarityMeasure("new", "new"), "cka": '),
+     lambda study: study.replace(REGISTRY, '"cka": ', '"new": SimilarityMeasure("new"), "cka": '),
      {}),
 ]  # fmt: skip
 

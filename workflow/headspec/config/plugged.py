@@ -50,7 +50,7 @@ class Entries:
         if kind == SIMILARITY:
             if of not in similarity.TRAITS:
                 raise unknown("trait", of, similarity.TRAITS)
-            self.similarity[name] = SimilarityMeasure(label, function, similarity.TRAITS[of])
+            self.similarity[name] = SimilarityMeasure(label, similarity.TRAITS[of], function)
         elif kind == HEADS:
             if of not in (None, *heads.STANDARD):
                 raise unknown("table of measures", of, heads.STANDARD)

@@ -23,7 +23,7 @@ from headspec.errors import HeadspecError
 from headspec.models.devices import SIZES
 from headspec.models.pretrained.config_json import heads_by_layer
 from headspec.models.pretrained.described import content
-from headspec.similarity.traits import BLOCK
+from headspec.similarity.cosines import BLOCK
 from headspec.tasks.kinds import kind
 
 NUMBER = 4  # bytes; bfloat16 needs less

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import IO
 
 import numpy as np
 import torch
@@ -20,7 +16,6 @@ from headspec.models.finite import unusable
 from headspec.models.internals.squared_gradients import Squares
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress, log
-from headspec.similarity.traits import BLOCK, cosines
 from headspec.tables import FLOAT, TEXT, Schema
 
 PARAMETERS = Schema({"measure": TEXT, "task_a": TEXT, "task_b": TEXT, "similarity": FLOAT}, keys=3)
@@ -89,8 +84,8 @@ def _by_batches(model: MultiTask, task: str, examples: Examples, rows: np.ndarra
 
 
 def _add_squares(squares: list[torch.Tensor], gradients: Sequence[torch.Tensor]) -> None:
-    for square, of_example in zip(squares, gradients, strict=True):
-        square.addcmul_(of_example, of_example)
+    for square, gradient in zip(squares, gradients, strict=True):
+        square.addcmul_(gradient, gradient)
 
 
 def gradient(
@@ -108,28 +103,6 @@ def gradient(
             total += gradient
         progress.advance(len(batch_rows), task)
     return _flat(sums, task, device) / len(rows)
-
-
-def pairwise_cosines(vectors: Iterable[np.ndarray], folder: Path) -> np.ndarray:
-    """Cosines between all of `vectors`, (k, k), with one of them and a `BLOCK` of each in memory at a time.
-
-    The vectors (n,) float32 are kept on the disk of `folder`, in files without a name, which go with this
-    process even if it is killed.
-    """
-    with contextlib.ExitStack() as stack:
-        files = []
-        for vector in vectors:
-            files.append(file := stack.enter_context(tempfile.TemporaryFile(dir=folder)))
-            file.write(vector.data)
-            del vector  # before the next one is computed
-            file.seek(0)
-        return cosines(_blocks(files))
-
-
-def _blocks(files: Sequence[IO[bytes]]) -> Iterator[np.ndarray]:
-    """The entries of all vectors one after the other, (k, `BLOCK`), the last block with fewer."""
-    while (block := np.stack([np.fromfile(file, np.float32, BLOCK) for file in files])).size:
-        yield block
 
 
 def _gradients(

@@ -16,7 +16,8 @@ from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import Progress, stage
 from headspec.seeds import derive
-from headspec.similarity.sensitivity import PARAMETERS, fisher, gradient, pairwise_cosines
+from headspec.similarity.cosines import pairwise_cosines
+from headspec.similarity.sensitivity import PARAMETERS, fisher, gradient
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "{measure} {model}/seed{seed}".format(**wildcards)):

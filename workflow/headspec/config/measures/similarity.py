@@ -19,14 +19,14 @@ class SimilarityMeasure:
     Attributes
     ----------
     label : its name in figures
-    module : of `headspec/similarity/`, whose function has the name of the measure, with _ for -; of a
-        plugin, the function itself (`headspec.plugins.function`)
     rule : the rule of the workflow whose output it uses, if any
+    function : as `headspec.plugins.function` takes it, of a plugin; others are in
+        `headspec.similarity.measures`
     """
 
     label: str
-    module: str
     rule: str | None = None
+    function: str | None = None
 
     @property
     def needs_training(self) -> bool:
@@ -37,17 +37,17 @@ class SimilarityMeasure:
 #: in the order of figures
 MEASURES = Registry[SimilarityMeasure]("measure of similarity")
 MEASURES |= {
-    "paradigm": SimilarityMeasure("same paradigm", "paradigm"),
-    "text": SimilarityMeasure("TextEmb", "text", "text_embedding"),
-    "dse": SimilarityMeasure("DSE", "dse", "representations"),
-    "rsa": SimilarityMeasure("RSA", "rsa", "representations"),
-    "cka": SimilarityMeasure("CKA", "cka", "representations"),
-    "fisher": SimilarityMeasure("TaskEmb", "fisher", "sensitivity"),
-    "head-fisher": SimilarityMeasure("TaskEmb of heads", "fisher", "importance"),
-    "gradient": SimilarityMeasure("gradient cosine", "gradient", "sensitivity"),
-    "importance": SimilarityMeasure("importance (rank)", "shared_heads", "importance"),
-    "top-heads": SimilarityMeasure("top heads (Jaccard)", "shared_heads", "importance"),
-    "cnm": SimilarityMeasure("CNM", "cnm", "brain_encoding"),
+    "paradigm": SimilarityMeasure("same paradigm"),
+    "text": SimilarityMeasure("TextEmb", "text_embedding"),
+    "dse": SimilarityMeasure("DSE", "representations"),
+    "rsa": SimilarityMeasure("RSA", "representations"),
+    "cka": SimilarityMeasure("CKA", "representations"),
+    "fisher": SimilarityMeasure("TaskEmb", "sensitivity"),
+    "head-fisher": SimilarityMeasure("TaskEmb of heads", "importance"),
+    "gradient": SimilarityMeasure("gradient cosine", "sensitivity"),
+    "importance": SimilarityMeasure("importance (rank)", "importance"),
+    "top-heads": SimilarityMeasure("top heads (Jaccard)", "importance"),
+    "cnm": SimilarityMeasure("CNM", "brain_encoding"),
 }
 #: rules that use a model of each task trained alone
 USES_SINGLE_MODELS = ("representations", "sensitivity", "importance", "brain_encoding")
@@ -74,9 +74,8 @@ def by_rule(rule: str) -> list[str]:
 
 def functions(names: Iterable[str]) -> dict[str, str]:
     """The functions of the measures `names`."""
-    modules = {name: MEASURES[name].module for name in names}
-    own = {name: f"headspec.similarity.{module}:{name.replace('-', '_')}" for name, module in modules.items()}
-    return {name: module if ":" in module else own[name] for name, module in modules.items()}
+    library = "headspec.similarity.measures"
+    return {name: MEASURES[name].function or f"{library}:{name.replace('-', '_')}" for name in names}
 
 
 def labels(names: Iterable[str]) -> dict[str, str]:

@@ -1,0 +1,85 @@
+"""Measures of the similarity of two tasks, each a function of their traits.
+
+They are symmetric, at most 1, and 1 for equal traits; `headspec.config.measures.similarity` lists them.
+`fisher` and `gradient`, which compare all weights, are in `headspec.similarity.sensitivity`.
+"""
+
+import math
+
+import numpy as np
+
+from headspec.similarity.traits import Floats, Traits
+from headspec.tasks.metrics import score
+from headspec.tasks.regression.metrics import SPEARMAN
+
+
+def cosine(a: Floats, b: Floats) -> float:
+    """Cosine between two vectors; nan if either is zero."""
+    a, b = a.astype(float), b.astype(float)
+    squares = (a @ a) * (b @ b)
+    return float(a @ b / np.sqrt(squares)) if squares > 0 else math.nan
+
+
+def paradigm(a: Traits, b: Traits) -> float:
+    """1 if both tasks take one text, or both take pairs; else 0 (Li et al. 2023)."""
+    return float(a["paradigm"] == b["paradigm"])
+
+
+def text(a: Traits, b: Traits) -> float:
+    """Cosine between the mean pretrained vectors of training texts (TextEmb; Vu et al. 2020)."""
+    return cosine(a["text"], b["text"])
+
+
+def dse(a: Traits, b: Traits) -> float:
+    """Mean over sentences of the cosine between the two models' vectors of a sentence.
+
+    Invariant to scaling either model's vectors and to rotating both alike. Coordinates correspond only
+    between models fine-tuned from the same pretrained encoder.
+    """
+    x, y = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (a["vectors"], b["vectors"]))
+    return float((x * y).sum(axis=1).mean())
+
+
+def rsa(a: Traits, b: Traits) -> float:
+    """Spearman correlation of the models' dissimilarities over all pairs of sentences (CRA; Luo et al. 2022).
+
+    Dissimilarity is 1 minus the Pearson correlation between the entries of two sentences' vectors. Invariant
+    to scaling or shifting a model's vector of any sentence, to reordering the entries of all its vectors, and
+    to rotating them about the direction of equal entries.
+    """
+    x, y = (1 - np.asarray(np.corrcoef(vectors)) for vectors in (a["vectors"], b["vectors"]))
+    pairs = np.triu_indices(len(x), k=1)
+    return score(SPEARMAN, x[pairs], y[pairs])
+
+
+def cka(a: Traits, b: Traits) -> float:
+    """Linear CKA, ||Y'X||^2 / (||X'X|| ||Y'Y||) of centred vectors X, Y (Kornblith et al. 2019).
+
+    Invariant to rotating, scaling or shifting either model's vectors; nan if a model's vectors are all equal.
+    Unrelated models score about d / (n + d) over n sentences, for vectors that vary equally in d independent
+    directions: compare pairs of tasks with each other, not with 0.
+    """
+    x, y = (v - v.mean(axis=0, dtype=float) for v in (a["vectors"], b["vectors"]))
+    norm = np.linalg.norm(x.T @ x) * np.linalg.norm(y.T @ y)
+    return float(np.linalg.norm(y.T @ x) ** 2 / norm) if norm > 0 else math.nan
+
+
+def head_fisher(a: Traits, b: Traits) -> float:
+    """Cosine of the diagonal empirical Fisher information of the gates of heads."""
+    return cosine(a["head_fisher"], b["head_fisher"])
+
+
+def importance(a: Traits, b: Traits) -> float:
+    """Spearman correlation over heads of their importance for the two tasks."""
+    return score(SPEARMAN, a["importance"], b["importance"])
+
+
+def top_heads(a: Traits, b: Traits) -> float:
+    """Jaccard index of the tasks' sets of most important heads; nan if both are empty."""
+    either = (a["top"] | b["top"]).sum()
+    return float((a["top"] & b["top"]).sum() / either) if either else math.nan
+
+
+def cnm(a: Traits, b: Traits) -> float:
+    """Cosine of the models' encoding scores over a subject's voxels (CogTaskonomy; Luo et al. 2022)."""
+    return cosine(a["encoding"], b["encoding"])
