@@ -532,7 +532,7 @@ def test_f1_asks_which_class_it_is_of(metrics: list[str]) -> None:
     assert "tasks.sst2.labels: missing, expected a list of the two classes" in message(config)
     config["tasks"]["sst2"]["labels"] = ["not_equivalent", "equivalent"]
     task = load(config).tasks["sst2"]
-    assert data.of(task).classes(task, pd.Series(["equivalent"])) == ["not_equivalent", "equivalent"]
+    assert data.reader(task.type).classes(task, pd.Series(["equivalent"])) == ["not_equivalent", "equivalent"]
 
 
 def test_a_name_that_yaml_reads_as_a_truth_value() -> None:

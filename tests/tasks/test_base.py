@@ -5,8 +5,7 @@ import pytest
 from headspec.data.sources.cells import list_items, one_per_word
 from headspec.tasks.kinds import KINDS
 from headspec.tasks.metrics import score
-from headspec.tasks.words.base import gold_counts, matched, parsed, written
-from headspec.tasks.words.registry import implementation
+from headspec.tasks.words.base import gold_counts, matched, parsed, word_task, written
 
 WORD_KINDS = {name: kind for name, kind in KINDS.items() if kind.of_words}
 WORDS = ["Ünal", "saw", "it", "."]
@@ -24,7 +23,7 @@ NUMBER = {"tags": 4, "spans": 2, "dependencies": 4, "constituents": 4, "roles": 
 
 @pytest.mark.parametrize("name", WORD_KINDS)
 def test_what_every_type_has(name):
-    task = implementation(name)
+    task = word_task(name)
     units = task.units(WORDS, *CELLS[name])
     assert parsed(written(units)) == units and "Ünal" not in written(units)
     assert all(len(unit) == task.places + 1 and max(unit[:-1]) < 4 for unit in units)
@@ -41,7 +40,7 @@ def test_what_every_type_has(name):
 @pytest.mark.parametrize("name", WORD_KINDS)
 def test_the_blind_guess_reads_no_sentence(name):
     """Equal lengths have equal guesses, of units that are places of words."""
-    task = implementation(name)
+    task = word_task(name)
     units = task.units(WORDS, *CELLS[name])
     one, other, short = task.blind([units, units[:1], []], [4, 4, 1])
     assert one == other and all(max(unit[:-1]) < 4 for unit in one)
@@ -54,7 +53,7 @@ def test_units_match_once_each():
 
 
 def test_tags_and_their_blind_guess():
-    tags = implementation("tags")
+    tags = word_task("tags")
     assert tags.units(["a", "b"], "X Y") == [(0, "X"), (1, "Y")]
     assert tags.blind([[(0, "X"), (1, "Y")]], [2]) == [[(0, "X"), (1, "X")]]  # a tie
     assert gold_counts(tags, [[(0, "X"), (1, "Y")]], [2]).tolist() == [[2, 1, 2]]

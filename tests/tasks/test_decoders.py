@@ -75,7 +75,8 @@ def example(request):
     torch.manual_seed(0)
     name, rng = request.param, np.random.default_rng(1)
     annotations = annotations_of(LENGTHS, [annotation(name, rng, length) for length in LENGTHS])
-    made = heads.kind(of := {"type": name, "labels": LABELS[name]}).build(SimpleNamespace(hidden=HIDDEN), of)
+    classes = {"type": name, "labels": LABELS[name]}
+    made = heads.head_class(classes).build(SimpleNamespace(hidden=HIDDEN), classes)
     states = torch.randn(len(LENGTHS), max(LENGTHS), HIDDEN)
     return name, made, states, annotations, given(name, annotations)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
 
 import pytest
 from snakemake.iocontainers import Wildcards
@@ -13,6 +12,7 @@ from headspec.config.sections.task import LATER, Task
 from headspec.config.study import Study
 from headspec.pipeline.inputs import PARTS, Inputs
 from headspec.pipeline.layout import Layout
+from headspec.tasks import find_part, load_part
 from headspec.tasks.kinds import KINDS, counts
 
 STUDY = Study(
@@ -25,18 +25,16 @@ STUDY = Study(
 
 
 def test_every_folder_with_a_kind_is_listed():
-    assert {path.parent.name for path in LIBRARY.glob("tasks/*/kind.py")} - {*KINDS} == {
-        "words",
-        "continuations",
-    }
+    families = {"words", "continuations"}
+    assert {path.parent.name for path in LIBRARY.glob("tasks/*/kind.py")} - {*KINDS} == families
 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_kind_has_its_metrics_and_says_how_it_is_read_and_counted(name):
     kind, task = KINDS[name], STUDY.tasks[name]
-    assert {*kind.metrics} == {*import_module(f"headspec.tasks.{name}.metrics").METRICS}
+    assert {*kind.metrics} == {*load_part(name, "metrics").METRICS}
     assert {*kind.usual} <= {*kind.metrics} and task.all_metrics == [*(kind.usual or kind.metrics)]
-    read = import_module(f"headspec.tasks.{name}.data").DATA
+    read = load_part(name, "data").DATA
     assert kind.label_columns in (None, len(read.columns(task)))
     assert counts(task).tokens(None, 10, task, None) is None
 
@@ -63,6 +61,6 @@ def test_the_code_of_a_job_has_parts_of_the_kinds_of_its_tasks(wildcards, kinds,
     def modules(code):
         return {*Inputs(Layout(STUDY)).kind_modules(Wildcards(fromdict=wildcards), code)}
 
-    expected = {str(path) for name in kinds for path in LIBRARY.glob(f"tasks/{name}/{PARTS[loader]}.py")}
+    expected = {found.origin for name in kinds if (found := find_part(name, PARTS[loader]))}
     assert modules({"headspec/tables.py"}) == set() and modules({loader}) == expected
     assert modules({loader, *(os.path.relpath(path, LIBRARY.parent) for path in expected)}) == set()

@@ -41,7 +41,7 @@ def test_every_format_gives_the_same_sentences(tmp_path, ending):
 
 def test_a_space_in_a_word_does_not_end_it():
     frame = pd.DataFrame({"words": [["10 000", "men"]], "upos": [["NUM", "NOUN"]]})
-    (text,) = data.of(TASK).rows(frame, TASK, "tasks.pos", "train.parquet")["text_a"]
+    (text,) = data.reader(TASK.type).rows(frame, TASK, "tasks.pos", "train.parquet")["text_a"]
     assert text.split(" ") == ["10\u00a0000", "men"]
 
 
@@ -59,7 +59,7 @@ def test_a_space_in_a_word_does_not_end_it():
 def test_a_sentence_without_its_annotation_is_named(words, tags, problem):
     frame = pd.DataFrame({"words": [["ok"], words], "upos": [["X"], tags]})
     with pytest.raises(DataError) as error:
-        data.of(TASK).rows(frame, TASK, "tasks.pos", "train.parquet")
+        data.reader(TASK.type).rows(frame, TASK, "tasks.pos", "train.parquet")
     assert str(error.value) == (
         f"tasks.pos.label: 1 of 2 sentences of train.parquet have no tags in upos: row 2: {problem}"
     )
@@ -116,4 +116,4 @@ def test_a_tree_of_another_order_than_its_words_is_refused():
     frame = pd.DataFrame({"words": [["He", "saw", "it"]], "tree": ["(S (VP (P 0=He) (P 2=it)) (V 1=saw))"]})
     with pytest.raises(DataError, match=r"row 1: word 1 \('He'\) is '0=He' in its tree"):
         task = Task(source="bank", type="constituents")
-        data.of(task).rows(frame, task, "tasks.trees", "train.parquet")
+        data.reader(task.type).rows(frame, task, "tasks.trees", "train.parquet")

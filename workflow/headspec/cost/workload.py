@@ -214,7 +214,7 @@ def sample(name: str, task: Task) -> pd.DataFrame:
     key, where = f"tasks.{name}", readers.name_of(task, task.train_split)
     frame = columns.filtered(readers.read_split(task, key, task.train_split), task, key, where)
     frame = frame.iloc[np.linspace(0, len(frame) - 1, min(SAMPLE, len(frame))).astype(int)]
-    texts = data.of(task).texts(frame, task, key, where)
+    texts = data.reader(task.type).texts(frame, task, key, where)
     full = (texts.dropna(axis="columns").map(str.strip) != "").all(axis="columns")
     return texts[full].reset_index(drop=True).reset_index(names="example")
 

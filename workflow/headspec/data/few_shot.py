@@ -79,7 +79,7 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
 
 def strata(train: pd.DataFrame, classes: Classes) -> pd.Series:
     """Labels to stratify draws by: the classes; for other tasks, the same value for all examples."""
-    return data.of_type(type_of(classes)).strata(train)
+    return data.reader(type_of(classes)).strata(train)
 
 
 def check_samples(name: str, labels: pd.Series, samples: list[int]) -> None:

@@ -154,7 +154,7 @@ def read_source(name: str, task: Task, seed: int) -> Source:
     read = {
         split: overlap.with_keys(frame, seed) for split, frame in splits.read_labelled(name, task).items()
     }
-    classes = data.of(task).classes(task, read["train"]["label"])
+    classes = data.reader(task.type).classes(task, read["train"]["label"])
     normal = splits.normalised(read["train"])
     train, counts = _distinct(read["train"], normal)
     further = {}
@@ -171,7 +171,7 @@ def read_source(name: str, task: Task, seed: int) -> Source:
         counts["in_validation"] = int(seen.sum())
     else:
         n = _held_out(name, task, len(train))
-        order = interleaved(data.of(task).strata(train), overlap.key_order(train))
+        order = interleaved(data.reader(task.type).strata(train), overlap.key_order(train))
         validation = Split(train.iloc[order[:n]], {"rows": 0, "held_out": n})
         train = train.iloc[np.sort(order[n:])]
         counts["held_out"] = n
@@ -182,7 +182,7 @@ def read_source(name: str, task: Task, seed: int) -> Source:
 def source_notes(name: str, task: Task, source: Source) -> list[str]:
     """One line for each thing about the splits and classes of a source that the config does not say."""
     key = f"tasks.{name}"
-    return [*readers.notes(task, key), *data.of(task).notes(key, task, source.classes)]
+    return [*readers.notes(task, key), *data.reader(task.type).notes(key, task, source.classes)]
 
 
 def _stored(task: Task, frame: pd.DataFrame) -> Split:
@@ -192,7 +192,7 @@ def _stored(task: Task, frame: pd.DataFrame) -> Split:
 
 
 def _doubts(task: Task, frame: pd.DataFrame, normal: pd.Series) -> dict[str, Any]:
-    return quality.summary(frame, normal, data.of(task))
+    return quality.summary(frame, normal, data.reader(task.type))
 
 
 def pair_split(name: str, split: str, parent: pd.DataFrame, seed: int) -> Split:
@@ -234,7 +234,7 @@ def _limited(
     name: str, task: Task, split: str, rows: pd.DataFrame, limit: int | None, seed: int
 ) -> pd.DataFrame:
     """At most `limit` rows of a split, stratified by class and numbered in random order."""
-    order = stratified_order(data.of(task).strata(rows), _rng(seed, f"{split} subset", name))[:limit]
+    order = stratified_order(data.reader(task.type).strata(rows), _rng(seed, f"{split} subset", name))[:limit]
     return _numbered(
         name, task, rows, _rng(seed, f"{split} order", name).permutation(order), f"{split} split"
     )
@@ -273,7 +273,8 @@ def further_table(
 def further_examples(name: str, task: Task, other: str, rows: pd.DataFrame, seed: int) -> pd.DataFrame:
     """The rows of a further split that `further` selects, at most `validation_examples`."""
     rng = _rng(seed, "further", name, other)
-    order = rng.permutation(stratified_order(data.of(task).strata(rows), rng)[: task.validation_examples])
+    strata = data.reader(task.type).strata(rows)
+    order = rng.permutation(stratified_order(strata, rng)[: task.validation_examples])
     return _numbered(name, task, rows, order, f"further split {other}")
 
 

@@ -76,7 +76,7 @@ def read_labelled(name: str, task: Task) -> dict[str, pd.DataFrame]:
         names["validation"] = validation
     frames = {split: _rows(task, key, stored) for split, stored in names.items()}
     if "validation" in frames:
-        of, where = data.of(task), readers.name_of(task, names["validation"])
+        of, where = data.reader(task.type), readers.name_of(task, names["validation"])
         classes = of.classes(task, frames["train"]["label"])
         of.check_labels(frames["validation"]["label"], classes, f"{key}.label", where)
     return frames
@@ -87,7 +87,8 @@ def read_further(name: str, task: Task, other: str, classes: Classes) -> pd.Data
     key = f"tasks.{name}"
     split_task, stored = _split(key, f"further.{other}", task, task.further[other])
     frame = _rows(split_task, key, stored)
-    data.of(task).check_labels(frame["label"], classes, f"{key}.label", readers.name_of(split_task, stored))
+    where = readers.name_of(split_task, stored)
+    data.reader(task.type).check_labels(frame["label"], classes, f"{key}.label", where)
     return frame
 
 
@@ -114,7 +115,7 @@ def read_unlabelled(
     split_task, stored = _split(key, f"test.{file}", task, task.test[file])
     where = readers.name_of(split_task, stored)
     read = readers.read_split(split_task, key, stored, labelled=False).reset_index(drop=True)
-    texts = data.of(task).texts(read, task, key, where)
+    texts = data.reader(task.type).texts(read, task, key, where)
     example = np.arange(len(read), dtype=np.int32)
     index = pd.Series(example)
     if contents.INDEX in read:
@@ -143,7 +144,7 @@ def _split(key: str, setting: str, task: Task, wanted: str) -> tuple[Task, str]:
 def _rows(task: Task, key: str, stored: str) -> pd.DataFrame:
     where = readers.name_of(task, stored)
     frame = columns.filtered(readers.read_split(task, key, stored), task, key, where)
-    return data.of(task).rows(frame, task, key, where)
+    return data.reader(task.type).rows(frame, task, key, where)
 
 
 def normalised(frame: pd.DataFrame) -> pd.Series:

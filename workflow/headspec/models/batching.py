@@ -85,7 +85,7 @@ class Examples:
     @classmethod
     def of(cls, frame: pd.DataFrame, classes: Classes) -> Examples:
         """Those of a task of these `Classes`."""
-        return cls(frame, heads.kind(classes))
+        return cls(frame, heads.head_class(classes))
 
     def __len__(self) -> int:
         return len(self.ids)

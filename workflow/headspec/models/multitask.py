@@ -65,7 +65,7 @@ class MultiTask(nn.Module):
     def new_classifiers(self, classes: Mapping[str, Classes]) -> None:
         """Replace the heads by untrained ones for these tasks."""
         self.classes = classes
-        built = (heads.kind(of_task).build(self, of_task) for of_task in classes.values())
+        built = (heads.head_class(of_task).build(self, of_task) for of_task in classes.values())
         self.classifiers = nn.ModuleList(built)  # because names of tasks can be invalid as names of modules
 
     @property

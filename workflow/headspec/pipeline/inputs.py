@@ -28,7 +28,7 @@ from headspec.errors import ConfigError, MissingError, nearest
 from headspec.heads import head_lists
 from headspec.models.pretrained import versions
 from headspec.pipeline.layout import PROMPTS, RUN, Layout
-from headspec.tasks import folder
+from headspec.tasks import find_part
 from headspec.tasks.classes import type_of
 from headspec.tasks.kinds import KINDS, kind
 
@@ -39,7 +39,7 @@ PARTS = {
     "headspec/tasks/heads.py": "head",
     "headspec/tasks/metrics.py": "metrics",
     "headspec/tasks/prompts.py": "prompts",
-    "headspec/tasks/words/registry.py": "units",
+    "headspec/tasks/words/base.py": "units",
 }
 
 Settings = dict[str, Any]
@@ -209,9 +209,9 @@ class Inputs:
         if wildcards.get("texts"):  # which no task has, and are read as if they had scores
             types = {type_of(None): None}
         parts = [part for loader, part in PARTS.items() if loader in code]
-        modules = [str(folder(name) / f"{part}.py") for name in types for part in parts]
-        there = filter(os.path.exists, modules)
-        return [module for module in there if os.path.relpath(module, LIBRARY.parent) not in code]
+        found = (find_part(name, part) for name in types for part in parts)
+        modules = dict.fromkeys(str(module.origin) for module in found if module)
+        return [module for module in modules if os.path.relpath(module, LIBRARY.parent) not in code]
 
     # --- versions
 

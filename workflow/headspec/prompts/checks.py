@@ -97,7 +97,7 @@ def check_type(path: Path, model: Model, key: str, task: Task, task_key: str) ->
     config = settings(path, key, model.source)
     kind, causal, prompt = config.get("model_type"), continues(config), task.prompt or ""
     masked = Wording(prompt, ()).masked
-    if prompts.of(task).continues and not causal:
+    if prompts.prompting(task.type).continues and not causal:
         raise EncoderError(
             f"{task_key}.type: got '{task.type}', expected classification by a prompt with '{{mask}}', "
             f"because {key} is of type {kind}, which fills masks and continues no texts"
@@ -186,7 +186,7 @@ def _of_task(
     of: str,
     prepared: Prepared,
 ) -> Iterator[HeadspecError]:
-    kind, most = prompts.of(task), model.max_length
+    kind, most = prompts.prompting(task.type), model.max_length
     classes = prepared.classes if isinstance(prepared.classes, list) else []
     made = kind.encoder(tokenizer, task, classes, None, most, of)
     yield from kind.problems(made, model, key, task, of, prepared)

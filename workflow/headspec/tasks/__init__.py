@@ -1,7 +1,8 @@
-"""Kinds of tasks: a folder for each, named as its type in the config, and what several of them share.
+"""Kinds of tasks: a folder for each, named as its type in the config, and for what families of them share.
 
-Folders that a config names under `plugins` are found as if they were here. Jobs know them by an environment
-variable.
+The parts of a kind are modules that jobs import by name. Those that it lacks are in the folder of its family,
+which its package names as `FAMILY` (default: `texts`). Folders of plugins are found as if they were here;
+jobs know them by an environment variable.
 """
 
 from __future__ import annotations
@@ -9,24 +10,40 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
 from importlib.machinery import ModuleSpec
-from importlib.util import spec_from_file_location
+from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 #: environment variable: folders of kinds of tasks from plugins
 FOLDERS = "HEADSPEC_TASKS"
+#: the family of kinds that name no other one
+TEXTS = "texts"
+
+
+@cache
+def find_part(kind: str, part: str) -> ModuleSpec | None:
+    """Find the module with a part of a kind of task: its own, or that of its family."""
+    found = find_spec(f"{__name__}.{kind}.{part}")
+    if found or kind == TEXTS:
+        return found
+    return find_part(getattr(import_module(f"{__name__}.{kind}"), "FAMILY", TEXTS), part)
+
+
+def load_part(kind: str, part: str) -> ModuleType:
+    """Import the module that `find_part` finds."""
+    found = find_part(kind, part)
+    assert found
+    return import_module(found.name)
 
 
 def plugged() -> dict[str, Path]:
-    """Kind of task from a plugin: its folder."""
+    """Return the folder of each kind of task from a plugin."""
     folders = filter(None, os.environ.get(FOLDERS, "").split(os.pathsep))
     return {Path(folder).name: Path(folder) for folder in folders}
-
-
-def folder(name: str) -> Path:
-    """The folder of a kind of task."""
-    return plugged().get(name, Path(__file__).parent / name)
 
 
 def plug(folders: Iterable[Path]) -> None:
@@ -35,6 +52,7 @@ def plug(folders: Iterable[Path]) -> None:
         if name.startswith(f"{__name__}."):
             del sys.modules[name]
     os.environ[FOLDERS] = os.pathsep.join(str(folder.absolute()) for folder in folders)
+    find_part.cache_clear()
 
 
 class _Finder:

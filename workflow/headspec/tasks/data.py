@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from headspec.errors import DataError
+from headspec.tasks import load_part
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,19 +86,14 @@ class Data(Protocol):
         """A line for each thing about the classes that the config does not say."""
 
 
-def of_type(name: str) -> Data:
-    """What is read of tasks of a type."""
-    return cast(Data, import_module(f"headspec.tasks.{name}.data").DATA)
-
-
-def of(task: Task) -> Data:
-    """What is read of a task."""
-    return of_type(task.type)
+def reader(kind: str) -> Data:
+    """Return `DATA` of a kind of task."""
+    return cast(Data, load_part(kind, "data").DATA)
 
 
 def check_varied(labels: pd.Series, task: Task, key: str, where: str) -> None:
     """DataError if all labels are the same where that is not enough, or no word has one."""
-    read = of(task)
+    read = reader(task.type)
     names = read.distinct(labels)
     if len(names) > 1 or (names and not read.least):
         return

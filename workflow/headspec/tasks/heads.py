@@ -6,13 +6,13 @@ The module `head` of a kind is imported when a task needs it, and is part of the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
 from torch import nn
 
+from headspec.tasks import load_part
 from headspec.tasks.classes import Classes, type_of
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ class Head(nn.Module):
         super().__init__()
 
     @classmethod
-    def of(cls, classes: Any) -> type[Head]:
-        """The heads of tasks of these `Classes`."""
+    def for_classes(cls, classes: Any) -> type[Head]:
+        """Return the class of heads for these `Classes`."""
         return cls
 
     @classmethod
@@ -151,7 +151,6 @@ def unless_broken(values: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
     return values.masked_fill(broken.reshape(-1, *[1] * (values.dim() - 1)), torch.nan)
 
 
-def kind(classes: Classes) -> type[Head]:
-    """The heads of the kind of a task: those of `HEAD` in its module `head`."""
-    found = cast(type[Head], import_module(f"headspec.tasks.{type_of(classes)}.head").HEAD)
-    return found.of(classes)
+def head_class(classes: Classes) -> type[Head]:
+    """Return the class of heads for a task: `HEAD` of its kind."""
+    return cast(type[Head], load_part(type_of(classes), "head").HEAD).for_classes(classes)

@@ -42,7 +42,6 @@ class Kind:
     pooled : whether its head reads one vector of each text, which runs of the method `frozen` keep
     of_words : whether units of words are annotated, so that heads can be probed for them
     writes : whether the model writes texts, which only encoder-decoders do
-    counts : folder of `headspec.tasks` whose ``counts.py`` counts tokens for planning
     """
 
     about: str
@@ -65,7 +64,6 @@ class Kind:
     pooled = True
     of_words = False
     writes = False
-    counts = "texts"
 
     def problems(self, key: str, task: Task) -> Iterator[str]:
         """Problems of a task's keys that all kinds do not share."""

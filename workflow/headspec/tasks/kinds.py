@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from headspec.registry import Registry
+from headspec.tasks import load_part
 from headspec.tasks.kind import Kind
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ KINDS |= {name: import_module(f"headspec.tasks.{name}.kind").KIND for name in NA
 
 
 def counts(task: Task) -> Counts:
-    """How planning counts tokens of a task."""
-    return cast("Counts", import_module(f"headspec.tasks.{kind(task).counts}.counts").COUNTS)
+    """Return how planning counts the tokens of a task."""
+    return cast("Counts", load_part(task.type, "counts").COUNTS)
 
 
 def kind(task: Task) -> Kind:

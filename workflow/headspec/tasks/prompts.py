@@ -6,8 +6,9 @@ It is imported when the method `prompted` has such a task.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from headspec.tasks import load_part
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,6 +86,6 @@ class Prompting(Protocol):
         """What planning finds in prompts and answers, without demonstrations."""
 
 
-def of(task: Task) -> Prompting:
-    """How a task is put to a language model."""
-    return cast(Prompting, import_module(f"headspec.tasks.{task.type}.prompts").PROMPTS)
+def prompting(kind: str) -> Prompting:
+    """Return `PROMPTS` of a kind of task."""
+    return cast(Prompting, load_part(kind, "prompts").PROMPTS)

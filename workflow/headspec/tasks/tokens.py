@@ -6,13 +6,13 @@ The module `tokens` of a kind is imported when a task needs it, and is part of t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 import pyarrow as pa
 
 from headspec.models.architectures import READS
+from headspec.tasks import load_part
 from headspec.tasks.classes import Classes, type_of
 
 if TYPE_CHECKING:
@@ -85,5 +85,5 @@ class Encoding:
 
 
 def encoding(classes: Classes) -> Encoding:
-    """That of the kind of a task: `ENCODING` in its module `tokens`."""
-    return cast(Encoding, import_module(f"headspec.tasks.{type_of(classes)}.tokens").ENCODING)
+    """Return `ENCODING` of the kind of a task."""
+    return cast(Encoding, load_part(type_of(classes), "tokens").ENCODING)

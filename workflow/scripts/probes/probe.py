@@ -10,13 +10,13 @@ from headspec.models.stage import ModelStage
 from headspec.probes import attention, outputs
 from headspec.probes.cases import PROBED, cases, label_chances
 from headspec.progress import log, stage
-from headspec.tasks.words.registry import implementation
+from headspec.tasks.words.base import word_task
 
 params, files, task = snakemake.params, snakemake.input, snakemake.wildcards.task
 with stage(snakemake, f"probe {snakemake.output[0]}"):
     job = ModelStage(snakemake)
     classes = tables.footer(files.tokens[0])["classes"]
-    labels, links = classes["labels"], implementation(classes["type"]).links
+    labels, links = classes["labels"], word_task(classes["type"]).links
     tokens = [tables.read(path) for path in files.tokens]
     chances = label_chances(tokens[0], len(labels))
     train, test = (

@@ -32,7 +32,7 @@ with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):
     classes = tables.footer(snakemake.input.train)["classes"]
     rng = np.random.default_rng(derive(int(wildcards.seed), "demonstrations", wildcards.task))
     shown = demonstrations(train, task.shots, rng)
-    kind = prompts.of(task)
+    kind = prompts.prompting(task.type)
     encoder = kind.encoder(tokenizer, task, classes, shown, model.max_length, task_key)
     answers = encoder.answers(classes)
     content_free = encoder.content_free() if task.calibration else []

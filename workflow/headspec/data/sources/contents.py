@@ -55,7 +55,7 @@ def needed_columns(
     if task.text_b is not None:
         wanted.append((f"{key}.text_b", task.text_b))
     if labelled:
-        wanted += [(f"{key}.label", column) for column in data.of(task).columns(task)]
+        wanted += [(f"{key}.label", column) for column in data.reader(task.type).columns(task)]
         wanted += [(key, conll.LINE)] if conll.LINE in present else []
         wanted += [(f"{key}.filter", column) for column in task.filter]
     elif INDEX in present:

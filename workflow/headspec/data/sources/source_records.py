@@ -79,7 +79,7 @@ def _determinants(task: Task, seed: int) -> list[Any]:
         seed,
         readers.version(task.source or ""),
         code_hash.closure(code_hash.LIBRARY / "data" / "sources" / "source_records.py"),
-        code_hash.closure(tasks.folder(task.type) / "data.py"),
+        code_hash.closure(str(tasks.load_part(task.type, "data").__file__)),
     ]
 
 

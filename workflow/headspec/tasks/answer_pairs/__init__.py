@@ -1,1 +1,3 @@
 """A right and a wrong answer to a prompt."""
+
+FAMILY = "continuations"

@@ -17,7 +17,6 @@ class AnswerPairs(Pairs):
     called = "of type answer_pairs"
     defaults = {"label": ["right", "wrong"]}
     label_columns = 2
-    counts = "answer_pairs"
 
     def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
         if task.prompt is None:

@@ -26,7 +26,7 @@ class OfClasses(Head):
     """Losses and predictions of the logits of classes."""
 
     @classmethod
-    def of(cls, classes: Any) -> type[Head]:
+    def for_classes(cls, classes: Any) -> type[Head]:
         return Likeliest if isinstance(classes, dict) else cls
 
     @classmethod

@@ -1,1 +1,3 @@
 """Constituents of sentences."""
+
+FAMILY = "words"

@@ -1,6 +1,6 @@
 """Metrics of constituents."""
 
-from headspec.tasks.words.counts import f1
+from headspec.tasks.words.unit_metrics import f1
 
 METRICS = {"bracket_f1": f1("F1 of brackets")}
 """What is counted.

@@ -125,3 +125,6 @@ class Pair(Likelihoods):
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
         logits = self.logits(model, states, targets)
         return Predicted(unless_broken(logits[:, 0] - logits[:, 1], logits))
+
+
+HEAD = Pair

@@ -1,1 +1,3 @@
 """Dependencies between words."""
+
+FAMILY = "words"

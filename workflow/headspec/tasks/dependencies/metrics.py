@@ -1,6 +1,6 @@
 """Metrics of dependencies: of labelled and of unlabelled attachment."""
 
-from headspec.tasks.words.counts import share
+from headspec.tasks.words.unit_metrics import share
 
 METRICS = {"las": share("LAS"), "uas": share("UAS", 1)}
 """What is counted.

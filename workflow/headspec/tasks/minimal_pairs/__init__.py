@@ -1,1 +1,3 @@
 """Pairs of texts, the first of which should be the likelier."""
+
+FAMILY = "continuations"

@@ -17,7 +17,6 @@ class MinimalPairs(Pairs):
     called = "of type minimal_pairs"
     defaults = {"text_a": "sentence_good", "text_b": "sentence_bad"}
     label_columns = 0
-    counts = "minimal_pairs"
 
     def problems(self, key: str, task: Task) -> Iterator[str]:
         yield from super().problems(key, task)

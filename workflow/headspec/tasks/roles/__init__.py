@@ -1,1 +1,3 @@
 """Semantic roles."""
+
+FAMILY = "words"

@@ -1,6 +1,6 @@
 """Metrics of semantic roles."""
 
-from headspec.tasks.words.counts import f1
+from headspec.tasks.words.unit_metrics import f1
 
 METRICS = {"role_f1": f1("F1 of roles")}
 """What is counted.

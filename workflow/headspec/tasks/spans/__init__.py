@@ -1,1 +1,3 @@
 """Spans of words."""
+
+FAMILY = "words"

@@ -1,6 +1,6 @@
 """Metrics of spans."""
 
-from headspec.tasks.words.counts import f1
+from headspec.tasks.words.unit_metrics import f1
 
 METRICS = {"span_f1": f1("F1 of spans")}
 """What is counted.

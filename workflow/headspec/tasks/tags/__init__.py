@@ -1,1 +1,3 @@
 """Tags of words."""
+
+FAMILY = "words"

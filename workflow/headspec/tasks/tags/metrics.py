@@ -1,6 +1,6 @@
 """Metrics of tags."""
 
-from headspec.tasks.words.counts import share
+from headspec.tasks.words.unit_metrics import share
 
 METRICS = {"word_accuracy": share("accuracy of words")}
 """What is counted.

@@ -21,7 +21,6 @@ class Text(Kind):
     unused = ("text_b", "labels", "test")
     refuses = frozenset({"transfer"})
     prompts = needs_prompt = pooled = False
-    counts = "text"
 
     def prompt_problems(self, key: str, task: Task) -> Iterator[str]:
         """A language model needs no prompt to predict texts."""

@@ -327,3 +327,6 @@ class Answered:
                 f"{key}.prompt: with {task.shots} shots and without texts it has about {least} "
                 f"tokens, expected fewer than {model_key}.max_length ({model.max_length})"
             )
+
+
+PROMPTS = Answered()

@@ -52,7 +52,6 @@ class Translation(Kind):
     training = {"label_smoothing": "a task of translation, whose targets it smooths"}
     pooled = False
     writes = True
-    counts = "translation"
 
     def described_problems(self, key: str, task: Any, model: str) -> Iterator[str]:
         """The vocabulary has a token for each language that is written."""

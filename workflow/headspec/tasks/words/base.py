@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
+
+from headspec.tasks import load_part
 
 #: index of labels that training does not have, and word of tokens that belong to none
 NONE = -1
@@ -47,7 +49,7 @@ class WordTask(Protocol):
         """
 
     def count(self, gold: Units, predicted: Units) -> tuple[int, int]:
-        """What the metrics of a sentence are computed from (`headspec.tasks.words.counts`).
+        """What the metrics of a sentence are computed from (`headspec.tasks.words.unit_metrics`).
 
         Labels are names, of `gold` also those that training does not have. What `gold` has in common with
         itself is what there is to find.
@@ -55,6 +57,11 @@ class WordTask(Protocol):
 
     def blind(self, sentences: Sequence[Units], lengths: Sequence[int]) -> list[Units]:
         """The best prediction of every sentence that is made without reading it, on all these sentences."""
+
+
+def word_task(kind: str) -> WordTask:
+    """Return the annotation of a kind of task on words: `TASK` of its ``units.py``."""
+    return cast(WordTask, load_part(kind, "units").TASK)
 
 
 def matched(gold: Units, predicted: Units) -> tuple[int, int]:

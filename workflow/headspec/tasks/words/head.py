@@ -12,9 +12,8 @@ import torch
 from torch.nn import functional as F
 
 from headspec.tasks.heads import Head, Predicted, unless_broken
-from headspec.tasks.words.base import NONE, parsed
+from headspec.tasks.words.base import NONE, parsed, word_task
 from headspec.tasks.words.base import Units as Named
-from headspec.tasks.words.registry import implementation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,7 +107,7 @@ class Decoder(Head):
 
     def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
         super().__init__(model, classes)
-        self.kind, self.labels = implementation(classes["type"]), classes["labels"]
+        self.kind, self.labels = word_task(classes["type"]), classes["labels"]
 
     @classmethod
     def gold(cls, frame: pd.DataFrame) -> Gold:

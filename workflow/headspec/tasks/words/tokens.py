@@ -14,8 +14,7 @@ from headspec.errors import DataError
 from headspec.progress import log
 from headspec.tables import INT, TEXT
 from headspec.tasks.tokens import Encoding
-from headspec.tasks.words.base import NONE, gold_counts, parsed
-from headspec.tasks.words.registry import implementation
+from headspec.tasks.words.base import NONE, gold_counts, parsed, word_task
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -126,7 +125,7 @@ class WordEncoding(Encoding):
             if last > 0 and (words[row] == last).sum() < (whole[row] == last).sum():
                 words[row][words[row] == last] = NONE
         units = [parsed(annotation) for annotation in table["label"]]
-        label = gold_counts(implementation(classes["type"]), units, [len(sentence) for sentence in sentences])
+        label = gold_counts(word_task(classes["type"]), units, [len(sentence) for sentence in sentences])
         index = {name: i for i, name in enumerate(classes["labels"])}
         columns = {
             "example": table["example"],
