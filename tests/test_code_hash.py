@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from headspec import code_hash, digests
+from headspec import code_hash, hashes
 from headspec.version import VERSION
 from support.paths import ROOT
 
@@ -206,7 +206,9 @@ def test_code_outside_of_the_library_is_followed_in_its_package(tmp_path, folder
     beside = {"other.py", "single.py"} if folder == "study" else set()
     assert own == {*files} - {"mine/unused.py", "other.py", "single.py"} | beside
     assert "headspec/similarity/traits.py" in found
-    assert {code_hash.current(name) == hashed for name, hashed in found.items()} == {True}
+    assert {code_hash.code(code_hash.LIBRARY.parent / name) == hashed for name, hashed in found.items()} == {
+        True
+    }
     alone = code_hash.closure(root / "other.py")
     assert len(alone) == (2 if folder == "study" else 1)
 
@@ -313,19 +315,19 @@ def test_the_library_is_importable_in_jobs(monkeypatch, tmp_path):
 def test_unchanged_files_are_not_parsed_again(copy, tmp_path, monkeypatch):
     """Another process, here an empty memory, finds the same hashes and parses what was edited alone."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(digests, "RECENT", 0)
+    monkeypatch.setattr(hashes, "RECENT", 0)
     script = "statistics/correlation.py"
     before = closure(script)
     parsed = []
     parse = ast.parse
     monkeypatch.setattr(ast, "parse", lambda text, name: parsed.append(Path(name).name) or parse(text, name))
-    code_hash.SEEN.forget()
+    code_hash.CODE.clear()
     assert closure(script) == before and not parsed
     rewrite(copy / "headspec" / "statistics" / "similarity" / "mantel.py", "RANDOM = 9_999", "RANDOM = 9_998")
     after = closure(script)
     assert parsed == ["mantel.py"]
     changed = {name for name in before if before[name] != after[name]}
     assert changed == {"headspec/statistics/similarity/mantel.py"}
-    (tmp_path / digests.FOLDER / code_hash.SEEN.name).write_text("{")  # damaged
-    code_hash.SEEN.forget()
+    (tmp_path / hashes.FOLDER / code_hash.CODE.name).write_text("{")  # damaged
+    code_hash.CODE.clear()
     assert closure(script) == after

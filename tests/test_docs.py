@@ -216,7 +216,7 @@ def test_imports_go_the_way_that_the_architecture_page_says():
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for imported in (
-            file for node in code_hash._executed(tree) for file in code_hash._imports(node, path)
+            file for node in code_hash.executed(tree) for file in code_hash.imported(node, path)
         ):
             left = room(imported) == "tasks" or level[room(imported)] < level[room(path)]
             assert left or room(imported) == room(path), (path, imported)

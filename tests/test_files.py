@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from headspec import digests, files, tables
+from headspec import files, hashes, tables
 from headspec.errors import DamageError, StorageError
 from headspec.models.multitask import MultiTask
 from headspec.training import checkpoint
@@ -149,16 +149,16 @@ def test_training_starts_again_if_its_checkpoint_is_damaged(tmp_path, caplog):
 def test_a_remembered_hash_that_is_damaged_is_computed_again(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("weights").write_bytes(b"weights")
-    monkeypatch.setattr(digests, "RECENT", 0)
-    expected, rng = digests.content("weights"), np.random.default_rng(0)
-    digests.remember()
-    (seen,) = digests.FOLDER.iterdir()
+    monkeypatch.setattr(hashes, "RECENT", 0)
+    expected, rng = hashes.sha256("weights"), np.random.default_rng(0)
+    hashes.save()
+    (seen,) = hashes.FOLDER.iterdir()
     data = seen.read_bytes()
     for number in range(TRIES):
-        digests.CONTENTS.forget()
+        hashes.SHA256.clear()
         seen.write_bytes(DAMAGE[number % len(DAMAGE)](data, rng))
-        assert digests.content("weights") == expected
-        digests.remember()
+        assert hashes.sha256("weights") == expected
+        hashes.save()
         assert seen.read_bytes() == data
 
 

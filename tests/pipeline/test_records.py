@@ -17,13 +17,14 @@ from snakemake.persistence.file import FilePersistence
 from torch import nn
 from transformers import BertConfig, BertModel
 
-from headspec import tables
+from headspec import hashes, tables
 from headspec.data import submission
 from headspec.errors import HeadspecError
 from headspec.models import saved
 from headspec.pipeline import records
-from headspec.pipeline.current import DAMAGED, FOREIGN, Results
+from headspec.pipeline.current import DAMAGED, FOREIGN, Results, other_versions
 from headspec.plots.drawing.style import save
+from headspec.training.checkpoint import Checkpoint
 from support.schemas import SCHEMAS
 
 RESULTS = Path("results/s")
@@ -90,7 +91,7 @@ def test_tables_of_a_job_have_separate_records():
 @pytest.mark.parametrize("kind", ["svg", "png", "pdf"])
 def test_figures_have_their_record(kind):
     made_by = job(f"f.{kind}", tasks=["a(b)", "ä", "c<d>&"])
-    save(Figure(), made_by.output, 60, tables.record(made_by))
+    save(Figure(), made_by.output, 60, tables.job_record(made_by))
     assert restore() == 1
     assert record_of(f"f.{kind}").params == sorted(["'s'", repr(["a(b)", "ä", "c<d>&"])])
 
@@ -98,7 +99,7 @@ def test_figures_have_their_record(kind):
 def test_an_archive_has_the_record_of_its_prediction_files():
     made_by = job("sent/WNLI.tsv", "sent/submission.zip")
     columns = list(SCHEMAS["submission"].columns)
-    submission.write(RESULTS / "sent", pd.DataFrame(columns=columns), {}, tables.record(made_by))
+    submission.write(RESULTS / "sent", pd.DataFrame(columns=columns), {}, tables.job_record(made_by))
     assert restore() == 2
     assert record_of("sent/WNLI.tsv").params == record_of("sent/submission.zip").params == ["'s'"]
 
@@ -177,13 +178,13 @@ def written(kind: str) -> Path:
             path.parent,
             pd.DataFrame(columns=list(SCHEMAS["submission"].columns)),
             {},
-            tables.record(job("submission.zip", "WNLI.tsv")),
+            tables.job_record(job("submission.zip", "WNLI.tsv")),
         )
         path = path.with_name("submission.zip")
     else:
         figure = Figure()
         figure.subplots().plot([0, 1])
-        save(figure, [path], 60, tables.record(job(path.name)))
+        save(figure, [path], 60, tables.job_record(job(path.name)))
     return path
 
 
@@ -198,7 +199,7 @@ def test_a_flipped_bit_anywhere_is_named_and_made_again(kind):
         _, results = records.restore(RESULTS)
         assert results.damaged() == [path], bit
         assert record_of(path.name).params == [f"outdated: {DAMAGED}"]
-        assert records.outdated(results) is None
+        assert other_versions(results) is None
         path.write_bytes(whole)
         assert restore() and Results(RESULTS).damaged() == []
 
@@ -227,23 +228,6 @@ def test_damaged_weights_are_named_and_their_job_runs_again(name):
     n, results = records.restore(RESULTS)
     assert n == 4 and results.damaged() == [folder / name]
     assert record_of("run/t.parquet").params == sorted(["'s'", f"outdated: {folder / name}"])
-    assert results.outdated(folder / "model.safetensors") == str(folder / name)
-
-
-def test_what_was_made_from_outdated_results_is_outdated_too():
-    """And what a result was made from is known, unlike leftovers of other runs."""
-    for name in ("a", "leftover"):
-        table(RESULTS / f"{name}.parquet", job(f"{name}.parquet", inputs=("in.txt",)))
-    table(RESULTS / "b.parquet", job("b.parquet", inputs=(str(RESULTS / "a.parquet"),)))
-    table(RESULTS / "c.parquet", job("c.parquet", inputs=(str(RESULTS / "b.parquet"),)))
-    a, b, c = (RESULTS / f"{name}.parquet" for name in "abc")
-    assert Results(RESULTS).made_from([c]) == {a, b, c, Path("in.txt")}
-    assert [Results(RESULTS).outdated(path) for path in (a, b, c)] == ["", "", ""]
-    Path("in.txt").write_text("another\n")
-    results = Results(RESULTS)
-    assert results.outdated(a) == "in.txt" and results.problem(c) == ""
-    assert results.outdated(c) == f"made from {b}: made from {a}: in.txt"
-    assert results.outdated(RESULTS / "d.parquet") == "missing"
 
 
 def made_from(*inputs: str, name: str = "t.parquet") -> None:
@@ -312,27 +296,34 @@ def test_results_of_another_study_count_as_made_here():
 
 
 def test_a_study_without_results():
-    assert restore() == 0 and records.outdated(Results(RESULTS)) is None
+    assert restore() == 0 and other_versions(Results(RESULTS)) is None
 
 
-def test_large_inputs_are_recorded_by_name_only(monkeypatch):
-    monkeypatch.setattr(tables, "LARGEST", 3)
-    assert tables.record(job("t", inputs=("in.txt",)))["input"] == {"in.txt": None}
+@pytest.mark.parametrize("name", ["large.bin", "state.pt"])
+def test_snakemake_compares_large_inputs_and_training_states_by_date(monkeypatch, name):
+    monkeypatch.setattr(hashes, "LARGEST", 3 if name == "large.bin" else hashes.LARGEST)
+    Path(name).write_bytes(b"1.5 s")
+    made_from(name)
+    assert restore() == 1
+    assert record_of("t.parquet").input == [name] and record_of("t.parquet").input_checksums == {}
 
 
-def test_training_states_are_recorded_by_name_only():
+def test_training_states_are_known_by_what_they_were_made_from():
     """They contain times, which must not change the bytes of later results."""
-    Path("state.pt").write_bytes(b"1.5 s")
-    assert tables.record(job("t", inputs=("state.pt",)))["input"] == {"state.pt": None}
+    records = []
+    for settings, seconds in [("a", 1.5), ("a", 2.5), ("b", 1.5)]:
+        Checkpoint(Path("state.pt"), settings, 0).save({"seconds": seconds})
+        records.append(tables.job_record(job("t", inputs=("state.pt",))))
+    assert records[0] == records[1] != records[2]
 
 
 def test_a_record_depends_on_parameters_and_inputs_not_on_time():
-    first = tables.record(job("t", inputs=("in.txt",), rate=0.1))
+    first = tables.job_record(job("t", inputs=("in.txt",), rate=0.1))
     Path("in.txt").touch()
-    assert tables.record(job("t", inputs=("in.txt",), rate=0.1)) == first
-    assert tables.record(job("t", inputs=("in.txt",), rate=0.2)) != first
+    assert tables.job_record(job("t", inputs=("in.txt",), rate=0.1)) == first
+    assert tables.job_record(job("t", inputs=("in.txt",), rate=0.2)) != first
     Path("in.txt").write_text("another input\n")
-    assert tables.record(job("t", inputs=("in.txt",), rate=0.1)) != first
+    assert tables.job_record(job("t", inputs=("in.txt",), rate=0.1)) != first
 
 
 def test_other_versions_are_reported_with_the_number_of_tables(monkeypatch):
@@ -340,11 +331,11 @@ def test_other_versions_are_reported_with_the_number_of_tables(monkeypatch):
         monkeypatch.setattr(tables, "versions", lambda version=version: {"torch": version, "numpy": "2.0"})
         table(RESULTS / f"runs/m/seed{number}/training.parquet", job("x"))
     monkeypatch.setattr(tables, "versions", lambda: {"torch": "1.1", "numpy": "2.0"})
-    warning = records.outdated(Results(RESULTS))
+    warning = other_versions(Results(RESULTS))
     assert warning and warning.startswith("1 of 3 runs and statistics in results/s")
     assert "torch 1.0 (installed: 1.1)." in warning and "numpy" not in warning
     monkeypatch.setattr(tables, "versions", lambda: {"torch": "2.0"})  # numpy is not installed
-    assert "torch 1.0, 1.1 (installed: 2.0)" in str(records.outdated(Results(RESULTS)))
+    assert "torch 1.0, 1.1 (installed: 2.0)" in str(other_versions(Results(RESULTS)))
 
 
 def test_the_version_of_headspec_is_recorded_and_another_is_no_matter(monkeypatch):
@@ -353,5 +344,5 @@ def test_the_version_of_headspec_is_recorded_and_another_is_no_matter(monkeypatc
     with monkeypatch.context() as other:
         other.setattr(tables, "VERSION", "0.1.0")
         table(path, job("x"))
-    assert tables.unchecked_footer(path)["versions"] == tables.versions() | {"headspec": "0.1.0"}
-    assert records.outdated(Results(RESULTS)) is None
+    assert tables.unverified_footer(path)["versions"] == tables.versions() | {"headspec": "0.1.0"}
+    assert other_versions(Results(RESULTS)) is None

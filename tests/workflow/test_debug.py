@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from headspec import tables
-from headspec.digests import content
 from headspec.errors import HeadspecError
+from headspec.files import sha256
 from headspec.pipeline.debug import of_result
 from support.running.studies import Folder
 from support.running.terminals import on_terminal
@@ -28,7 +28,7 @@ def test_one_job_runs_by_itself_and_stops_at_its_breakpoint(tmp_path):
     """What it writes elsewhere is what snakemake makes, and that stays as it is."""
     folder = Folder.new(tmp_path / "study")
     folder.snakemake(DATA)
-    made = {path: content(path) for path in (folder.path / "results").rglob("*") if path.is_file()}
+    made = {path: sha256(path) for path in (folder.path / "results").rglob("*") if path.is_file()}
     folder.replace("workflow/scripts/data/training.py", "    task = ", "    breakpoint()\n    task = ")
     options = {"at": "(Pdb) ", "do": look_and_go_on, "module": "headspec"}
     library = str(folder.path / "workflow")
@@ -38,7 +38,7 @@ def test_one_job_runs_by_itself_and_stops_at_its_breakpoint(tmp_path):
     (there,) = re.findall(r"^writes to (.+)$", written, re.M)
     assert Path(there).parent == tmp_path
     assert tables.read(Path(there, DATA)).equals(tables.read(folder.path / DATA))
-    assert {path: content(path) for path in (folder.path / "results").rglob("*") if path.is_file()} == made
+    assert {path: sha256(path) for path in (folder.path / "results").rglob("*") if path.is_file()} == made
 
     ended, written = on_terminal(folder, "debug", "results/tiny/data/tine/train.parquet", module="headspec",
                                  PYTHONPATH=library)  # fmt: skip

@@ -14,10 +14,10 @@ from pathlib import Path
 from py_compile import PycInvalidationMode
 from typing import Any, TypeGuard
 
-from headspec.digests import Memory
+from headspec.hashes import FileCache
 
 LIBRARY = Path(__file__).parent
-#: fields of syntax trees that hold statements, or what has statements
+#: fields of syntax trees with statements, or with nodes that have statements
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 #: folders of installed packages, which are not local to each other
 INSTALLED = ("site-packages", "dist-packages")
@@ -31,12 +31,14 @@ def make_importable() -> None:
 
 
 def closure(script: str | Path) -> dict[str, str]:
-    """File: hash of its code, for `script` and all that it imports, directly or indirectly, of headspec and
-    from beside it.
+    """Hash the code of `script` and of all that it imports, even indirectly, of headspec and from beside it.
 
-    Comments, docstrings and layout do not count, because the syntax tree is hashed. Nor do imports for type
-    checkers, which never run. Imports inside functions count, and so do files that a module names
-    beside itself, such as a style sheet, by ``with_name``.
+    Syntax trees are hashed: comments, docstrings and layout do not count, nor do imports for type checkers.
+    Imports inside functions count, and files that a module names beside itself by ``with_name``.
+
+    Returns
+    -------
+    hashes : path from the folder of the library: hash
     """
     hashes: dict[str, str] = {}
     queue = [str(script)]
@@ -44,18 +46,18 @@ def closure(script: str | Path) -> dict[str, str]:
         path = queue.pop()
         name = os.path.relpath(path, LIBRARY.parent)
         if name not in hashes:
-            hashes[name], imported = SEEN.get(path, _code)
+            hashes[name], imported = CODE.get(path, _hash)
             queue += imported
-    SEEN.remember()
+    CODE.save()
     return dict(sorted(hashes.items()))
 
 
-def current(name: str) -> str:
-    """Hash of the code that a file of a `closure` has now; FileNotFoundError if it is gone."""
-    return SEEN.get(LIBRARY.parent / name, _code)[0]
+def code(path: Path) -> str:
+    """Hash of the code in one file; FileNotFoundError if it is gone."""
+    return CODE.get(path, _hash)[0]
 
 
-def _code(path: str | Path) -> tuple[str, list[str]]:
+def _hash(path: str | Path) -> tuple[str, list[str]]:
     """Hash of one file's code, and the library files it needs."""
     path = Path(path)
     if path.suffix != ".py":
@@ -64,42 +66,37 @@ def _code(path: str | Path) -> tuple[str, list[str]]:
     # by default, Python takes compiled code of another file of this size and second for that of this one
     with contextlib.suppress(OSError):  # such as a read-only folder
         py_compile.compile(str(path), invalidation_mode=PycInvalidationMode.CHECKED_HASH, quiet=2)
-    imported = [str(file) for each in _executed(tree) for file in _imports(each, path)]
-    imported += [str(file) for file in _read(tree, path)]
-    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:12], [*dict.fromkeys(imported)]
+    needed = [file for node in executed(tree) for file in imported(node, path)]
+    needed += _read(tree, path)
+    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()[:12], [*dict.fromkeys(map(str, needed))]
+
+
+@cache
+def _hashing() -> str:
+    """What decides on a hash except the file: this module, and the Python that lays out syntax trees."""
+    return f"{sys.version} {hashlib.sha256(Path(__file__).read_bytes()).hexdigest()}"
+
+
+#: hashes of files; parsing them all takes a second
+CODE = FileCache("code.json", _hashing)
 
 
 def _read(tree: ast.Module, path: Path) -> Iterator[Path]:
     """The files beside a module that it names in calls of ``with_name``."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            name = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
-            if node.func.attr == "with_name" and isinstance(name, str):
-                yield from (file for file in [path.with_name(name)] if file.is_file())
-
-
-@cache
-def _by() -> str:
-    """What decides on a hash but the file: this module, and the Python that lays out syntax trees."""
-    return f"{sys.version} {hashlib.sha256(Path(__file__).read_bytes()).hexdigest()}"
-
-
-#: hashes of files as they were last read; to parse all files takes a second of every planning
-SEEN = Memory("code.json", _by)
+        match node:
+            case ast.Call(func=ast.Attribute(attr="with_name"), args=[ast.Constant(value=str(name)), *_]):
+                yield from filter(Path.is_file, [path.with_name(name)])
 
 
 def is_text(statement: ast.AST) -> TypeGuard[ast.Expr]:
-    """Whether `statement` is a string alone: a docstring, or one below what it describes."""
+    """Whether a statement is only a string: a docstring, or one below what it describes."""
     value = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
-def _executed(tree: ast.Module) -> Iterator[ast.AST]:
-    """All statements of `tree`, from which docstrings, of names as well, and imports for type checkers are
-    removed.
-
-    Only lists of statements are searched, which are a small part of a tree.
-    """
+def executed(tree: ast.Module) -> Iterator[ast.AST]:
+    """All statements; removes docstrings, also of names, and imports for type checkers from `tree`."""
     nodes: list[Any] = [tree]
     while nodes:
         node = nodes.pop()
@@ -112,10 +109,10 @@ def _executed(tree: ast.Module) -> Iterator[ast.AST]:
             nodes += getattr(node, name, ())
 
 
-def _imports(node: ast.AST, path: Path) -> list[Path]:
-    """The files that a statement in `path` imports: of headspec, and from beside it.
+def imported(node: ast.AST, path: Path) -> list[Path]:
+    """The files that a statement in `path` imports, of headspec and from beside it.
 
-    The latter are those of its package, or of a folder of modules, but for that of installed packages.
+    Beside a module are those of its package or, except among installed packages, of its folder.
     """
     if not isinstance(node, (ast.Import, ast.ImportFrom)):
         return []
@@ -138,7 +135,7 @@ def _names(node: ast.Import | ast.ImportFrom, package: Sequence[str]) -> list[li
 
 
 def _files(root: Path, names: list[list[str]]) -> list[Path]:
-    """Those of the modules, and of the packages they are in, that are there below `root`."""
+    """The files below `root` of modules and of the packages that they are in."""
     files = [root.joinpath(*name).with_suffix(".py") for name in names]
     packages = [root.joinpath(*name[: i + 1], "__init__.py") for name in names for i in range(len(name))]
     return [file for file in files + packages if file.exists()]

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and that show damage: the SHA-256 of each is in itself."""
+"""Atomic files that have their own SHA-256 in themselves."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from pathlib import Path
 
 from headspec.errors import DamageError, DataError, StorageError
 
-MARK = b"headspec:sha256:"
-#: what a writer puts once into a file, where its format has room for text, before it calls `seal`
-OPEN = MARK.decode() + 64 * "0"
-SEALED = len(OPEN)
-#: before the seal of a file whose bytes differ although it says the same, such as one with times: what tells
-#: it from others
-ORIGIN = b"headspec:origin:"
+PREFIX = b"headspec:sha256:"
+#: what a writer puts into a file, where the format has room for text, before `embed_sha256`
+PLACEHOLDER = PREFIX.decode() + 64 * "0"
+LENGTH = len(PLACEHOLDER)
+#: before the SHA-256 of what a training state was made from, at the end of its file, whose bytes hold times
+STATE = b"headspec:state:"
 #: called before a file gets its name; an error keeps it from that
 before_publishing: list[Callable[[], None]] = []
-AGAIN = "Delete it and start snakemake again, which makes it again"
-#: number of an error of the system: what it means, and what to do before the next start
+REMAKE = "Delete it and start snakemake again, which makes it again"
+#: errno of a failed write: what it means, and what to do before the next start
 STORAGE = {
     errno.ENOSPC: ("the disk is full", "Free some space"),
     errno.EDQUOT: ("the quota of the disk is used up", "Free some space"),
@@ -38,9 +37,7 @@ STORAGE = {
 
 @contextlib.contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """A temporary path that is renamed to `path` when the block ends without error.
-
-    Readers of `path` therefore see the whole file or none, even after an interruption.
+    """Yield a temporary path, which is renamed to `path` when the block ends without error.
 
     Raises
     ------
@@ -82,11 +79,11 @@ def _alive(process: int) -> bool:
 
 
 def storage_error(error: BaseException | None, path: str | Path | None = None) -> StorageError | None:
-    """The StorageError for `error`, or for the one that led to it; None if it is about something else.
+    """Return the StorageError for an error of the disk, or for one that it led to; None for other errors.
 
     Parameters
     ----------
-    path : the file that was being written; by default the one that the error names
+    path : of the file that was being written; by default the one that the error names
     """
     while error and not (isinstance(error, OSError) and error.errno in STORAGE):
         error = error.__cause__ or error.__context__  # torch.save hides the error of the file
@@ -100,10 +97,7 @@ def storage_error(error: BaseException | None, path: str | Path | None = None) -
 
 
 def link(path: str | Path, name: Path) -> None:
-    """Give a file a second, new name, or where the file system does not allow that, a copy.
-
-    Neither name may be written to in place; `atomic` replaces a name and leaves the other as it is.
-    """
+    """Make a hard link to a file, or a copy where the file system has no hard links."""
     try:
         os.link(path, name)
     except OSError:
@@ -112,7 +106,7 @@ def link(path: str | Path, name: Path) -> None:
 
 
 def loops(folder: str | Path) -> list[Path]:
-    """The links in a folder, or the folder itself, that lead to themselves."""
+    """Symbolic links that lead to themselves, in a folder or as the folder."""
     inside = (Path(at, name) for at, _, names in os.walk(folder) for name in names)
     return [path for path in (Path(folder), *inside) if path.is_symlink() and _leads_to_itself(path)]
 
@@ -125,84 +119,75 @@ def _leads_to_itself(link: Path) -> bool:
     return False
 
 
-def digest(path: str | Path) -> str:
+def sha256(path: str | Path) -> str:
     """SHA-256 of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def seal(path: str | Path) -> None:
-    """Write the digest of a file into its last `OPEN`.
-
-    The digest is of all bytes of the file, with zeros in place of the digest itself. Whichever bit changes
-    later, the file and its digest differ.
-    """
+def embed_sha256(path: str | Path) -> None:
+    """Replace the last `PLACEHOLDER` of a file by the SHA-256 of the file with the placeholder."""
     with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as data:
-        at = data.rfind(MARK)
-        data[at + len(MARK) : at + SEALED] = _digest(data, at).encode()
+        at = data.rfind(PREFIX)
+        data[at : at + LENGTH] = _embedded(data, at)
 
 
-def sealed(path: str | Path) -> str | None:
-    """The digest in the seal of a file, or what stands in `ORIGIN` before it; None if it has no seal.
-
-    It says what was written. Whether that is still in the file, `check` says.
-    """
+def embedded_sha256(path: str | Path) -> str | None:
+    """The SHA-256 that a file has in itself, unverified; of a training state the one after `STATE`."""
     try:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
-            at = data.rfind(MARK)
-            origin = at - 64 - len(ORIGIN)
-            if origin >= 0 and data[origin : at - 64] == ORIGIN:
+            at = data.rfind(PREFIX)
+            state = at - 64 - len(STATE)
+            if state >= 0 and data[state : at - 64] == STATE:
                 return data[at - 64 : at].decode()
-            return data[at + len(MARK) : at + SEALED].decode() if at >= 0 else None
+            return data[at + len(PREFIX) : at + LENGTH].decode() if at >= 0 else None
     except ValueError:  # an empty file cannot be mapped
         return None
 
 
-def check(path: str | Path, again: str = AGAIN) -> None:
-    """DamageError if a file is not as `seal` left it; DataError if it cannot be read.
+def verify(path: str | Path, remedy: str = REMAKE) -> None:
+    """Raise DamageError if a file is not as `embed_sha256` left it, DataError if it cannot be read.
 
     Parameters
     ----------
-    again : what to do about it, for the error
+    remedy : what to do about it, for the error
     """
     try:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
-            at = data.rfind(MARK)
-            intact = at >= 0 and data[at + len(MARK) : at + SEALED] == _digest(data, at).encode()
+            at = data.rfind(PREFIX)
+            intact = at >= 0 and data[at : at + LENGTH] == _embedded(data, at)
     except ValueError:  # an empty file cannot be mapped
         at, intact = -1, False
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from None
     if not intact:
         what = "its content is not what was written" if at >= 0 else "cut off or written by an older headspec"
-        raise DamageError(f"{path}: damaged, {what}. {again}")
+        raise DamageError(f"{path}: damaged, {what}. {remedy}")
 
 
-def _digest(data: mmap.mmap, at: int) -> str:
-    """SHA-256 of `data` with zeros as the digest of the seal at `at`."""
-    sha256 = hashlib.sha256()
-    with memoryview(data) as view, view[:at] as before, view[at + SEALED :] as after:
-        for part in (before, OPEN.encode(), after):
-            sha256.update(part)
-    return sha256.hexdigest()
+def _embedded(data: mmap.mmap, at: int) -> bytes:
+    """What stands at `at` in place of the placeholder once the SHA-256 is embedded."""
+    found = hashlib.sha256()
+    with memoryview(data) as view, view[:at] as before, view[at + LENGTH :] as after:
+        for part in (before, PLACEHOLDER.encode(), after):
+            found.update(part)
+    return PREFIX + found.hexdigest().encode()
 
 
-def belong(path: str | Path, written: Collection[str], again: str = AGAIN) -> None:
-    """DamageError if a file was written as another one, such as that of another run.
+def verify_place(path: str | Path, written: Collection[str], remedy: str = REMAKE) -> None:
+    """Raise DamageError if a file was written as another one, such as the same table of another run.
 
     Parameters
     ----------
-    path : as jobs name it, relative to the working folder; of other paths nothing is known
-    written : paths of the job that wrote the file; in the results of another study, they count as `moved`
+    path : relative to the working folder, as in jobs; other paths are not compared
+    written : paths of the job that wrote the file; the results of another study count as a renamed study
     """
-    tops = {Path(each).parts[:1] for each in written}
-    if Path(path).parts[:1] in tops and not any(str(path) in (each, moved(each, path)) for each in written):
-        raise DamageError(f"{path}: a copy of {min(written)}, made for something else. {again}")
+    tops = {Path(name).parts[:1] for name in written}
+    if Path(path).parts[:1] in tops and _within_study(path) not in map(_within_study, written):
+        raise DamageError(f"{path}: a copy of {min(written)}, made for something else. {remedy}")
 
 
-def moved(path: str | Path, beside: str | Path) -> str:
-    """A path in the results of one study, ``results/<study>/...``, in those of the study of `beside`."""
-    parts, there = Path(path).parts, Path(beside).parts
-    if len(there) > 2 and len(parts) > 2 and parts[0] == there[0] == "results":
-        return str(Path(*there[:2], *parts[2:]))
-    return str(path)
+def _within_study(path: str | Path) -> tuple[str, ...]:
+    """The parts of a path, without ``results/<study>``."""
+    parts = Path(path).parts
+    return parts[2:] if parts[0] == "results" and len(parts) > 2 else parts

@@ -16,14 +16,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headspec import attention, digests, files, per_example
+from headspec import attention, files, per_example
 from headspec.errors import DamageError
 from headspec.files import atomic
+from headspec.hashes import record_sha256
 from headspec.version import VERSION
 
-LARGEST = 20_000_000  # bytes; Snakemake does not hash larger inputs (profiles/default)
-#: endings of files that have their job's record in themselves
-INSCRIBED = (".parquet", ".svg", ".png", ".pdf", ".html", ".zip")
+#: endings of files that contain the record of their job
+WITH_RECORD = (".parquet", ".svg", ".png", ".pdf", ".html", ".zip")
 #: packages that can change results
 COMPUTING = (
     "torch", "transformers", "numpy", "pandas", "pyarrow", "scipy", "scikit-learn", "peft", "tokenizers",
@@ -69,22 +69,22 @@ class Schema:
 
 
 def provenance(job: Any, **more: Any) -> dict[str, Any]:
-    """The origin of a table: study, versions of headspec and packages, and the `record` of the job.
+    """The footer of a table: study, versions of headspec and packages, and the `job_record`.
 
     It has no time and no machine name, so that equal inputs give equal bytes.
 
     Parameters
     ----------
     job : the object `snakemake` of a rule's script
-    more : entries that the stage adds, such as device, seed, precision and counts
+    more : further entries, such as device, seed, precision and counts
     """
     made_by = {"headspec": VERSION, **versions()}
     kinds = inherited(job.input)
-    return {"study": job.params.study, "versions": made_by, "job": record(job), **kinds, **more}
+    return {"study": job.params.study, "versions": made_by, "job": job_record(job), **kinds, **more}
 
 
 def inherited(paths: Any) -> dict[str, Any]:
-    """The entry `attention` of a footer: of models with several kinds of it, what tables at `paths` say."""
+    """The entry `attention` of the footers of tables; of models with one kind of attention nothing."""
     found: dict[str, attention.Layers] = {}
     for path in paths:
         if str(path).endswith(".parquet"):
@@ -102,29 +102,27 @@ def versions() -> dict[str, str]:
     return installed
 
 
-def record(job: Any) -> dict[str, Any]:
-    """Everything that decides whether a job must run again.
+def job_record(job: Any) -> dict[str, Any]:
+    """The record of a job: what decides whether it must run again.
 
-    These are its rule, its parameters (with hashes of its code), its output files, and its input files with
-    hashes of their content as Snakemake compares them, without those of large files and training states.
-    `marks` tell inputs, and outputs without metadata, from any other file that could take their place. From
-    it, `headspec.pipeline.records` restores the records that Snakemake lacks, and sees what was replaced.
+    It has the job's rule, its parameters (with hashes of its code), and its input and output files with their
+    SHA-256 (`hashes.record_sha256`), except outputs that contain the record, and weights, whose SHA-256 is in
+    the file beside them. `headspec.pipeline.current` compares files with it.
     """
-    inputs: dict[str, str | None] = {}
-    for path in sorted(set(job.input)):
-        inputs[path] = None
-        # a training state contains step times, so its content differs in every run
-        if os.path.getsize(path) <= LARGEST and not path.endswith(".pt"):
-            inputs[path] = f"sha256:{digests.content(path)}"
-    # weights take long to read; the file beside them has their digest
-    plain = [path for path in job.output if not path.endswith((*INSCRIBED, ".safetensors"))]
-    marks = {path: digests.mark(path) for path in [*inputs, *plain] if os.path.exists(path)}
-    params = sorted(repr(value) for value in job.params)
-    return {"rule": job.rule, "params": params, "input": inputs, "output": list(job.output), "marks": marks}
+    outputs = dict.fromkeys(job.output)
+    for path in job.output:
+        if not path.endswith((*WITH_RECORD, ".safetensors")) and os.path.exists(path):
+            outputs[path] = record_sha256(path)
+    return {
+        "rule": job.rule,
+        "params": sorted(repr(value) for value in job.params),
+        "input": {path: record_sha256(path) for path in job.input},
+        "output": outputs,
+    }
 
 
-def inscription(record: dict[str, Any]) -> str:
-    """A job's record as one word, for the metadata of files other than tables."""
+def record_text(record: dict[str, Any]) -> str:
+    """A record as one word, for the metadata of figures, pages and archives."""
     text = json.dumps(record, sort_keys=True).encode()
     return f"headspec:{base64.urlsafe_b64encode(zlib.compress(text, 9)).decode()}:"
 
@@ -145,23 +143,23 @@ def write(path: str | Path, schema: Schema, frame: pd.DataFrame, footer: dict[st
 
 
 def save(path: str | Path, table: pa.Table) -> None:
-    """Write `table` atomically and sealed (`headspec.files`), with its metadata as the footer."""
+    """Write `table` atomically, with its metadata as the footer and its SHA-256 (`headspec.files`)."""
     with atomic(path) as temporary:
         with pq.ParquetWriter(temporary, table.schema, compression="zstd", compression_level=3) as file:
             file.write_table(table)
-            file.add_key_value_metadata({"seal": files.OPEN})
-        files.seal(temporary)
+            file.add_key_value_metadata({"sha256": files.PLACEHOLDER})
+        files.embed_sha256(temporary)
 
 
 def read(path: str | Path, probabilities: bool = False) -> pd.DataFrame:
-    """Read the frame that `write` was given, but for `probabilities` if they are not wanted, and for texts.
+    """Return the frame that `write` was given, without texts, and without `probabilities` unless asked for.
 
     Raises
     ------
     DamageError
-        It is not as `write` left it, or was written as another table.
+        The file is not as `write` left it, or was written as another table.
     """
-    inscribed = _check(path)
+    written = footer(path)
     left_out = (per_example.TEXT,) if probabilities else (per_example.TEXT, PROBABILITIES)
     names = [name for name in pq.read_schema(path).names if name not in left_out]
     table = pq.read_table(path, columns=names)
@@ -172,26 +170,22 @@ def read(path: str | Path, probabilities: bool = False) -> pd.DataFrame:
         if column.null_count < len(column)
     }
     frame = table.drop_columns([*listed]).to_pandas().assign(**given)
-    return attention.in_rows(frame, inscribed.get("attention", {})) if "attention" in frame else frame
+    return attention.in_rows(frame, written.get("attention", {})) if "attention" in frame else frame
 
 
 def footer(path: str | Path) -> dict[str, Any]:
     """The footer of a table written by `write`; errors as in `read`."""
-    return _check(path)
+    files.verify(path)
+    written = unverified_footer(path)
+    files.verify_place(path, written.get("job", {}).get("output", ()))
+    return written
 
 
-def unchecked_footer(path: str | Path) -> dict[str, Any]:
-    """The footer of a table, without the rest of it; DamageError if it has none that can be read."""
+def unverified_footer(path: str | Path) -> dict[str, Any]:
+    """The footer of a table, without reading the rest; DamageError if none can be read."""
     try:
         return json.loads(pq.read_schema(path).metadata[b"headspec"])
     except FileNotFoundError:
         raise
     except Exception:  # Arrow and codecs have many for bytes that make no sense
-        raise DamageError(f"{path}: damaged, or not written by headspec. {files.AGAIN}") from None
-
-
-def _check(path: str | Path) -> dict[str, Any]:
-    files.check(path)
-    inscribed = unchecked_footer(path)
-    files.belong(path, inscribed.get("job", {}).get("output", []))
-    return inscribed
+        raise DamageError(f"{path}: damaged, or not written by headspec. {files.REMAKE}") from None

@@ -49,7 +49,7 @@ if {"{", "}"} & {*str(LIBRARY)}:
     )
 sys.path.insert(0, str(LIBRARY))
 
-from headspec import code_hash, digests, files, plugins
+from headspec import code_hash, files, hashes, plugins
 from headspec.config import loading, variants, ways
 from headspec.config.measures import heads as head_measures, similarity as similarity_measures
 from headspec.config.runs import ALL
@@ -63,7 +63,7 @@ from headspec.live import view
 from headspec.models import devices
 from headspec.pipeline import preflight, records, state, warm
 from headspec.pipeline.budgets import BUDGET, Budgets
-from headspec.pipeline.current import DAMAGED
+from headspec.pipeline.current import DAMAGED, other_versions
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import PROMPTS, RUN, SUBMISSION, Layout
 from headspec.pipeline.probing import Probing
@@ -241,7 +241,7 @@ def pin_environments() -> None:
     for each in workflow.rules:
         if each.conda_env:
             path = LIBRARY.parent / "envs" / os.path.basename(str(each.conda_env))
-            each.set_params(environment=digests.content(path))
+            each.set_params(environment=hashes.sha256(path))
 
 
 def lock_folder() -> None:
@@ -320,7 +320,7 @@ def compare_results() -> None:
         return
     if damaged := results.damaged():
         logger.warning(f"results {DAMAGED}, which are made again: {listing(damaged, 5)}")
-    if outdated := records.outdated(results, remake_command()):
+    if outdated := other_versions(results, remake_command()):
         logger.warning(outdated)
 
 

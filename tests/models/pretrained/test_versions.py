@@ -16,7 +16,7 @@ import pytest
 from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
 
-from headspec import digests
+from headspec import hashes
 from headspec.config.sections.model import Model
 from headspec.errors import ChangedError, EncoderError
 from headspec.models import encoders
@@ -185,19 +185,19 @@ def test_weights_that_the_config_names_are_refused(model_folder):
 
 def test_a_file_is_hashed_once(model_folder, monkeypatch):
     """By this process or an earlier one, until it changes, even to a file of the same size and date."""
-    monkeypatch.setattr(digests, "RECENT", 0)
+    monkeypatch.setattr(hashes, "RECENT", 0)
     path = model_folder / "model.safetensors"
-    first = digests.content(path)
+    first = hashes.sha256(path)
     assert first == hashlib.sha256(path.read_bytes()).hexdigest()
-    digests.remember()
-    digests.CONTENTS.forget()  # as in another process
+    hashes.save()
+    hashes.SHA256.clear()  # as in another process
     with monkeypatch.context() as patched:
         patched.setattr(hashlib, "file_digest", None)
-        assert digests.content(path) == first
+        assert hashes.sha256(path) == first
     before, times = both(model_folder), path.stat()
     edit(path)
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert digests.content(path) == hashlib.sha256(path.read_bytes()).hexdigest() != first
+    assert hashes.sha256(path) == hashlib.sha256(path.read_bytes()).hexdigest() != first
     assert both(model_folder) != before
 
 

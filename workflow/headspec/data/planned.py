@@ -13,8 +13,8 @@ from headspec.config.study import Study
 from headspec.data import overlap, prepare, quality
 from headspec.data.prepare import PAIR_CLASSES, Prepared, Source
 from headspec.data.sources import source_records
-from headspec.digests import FOLDER
 from headspec.errors import DataError
+from headspec.hashes import FOLDER
 from headspec.tasks.kinds import kind
 
 

@@ -22,7 +22,7 @@ import pandas as pd
 from headspec import files
 from headspec.errors import DataError, listing
 from headspec.files import atomic
-from headspec.tables import FLOAT, INT, TEXT, Schema, inscription
+from headspec.tables import FLOAT, INT, TEXT, Schema, record_text
 from headspec.tasks.classes import type_of
 from headspec.tasks.texts.glue import FILES
 
@@ -90,7 +90,7 @@ def write(
     ----------
     predictions : rows of the table `submission`, of all files
     classes : file: class names in order of their index; None for scores
-    record : the job that writes the files (`tables.record`), for the comment of the archive
+    record : the job that writes the files (`tables.job_record`), for the comment of the archive
     """
     folder = Path(folder)
     texts = {}
@@ -107,9 +107,9 @@ def write(
             path.write_text(text, encoding="utf-8", newline="\n")
     with atomic(folder / ARCHIVE) as path:
         with zipfile.ZipFile(path, "w") as archive:
-            archive.comment = f"{inscription(record) if record else ''} {files.OPEN}".encode()
+            archive.comment = f"{record_text(record) if record else ''} {files.PLACEHOLDER}".encode()
             for name, text in texts.items():
                 entry = zipfile.ZipInfo(name)  # ZipInfo defaults to a fixed date, 1980
                 entry.external_attr = 0o644 << 16
                 archive.writestr(entry, text, zipfile.ZIP_DEFLATED)
-        files.seal(path)
+        files.embed_sha256(path)

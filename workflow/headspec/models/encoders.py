@@ -99,7 +99,7 @@ def origin(model: Model, key: str) -> dict[str, str]:
     hub = model.source.startswith("hub:")  # where a model's folder is named by its commit
     source = f"hub:{hub_name(model)[0]}@{path.name}" if hub else model.source
     parts = [path] if path.is_file() else sorted([path / "config.json", *weight_files(path)])
-    names = [f"{part.name if path.is_dir() else ''} {files.digest(part)}\n" for part in parts]
+    names = [f"{part.name if path.is_dir() else ''} {files.sha256(part)}\n" for part in parts]
     kept = {"dtype": dtype} if (dtype := getattr(model, "dtype", "fp32")) != "fp32" else {}
     return {"source": source, "sha256": hashlib.sha256("".join(names).encode()).hexdigest()} | kept
 

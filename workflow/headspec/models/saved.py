@@ -142,13 +142,13 @@ def _description(folder: Path) -> dict:
             f"{folder}: saved by a headspec before 0.2, which wrote no classifiers.json; train the run again"
         )
     again = f"Delete the folder {folder} and start snakemake again, which trains the run again"
-    files.check(path, again)
+    files.verify(path, again)
     description = json.loads(path.read_text())
-    files.belong(folder, [description["folder"]], again)
+    files.verify_place(folder, [description["folder"]], again)
     for name, digest in description["sha256"].items():
         if not (folder / name).exists():
             raise DamageError(f"{folder / name}: missing. {again}")
-        if files.digest(folder / name) != digest:
+        if files.sha256(folder / name) != digest:
             raise DamageError(f"{folder / name}: damaged, its content is not what was written. {again}")
     return description
 
@@ -157,9 +157,10 @@ def _describe(folder: Path, description: dict) -> None:
     """Write the file that `_description` reads."""
     with files.atomic(folder / "classifiers.json") as path:
         path.write_text(
-            json.dumps(description | {"folder": str(folder), "seal": files.OPEN}, indent=2) + "\n"
+            json.dumps(description | {"folder": str(folder), "file_sha256": files.PLACEHOLDER}, indent=2)
+            + "\n"
         )
-        files.seal(path)
+        files.embed_sha256(path)
 
 
 def _origin(folder: Path) -> tuple[Any, str] | None:

@@ -1,8 +1,8 @@
-"""Which results are current: whole, in their place, and made from what stands there now.
+"""Which results are current: undamaged, where their job wrote them, and made from the files of today.
 
-Every result says, in itself or in a table of its job, which job made it and from what (`tables.record`), and
-what its SHA-256 is. The start of a run looks at all of them; what reads a study can ask in the same way. A
-file is read once, and again only when it is another one to the system (`digests.signature`).
+A result contains the record of its job (`tables.job_record`), or a table of the same job does. A start of
+snakemake compares all results with their records. Files are read once, and again after they change
+(`headspec.hashes`).
 """
 
 from __future__ import annotations
@@ -15,205 +15,199 @@ import mmap
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from headspec import digests, files, tables
-from headspec.digests import Memory
+from headspec import files, hashes, tables
 from headspec.errors import DamageError, DataError
+from headspec.hashes import FileCache, record_sha256
 
-INSCRIPTION = re.compile(rb"headspec:([\w-]+=*):")
+RECORD = re.compile(rb"headspec:([\w-]+=*):")
 #: why a file is no result
 DAMAGED, FOREIGN = "damaged, edited or of an older headspec", "not made by a job of headspec"
-#: of each file that can have a record: why it is no result, what its job read and wrote, package versions
-LOOKED_AT = Memory("looked_at.json")
-#: of each result without a record: what tells it from others, or `DAMAGED`
-PLAIN = Memory("plain.json")
+#: problem, input and output of the job, and package versions of each file that can contain a record
+RESULTS = FileCache("results.json")
+#: of results without a record: SHA-256, or `DAMAGED`
+WITHOUT_RECORD = FileCache("without_record.json")
 #: has the SHA-256 of the weights beside it
 DESCRIPTION = "classifiers.json"
 
 
 class Results:
-    """The results of a study, looked at.
+    """The results of a study, compared with their records.
 
     Parameters
     ----------
     folder : ``results/<study>``; other paths in records are relative to the folder above `results`
-    recorded : Snakemake's record of a file, or None. A file of more than `tables.LARGEST` bytes is not read
-        to see whether it is whole if its date is the one at which its job ended, or without records
+    recorded : Snakemake's record of a file, or None. Files over `hashes.LARGEST` are not read if their date
+        is the one at which their job ended, or if there is no such function
 
     Attributes
     ----------
-    found : path: problem, marks, output and versions, of every file that can have a record
-    new : paths that were not looked at before, or have changed since
+    found : path: problem, input, output and versions, for all files that can contain a record
+    changed : paths that are new or have changed since the last comparison
     """
 
     def __init__(self, folder: Path, recorded: Callable[[Path], Any] | None = None) -> None:
         self.folder, self.recorded = folder, recorded
         self.found: dict[Path, dict[str, Any]] = {}
-        self.new: set[Path] = set()
-        self._placed = functools.cache(self._place)  # there are many inputs and few names
+        self.changed: set[Path] = set()
+        self._place = functools.cache(self._place_in_study)  # there are many inputs and few names
         for path in _files(folder):
             with contextlib.suppress(OSError):  # a running job is replacing it
-                self.found[path] = LOOKED_AT.get(path, self._look)
-        self._writers = {
-            self.place(path, name): path
-            for path, found in self.found.items()
-            for name in found["output"]
-            if _plain(name) and self.in_place(path)
-        }
-        self._outdated: dict[Path, str] = {}
+                self.found[path] = RESULTS.get(path, self._read)
 
     def place(self, path: Path, name: str) -> Path:
         """Where a file is that the record of `path` names; results of another study count as made here."""
-        return self._placed(tuple(self.found[path]["output"][0].split("/", 2)[:2]), name)
+        study = min(self.found[path]["output"]).split("/", 2)[:2]
+        return self._place(tuple(study), name)
 
     def in_place(self, path: Path) -> bool:
-        """Whether a result, unlike a copy, is where its job wrote it."""
+        """Whether a result is where its job wrote it, and no copy."""
         return any(path == self.place(path, name) for name in self.found[path]["output"])
 
-    def replaced(self, path: Path) -> list[str]:
-        """Names in a result's record of what its job read, or wrote beside it, that is something else now."""
-        found = self.found[path]
-        beside = {name for name in found["output"] if _plain(name)}
-        read = set(found["marks"]) - beside
-        other = {name for name in read if self._mark(path, name) not in (None, found["marks"][name])}
-        return sorted(other | {name for name in beside if not self._whole(path, name)})
-
     def problem(self, path: Path) -> str:
-        """Why a result by itself is not current; empty if it is."""
+        """Why a result is not current, apart from its inputs' own problems; empty if it is."""
         found = self.found[path]
         if found["problem"] or not self.in_place(path):
             return found["problem"] or f"a copy of {min(found['output'])}"
-        return ", ".join(self.replaced(path))
-
-    def outdated(self, path: Path) -> str:
-        """Why a result, also weights, is not current, by itself or what it was made from; empty if it is."""
-        path = self._writers.get(path, path)
-        if path not in self._outdated:
-            self._outdated[path] = "missing" if path not in self.found else self.problem(path)
-            for source in () if self._outdated[path] else sorted(self.sources(path)):
-                if (source in self.found or source in self._writers) and (why := self.outdated(source)):
-                    self._outdated[path] = f"made from {source}: {why}"
-                    break
-        return self._outdated[path]
-
-    def sources(self, path: Path) -> set[Path]:
-        """What the job of a result, also of weights, read; nothing of other files."""
-        path = self._writers.get(path, path)
-        found = self.found.get(path, {"marks": {}, "output": []})
-        return {self.place(path, name) for name in set(found["marks"]) - set(found["output"])}
-
-    def made_from(self, paths: Iterable[Path]) -> set[Path]:
-        """`paths` and all that they were made from: what belongs to them, unlike leftovers of other runs."""
-        belonging, further = set(), set(paths)
-        while further:
-            belonging |= further
-            further = {source for path in further for source in self.sources(path)} - belonging
-        return belonging
+        replaced = {
+            name for name, known in found["input"].items() if self._sha256(path, name) not in ("", known)
+        }
+        return ", ".join(sorted(replaced | self._damaged_beside(path)))
 
     def damaged(self) -> list[Path]:
         """Results that are not as their jobs wrote them."""
         damaged = {path for path, found in self.found.items() if found["problem"] == DAMAGED}
-        whole = (path for path, found in self.found.items() if not found["problem"] and self.in_place(path))
-        for path in whole:
-            beside = (name for name in self.found[path]["output"] if _plain(name))
-            damaged |= {self.place(path, name) for name in beside if not self._whole(path, name)}
+        for path, found in self.found.items():
+            if not found["problem"] and self.in_place(path):
+                damaged |= {self.place(path, name) for name in self._damaged_beside(path)}
         return sorted(damaged)
 
-    def _place(self, made_in: tuple[str, ...], name: str) -> Path:
+    def _place_in_study(self, study: tuple[str, ...], name: str) -> Path:
         *folder, within = name.split("/", 2)
-        if tuple(folder) == made_in and made_in[0] == "results":
+        if tuple(folder) == study and study[0] == "results":
             return self.folder / within
         return self.folder.parent.parent / name
 
-    def _look(self, path: str | Path) -> dict[str, Any]:
-        """What LOOKED_AT has of a file. Damaged bytes go into no reader, for it could do anything."""
-        path, nothing = Path(path), dict[str, Any](marks={}, output=[], versions={})
-        self.new.add(path)
+    def _read(self, path: str | Path) -> dict[str, Any]:
+        """What RESULTS has of a file. Damaged bytes go into no reader, for it could do anything."""
+        path, nothing = Path(path), dict[str, Any](input={}, output={}, versions={})
+        self.changed.add(path)
         try:
-            if not self._trusted(path):
-                files.check(path)
+            if not self._unread(path):
+                files.verify(path)
         except DataError:
             known = self.recorded and (record := self.recorded(path)) and record.rule
-            return {"problem": DAMAGED if known or _ours(path) else FOREIGN, **nothing}
+            return {"problem": DAMAGED if known or _was_result(path) else FOREIGN, **nothing}
         try:
-            inscribed = read(path)
+            footer = read_footer(path)
         except DamageError:
             return {"problem": FOREIGN, **nothing}
-        job = inscribed["job"]
-        return {
-            "problem": "",
-            "marks": job["marks"],
-            "output": job["output"],
-            "versions": inscribed.get("versions", {}),
-        }
+        job, versions = footer["job"], footer.get("versions", {})
+        return {"problem": "", "input": job["input"], "output": job["output"], "versions": versions}
 
-    def _trusted(self, path: Path) -> bool:
+    def _unread(self, path: Path) -> bool:
         status = path.stat()
-        if status.st_size <= tables.LARGEST or not self.recorded:
-            return status.st_size > tables.LARGEST
+        if status.st_size <= hashes.LARGEST or not self.recorded:
+            return status.st_size > hashes.LARGEST
         record = self.recorded(path)
         return bool(record) and record.endtime == status.st_mtime
 
-    def _mark(self, path: Path, name: str) -> str | None:
+    def _sha256(self, path: Path, name: str) -> str:
+        """The SHA-256 of a file that the record of `path` names; empty if it is missing."""
         with contextlib.suppress(OSError):
-            return digests.mark(self.place(path, name))
-        return None
+            return record_sha256(self.place(path, name))
+        return ""
 
-    def _whole(self, path: Path, name: str) -> bool:
-        """Whether a file without a record, if it is there, is as the job of `path` wrote it."""
-        at = self.place(path, name)
-        with contextlib.suppress(OSError, ValueError, KeyError):  # the description of weights may be damaged
-            now, expected = PLAIN.get(at, self._look_plain), self.found[path]["marks"].get(name)
-            if at.suffix == ".safetensors":
-                expected = json.loads(at.with_name(DESCRIPTION).read_bytes())["sha256"][at.name]
-            return now in (None, expected) or expected is None and now != DAMAGED
-        return True
+    def _damaged_beside(self, path: Path) -> set[str]:
+        """Names of files without a record that are not as the job of `path` wrote them."""
+        damaged = set()
+        for name, known in self.found[path]["output"].items():
+            if name.endswith(tables.WITH_RECORD):
+                continue
+            with contextlib.suppress(OSError, ValueError, KeyError):  # missing; or the description is damaged
+                now, at = (
+                    WITHOUT_RECORD.get(self.place(path, name), self._read_without_record),
+                    self.place(path, name),
+                )
+                if at.suffix == ".safetensors":
+                    known = f"sha256:{json.loads(at.with_name(DESCRIPTION).read_bytes())['sha256'][at.name]}"
+                if now == DAMAGED or (known and now not in ("", known)):
+                    damaged.add(name)
+        return damaged
 
-    def _look_plain(self, path: str | Path) -> str | None:
-        """What PLAIN has of a file; None if it is not read."""
-        path = Path(path)
-        if self._trusted(path):
-            return None
-        if (mark := files.sealed(path)) is None:
-            return digests.content(path)
-        with contextlib.suppress(DamageError):
-            files.check(path)
-            return mark
-        return DAMAGED
+    def _read_without_record(self, path: str | Path) -> str:
+        """What WITHOUT_RECORD has of a file; empty if it is not read."""
+        if self._unread(Path(path)):
+            return ""
+        found = record_sha256(path)
+        if files.embedded_sha256(path):
+            try:
+                files.verify(path)
+            except DamageError:
+                return DAMAGED
+        return found
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The footer of a table, or of another file with a record, an entry `job` alone.
+def read_footer(path: Path) -> dict[str, Any]:
+    """The footer of a table; of other files with a record, the entry `job` alone.
 
     Raises
     ------
     DamageError
-        It has no record that can be read.
+        No record can be read.
     """
     if path.suffix == ".parquet":
-        inscribed = tables.unchecked_footer(path)
+        footer = tables.unverified_footer(path)
     else:
-        match = INSCRIPTION.search(path.read_bytes())
+        match = RECORD.search(path.read_bytes())
         try:
-            job = json.loads(zlib.decompress(base64.urlsafe_b64decode(match[1]))) if match else {}
+            footer = {"job": json.loads(zlib.decompress(base64.urlsafe_b64decode(match[1]))) if match else {}}
         except (ValueError, zlib.error):
-            job = {}
-        inscribed = {"job": job}
-    if not {"rule", "params", "input", "output", "marks"} <= set(inscribed.get("job", {})):
+            footer = {}
+    job = footer.get("job", {})
+    if not ({"rule", "params", "input", "output"} <= set(job) and isinstance(job["output"], dict)):
         raise DamageError(f"{path}: {FOREIGN}")
-    return inscribed
+    return footer
 
 
-def _plain(name: str) -> bool:
-    """Whether a result has no record in itself."""
-    return not name.endswith(tables.INSCRIBED)
+def other_versions(
+    results: Results, command: str = "--forceall, added to the command that runs the study,"
+) -> str | None:
+    """A warning if runs and statistics were made with other package versions than the installed ones.
+
+    Other versions do not cause reruns, which could take weeks.
+
+    Parameters
+    ----------
+    command : the command that remakes everything, for the warning
+    """
+    installed = tables.versions()
+    total, n_differing = 0, 0
+    others: dict[str, set[str]] = {}
+    for path, found in results.found.items():
+        versions, parts = found["versions"], path.relative_to(results.folder).parts
+        if not versions or (parts[0] != "tables" and (parts[0] != "runs" or path.name != "training.parquet")):
+            continue
+        differing = {name for name in versions if name in installed and versions[name] != installed[name]}
+        for name in differing:
+            others.setdefault(name, set()).add(versions[name])
+        total, n_differing = total + 1, n_differing + bool(differing)
+    if not n_differing:
+        return None
+    differences = (
+        f"{name} {', '.join(sorted(others[name]))} (installed: {installed[name]})" for name in sorted(others)
+    )
+    return (
+        f"{n_differing} of {total} runs and statistics in {results.folder} were made with other versions: "
+        f"{'; '.join(differences)}. {command} remakes all of them"
+    )
 
 
-def _ours(path: Path) -> bool:
-    """Whether a file that is not whole was once a result, or a table."""
+def _was_result(path: Path) -> bool:
+    """Whether a damaged file was once a result, or a table."""
     try:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:
             cut_off = data[:4] == b"PAR1" != data[-4:]
@@ -223,11 +217,10 @@ def _ours(path: Path) -> bool:
 
 
 def _files(results: Path) -> Iterator[Path]:
-    """Files that can have a record, except temporary ones; a link to a folder above it is not followed."""
+    """Files that can contain a record, except temporary ones; links to a folder above are not followed."""
     for folder, folders, names in os.walk(results, followlinks=True):
-        linked = [each for each in folders if os.path.islink(os.path.join(folder, each))]
-        for each in linked:
-            if Path(folder).resolve().is_relative_to(Path(folder, each).resolve()):
-                folders.remove(each)
-        paths = (Path(folder, name) for name in names if name.endswith(tables.INSCRIBED) and name[0] != ".")
-        yield from (path for path in paths if path.is_file())
+        for link in [name for name in folders if os.path.islink(os.path.join(folder, name))]:
+            if Path(folder).resolve().is_relative_to(Path(folder, link).resolve()):
+                folders.remove(link)
+        paths = (Path(folder, name) for name in names if name.endswith(tables.WITH_RECORD) and name[0] != ".")
+        yield from filter(Path.is_file, paths)

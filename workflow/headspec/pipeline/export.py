@@ -106,7 +106,7 @@ def of_run(path: Path, n: int | None = None, task: str | None = None, out: Path 
     texts = {each: Examples(tables.read(file)) for each, file in tokens.items()}
     footer = tables.footer(tokens[chosen.tasks[0]])
     tokenizer, source = _tokenizer(footer["job"]["params"], place["model"])
-    digests = {name: files.sealed(run / name) for name in ("model/classifiers.json", chosen.source)}
+    digests = {name: files.embedded_sha256(run / name) for name in ("model/classifiers.json", chosen.source)}
     asked = "kept_for" if place["way"] else "ranked_for"
     about = {asked: chosen.task or chosen.tasks, "run": str(run), "sha256": digests, "encoder": source}
     model = MultiTask.load(run / "model")

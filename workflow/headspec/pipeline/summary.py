@@ -13,8 +13,8 @@ import pandas as pd
 
 from headspec import tables
 from headspec.errors import HeadspecError
-from headspec.pipeline import findings, records, state
-from headspec.pipeline.current import Results
+from headspec.pipeline import findings, state
+from headspec.pipeline.current import Results, other_versions
 from headspec.pipeline.findings import (
     AT_CHANCE,
     UNLEARNT,
@@ -68,7 +68,7 @@ def of_results(folder: Path, width: int | None = None) -> tuple[str, bool]:
         )
     frames = {path.stem: _table(path.stem, path) for path in own.paths}
     combined = frames.pop("combined", pd.DataFrame(columns=["model", "method", "task", UNLEARNT]))
-    outdated = records.outdated(Results(folder))
+    outdated = other_versions(Results(folder))
     parts = [
         "\n".join(_folded(line, width) for line in own[1:] if line),
         text(combined, folder, width, **frames).strip("\n"),

@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
-from headspec import digests, files
+from headspec import files
 from headspec.errors import DamageError
+from headspec.hashes import record_sha256
 from headspec.progress import log
 from headspec.training import parallel
 
@@ -32,8 +33,8 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def fingerprint(settings: Any, paths: Iterable[str]) -> str:
-    """What a run depends on: its settings, and its input files by their marks."""
-    return repr([settings, [digests.mark(path) for path in paths]])
+    """What a run depends on: its settings, and the SHA-256 of its input files."""
+    return repr([settings, [*map(record_sha256, paths)]])
 
 
 def read(path: str | Path) -> dict:
@@ -44,9 +45,9 @@ def read(path: str | Path) -> dict:
     DamageError
         It is not as `save` left it, or belongs to a run in another folder.
     """
-    files.check(path)
+    files.verify(path)
     state = torch.load(path, map_location="cpu", weights_only=True)
-    files.belong(path, [str(Path(state["folder"]) / Path(path).name)])
+    files.verify_place(path, [str(Path(state["folder"]) / Path(path).name)])
     return state
 
 
@@ -85,9 +86,9 @@ class Checkpoint:
                 with open(temporary, "wb") as file:
                     torch.save(state, file)
                     # readers of archives ignore what comes after their end
-                    origin = hashlib.sha256(self.fingerprint.encode()).hexdigest()
-                    file.write(files.ORIGIN + origin.encode() + files.OPEN.encode())
-                files.seal(temporary)
+                    source = hashlib.sha256(self.fingerprint.encode()).hexdigest()
+                    file.write(files.STATE + source.encode() + files.PLACEHOLDER.encode())
+                files.embed_sha256(temporary)
         self.saved = time.monotonic()
 
     def remove(self) -> None:

@@ -23,4 +23,4 @@ with stage(snakemake, label):
     if "WNLI" not in classes:
         log.info("WNLI gets its majority class, because no task fills it")
     folder = Path(snakemake.output.archive).parent
-    submission.write(folder, predictions, classes, tables.record(snakemake))
+    submission.write(folder, predictions, classes, tables.job_record(snakemake))

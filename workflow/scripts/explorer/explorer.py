@@ -12,7 +12,7 @@ from headspec.progress import stage
 
 with stage(snakemake, "explorer"):
     html = build_page(snakemake.input, snakemake.params.glossary, snakemake.params.config)
-    record = tables.inscription(tables.record(snakemake))
+    record = tables.record_text(tables.job_record(snakemake))
     with atomic(snakemake.output[0]) as temporary:
-        temporary.write_text(f"{html}<!-- {record} {files.OPEN} -->\n", encoding="utf-8")
-        files.seal(temporary)
+        temporary.write_text(f"{html}<!-- {record} {files.PLACEHOLDER} -->\n", encoding="utf-8")
+        files.embed_sha256(temporary)

@@ -29,4 +29,4 @@ with stage(snakemake, f"figure {params.figure}"):
             arguments[name] = dict(zip(params.seeds, map(tables.read, paths), strict=True))
         else:
             arguments[name] = [tables.read(path) for path in paths]
-    save(draw(**arguments), snakemake.output, params.dpi, tables.record(snakemake))
+    save(draw(**arguments), snakemake.output, params.dpi, tables.job_record(snakemake))

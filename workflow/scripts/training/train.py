@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 import torch
 
-from headspec import digests, tables
+from headspec import hashes, tables
 from headspec.config.stage_settings import section
 from headspec.models import saved
 from headspec.models.multitask import MultiTask
@@ -80,7 +80,7 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
             model.save(folder / "model", origin)
         footer = job.footer()
         if trunk:
-            footer["job"]["marks"][snakemake.output.trunk] = digests.mark(kept.path)
+            footer["job"]["output"][snakemake.output.trunk] = hashes.record_sha256(kept.path)
         tables.write(snakemake.output.history, TRAINING, history, footer)
         if trunk:  # not earlier: Snakemake deletes the outputs of an interrupted job
             os.replace(kept.path, snakemake.output.trunk)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from headspec import digests
+from headspec import hashes
 from headspec.config.sources import COMMIT, distribution, locate
 from headspec.config.stage_settings import section
 from headspec.data.sources import contents, split_files
@@ -164,7 +164,7 @@ def version(source: str, paths: Iterable[Path] = ()) -> str:
     It is the hub revision, or ``<distribution> <version>`` and a digest of the files `paths` of the package.
     """
     if source.startswith("package:"):
-        digested = " ".join(map(digests.content, paths))
+        digested = " ".join(map(hashes.sha256, paths))
         digest = hashlib.sha256(digested.encode()).hexdigest()[:16] if digested else ""
         return ", ".join(filter(None, [distribution(source), digest]))
     return source.partition("@")[2] if source.startswith("hub:") else ""

@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from headspec import code_hash, digests, tables, tasks
+from headspec import code_hash, hashes, tables, tasks
 from headspec.config.sections.task import LATER, Task
 from headspec.config.sources import locate
 from headspec.config.study import plain
@@ -28,7 +28,7 @@ COLUMNS = [*overlap.KEYS, "label"]
 SCHEMA = pa.schema({"split": pa.string(), **dict.fromkeys(overlap.KEYS, pa.uint64()), "label": pa.string()})
 
 
-def read_source(study: str, name: str, task: Task, seed: int, folder: Path = digests.FOLDER) -> Source:
+def read_source(study: str, name: str, task: Task, seed: int, folder: Path = hashes.FOLDER) -> Source:
     """`headspec.data.prepare.read_source` without texts, from the record in `folder` while it is valid.
 
     When the source is read again, the test sets of the task are read as well, to check them.
@@ -49,7 +49,7 @@ def read_source(study: str, name: str, task: Task, seed: int, folder: Path = dig
     footer = _footer(path)
     try:
         files = readers.local_files(task, *task.test.values(), key=f"tasks.{name}")
-        stamp = _digest([[str(f.resolve()), digests.signature(f)] for f in files])
+        stamp = _digest([[str(f.resolve()), hashes.stat_key(f)] for f in files])
         same_files = footer.get("stamp") == stamp
         content = footer["content"] if same_files else _content(root, files)
     except OSError as error:
@@ -89,7 +89,7 @@ def _digest(value: Any) -> str:
 
 def _content(root: Path, files: list[Path]) -> str:
     """Hash of the names and bytes of `files`, each of which is `root` or below it."""
-    return _digest([[file.relative_to(root).as_posix(), digests.content(file)] for file in files])
+    return _digest([[file.relative_to(root).as_posix(), hashes.sha256(file)] for file in files])
 
 
 def _write(path: Path, source: Source, footer: dict[str, str]) -> None:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headspec import digests, files
+from headspec import files, hashes
 from headspec.config.sources import COMMIT, distribution
 from headspec.config.stage_settings import section
 from headspec.errors import ChangedError, DataError, EncoderError, StorageError
@@ -66,7 +66,7 @@ def _version(model: Model, key: str, results: Path | None, files_of: Callable[[P
     digest = hashlib.sha256()
     for file in files_of(path):
         name = os.path.relpath(file, path) if path.is_dir() or file != path else ""
-        digest.update(f"{name} {digests.content(file)}\n".encode())
+        digest.update(f"{name} {hashes.sha256(file)}\n".encode())
     package = distribution(model.source) if model.source.startswith("package:") else ""
     return f"{package}, {digest.hexdigest()[:16]}" if package else digest.hexdigest()[:16]
 
@@ -92,17 +92,17 @@ def held(version: Callable[[Model, str], str], planned: str, model: Model, key: 
         f"{key}.source: '{model.source}' was replaced after this job was planned. Start snakemake again, "
         "which plans with what is there now"
     )
-    before = _signatures(model, key)
+    before = _stat_keys(model, key)
     if version(model, key) != planned:
         raise replaced
     yield
-    if _signatures(model, key) != before:
+    if _stat_keys(model, key) != before:
         raise replaced
 
 
-def _signatures(model: Model, key: str) -> list[digests.Signature]:
+def _stat_keys(model: Model, key: str) -> list[hashes.StatKey]:
     path = folder(model, key)
-    return [digests.signature(file) for file in (*_weight_files(path), *_tokenizer_files(path))]
+    return [hashes.stat_key(file) for file in (*_weight_files(path), *_tokenizer_files(path))]
 
 
 def _weight_files(path: Path) -> list[Path]:
@@ -125,7 +125,7 @@ def commit(source: str) -> str:
     It is the same before and after the model is downloaded. Without a connection, the commit of a model
     that is not in the cache is the one last stored in this folder, else unknown ("").
     """
-    seen = digests.FOLDER / hashlib.sha256(source.encode()).hexdigest()
+    seen = hashes.FOLDER / hashlib.sha256(source.encode()).hexdigest()
     model = section({"source": source})
     name, revision = hub_name(model)
     if revision and COMMIT.fullmatch(revision):
@@ -146,7 +146,7 @@ def commit(source: str) -> str:
 
 def _read(seen: Path) -> str:
     try:
-        files.check(seen)
+        files.verify(seen)
         return seen.read_text().split()[0]
     except (DataError, OSError):
         return ""
@@ -155,5 +155,5 @@ def _read(seen: Path) -> str:
 def _remember(seen: Path, value: str) -> None:
     # without it, the value is looked up again
     with contextlib.suppress(OSError, StorageError), files.atomic(seen) as temporary:
-        temporary.write_text(f"{value}\n{files.OPEN}\n")
-        files.seal(temporary)
+        temporary.write_text(f"{value}\n{files.PLACEHOLDER}\n")
+        files.embed_sha256(temporary)

@@ -158,15 +158,16 @@ def save(figure: Figure, paths: Iterable[str | Path], dpi: int, record: dict[str
     """Write `figure` to each of `paths`, in the format of its suffix (.svg, .png, .pdf).
 
     The same figure gives the same bytes: no date is written, and ids derive from the content. `record` is the
-    record of the job that draws the figure (`tables.record`), kept in the metadata. Files are sealed.
+    record of the job that draws the figure (`tables.job_record`), kept in the metadata. So is the
+    SHA-256 of the file.
     """
     for path in map(Path, paths):
         kind = path.suffix.removeprefix(".")
         metadata: dict[str, Any] = {**UNDATED[kind]}
         if record:
-            metadata[DESCRIPTION[kind]] = tables.inscription(record)
+            metadata[DESCRIPTION[kind]] = tables.record_text(record)
         with atomic(path) as temporary:
             figure.savefig(temporary, format=kind, dpi=dpi, metadata=metadata)
             with open(temporary, "a", encoding="utf-8") as file:
-                file.write(AFTER_END[kind].format(files.OPEN))
-            files.seal(temporary)
+                file.write(AFTER_END[kind].format(files.PLACEHOLDER))
+            files.embed_sha256(temporary)
