@@ -70,11 +70,7 @@ def touch(*patterns: str) -> Callable[[Folder], None]:
 def comments(study: Folder) -> None:
     """A comment, a docstring and an empty line in modules that every stage reaches."""
     study.replace("workflow/headspec/tables.py", "def write(", "# a comment\n\n\ndef write(")
-    study.replace(
-        "workflow/headspec/tables.py",
-        '"""The footer of a table, without the rest of it; DamageError if it has none that can be read."""',
-        '"""Another docstring."""',
-    )
+    study.replace("workflow/headspec/tables.py", '"""Write `table`', '"""Save `table`')
     study.replace("workflow/scripts/training/train.py", "import torch\n", "import torch  # slow to import\n")
 
 
