@@ -8,7 +8,7 @@ import pytest
 
 from headspec.per_example import columns
 from headspec.plots.drawing.unlearnt import unlearnt
-from headspec.statistics.chance import learnt_nothing, of_tasks, warnings
+from headspec.statistics.chance import learnt_nothing, task_chances, warnings
 
 
 def test_a_task_of_which_nothing_is_learnt_is_named():
@@ -46,7 +46,7 @@ def test_tasks_of_several_values_are_marked_beside_others():
     metrics = {"plain": "accuracy", "guessed": "word_accuracy", "learnt": "word_accuracy"}
     (line,) = warnings(frame, {task: [metric] for task, metric in metrics.items()})
     assert line.startswith("guessed: word_accuracy 0.4") and unlearnt({0: frame}, metrics) == {"guessed"}
-    assert of_tasks(frame, metrics)["learnt"] == (units // 2).sum() / units.sum()
+    assert task_chances(frame, metrics)["learnt"] == (units // 2).sum() / units.sum()
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "matthews", "spearman"])

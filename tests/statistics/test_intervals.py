@@ -134,7 +134,7 @@ def test_without_errors_over_examples_orders_are_a_t_test():
     same = np.broadcast_to(values.mean(axis=1), (1999, 2, 3))
     for seeds in (1, 2):
         of_seeds, n = values[:seeds], 6 * seeds
-        orders, mean = Orders.of(of_seeds), of_seeds.mean(axis=(0, 1))
+        orders, mean = Orders.estimate(of_seeds), of_seeds.mean(axis=(0, 1))
         error = np.sqrt(of_seeds.var(axis=1, ddof=1).mean(axis=0) / n)
         found = over_seeds_and_examples(of_seeds.mean(axis=1), same[:, :seeds], 0.9, orders)
         np.testing.assert_allclose(found.high, mean + stats.t.ppf(0.95, n - seeds) * error)
@@ -143,5 +143,5 @@ def test_without_errors_over_examples_orders_are_a_t_test():
         np.testing.assert_allclose(p_value(mean, orders.null(same[:, :seeds])), expected, atol=1 / 2000)
     one = stats.ttest_1samp(values[0], 0)
     np.testing.assert_allclose(
-        p_value(values[0].mean(axis=0), Orders.of(values[:1]).null(same[:, :1])), one.pvalue, atol=1 / 2000
+        p_value(values[0].mean(axis=0), Orders.estimate(values[:1]).null(same[:, :1])), one.pvalue, atol=1 / 2000
     )

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from headspec.config.runs import Run
-from headspec.statistics.dissociation.analysis import analyse
+from headspec.statistics.dissociation.analysis import dissociation_tables
 from headspec.statistics.dissociation.contrasts import ACROSS, PAIRS, WITHIN, contrasts
 from headspec.statistics.dissociation.resampled import Evaluation
 
@@ -73,7 +73,7 @@ def row(frame, contrast, mixture, method="tuned"):
 def test_differences_are_those_of_the_means_of_single_runs():
     runs = study(np.random.default_rng(0), {"tuned": 0.4, "frozen": 0.2}, mixtures=MIXTURES | {"all": "abp"})
     found = table(runs)
-    mean = analyse(runs, 20, 0.95, 0.1, FRACTION, 7)["mixtures"].groupby(["method", "mixture"])
+    mean = dissociation_tables(runs, 20, 0.95, 0.1, FRACTION, 7)["mixtures"].groupby(["method", "mixture"])
     d = mean["mean_dissociation"].mean()
     tuned, frozen = d["tuned"], d["frozen"]
     for name in (*MIXTURES, "all"):
@@ -117,7 +117,7 @@ def test_what_mixtures_share_cancels():
     (found,) = table([one, other], pairs=[], parents={"q": "p"}).to_dict("records")
     assert found["dissociation"] > 0.01
     assert (found["difference"], found["ci_low"], found["ci_high"]) == pytest.approx((0, 0, 0), abs=1e-12)
-    d = analyse([one], 200, 0.95, 0.1, FRACTION, 7)["combined"].set_index("task").loc["mean"]
+    d = dissociation_tables([one], 200, 0.95, 0.1, FRACTION, 7)["combined"].set_index("task").loc["mean"]
     assert d["ci_low"] < d["dissociation"] < d["ci_high"]
 
 

@@ -15,7 +15,7 @@ from scipy import stats
 from headspec import tables
 from headspec.config.runs import Run
 from headspec.errors import DataError
-from headspec.statistics.dissociation.analysis import _case_columns, analyse
+from headspec.statistics.dissociation.analysis import _case_columns, dissociation_tables
 from headspec.statistics.dissociation.resampled import Evaluation, Sampled, combine, sample, samples
 from headspec.statistics.dissociation.scores import case, is_distinct, relative, scores
 from headspec.statistics.resampling import (
@@ -270,7 +270,7 @@ def pair(base=0.9, same=0.6, other=0.8, **more):
 
 
 def study(*evaluations, resamples=300, confidence=0.95):
-    return analyse(evaluations, resamples, confidence, distinct=0.10, fraction=FRACTION, seed=7)
+    return dissociation_tables(evaluations, resamples, confidence, distinct=0.10, fraction=FRACTION, seed=7)
 
 
 def test_identical_predictions_do_not_dissociate():
@@ -287,7 +287,7 @@ def test_identical_predictions_do_not_dissociate():
 
 def test_resamples_depend_on_the_seed():
     one = pair(same=0.85, rng=np.random.default_rng(0))
-    first, again, other = (analyse([one], 99, 0.95, 0.1, FRACTION, seed) for seed in (1, 1, 2))
+    first, again, other = (dissociation_tables([one], 99, 0.95, 0.1, FRACTION, seed) for seed in (1, 1, 2))
     assert first["dissociation"].equals(again["dissociation"])
     for column in ("ci_low", "p_value"):
         assert not first["dissociation"][column].equals(other["dissociation"][column])
@@ -564,11 +564,11 @@ def at_some(one, *fractions):
 
 def test_a_fraction_depends_only_on_its_predictions():
     one = at_fractions({0.1: 0.85, 0.3: 0.6, 0.5: 0.5}, np.random.default_rng(22))
-    every = analyse([one], 200, 0.95, 0.1, 0.3, 7)
+    every = dissociation_tables([one], 200, 0.95, 0.1, 0.3, 7)
     assert every["dissociation"]["fraction"].unique().tolist() == [0.1, 0.3, 0.5]
     columns = ["fraction", "task", "dissociation", "ci_low", "ci_high", "p_value", "at_chance"]
     for fraction in (0.1, 0.3, 0.5):
-        alone = analyse([at_some(one, fraction)], 200, 0.95, 0.1, fraction, 7)["dissociation"]
+        alone = dissociation_tables([at_some(one, fraction)], 200, 0.95, 0.1, fraction, 7)["dissociation"]
         here = every["dissociation"][every["dissociation"]["fraction"] == fraction]
         pd.testing.assert_frame_equal(alone[columns], here[columns].reset_index(drop=True))
         np.testing.assert_allclose(here["p_holm"], holm(here["p_value"]))
@@ -577,22 +577,26 @@ def test_a_fraction_depends_only_on_its_predictions():
     pd.testing.assert_frame_equal(
         together.reset_index(drop=True), every["combined"][together.columns], check_dtype=False
     )
-    alone = analyse([at_some(one, 0.3)], 200, 0.95, 0.1, 0.3, 7)
+    alone = dissociation_tables([at_some(one, 0.3)], 200, 0.95, 0.1, 0.3, 7)
     pd.testing.assert_frame_equal(alone["combined"], every["combined"])
 
 
 def test_area_is_the_mean_over_fractions_from_zero():
     one = at_fractions({0.1: 0.8, 0.2: 0.65, 0.4: 0.5}, np.random.default_rng(23), n=400)
-    every = analyse([one], 200, 0.95, 0.1, 0.1, 7)
+    every = dissociation_tables([one], 200, 0.95, 0.1, 0.1, 7)
     d = every["fractions"].set_index(["task", "fraction"])["dissociation"]
     areas = every["areas"].set_index("task")
     for task in ("a", "b", "mean"):
         expected = np.trapezoid([0, d[task, 0.1], d[task, 0.2], d[task, 0.4]], [0, 0.1, 0.2, 0.4]) / 0.4
         assert areas.loc[task, "area"] == pytest.approx(expected)
     assert (areas["ci_low"] > 0).all() and (areas["p_value"] == 1 / 201).all()
-    frozen = analyse([one, replace(one, run=replace(one.run, method="frozen"))], 200, 0.95, 0.1, 0.1, 7)
+    frozen = dissociation_tables(
+        [one, replace(one, run=replace(one.run, method="frozen"))], 200, 0.95, 0.1, 0.1, 7
+    )
     assert frozen["areas"]["method"].value_counts().to_dict() == {"tuned": 3, "frozen": 3}
-    assert analyse([at_some(one, 0.1)], 200, 0.95, 0.1, 0.1, 7)["areas"].empty  # only one fraction
+    assert dissociation_tables([at_some(one, 0.1)], 200, 0.95, 0.1, 0.1, 7)[
+        "areas"
+    ].empty  # only one fraction
 
 
 def test_holm_corrects_over_the_study_and_separately_over_means():
@@ -680,13 +684,13 @@ def test_processes_and_other_runs_change_nothing(tmp_path):
         )
     stored = [Evaluation(one.run, one.metrics, str(tmp_path / f"{i}.parquet")) for i, one in enumerate(seeds)]
     settings = (100, 0.95, 0.1, FRACTION, 7)
-    one, two = analyse(seeds, *settings), analyse(stored, *settings, processes=2)
+    one, two = dissociation_tables(seeds, *settings), dissociation_tables(stored, *settings, processes=2)
     for name, frame in one.items():
         pd.testing.assert_frame_equal(frame, two[name])
-    alone = analyse(seeds[:1], *settings)["dissociation"].drop(columns="p_holm")
+    alone = dissociation_tables(seeds[:1], *settings)["dissociation"].drop(columns="p_holm")
     pd.testing.assert_frame_equal(alone, one["dissociation"].head(len(alone)).drop(columns="p_holm"))
     with pytest.raises(ValueError, match="apart"):
-        analyse([seeds[0], seeds[3], seeds[1]], *settings)
+        dissociation_tables([seeds[0], seeds[3], seeds[1]], *settings)
 
 
 def test_runs_on_other_examples_are_drawn_by_themselves():

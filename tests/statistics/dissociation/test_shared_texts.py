@@ -13,7 +13,7 @@ from headspec.config.runs import Run
 from headspec.data.pairs import pair
 from headspec.data.shared_texts import TEXTS, grouped
 from headspec.statistics.atlas.pruning_areas import pruning_curves
-from headspec.statistics.dissociation.analysis import analyse
+from headspec.statistics.dissociation.analysis import dissociation_tables
 from headspec.statistics.dissociation.resampled import Evaluation, sample
 
 TASKS = ("topic", "topic-pair")
@@ -64,7 +64,7 @@ def test_pairs_of_texts_keep_level_and_coverage():
     tables = texts(rng, 300)
     groups = grouped(dict.fromkeys(TASKS, "topic"), tables.values())
     runs = [replace(null(rng, f"m{i}", tables), grouped=groups) for i in range(150)]
-    dissociation = analyse(runs, 199, 0.95, 0.1, 0.3, seed=0)["combined"]
+    dissociation = dissociation_tables(runs, 199, 0.95, 0.1, 0.3, seed=0)["combined"]
     areas = pruning_curves(map(as_rankings, runs), 199, 0.95, seed=0)["pruning_areas"]
     least, most = stats.binom.ppf([0.001, 0.999], 150, [0.03, 0.06])
     for table in (dissociation, areas[areas["against"] == "importance"]):

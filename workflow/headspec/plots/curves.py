@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from headspec.plots.drawing.style import PAGE, at_fraction, legend, stacked, styled, task_style
 from headspec.plots.drawing.unlearnt import key, marked, unlearnt
-from headspec.statistics.chance import of_tasks
+from headspec.statistics.chance import task_chances
 from headspec.tasks.metrics import metric
 
 #: kind of random heads: (legend entry, side of the main fraction, look of the box)
@@ -36,7 +36,7 @@ def from_tables(
 ) -> Figure:
     """`draw` with the chance of every task in the first seed."""
     unpruned = next(iter(predictions.values())).query("pruned_for == 'none'")
-    return draw(pruning, predictions, tasks, fraction, metrics, of_tasks(unpruned, metrics), counted)
+    return draw(pruning, predictions, tasks, fraction, metrics, task_chances(unpruned, metrics), counted)
 
 
 @styled

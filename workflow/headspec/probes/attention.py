@@ -29,7 +29,7 @@ def probe(model: MultiTask, of: Cases, labels: list[str], device: Device) -> pd.
     assert of.examples.words is not None
     order = np.argsort(of.examples.example)  # as `most_attended` is read
     frame = most_attended(model, WordTokens(of.examples, of.examples.words), device)
-    words = Attended.of(frame.sort_values(["sentence", "layer", "head"]), "words")
+    words = Attended.from_table(frame.sort_values(["sentence", "layer", "head"]), "words")
     places = words.layer, words.head
     lengths = np.array([int(of_tokens.max()) + 1 for of_tokens in of.examples.words])
     starts = np.empty(len(order), dtype=np.int64)

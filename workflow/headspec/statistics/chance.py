@@ -15,16 +15,14 @@ from headspec.tasks.metrics import bootstrap_counts, chance, score
 
 Floats = NDArray[np.float64]
 
-#: of marks alone: few, as test sets may be large, and seconds of every job
+#: few, as test sets may be large
 RESAMPLES = 300
 
 
 def at_chance(
     metric: str, label: Floats, weights: NDArray[np.integer], scores: Floats, confidence: float
 ) -> NDArray[np.bool_]:
-    """Whether models are no better than the best constant prediction (...).
-
-    By the one-sided interval of the metric less `chance`, which is paired: both are of the same resamples.
+    """Whether the interval of the metric less `chance` reaches 0, one-sided: (...).
 
     Parameters
     ----------
@@ -37,14 +35,14 @@ def at_chance(
 
 
 def learnt_nothing(metric: str, label: Floats, prediction: Floats) -> bool:
-    """Whether a model with `prediction` (n,) or (n, values) is `at_chance`, at 95 %."""
+    """Whether predictions (n,) or (n, values) are `at_chance`, at 95 %."""
     weights = _weights(len(label))
     scores = score(metric, label, prediction, weights)
     return bool(at_chance(metric, label, weights, scores, 0.95))
 
 
 def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """A line for each task of which an unpruned model has learnt nothing.
+    """Yield a line for each task that the unpruned model has not learnt.
 
     Parameters
     ----------
@@ -62,11 +60,11 @@ def warnings(evaluation: pd.DataFrame, metrics: Mapping[str, Sequence[str]]) -> 
             )
 
 
-def of_tasks(rows: pd.DataFrame, metrics: Mapping[str, str]) -> dict[str, float]:
+def task_chances(rows: pd.DataFrame, metrics: Mapping[str, str]) -> dict[str, float]:
     """Task: `chance` of its metric among the examples of `rows`, one each."""
     return {
-        str(task): chance(metrics[str(task)], per_example.array(own, "label"))
-        for task, own in rows.groupby("task")
+        str(task): chance(metrics[str(task)], per_example.array(examples, "label"))
+        for task, examples in rows.groupby("task")
     }
 
 

@@ -1,4 +1,4 @@
-"""Predictions of a task for the same examples under several masks, from the rows of a table."""
+"""Predictions of a task for the same examples under several masks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Predictions(NamedTuple):
 
     Attributes
     ----------
-    example : (n,), their numbers, increasing
+    example : (n,), increasing numbers
     label : (n,) or (n, values)
     prediction : (sets, n) or (sets, n, values)
     """
@@ -34,25 +34,24 @@ class Predictions(NamedTuple):
         return np.column_stack([self.example, self.label]).tobytes()
 
 
-def of_sets(frame: pd.DataFrame, task: str, sets: pd.MultiIndex, where: str) -> Predictions:
-    """The predictions of a task in a table.
+def task_predictions(frame: pd.DataFrame, task: str, sets: pd.MultiIndex, where: str) -> Predictions:
+    """Return the predictions of a task in a table.
 
     Parameters
     ----------
-    sets : values of the columns that tell sets of predictions apart, which it names; rows of others are
-        left out
+    sets : values of the columns that identify a set of predictions; rows of other sets are left out
     where : what is read, for errors
 
     Raises
     ------
     DataError
-        Sets have no predictions of some examples, or other labels.
+        Sets lack predictions of some examples, or have other labels.
     """
-    of_task = np.flatnonzero(frame["task"] == task)
-    of_set = sets.get_indexer(pd.MultiIndex.from_frame(frame[list(sets.names)].iloc[of_task]))
+    task_rows = np.flatnonzero(frame["task"] == task)
+    set_index = sets.get_indexer(pd.MultiIndex.from_frame(frame[list(sets.names)].iloc[task_rows]))
     examples = frame["example"].to_numpy(dtype=np.intp)
-    order = np.lexsort((examples[of_task], of_set))[np.count_nonzero(of_set < 0) :]
-    counts = np.bincount(of_set[order], minlength=len(sets))
+    order = np.lexsort((examples[task_rows], set_index))[np.count_nonzero(set_index < 0) :]
+    counts = np.bincount(set_index[order], minlength=len(sets))
     n = max(1, counts.max(initial=0))
     for place in np.flatnonzero(counts < n).tolist():
         some = " of some examples" if counts[place] else ""
@@ -61,10 +60,10 @@ def of_sets(frame: pd.DataFrame, task: str, sets: pd.MultiIndex, where: str) -> 
             for name, value in zip(sets.names, sets[place], strict=True)
         )
         raise DataError(f"{where} lacks predictions{some} with {named}")
-    rows = of_task[order]
+    rows = task_rows[order]
     example, label, prediction = (
-        of.reshape(len(sets), n, *of.shape[1:])
-        for of in (
+        values.reshape(len(sets), n, *values.shape[1:])
+        for values in (
             examples[rows],
             per_example.array(frame, "label", rows),
             per_example.array(frame, "prediction", rows),
@@ -75,6 +74,6 @@ def of_sets(frame: pd.DataFrame, task: str, sets: pd.MultiIndex, where: str) -> 
     return Predictions(example[0].copy(), label[0].copy(), prediction)  # of one set alone
 
 
-def distinct(rows: pd.DataFrame, names: list[str]) -> pd.MultiIndex:
-    """The different values of columns in rows, sorted."""
+def unique_keys(rows: pd.DataFrame, names: list[str]) -> pd.MultiIndex:
+    """Return the different values of columns in rows, sorted."""
     return pd.MultiIndex.from_frame(rows[names].drop_duplicates()).sort_values()

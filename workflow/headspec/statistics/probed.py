@@ -1,4 +1,4 @@
-"""Counts of the units that the probes of single heads get right, and those of the best head of each label."""
+"""Counts of the units that the probes of single heads get right."""
 
 from __future__ import annotations
 
@@ -26,15 +26,11 @@ class Counts(NamedTuple):
     right: Floats
     n: Floats
 
-    def of_heads(self, heads: str, by: Counts) -> Floats:
+    def chosen_right(self, heads: str, by: Counts) -> Floats:
         """Right units (labels, folds) of the `MEAN` of all probes, or of the `BEST` of each label.
 
-        The best is chosen on the other half of the folds. All labels, which come first, are the sum of the
-        others, each with its own best probe.
-
-        Parameters
-        ----------
-        by : counts that choose
+        The best by the counts `by` is chosen on the other half of the folds. All labels, which come first,
+        are the sum of the others, each with its own best probe.
         """
         if heads == MEAN:
             return self.right.mean(axis=2)
@@ -49,13 +45,13 @@ class Counts(NamedTuple):
 
 
 class Probed(NamedTuple):
-    """Counts of the units of one table 'probed'.
+    """Counts of one table 'probed'.
 
     Attributes
     ----------
     found : of the labels
-    controls : of those of each labelling at random
-    labels : their names; the first is None, all labels
+    controls : of each random labelling
+    labels : names; the first is None, all labels
     """
 
     found: Counts
@@ -63,7 +59,7 @@ class Probed(NamedTuple):
     labels: list[str | None]
 
     @classmethod
-    def of(cls, table: pd.DataFrame) -> Probed:
+    def from_table(cls, table: pd.DataFrame) -> Probed:
         """From rows of the schema `PROBED`."""
         label, labels = pd.factorize(table["label"], sort=True)
         direction = pd.factorize(table["direction"], sort=True)[0]  # -1 where heads have none
@@ -80,4 +76,6 @@ class Probed(NamedTuple):
 
         lists = (np.array(table[name].tolist()).T for name in ("control", "n_control"))
         controls = zip(*lists, strict=True)
-        return cls(counts(table["right"], table["n"]), [counts(*each) for each in controls], [None, *labels])
+        return cls(
+            counts(table["right"], table["n"]), [counts(*control) for control in controls], [None, *labels]
+        )

@@ -1,9 +1,9 @@
 """What single heads know of labels, and whether training changes it.
 
 The best head of a label is chosen on one half of the sentences and scored on the other, and the reverse, so
-that its accuracy is no maximum of noise. A control is treated like a label, with a head of its own: heads
-differ in how often a probe says a label, whatever it is. Intervals are over seeds and sentences; those of
-selectivity also cover the random labels of the control.
+that its accuracy is no maximum of noise. So is the best head of the control: heads differ in how often a
+probe gives a label at all. Intervals are over seeds and sentences; those of selectivity also cover the random
+labels.
 """
 
 from __future__ import annotations
@@ -58,13 +58,14 @@ change: accuracy of the runs less that of `before`, mean over seeds
 p_value: null for fewer than three seeds
 """
 PRETRAINED, RANDOM, SINGLE, TUNED = "pretrained", "random", "single", "tuned"
+UNTRAINED = (PRETRAINED, RANDOM)
 
 
 def _weights(folds: int, seeds: int, resamples: int, confidence: float, seed: int) -> Floats:
-    """How often each fold is drawn, (resamples, folds), spread as a sample's variance is.
+    """How often each fold is drawn, (resamples, folds), with the spread of a sample's variance.
 
-    Percentiles, as one or two seeds have them, are spread as Student's t of so few folds: as they are,
-    intervals of 95 % cover 89 %.
+    Percentile intervals of one or two seeds get the spread of Student's t of so few folds; they would cover
+    89 %.
     """
     rng = np.random.default_rng(derive(seed, "folds of probes"))
     drawn = rng.multinomial(folds, np.full(folds, 1 / folds), size=resamples)
@@ -74,7 +75,7 @@ def _weights(folds: int, seeds: int, resamples: int, confidence: float, seed: in
 
 
 def _rates(sums: Floats, n: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Shares (labels,), and of resampled folds (resamples, labels); 0 without units."""
+    """Shares (labels,), and on resampled folds (resamples, labels); 0 without units."""
     total, resampled = n.sum(axis=1), weights @ n.T
     rate = np.divide(sums.sum(axis=1), total, out=np.zeros(len(n)), where=total > 0)
     numerator = weights @ sums.T
@@ -85,35 +86,31 @@ def probes(
     groups: Mapping[tuple[str, str, str, str], Sequence[pd.DataFrame]], resamples: int, confidence: float,
     seed: int,
 ) -> pd.DataFrame:  # fmt: skip
-    """Accuracy and selectivity of heads.
+    """Return the table `probes`.
 
     Parameters
     ----------
     groups : (model, mixture, method, task): tables 'probed' of the runs of all seeds
-
-    Returns
-    -------
-    table of schema `PROBES`
     """
     rows = []
     for group, found in groups.items():
-        runs = [Probed.of(table) for table in found]
+        runs = [Probed.from_table(table) for table in found]
         weights = _weights(runs[0].found.n.shape[1], len(runs), resamples, confidence, seed)
         names = dict(zip(("model", "mixture", "method", "task"), group, strict=True))
         rows += [
-            pd.DataFrame(names | {"heads": heads, **_of_heads(runs, heads, weights, confidence)})
+            pd.DataFrame(names | {"heads": heads, **_probe_columns(runs, heads, weights, confidence)})
             for heads in (BEST, MEAN)
         ]
     table = pd.concat(rows, ignore_index=True)
     return table[table["n"] > 0].reset_index(drop=True)[list(PROBES.columns)]
 
 
-def _of_heads(runs: list[Probed], heads: str, weights: Floats, confidence: float) -> dict[str, Any]:
+def _probe_columns(runs: list[Probed], heads: str, weights: Floats, confidence: float) -> dict[str, Any]:
     """Columns of `PROBES` for all labels of the runs of all seeds."""
 
     def rates(counts: Sequence[Counts]) -> tuple[Floats, Floats]:
-        """Of each of the counts, (counts, labels), and on resampled folds, (resamples, counts, labels)."""
-        found = [_rates(each.of_heads(heads, each), each.n, weights) for each in counts]
+        """Rates (counts, labels), and on resampled folds (resamples, counts, labels)."""
+        found = [_rates(each.chosen_right(heads, each), each.n, weights) for each in counts]
         return np.stack([rate for rate, _ in found]), np.stack([sampled for _, sampled in found], axis=1)
 
     values, sampled = rates([run.found for run in runs])
@@ -151,8 +148,7 @@ def _mean(rates: Floats, units: NDArray[np.bool_]) -> Floats:
 def _reach(rates: Floats, units: NDArray[np.bool_], confidence: float) -> Floats:
     """How far one more labelling may be from the mean of these (labels,), by Student's t; 0 for a single one.
 
-    It is added to how far seeds and sentences reach, squared, as the variances of independent estimates are
-    (Zou and Donner 2008).
+    Squared, it is added to the squared reach over seeds and sentences (Zou and Donner 2008).
     """
     if len(rates) == 1:
         return np.zeros(rates.shape[1])
@@ -165,42 +161,36 @@ def changes(
     groups: Mapping[tuple[str, str, str, str], Sequence[pd.DataFrame]], resamples: int, confidence: float,
     seed: int,
 ) -> pd.DataFrame:  # fmt: skip
-    """How accuracy changes from the untrained encoder to models of one task, and from these to others.
+    """Return the table `probe_changes`, from the untrained encoder to models of one task, and from these to
+    others.
 
     Parameters
     ----------
-    groups : as for `probes`; runs of two groups are paired by their place, and one alone stands for all
-
-    Returns
-    -------
-    table of schema `PROBE_CHANGES`
+    groups : as for `probes`; runs of two groups are paired by place, and a single one stands for all
     """
     by_task: dict[tuple[str, str], dict[tuple[str, str], list[Probed]]] = {}
     for (model, mixture, method, task), found in groups.items():
-        by_task.setdefault((model, task), {})[mixture, method] = [Probed.of(table) for table in found]
+        by_task.setdefault((model, task), {})[mixture, method] = [Probed.from_table(table) for table in found]
     frames = []
-    for (model, task), of_task in by_task.items():
-        of_method = {method: runs for (_, method), runs in of_task.items() if method in (PRETRAINED, RANDOM)}
-        start = PRETRAINED if PRETRAINED in of_method else RANDOM
-        untrained = of_method[start]
-        seeds = max(map(len, of_task.values()))
+    for (model, task), groups_of_task in by_task.items():
+        before = {method: runs for (_, method), runs in groups_of_task.items() if method in UNTRAINED}
+        start = PRETRAINED if PRETRAINED in before else RANDOM
+        untrained = before[start]
+        seeds = max(map(len, groups_of_task.values()))
         weights = _weights(untrained[0].found.n.shape[1], seeds, resamples, confidence, seed)
         for heads in (BEST, MEAN):
             rows = []
-            for (mixture, method), after in of_task.items():
-                if method in (PRETRAINED, RANDOM):
+            for (mixture, method), after in groups_of_task.items():
+                if method in UNTRAINED:
                     continue
-                befores = {start: untrained}
-                if method != SINGLE and (task, SINGLE) in of_task:
-                    befores[SINGLE] = of_task[task, SINGLE]
-                if method not in (SINGLE, TUNED) and (mixture, TUNED) in of_task:
-                    befores[TUNED] = of_task[mixture, TUNED]
-                rows += [
-                    _change(before, after, untrained, heads, weights, confidence).assign(
-                        before=name, mixture=mixture, method=method
-                    )
-                    for name, before in befores.items()
-                ]
+                compared = {start: untrained}
+                if method != SINGLE and (task, SINGLE) in groups_of_task:
+                    compared[SINGLE] = groups_of_task[task, SINGLE]
+                if method not in (SINGLE, TUNED) and (mixture, TUNED) in groups_of_task:
+                    compared[TUNED] = groups_of_task[mixture, TUNED]
+                for name, other in compared.items():
+                    change = _change(other, after, untrained, heads, weights, confidence)
+                    rows.append(change.assign(before=name, mixture=mixture, method=method))
             family = pd.concat(rows, ignore_index=True)
             family["p_holm"] = holm(family["p_value"]) if family["p_value"].notna().all() else np.nan
             frames.append(family.assign(model=model, task=task, heads=heads))
@@ -219,10 +209,10 @@ def _change(
     before, untrained = (each * len(after) if len(each) == 1 else each for each in (before, untrained))
     values, resampled = [], []
     for a, b, first in zip(before, after, untrained, strict=True):
-        difference = b.found.of_heads(heads, first.found) - a.found.of_heads(heads, first.found)
-        rate, of_folds = _rates(difference, b.found.n, weights)
+        difference = b.found.chosen_right(heads, first.found) - a.found.chosen_right(heads, first.found)
+        rate, sampled = _rates(difference, b.found.n, weights)
         values.append(rate)
-        resampled.append(of_folds)
+        resampled.append(sampled)
     estimates, bootstrap = np.stack(values), np.stack(resampled, axis=1)
     bounds = over_seeds_and_examples(estimates, bootstrap, confidence)
     p = p_over_seeds_and_examples(estimates, bootstrap) if len(values) >= FEWEST else np.nan

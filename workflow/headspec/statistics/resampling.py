@@ -23,11 +23,11 @@ class Units(NamedTuple):
     Attributes
     ----------
     number : of units
-    of : (n,) unit of every example; or a slice of all, if each is one
+    unit : (n,) of every example; or a slice of all, if each is one
     """
 
     number: int
-    of: NDArray[np.intp] | slice = slice(None)
+    unit: NDArray[np.intp] | slice = slice(None)
 
 
 def permuted_scores(
@@ -38,38 +38,30 @@ def permuted_scores(
     rng: np.random.Generator,
     units: Units | None = None,
 ) -> Floats:
-    """Metrics of k alternative predictions after shuffling them within each example.
+    """Metrics (resamples, sets, k) of k alternative predictions, shuffled within each example.
 
-    All sets of alternatives are shuffled in the same way. Draws depend only on `rng`, the number of units
-    and k, so that seeds evaluated on the same examples can be shuffled in the same way too: they share
-    errors, which would average out if each were shuffled separately.
+    All sets are shuffled alike. Draws depend only on `rng`, the number of units and k: seeds evaluated on the
+    same examples err alike, and their errors would average out if each were shuffled separately.
 
     Parameters
     ----------
-    metric : str
     label : (n,) or (n, values)
     predictions : (sets, k, n) or (sets, k, n, values)
-    resamples : int
-    rng : Generator
     units : whose examples are shuffled alike; each example by default
-
-    Returns
-    -------
-    (resamples, sets, k)
     """
     sets, k, n = predictions.shape[:3]
     chunks = [np.empty((0, sets, k))]
     units = units or Units(n)
     for start in range(0, resamples, rows := max(1, CHUNK // (n * k))):
         drawn = permutations((min(rows, resamples - start), units.number, k), rng)
-        chunks.append(shuffled_scores(metric, label, predictions, drawn[:, units.of]))
+        chunks.append(shuffled_scores(metric, label, predictions, drawn[:, units.unit]))
     return np.concatenate(chunks)
 
 
 def permutations(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Random permutations of k indices, (..., k), the same as those of ``rng.permuted``.
+    """Random permutations of k indices, (..., k), equal to those of ``rng.permuted``.
 
-    Two indices it swaps or not by the lowest of 32 random bits, which are drawn here all at once.
+    Two indices are swapped or not by the lowest of 32 random bits, which are drawn here all at once.
     """
     *size, k = shape
     if k != 2:
@@ -83,29 +75,23 @@ def paired_differences(
 ) -> tuple[Floats, Floats]:
     """Differences between two methods' metrics on resampled examples, and with predictions swapped.
 
-    Examples with the same label and the same predictions are of one kind, so it is enough to draw the
-    number of examples of each kind (multinomial), and the number of these that are swapped (binomial).
+    Examples with the same label and predictions are of one kind: it is enough to draw the number of examples
+    of each kind (multinomial), and how many of these are swapped (binomial).
 
     Parameters
     ----------
-    metric : str
     label : (n,) or (n, values)
-    method, base : (S, n) or (S, n, values)
-        Predictions of S seeds.
+    method, base : (S, n) or (S, n, values), predictions of S seeds
 
     Returns
     -------
-    bootstrap : (resamples, S)
-        Examples drawn with replacement, the same ones for both methods and all seeds.
-    null : (resamples, S)
-        In each example, the predictions of the two methods are swapped or not, for all seeds together:
-        seeds err on the same examples, and their differences would average out if each seed were
-        swapped separately.
+    bootstrap : (resamples, S), examples drawn with replacement, the same ones for both methods and all seeds
+    null : (resamples, S), predictions of the methods swapped in random examples, the same ones for all seeds:
+        their errors, being on the same examples, would average out otherwise
     """
-    every = [label, *method, *base]
     # the last of several values comes first in the order of kinds, on which the draws depend
-    told_apart = np.column_stack([of if of.ndim == 1 else of[:, ::-1] for of in every])
-    _, first, counts = np.unique(told_apart, axis=0, return_index=True, return_counts=True)
+    columns = [values if values.ndim == 1 else values[:, ::-1] for values in (label, *method, *base)]
+    _, first, counts = np.unique(np.column_stack(columns), axis=0, return_index=True, return_counts=True)
     label, method, base = label[first], method[:, first], base[:, first]
     drawn = rng.multinomial(counts.sum(), counts / counts.sum(), size=resamples)
     swapped = rng.binomial(counts, 0.5, size=(resamples, len(counts)))
@@ -131,7 +117,7 @@ def p_value(observed: ArrayLike, null: Floats) -> Floats:
 
 
 def holm(p: ArrayLike) -> Floats:
-    """p-values (n,) with Holm's step-down correction (1979); nan stays nan and is not counted."""
+    """p-values (n,) with Holm's step-down correction (1979); nan stays nan and does not count."""
     p = np.asarray(p, dtype=float)
     order = np.argsort(p)[: np.count_nonzero(~np.isnan(p))]
     corrected = np.full_like(p, np.nan)

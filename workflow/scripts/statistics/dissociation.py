@@ -9,7 +9,7 @@ from headspec import tables
 from headspec.config.runs import Run
 from headspec.data.shared_texts import grouped
 from headspec.progress import stage
-from headspec.statistics.dissociation.analysis import SCHEMAS, analyse
+from headspec.statistics.dissociation.analysis import SCHEMAS, dissociation_tables
 from headspec.statistics.dissociation.resampled import Evaluation
 
 params = snakemake.params
@@ -20,7 +20,7 @@ with stage(snakemake, "dissociation"):
         for run, path in zip(params.runs, snakemake.input.predictions, strict=True)
     )
     settings = {**params.dissociation, "fraction": params.fraction, "seed": params.seed}
-    frames = analyse(evaluations, **settings, processes=snakemake.threads)
+    frames = dissociation_tables(evaluations, **settings, processes=snakemake.threads)
     footer = tables.provenance(snakemake)
     for name, frame in frames.items():
         tables.write(snakemake.output[name], SCHEMAS[name], frame, footer)

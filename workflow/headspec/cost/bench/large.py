@@ -26,7 +26,7 @@ from headspec.config import loading
 from headspec.config.runs import Run
 from headspec.cost import graph
 from headspec.data.planned import Planned
-from headspec.statistics.dissociation.analysis import analyse
+from headspec.statistics.dissociation.analysis import dissociation_tables
 from headspec.statistics.dissociation.resampled import Evaluation
 
 HEADING = "| of a study | measured | 50 tasks in pairs × 10 seeds × 3 models |\n|---|---|---|"
@@ -170,6 +170,6 @@ def analysed(paths: list[str], resamples: int) -> Cost:
     runs = [Run("model", mixture, TASKS, "tuned", seed) for seed in range(len(paths))]
     evaluations = [Evaluation(run, metrics, path) for run, path in zip(runs, paths, strict=True)]
     begun = time.process_time()
-    analyse(evaluations, resamples, 0.95, 0.05, FRACTIONS[-1], 0)
+    dissociation_tables(evaluations, resamples, 0.95, 0.05, FRACTIONS[-1], 0)
     seconds = time.process_time() - begun
     return Cost(seconds, gigabytes(resource.getrusage(resource.RUSAGE_SELF)))

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from headspec.plots.atlas.measures import panels, rows_of
 from headspec.plots.drawing.style import COLOURS, MARKERS, PAGE, legend, styled
 from headspec.statistics.atlas.rankings import RANDOM
-from headspec.statistics.chance import of_tasks
+from headspec.statistics.chance import task_chances
 from headspec.tasks.metrics import metric
 
 #: in the titles of panels, if there are both orders
@@ -33,7 +33,7 @@ def from_tables(
 ) -> Figure:
     """`draw` with the chance of every task in the table `cumulative` of the first seed."""
     unpruned = cumulative.query("ranking == @RANDOM and draw == 0 and fraction == 0")
-    return draw(curves, tasks, of_tasks(unpruned, metrics), labels, places)
+    return draw(curves, tasks, task_chances(unpruned, metrics), labels, places)
 
 
 @styled

@@ -16,7 +16,7 @@ class Attended:
     Attributes
     ----------
     offsets : (places, heads), from the attending place to the one it attends to most; 0 is itself
-    layer, head : (heads,), of each head
+    layer, head : (heads,)
     sentence, place : (places,), number of the sentence and of the place in it, from 0
     length : (places,), number of places in the sentence
     """
@@ -29,11 +29,8 @@ class Attended:
     length: NDArray[np.int64]
 
     @classmethod
-    def of(cls, table: pd.DataFrame, unit: str) -> Attended:
-        """From a column, `tokens` or `words`, of the table 'attended', sorted by its keys.
-
-        All sentences have the same heads.
-        """
+    def from_table(cls, table: pd.DataFrame, unit: str) -> Attended:
+        """From a column, `tokens` or `words`, of the table 'attended', sorted by its keys."""
         places = table[["layer", "head"]].drop_duplicates()
         heads = len(places)
         lengths = table[unit].str.len().to_numpy()[::heads]

@@ -1,4 +1,4 @@
-"""Which ranking of heads to believe: agreement with ablation, area and dissociation in one table."""
+"""Which ranking of heads to believe: its agreement with ablation, area and dissociation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headspec.statistics.atlas.rankings import RANDOM, TOP
 from headspec.statistics.dissociation.analysis import KEY, MEAN
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
-#: measures of what happens without a head, which the others are held against
+#: measures of what happens without a head, which the others are compared with
 TRUTHS = ("ablation", "ablation_size")
 AGREEMENT = [
     f"{statistic}{end}" for statistic in ("spearman", "top_overlap") for end in ("", "_low", "_high")
@@ -45,11 +45,10 @@ ci_over: of the area; the interval of the difference is over orders, too
 
 
 def belief(agreement: pd.DataFrame, areas: pd.DataFrame, dissociation: pd.DataFrame) -> pd.DataFrame:
-    """The table `belief`: what is known of every ranking, gathered from three tables.
+    """Return the table `belief`, gathered from three tables.
 
-    Nothing is estimated anew. Values of agreement of the task `mean` are means over tasks, and so are the
-    ends of its intervals: these are no narrower than intervals of the mean, however tasks are correlated.
-    Areas are those of pruning the top heads first.
+    Values of agreement of the task `mean` are means over tasks, and so are the ends of its intervals: these
+    are no narrower than intervals of the mean. Areas are those of pruning the top heads first.
 
     Parameters
     ----------
@@ -73,8 +72,8 @@ def _with_truth(agreement: pd.DataFrame, truth: str) -> pd.DataFrame:
     """Agreement of every other measure with `truth`, by task and for the mean over tasks."""
     columns = [*KEY, "task", *AGREEMENT]
     sides = [
-        agreement.loc[agreement[of] == truth, [*columns, other]].rename(columns={other: "ranking"})
-        for of, other in (("measure_a", "measure_b"), ("measure_b", "measure_a"))
+        agreement.loc[agreement[side] == truth, [*columns, other]].rename(columns={other: "ranking"})
+        for side, other in (("measure_a", "measure_b"), ("measure_b", "measure_a"))
     ]
     by_task = pd.concat(sides, ignore_index=True)
     means = by_task.groupby([*KEY, "ranking"], as_index=False)[AGREEMENT].mean().assign(task=MEAN)

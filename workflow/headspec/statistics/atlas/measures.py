@@ -50,15 +50,11 @@ top_overlap: Jaccard index of the two sets of top heads, mean over seeds
 
 
 def head_values(run: Run, folds: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """Mean of every measure over the examples of a task, with Student's t interval over folds.
+    """Return the rows of table `heads` of a run, with Student's t intervals over folds.
 
     Parameters
     ----------
     folds : rows task x measure x fold x layer x head with the mean `value` of the fold's `n` examples
-
-    Returns
-    -------
-    the rows of table 'heads' of this run
     """
     rows = folds.assign(total=folds["value"] * folds["n"], square=folds["value"] ** 2 * folds["n"])
     groups = rows.groupby(["task", "layer", "head", "measure"], sort=True)
@@ -78,23 +74,18 @@ def agreement(
     confidence: float,
     seed: int,
 ) -> pd.DataFrame:
-    """How far any two measures agree on the heads that matter, with intervals over examples and seeds.
+    """Return the table `agreement`: how far any two measures agree on the heads that matter.
 
     All measures, runs and seeds share the folds of a task (`headspec.atlas.sample`), which are resampled
-    alike, so that everything is paired. An interval is the estimate plus and minus t standard deviations
-    of the bootstrap: resampling adds noise, which lowers agreement, so that percentiles would lie too low.
-    Simulated coverage of 95 % intervals is 85 to 96 % for Spearman and 80 to 95 % for the overlap, while a
-    fold's noise is no larger than the differences between heads. Beyond that, noise hides agreement, and the
-    estimate itself is too low.
+    alike. An interval is the estimate plus and minus t standard deviations of the bootstrap: resampling adds
+    noise, which lowers agreement, so that percentiles would lie too low. Simulated coverage of 95 % intervals
+    is 85 to 96 % for Spearman and 80 to 95 % for the overlap, while a fold's noise is no larger than the
+    differences between heads. Beyond that, noise hides agreement, and the estimate itself is too low.
 
     Parameters
     ----------
     runs : pairs of a run and its fold table (see `head_values`); measures with negative values rank lowest
     fraction : of heads in the sets whose overlap is measured
-
-    Returns
-    -------
-    table 'agreement', for each task of each model, mixture and method
     """
     groups: dict[tuple[str, ...], list[tuple[Floats, Floats]]] = defaultdict(list)
     measures: dict[tuple[str, ...], list[str]] = {}
@@ -130,14 +121,14 @@ def fold_values(folds: pd.DataFrame) -> tuple[list[str], Floats, Floats]:
 
 
 def resampled_means(values: Floats, n: Floats, resamples: int, seed: int) -> Floats:
-    """Means (resamples, ...) over folds drawn again, from fold means (folds, ...) of n (folds,) examples."""
+    """Means (resamples, ...) over resampled folds, from fold means (folds, ...) of n (folds,) examples."""
     counts = np.random.default_rng(seed).multinomial(len(n), np.full(len(n), 1 / len(n)), resamples)
     weights = counts * n
     return np.tensordot(weights, values, axes=1) / weights.sum(axis=1).reshape(-1, *[1] * (values.ndim - 1))
 
 
 def unbiased(bootstrap: Floats, folds: int) -> Floats:
-    """A bootstrap of folds (resamples, ...) with the spread of means over one fewer: its own is too small."""
+    """Widen a bootstrap of folds (resamples, ...) to the spread of means over one fewer."""
     center = bootstrap.mean(axis=0)
     return center + np.sqrt(folds / (folds - 1)) * (bootstrap - center)
 
@@ -163,15 +154,8 @@ def fold_interval(estimate: Floats, bootstrap: Floats, folds: int, confidence: f
 
 
 def _pairs(means: Floats, fraction: float) -> Floats:
-    """Spearman and overlap of all pairs of measures.
-
-    Parameters
-    ----------
-    means : (r, measures, heads)
-
-    Returns
-    -------
-    (r, 2, measures, measures)
+    """Spearman and overlap (r, 2, measures, measures) of all pairs of measures, from means (r, measures,
+    heads).
     """
     from scipy.stats import rankdata  # slow to import
 

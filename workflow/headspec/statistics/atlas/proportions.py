@@ -1,4 +1,4 @@
-"""Proportions of cases that come in clusters: words of a sentence are not independent."""
+"""Proportions of cases that come in clusters, as words in sentences."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ def effective_cases(
     """Means of scores, and the numbers of independent cases that would estimate them as precisely.
 
     The mean is a ratio of sums over clusters. Its variance, from the clusters' residuals, is compared with
-    that of independent cases of the same variance (Korn and Graubard 1998, for proportions); the
-    effective number is at most the number of cases. If all clusters have the same mean, as where every
-    case is a hit, nothing is known of the variance, and only clusters are counted.
+    that of independent cases (Korn and Graubard 1998). If all clusters have the same mean, nothing is known
+    of the variance, and only clusters are counted.
 
     Parameters
     ----------
     sums : (clusters, ...), sums of the scores of a cluster
     cases : (clusters,), numbers of cases of a cluster, at least 1
-    squares : (...), mean squared scores; the means themselves, if missing: scores are 0 or 1
+    squares : (...), mean squared scores; by default the means, as of scores 0 and 1
 
     Returns
     -------
@@ -34,16 +33,16 @@ def effective_cases(
     mean = sums.sum(axis=0) / n
     residuals = sums - np.multiply.outer(cases, mean)
     variance = np.square(residuals).sum(axis=0) * clusters / max(clusters - 1, 1) / n**2
-    of_cases = (mean if squares is None else np.asarray(squares, dtype=float)) - mean**2
+    case_variance = (mean if squares is None else np.asarray(squares, dtype=float)) - mean**2
     effective = np.full_like(variance, clusters)
-    np.divide(of_cases, variance, out=effective, where=variance > 1e-12 / n)
+    np.divide(case_variance, variance, out=effective, where=variance > 1e-12 / n)
     return mean, np.clip(effective, 1, n)
 
 
 def exceeding(mean: ArrayLike, effective: ArrayLike, threshold: ArrayLike) -> Floats:
     """One-sided p-values that a true mean is at most `threshold`: the exact binomial test.
 
-    Its tail is the incomplete beta function, which is defined for effective numbers that are not whole.
+    Its tail is the incomplete beta function, which takes effective numbers that are not whole.
     """
     mean, effective = np.asarray(mean, dtype=float), np.asarray(effective, dtype=float)
     hits = mean * effective
@@ -54,9 +53,9 @@ def exceeding(mean: ArrayLike, effective: ArrayLike, threshold: ArrayLike) -> Fl
 def exceeding_pairs(mean: ArrayLike, squares: ArrayLike, effective: ArrayLike, margin: float) -> Floats:
     """One-sided p-values that one method's true rate of hits exceeds another's by at most `margin`.
 
-    A case's score is 1, 0 or -1: the first method's hit (1 or 0) minus the second's. Given which cases the
-    two methods differ in, a share d of all, the first one's hits among them are binomial, with probability
-    1/2 + margin / (2 d) at the margin; with margin 0 this is McNemar's exact test.
+    A case's score is the first method's hit (1 or 0) minus the second's. Among the share d of cases in which
+    the two differ, the first one's hits are binomial, with probability 1/2 + margin / (2 d) at the margin;
+    with margin 0 this is McNemar's exact test.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headspec.errors import DataError
 from headspec.statistics.atlas.pruning_curves import Curve, Sampled, area_weights, sample
 from headspec.statistics.atlas.rankings import BOTTOM, IMPORTANCE, RANDOM, TOP
-from headspec.statistics.dissociation.analysis import INTERVAL, KEY, MEAN, analyse
+from headspec.statistics.dissociation.analysis import INTERVAL, KEY, MEAN, dissociation_tables
 from headspec.statistics.dissociation.analysis import SCHEMAS as DISSOCIATION
 from headspec.statistics.dissociation.resampled import Evaluation
 from headspec.statistics.intervals import Orders, over_seeds_and_examples
@@ -63,7 +63,7 @@ tables/ranking_dissociation.parquet
 
 
 def _with_mean(values: Floats) -> Floats:
-    """(..., k) with the mean over tasks as a further task."""
+    """Append the mean over tasks to (..., k)."""
     return np.concatenate([values, values.mean(axis=-1, keepdims=True)], axis=-1)
 
 
@@ -77,7 +77,7 @@ def _interval_rows(
     values : (S, draws, k), of every random order; one draw for other rankings
     bootstrap : (resamples, S, k), mean over the same draws
     """
-    orders = Orders.of(values) if values.shape[1] > 1 else None
+    orders = Orders.estimate(values) if values.shape[1] > 1 else None
     low, high, over = over_seeds_and_examples(values.mean(axis=1), bootstrap, confidence, orders)
     columns = zip(tasks.items(), values.mean(axis=(0, 1)), low, high, strict=True)
     return [
@@ -93,12 +93,12 @@ def _curve_rows(
     for i, fraction in enumerate(fractions):
         values = np.stack([curve.values[:, i] for curve in seeds])
         bootstrap = np.stack([curve.bootstrap[:, i] for curve in seeds], axis=1)
-        of_fraction = _interval_rows(tasks, values, bootstrap, confidence)
+        found = _interval_rows(tasks, values, bootstrap, confidence)
         if values.shape[1] > 1:
             ends = values.min(axis=(0, 1)), values.max(axis=(0, 1))
-            for row, low, high in zip(of_fraction, *ends, strict=True):
+            for row, low, high in zip(found, *ends, strict=True):
                 row |= {"draws_low": low, "draws_high": high}
-        rows += [row | {"fraction": fraction} for row in of_fraction]
+        rows += [row | {"fraction": fraction} for row in found]
     return rows
 
 
@@ -109,7 +109,7 @@ def _area_rows(
     tasks: dict[str, str],
     confidence: float,
 ) -> list[dict[str, Any]]:
-    """The area of a ranking, and its differences to the baselines."""
+    """The area of a ranking, and its differences from the baselines."""
     weights, curves, tasks = area_weights(fractions), by_ranking[name], tasks | {MEAN: MEAN}
 
     def areas(seeds: list[Curve]) -> tuple[Floats, Floats]:
@@ -127,7 +127,7 @@ def _area_rows(
         if other == IMPORTANCE:
             null = _with_mean(np.mean([curve.null for curve in curves], axis=0))
         else:
-            null = Orders.of(difference).null(resampled)
+            null = Orders.estimate(difference).null(resampled)
         compared = _interval_rows(tasks, difference, resampled, confidence)
         for row, p in zip(compared, p_value(difference.mean(axis=(0, 1)), null), strict=True):
             rows.append(row | {"against": other, "p_value": float(p)})
@@ -137,24 +137,22 @@ def _area_rows(
 def pruning_curves(
     evaluations: Iterable[Evaluation], resamples: int, confidence: float, seed: int
 ) -> dict[str, pd.DataFrame]:
-    """The tables `pruning_curves` and `pruning_areas`, combined over seeds.
+    """Return the tables `pruning_curves` and `pruning_areas`, combined over seeds.
 
-    The area under a curve of the metric against the fraction of pruned heads is by the trapezoid rule over
-    the fractions, divided by their range: a mean of the metric. Small areas mean that the ranking finds
-    heads that matter; with bottom heads first, large ones mean that it finds heads that do not. Intervals
-    are over examples, and with three or more seeds over seeds (see `intervals`); those of `random`, and of
-    differences from it, also over orders. Differences are paired, and of the same order of pruning.
+    The area under a curve of the metric against the fraction of pruned heads is by the trapezoid rule,
+    divided by the range of fractions: a mean of the metric. Small areas mean that the ranking finds heads
+    that matter; with bottom heads first, large ones mean that it finds heads that do not. Intervals of
+    `random`, and of differences from it, are also over orders. Differences are paired.
 
-    p-values against `importance` are by permutation (see `sample`), for these masks. Those against
-    `random` are for the expected area of all random orders, of these models (see `intervals.Orders`): a t
-    test with one degree of freedom fewer than there are orders, for each seed. p_holm corrects over the
-    rankings of a model, mixture, method and order that are compared with the same one: over those of the
-    mean, and separately over those of all tasks.
+    p-values against `importance` are by permutation (see `sample`), for these masks. Those against `random`
+    are for the expected area of all random orders, for these models (see `intervals.Orders`). p_holm corrects
+    over the rankings of a model, mixture, method and order that are compared with the same one: over those of
+    the mean, and separately over those of all tasks.
 
     Parameters
     ----------
-    evaluations : runs, with their tables `cumulative` as predictions
-        May be a generator; only one run's predictions are in memory at a time.
+    evaluations : runs, with their tables `cumulative` as predictions; may be a generator
+        Only one run's predictions are in memory at a time.
 
     Raises
     ------
@@ -167,18 +165,18 @@ def pruning_curves(
         run = evaluation.run
         key: tuple[str, ...] = (run.model, run.mixture, run.method)
         metrics[key] = {task: evaluation.metrics[task] for task in run.tasks}
-        for order, of_order in _by_order(evaluation):
-            groups[key, order].append(sample(of_order, resamples, seed))
+        for order, ordered in _by_order(evaluation):
+            groups[key, order].append(sample(ordered, resamples, seed))
     rows: dict[str, list[dict[str, Any]]] = {"pruning_curves": [], "pruning_areas": []}
     for (key, order), seeds in groups.items():
         by_ranking, tasks = _aligned(seeds), metrics[key]
         for ranking, curves in by_ranking.items():
             names = dict(zip(KEY, key, strict=True)) | {"ranking": ranking, "order": order}
-            of_ranking = {
+            tables = {
                 "pruning_curves": _curve_rows(curves, seeds[0].fractions, tasks, confidence),
                 "pruning_areas": _area_rows(ranking, by_ranking, seeds[0].fractions, tasks, confidence),
             }
-            for name, found in of_ranking.items():
+            for name, found in tables.items():
                 rows[name] += [names | {"n_seeds": len(seeds)} | row for row in found]
     result = {name: pd.DataFrame(rows[name], columns=list(SCHEMAS[name].columns)) for name in rows}
     areas = result["pruning_areas"]
@@ -187,16 +185,16 @@ def pruning_curves(
 
 
 def _by_order(evaluation: Evaluation) -> Iterator[tuple[str, Evaluation]]:
-    """The predictions with top heads pruned first, and with bottom heads, each with random orders."""
+    """Predictions with top heads pruned first, and with bottom heads, each with the random orders."""
     frame = evaluation.predictions
     for name in (TOP, BOTTOM):
-        of_order = frame["order"] == name
-        if of_order.any():
-            yield name, replace(evaluation, stored=frame[of_order | frame["order"].isna()])
+        chosen = frame["order"] == name
+        if chosen.any():
+            yield name, replace(evaluation, stored=frame[chosen | frame["order"].isna()])
 
 
 def _family(table: pd.DataFrame, *more: str) -> list[pd.Series]:
-    """What rows whose p-values are corrected together have in common: they differ in their rankings."""
+    """What rows whose p-values are corrected together have in common."""
     return [*(table[column] for column in (*KEY, *more)), table["task"] == MEAN]
 
 
@@ -225,11 +223,15 @@ def ranking_dissociation(
     distinct: float,
     seed: int,
 ) -> pd.DataFrame:
-    """The table `ranking_dissociation`: D when the heads pruned for a task are the top ones of a ranking.
+    """Return the table `ranking_dissociation`: D when the heads pruned for a task are the top ones of a
+    ranking.
 
-    Only rankings that differ between tasks have one. p_holm corrects over rankings, as in `pruning_curves`.
-    Parameters are those of `pruning_curves` and of `analyse`; runs have at least two
-    tasks.
+    Only rankings that differ between tasks have one. p_holm corrects over rankings, as in `pruning_curves`;
+    other parameters are those of `dissociation_tables`.
+
+    Parameters
+    ----------
+    evaluations : as for `pruning_curves`, of at least two tasks
     """
     frames = []
     names = {
@@ -237,7 +239,7 @@ def ranking_dissociation(
     }
     for ranking in sorted(names):
         pruned = (replace(e, stored=_as_predictions(e.predictions, ranking, fraction)) for e in evaluations)
-        tables = analyse(pruned, resamples, confidence, distinct, fraction, seed)
+        tables = dissociation_tables(pruned, resamples, confidence, distinct, fraction, seed)
         frames.append(tables["combined"].assign(ranking=ranking))
     columns = list(SCHEMAS["ranking_dissociation"].columns)
     if not frames:
@@ -248,6 +250,6 @@ def ranking_dissociation(
 
 def _as_predictions(frame: pd.DataFrame, ranking: str, fraction: float) -> pd.DataFrame:
     """The table `predictions` of dissociation, from the rows of one ranking."""
-    of_ranking = frame[(frame["ranking"] == ranking) & (frame["order"] == TOP)]
-    plain = of_ranking[(of_ranking["fraction"] == 0) & (of_ranking["pruned_for"] == of_ranking["task"])]
-    return pd.concat([plain.assign(pruned_for="none"), of_ranking[of_ranking["fraction"] == fraction]])
+    rows = frame[(frame["ranking"] == ranking) & (frame["order"] == TOP)]
+    plain = rows[(rows["fraction"] == 0) & (rows["pruned_for"] == rows["task"])]
+    return pd.concat([plain.assign(pruned_for="none"), rows[rows["fraction"] == fraction]])

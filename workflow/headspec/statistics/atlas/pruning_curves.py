@@ -16,7 +16,7 @@ from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.atlas.rankings import IMPORTANCE, RANDOM
 from headspec.statistics.dissociation.resampled import Evaluation, drawn_units
-from headspec.statistics.predictions import Predictions, of_sets
+from headspec.statistics.predictions import Predictions, task_predictions
 from headspec.statistics.resampling import permuted_scores
 from headspec.tasks.metrics import bootstrap_counts, score
 
@@ -34,7 +34,7 @@ class Curve:
     ----------
     values : (draws, F, k); one draw unless the ranking is random
     bootstrap : (resamples, F, k), mean over the same draws
-    null : (permutations, k), of the area minus that of importance; empty where there is no such test
+    null : (permutations, k), of the area minus that of importance; empty without such a test
     """
 
     values: Floats
@@ -48,19 +48,19 @@ def area_weights(fractions: Sequence[float]) -> Floats:
     return (np.append(widths, 0) + np.append(0, widths)) / (2 * widths.sum())
 
 
-def _of_task(evaluation: Evaluation, task: str) -> tuple[pd.MultiIndex, Predictions]:
+def _ranked_predictions(evaluation: Evaluation, task: str) -> tuple[pd.MultiIndex, Predictions]:
     """Predictions of `task` under its rankings, and the (ranking, draw, fraction) of each set of them."""
     frame = evaluation.predictions
-    own = frame[(frame["task"] == task) & (frame["pruned_for"].isna() | (frame["pruned_for"] == task))]
-    own = own.assign(draw=own["draw"].fillna(0))
-    fractions = sorted(own["fraction"].unique())
-    curves = sorted(set(own[["ranking", "draw"]].itertuples(index=False, name=None)))
+    rows = frame[(frame["task"] == task) & (frame["pruned_for"].isna() | (frame["pruned_for"] == task))]
+    rows = rows.assign(draw=rows["draw"].fillna(0))
+    fractions = sorted(rows["fraction"].unique())
+    curves = sorted(set(rows[["ranking", "draw"]].itertuples(index=False, name=None)))
     complete = [(*curve, fraction) for curve in curves for fraction in fractions]
     where = f"{evaluation.run.path}/cumulative.parquet: task '{task}'"
     if len(fractions) < 2:
         raise DataError(f"{where} lacks fractions")
     sets = pd.MultiIndex.from_tuples(complete, names=["ranking", "draw", "fraction"])
-    return sets, of_sets(own, task, sets, where)
+    return sets, task_predictions(rows, task, sets, where)
 
 
 def _fractions(sets: pd.MultiIndex) -> list[float]:
@@ -84,7 +84,7 @@ class Sampled:
 
 
 def sample(evaluation: Evaluation, resamples: int, seed: int) -> Sampled:
-    """The curves of one run, with bootstrap and permutations.
+    """Return the curves of one run, with bootstrap and permutations.
 
     Bootstrap: examples are drawn with replacement, the same ones for all rankings, fractions and seeds.
 
@@ -96,17 +96,17 @@ def sample(evaluation: Evaluation, resamples: int, seed: int) -> Sampled:
     by_ranking: dict[str, list[Curve]] = defaultdict(list)
     examples = hashlib.sha256()
     for task in evaluation.run.tasks:
-        sets, predicted = _of_task(evaluation, task)
+        sets, predicted = _ranked_predictions(evaluation, task)
         examples.update(predicted.content)
         for ranking, curve in _task_curves(evaluation, task, sets, predicted, resamples, seed).items():
             by_ranking[ranking].append(curve)
     curves = {
         ranking: Curve(
-            np.stack([curve.values for curve in of_tasks], axis=-1),
-            np.stack([curve.bootstrap for curve in of_tasks], axis=-1),
-            np.stack([curve.null for curve in of_tasks], axis=-1),
+            np.stack([curve.values for curve in tasks], axis=-1),
+            np.stack([curve.bootstrap for curve in tasks], axis=-1),
+            np.stack([curve.null for curve in tasks], axis=-1),
         )
-        for ranking, of_tasks in by_ranking.items()
+        for ranking, tasks in by_ranking.items()
     }
     return Sampled(evaluation.run, examples.hexdigest(), _fractions(sets), curves)
 
@@ -120,13 +120,13 @@ def _task_curves(
     names = ("pruning curves", run.model, run.mixture)
     source, units = drawn_units(evaluation, task, predicted.example)
     rng = np.random.default_rng(derive(seed, *names, source, "bootstrap"))
-    weights = bootstrap_counts(units.number, resamples, rng)[:, units.of]
+    weights = bootstrap_counts(units.number, resamples, rng)[:, units.unit]
     known: dict[bytes, tuple[float, Floats]] = {}  # rankings agree at no head and at all heads
 
-    def scores(of_mask: Floats) -> tuple[float, Floats]:
-        content = of_mask.tobytes()
+    def scores(mask: Floats) -> tuple[float, Floats]:
+        content = mask.tobytes()
         if content not in known:
-            known[content] = score(metric, label, of_mask), score(metric, label, of_mask, weights)
+            known[content] = score(metric, label, mask), score(metric, label, mask, weights)
         return known[content]
 
     predictions = {
@@ -134,13 +134,13 @@ def _task_curves(
         for ranking in sets.unique("ranking")
     }
     curves = {}
-    for ranking, of_masks in predictions.items():  # (draws * F, n, ...)
-        found = [scores(of_mask) for of_mask in of_masks]
+    for ranking, masks in predictions.items():  # (draws * F, n, ...)
+        found = [scores(mask) for mask in masks]
         values = np.array([value for value, _ in found]).reshape(-1, len(by_area))
         resampled = np.stack([many for _, many in found], axis=-1).reshape(resamples, *values.shape)
         null = np.empty((0,))
         if IMPORTANCE in predictions and ranking not in BASELINES:
-            pair = np.stack([of_masks, predictions[IMPORTANCE]], axis=1)  # (F, 2, n, ...)
+            pair = np.stack([masks, predictions[IMPORTANCE]], axis=1)  # (F, 2, n, ...)
             rng = np.random.default_rng(derive(seed, *names, source, "permutation"))
             swapped = permuted_scores(metric, label, pair, resamples, rng, units)
             null = (swapped[..., 0] - swapped[..., 1]) @ by_area

@@ -1,13 +1,11 @@
 """Roles of heads: positional, syntactic, rare word (Voita et al. 2019).
 
 A head has a role where the place of its largest weight shows it so often that chance and the dependence of
-words in a sentence do not explain it: a one-sided test on effective numbers of cases
-(`headspec.statistics.atlas.proportions`), corrected by Holm over all heads of the role, and for syntactic
-roles over heads x relations x directions.
+words in a sentence do not explain it: a one-sided test on effective numbers of cases (see `proportions`),
+corrected by Holm over all heads of the role, and for syntactic roles over heads x relations x directions.
 
-In simulations of 72 or 1,000 heads that are all exactly at their threshold, on 60 to 500 sentences, some
-head is claimed in 0 to 8 % of studies, and in 13 % where half of a sentence's words are hit or missed
-together.
+In simulations of 72 or 1,000 heads that are all exactly at their threshold, on 60 to 500 sentences, some head
+is claimed in 0 to 8 % of studies, and in 13 % where half of a sentence's words are hit or missed together.
 """
 
 from __future__ import annotations
@@ -70,33 +68,27 @@ CONFIDENCE = 0.95
 
 
 def roles(attended: pd.DataFrame, sentences: pd.DataFrame) -> pd.DataFrame:
-    """All roles of all heads, claimed or not; syntactic ones only where the sentences have trees.
+    """Return the table `roles`: all roles of all heads, claimed or not; syntactic ones where sentences have
+    trees.
 
-    Heads that read target texts, whose words are not known, have positional roles alone, corrected for by
-    themselves.
-
-    The frequency of a word is counted in all `sentences`, those without attention included, without regard
-    to case.
+    Heads that read target texts, whose words are not known, have positional roles alone, corrected for
+    separately. The frequency of a word is counted in all `sentences`, without regard to case.
 
     Parameters
     ----------
     attended : table 'attended'
     sentences : table 'treebank'
 
-    Returns
-    -------
-    table of schema `ROLES`
-
     Raises
     ------
     DataError
         Fewer than `FEWEST` sentences.
     """
-    of_targets = attended["words"].isna()
-    targets, attended = attended[of_targets], attended[~of_targets]
+    no_words = attended["words"].isna()
+    targets, attended = attended[no_words], attended[~no_words]
     if (left := attended["sentence"].nunique()) < FEWEST:
         raise DataError(f"treebank: {left} sentences fit the model; expected at least {FEWEST}")
-    tokens, words = Attended.of(attended, "tokens"), Attended.of(attended, "words")
+    tokens, words = Attended.from_table(attended, "tokens"), Attended.from_table(attended, "words")
     used = sentences.set_index("sentence").loc[attended["sentence"].unique()]
     count = Counter(word.lower() for row in sentences["words"] for word in row)
     frequency = np.array([count[word.lower()] for row in used["words"] for word in row])
@@ -105,7 +97,7 @@ def roles(attended: pd.DataFrame, sentences: pd.DataFrame) -> pd.DataFrame:
         trees = (np.concatenate(used[column].tolist()) for column in ("head", "relation"))
         frames.append(syntactic(words, *trees))
     if len(targets):
-        frames.append(positional(Attended.of(targets, "tokens")))
+        frames.append(positional(Attended.from_table(targets, "tokens")))
     frame = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
     return frame.astype({"offset": "Int32"})[list(ROLES.columns)]
 
@@ -113,9 +105,9 @@ def roles(attended: pd.DataFrame, sentences: pd.DataFrame) -> pd.DataFrame:
 def positional(tokens: Attended) -> pd.DataFrame:
     """Heads that attend to one relative position, from at least `SAME_POSITION` of the tokens that have it.
 
-    The first token of a sentence has none before it, and is no case for the position -1. A head's position
-    is the most frequent one. At most one can reach the threshold, unless sentences are hardly longer than
-    `REACH`, so this choice needs no correction.
+    The first token of a sentence has none before it, and is no case for the position -1. A head's position is
+    the most frequent one; at most one can reach the threshold, unless sentences are hardly longer than
+    `REACH`, so the choice needs no correction.
     """
     tables = []
     for offset in range(-REACH, REACH + 1):
@@ -137,11 +129,11 @@ def _best(tables: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def rare_word(words: Attended, frequency: np.ndarray) -> pd.DataFrame:
-    """Heads that attend to the least frequent word of the sentence (in decoders: of it so far).
+    """Heads that attend to the least frequent word of the sentence (in decoders: so far).
 
     Any of several equally rare words is a hit; where all words are equally frequent there is no case. The
-    baseline attends to a word at random. Exceeding it by `MARGIN` is not enough, because every preference
-    for words of content does: at least `MOSTLY` of the words must attend to the rarest one.
+    baseline attends to a word at random. Exceeding it by `MARGIN` is not enough, because every preference for
+    words of content does: at least `MOSTLY` of the words must attend to the rarest one.
     """
     least, most, ties, choices = _rarest(frequency, words)
     rows = np.flatnonzero(least < most)
@@ -158,15 +150,15 @@ def rare_word(words: Attended, frequency: np.ndarray) -> pd.DataFrame:
 def _rarest(frequency: np.ndarray, words: Attended) -> tuple[np.ndarray, ...]:
     """Least and greatest frequency of the words that each word sees; how many are least; how many it sees."""
     parts: list[list[np.ndarray]] = []
-    for of_sentence in np.split(frequency, np.flatnonzero(np.diff(words.sentence)) + 1):
-        n = len(of_sentence)
+    for counts in np.split(frequency, np.flatnonzero(np.diff(words.sentence)) + 1):
+        n = len(counts)
         if words.causal:
-            least, most = np.minimum.accumulate(of_sentence), np.maximum.accumulate(of_sentence)
-            ties = (np.tril(of_sentence == least[:, None])).sum(axis=1)
+            least, most = np.minimum.accumulate(counts), np.maximum.accumulate(counts)
+            ties = (np.tril(counts == least[:, None])).sum(axis=1)
             parts.append([least, most, ties, np.arange(1, n + 1)])
         else:
-            low = of_sentence.min()
-            values = low, of_sentence.max(), (of_sentence == low).sum(), n
+            low = counts.min()
+            values = low, counts.max(), (counts == low).sum(), n
             parts.append([np.full(n, value) for value in values])
     return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
@@ -174,10 +166,9 @@ def _rarest(frequency: np.ndarray, words: Attended) -> tuple[np.ndarray, ...]:
 def syntactic(words: Attended, heads: np.ndarray, relations: np.ndarray) -> pd.DataFrame:
     """Heads that attend from words to their dependency partners, by relation and direction.
 
-    From a head, any of its dependents of the relation is a hit. The baseline attends to the place at a fixed
-    offset, which is the best one for the relation and direction on the same cases: that choice favours the
-    baseline, so the test errs to its side. A head's rate must exceed it by `MARGIN`, tested on the
-    differences of hits case by case. In decoders, partners that follow are no cases.
+    From a head, any of its dependents of the relation is a hit. The baseline attends to the best fixed offset
+    for the relation and direction on the same cases, a choice in its favour. A head's rate must exceed it by
+    `MARGIN`, tested on the differences of hits case by case. In decoders, partners that follow are no cases.
     """
     dependents = np.flatnonzero(heads > 0)
     partners = dependents - words.place[dependents] + heads[dependents] - 1
@@ -239,9 +230,9 @@ def _rates(hits: np.ndarray, sentence: np.ndarray, threshold: float) -> dict[str
     }  # fmt: skip
 
 
-def _tested(of: Attended, tables: list[dict[str, Any]], role: str) -> pd.DataFrame:
+def _tested(attended: Attended, tables: list[dict[str, Any]], role: str) -> pd.DataFrame:
     """Rows of a role, with p-values corrected over all of them."""
-    frames = [pd.DataFrame({"layer": of.layer, "head": of.head, **table}) for table in tables]
+    frames = [pd.DataFrame({"layer": attended.layer, "head": attended.head, **table}) for table in tables]
     if not frames:
         return pd.DataFrame(columns=list(ROLES.columns))
     frame = pd.concat(frames, ignore_index=True).reindex(columns=list(ROLES.columns))

@@ -13,7 +13,7 @@ from headspec.errors import DataError
 from headspec.seeds import derive
 from headspec.statistics.dissociation.resampled import Evaluation
 from headspec.statistics.intervals import over_seeds_and_examples
-from headspec.statistics.predictions import Predictions, distinct, of_sets
+from headspec.statistics.predictions import Predictions, task_predictions, unique_keys
 from headspec.statistics.resampling import holm, p_value, paired_differences
 from headspec.tables import FLOAT, INT, TEXT, Schema
 from headspec.tasks.metrics import scores
@@ -37,22 +37,21 @@ ABLATION = ["measure", "layer", "head"]
 PLAIN = pd.MultiIndex.from_tuples([("", -1, -1)], names=ABLATION)
 
 
-def _of_task(evaluation: Evaluation, task: str) -> tuple[pd.MultiIndex, Predictions]:
+def _ablated_predictions(evaluation: Evaluation, task: str) -> tuple[pd.MultiIndex, Predictions]:
     """Predictions of `task`, and the (measure, layer, head) of each set of them, "" without ablation."""
     rows = evaluation.predictions[evaluation.predictions["task"] == task]
     rows = rows.fillna({"measure": "", "layer": -1, "head": -1}).astype({"layer": int, "head": int})
-    sets = distinct(rows, ABLATION).union(PLAIN)
-    return sets, of_sets(rows, task, sets, f"{evaluation.run.path}/ablated.parquet: task '{task}'")
+    sets = unique_keys(rows, ABLATION).union(PLAIN)
+    return sets, task_predictions(rows, task, sets, f"{evaluation.run.path}/ablated.parquet: task '{task}'")
 
 
 def single_heads(
     evaluations: Iterable[Evaluation], resamples: int, confidence: float, seed: int
 ) -> pd.DataFrame:
-    """The table `single_heads`: the metric with one head ablated, minus that of the model as it is.
+    """Return the table `single_heads`: the metric with one head ablated, minus that of the whole model.
 
-    Intervals are over examples, paired, and with three or more seeds over seeds too (see `intervals`).
-    p_value: in each example the two predictions are swapped or not, for all seeds together (see
-    `paired_differences`); p_holm corrects over the heads of the same task and measure.
+    Intervals are paired. p_value: in each example the two predictions are swapped or not, for all seeds
+    together (see `paired_differences`); p_holm corrects over the heads of the same task and measure.
 
     Parameters
     ----------
@@ -68,20 +67,22 @@ def single_heads(
     for evaluation in evaluations:
         run = evaluation.run
         for task in run.tasks:
-            groups[run.model, run.mixture, run.method, task].append((run, *_of_task(evaluation, task)))
+            groups[run.model, run.mixture, run.method, task].append(
+                (run, *_ablated_predictions(evaluation, task))
+            )
             metrics[task] = evaluation.metrics[task]
     rows = []
     for key, seeds in groups.items():
         (first, sets, predicted), metric = seeds[0], metrics[key[-1]]
-        for other, of_seed, of_other in seeds[1:]:
-            if of_other.content != predicted.content or not of_seed.equals(sets):
+        for other, other_sets, others in seeds[1:]:
+            if others.content != predicted.content or not other_sets.equals(sets):
                 raise DataError(
                     f"{other.path}/ablated.parquet: examples or heads of task '{key[-1]}' differ from "
                     f"those of {first.path}"
                 )
         label = predicted.label
-        predictions = np.stack([of_seed.prediction for _, _, of_seed in seeds])  # (S, columns, n, ...)
-        values = np.stack([scores(metric, label, of_seed) for of_seed in predictions])
+        predictions = np.stack([one.prediction for _, _, one in seeds])  # (S, columns, n, ...)
+        values = np.stack([scores(metric, label, one) for one in predictions])
         columns: list[tuple[str, int, int]] = [*sets]
         plain = columns.index(("", -1, -1))
         repeats = max(resamples, FINEST * len(columns))

@@ -1,4 +1,4 @@
-"""How far a measure of each head differs between the tasks of a mixture, with a test for every head."""
+"""How far a measure of each head differs between the tasks of a mixture."""
 
 from __future__ import annotations
 
@@ -47,19 +47,18 @@ p_value: of the difference, by a t test over folds
 def task_differences(
     runs: Iterable[tuple[Run, pd.DataFrame]], resamples: int, confidence: float, seed: int
 ) -> pd.DataFrame:
-    """The table `task_differences`: every head's measure for a task, minus the mean of those for the others.
+    """Return the table `task_differences`: every head's measure for a task, minus its mean for the others.
 
-    Of two tasks there is one such difference. The losses of tasks differ in size, and with them importance
-    and the size of ablation, which are therefore shares of their sum over all heads: a difference says that
-    the task leans more on this head and less on others. Ablation with its sign has no sum to be a share of,
-    and is left out.
+    The losses of tasks differ in size, and with them importance and the size of ablation, which are therefore
+    shares of their sum over all heads: a difference says that the task relies more on this head and less on
+    others. Ablation with its sign has no sum to be a share of, and is left out.
 
     Intervals and p are from a bootstrap of folds, each task's for itself, because tasks have examples of
-    their own: t intervals and t tests with one degree of freedom fewer than there are folds. With three or
-    more seeds intervals cover seeds too; p-values are about these models on other examples. p_holm corrects
-    over the heads of a model, mixture, method, task and measure. In simulations without a difference, with
-    skewed values on different scales, 2 to 7 % of maps have a head with p_holm below 0.05, and 95 %
-    intervals cover 94 to 98 %.
+    their own: t intervals and t tests with one degree of freedom fewer than there are folds. From three seeds
+    on, intervals cover seeds too; p-values are about these models on other examples. p_holm corrects over the
+    heads of a model, mixture, method, task and measure. In simulations without a difference, with skewed
+    values on different scales, 2 to 7 % of maps have a head with p_holm below 0.05, and 95 % intervals cover
+    94 to 98 %.
 
     Parameters
     ----------
@@ -111,8 +110,7 @@ def _sampled(
     """Scaled values of a task (S, heads), their bootstrap (resamples, S, heads), and the number of folds."""
     found = []
     for _, folds in seeds:
-        of_task = folds[(folds["task"] == task) & (folds["measure"] == measure)]
-        _, values, n = fold_values(of_task)
+        _, values, n = fold_values(folds[(folds["task"] == task) & (folds["measure"] == measure)])
         mean = np.average(values[:, 0], axis=0, weights=n)
         means = resampled_means(values[:, 0], n, resamples, derive(seed, "task differences", task))
         found.append((_scaled(mean, measure), unbiased(_scaled(means, measure), len(n)), len(n)))

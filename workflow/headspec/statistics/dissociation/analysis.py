@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from headspec.statistics.dissociation.resampled import Evaluation, Sampled, combine, samples
+from headspec.statistics.dissociation.resampled import Evaluation, Sampled, by_mixture, combine, samples
 from headspec.statistics.dissociation.scores import CHANCE, case, is_distinct
 from headspec.statistics.processes import mapped
 from headspec.statistics.resampling import holm
@@ -97,7 +97,7 @@ def _case_columns(sampled: Sampled, confidence: float, distinct: float) -> dict[
     return {"case": kind, "distinct": is_distinct(kind, float(sampled.mean.mean()), distinct)}
 
 
-def analyse(
+def dissociation_tables(
     evaluations: Iterable[Evaluation],
     resamples: int,
     confidence: float,
@@ -110,22 +110,18 @@ def analyse(
 
     Parameters
     ----------
-    evaluations : runs of at least two tasks each
-        May be a generator. Runs of one model and mixture come one after the other, and their seeds too;
-        only their predictions are in memory at a time, those of `processes` of them.
-    resamples : int
-        Number of bootstrap samples, and of permutations.
-    confidence : float
-        Level of the intervals, and of at_chance.
-    distinct : float
-        Smallest mean at which a double dissociation is distinct.
-    fraction : float
-        Main fraction of heads to prune. Dissociation is computed at all fractions of the predictions.
-    seed : int
-        Random draws depend on it and on the names of model, mixture and task. Results of a run
-        therefore do not depend on the other runs, except for p_holm.
-    processes : int
-        Processes that share the models and mixtures; results are the same with any number.
+    evaluations : runs of at least two tasks each; may be a generator
+        Runs of one model and mixture come one after the other, and their seeds too; only their predictions
+            are in
+        memory at a time, for `processes` of them.
+    resamples : number of bootstrap samples, and of permutations
+    confidence : level of the intervals, and of at_chance
+    distinct : smallest mean at which a double dissociation is distinct
+    fraction : main fraction of heads to prune; D is computed at all fractions of the predictions
+    seed : random draws depend on it and on the names of model, mixture and task: results of a run do not
+        depend on
+        other runs, except for p_holm
+    processes : results are the same with any number
 
     Raises
     ------
@@ -135,24 +131,23 @@ def analyse(
     Returns
     -------
     dict of DataFrame
-        Rows of task 'mean' are means over the tasks of a mixture; they are at_chance if any task is, and
-        the case is `CHANCE` if an unpruned model is.
+        Rows of task 'mean' are means over the tasks of a mixture; they are at_chance if any task is, and the
+            case
+        is `CHANCE` if an unpruned model is.
 
-        - 'dissociation': every run, task and fraction; p_holm corrects over the runs and tasks of a
-          fraction
+        - 'dissociation': every run, task and fraction; p_holm corrects over the rows of a fraction
         - 'mixtures': the mean of every run, at the main fraction
-        - 'combined': combined over seeds, at the main fraction; p_holm corrects over the rows of means,
-          and separately over all other rows
+        - 'combined': combined over seeds, at the main fraction; p_holm corrects over the rows of means, and
+          separately over all other rows
         - 'fractions': combined over seeds, at every fraction
-        - 'areas': combined over seeds, mean over fractions (see `Sampled.area`); empty if there is only
-          one fraction; p_holm as in 'combined'
+        - 'areas': combined over seeds, mean over fractions (see `Sampled.area`); empty for a single fraction;
+          p_holm as in 'combined'
     """
-    settings: dict[str, Any] = {
-        "resamples": resamples, "confidence": confidence, "distinct": distinct, "fraction": fraction,
-        "seed": seed,
-    }  # fmt: skip
-    groups = (list(group) for _, group in itertools.groupby(evaluations, _model_and_mixture))
-    parts = list(mapped(functools.partial(_of_group, **settings), groups, processes))
+    tables = functools.partial(
+        _mixture_tables, fraction=fraction, resamples=resamples, confidence=confidence, distinct=distinct,
+        seed=seed,
+    )  # fmt: skip
+    parts = list(mapped(tables, by_mixture(evaluations), processes))
     result = {
         name: pd.concat([part[name] for part in parts], ignore_index=True)
         if parts
@@ -169,26 +164,22 @@ def analyse(
     return result
 
 
-def _model_and_mixture(evaluation: Evaluation) -> tuple[str, str]:
-    return evaluation.run.model, evaluation.run.mixture
-
-
-def _of_group(
+def _mixture_tables(
     evaluations: list[Evaluation],
+    fraction: float,
     resamples: int,
     confidence: float,
     distinct: float,
-    fraction: float,
     seed: int,
 ) -> dict[str, pd.DataFrame]:
-    """The tables of the runs of one model and mixture, without p_holm; see `analyse`."""
+    """Return the tables of the runs of one model and mixture, without p_holm."""
     every = sorted({fraction, *evaluations[0].predictions["fraction"]} - {0.0})
     main = every.index(fraction)
     table_rows: dict[str, list[dict[str, Any]]] = {name: [] for name in SCHEMAS}
-    of_runs = samples(evaluations, every, resamples, confidence, seed)
+    runs = samples(evaluations, every, resamples, confidence, seed)
     run, metrics = evaluations[0].run, evaluations[0].metrics
     tasks = (*run.tasks, MEAN)
-    for sampled in of_runs:
+    for sampled in runs:
         fields = {name: getattr(sampled.run, name) for name in (*KEY, "seed")}
         for i, level in enumerate(every):
             for row in _rows(sampled.at(i), run.tasks, confidence):
@@ -197,9 +188,8 @@ def _of_group(
         (mean,) = _rows(sampled.at(main).with_mean(), tasks, confidence)[-1:]
         kind = _case_columns(sampled.at(main), confidence, distinct)
         table_rows["mixtures"].append(fields | mean | kind | {"mean_dissociation": mean["dissociation"]})
-    for _, of_method in itertools.groupby(of_runs, lambda sampled: sampled.run.method):
-        seeds = list(of_method)
-        combined = combine(seeds)
+    for _, group in itertools.groupby(runs, lambda sampled: sampled.run.method):
+        combined = combine(seeds := list(group))
         fields = {name: getattr(seeds[0].run, name) for name in KEY} | {"n_seeds": len(seeds)}
         for i, level in enumerate(every):
             rows = _rows(combined.at(i).with_mean(), tasks, confidence)

@@ -1,4 +1,4 @@
-"""Differences between dissociations: of methods, of kinds of pairs, of a task and the pairs of its texts."""
+"""Differences between dissociations of methods, kinds of pairs, and a task and the pairs of its texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.config.runs import Run
-from headspec.statistics.dissociation.resampled import Evaluation, Sampled, combine, samples
+from headspec.statistics.dissociation.resampled import Evaluation, Sampled, by_mixture, combine, samples
 from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
 from headspec.statistics.processes import mapped
 from headspec.statistics.resampling import holm
@@ -47,14 +47,14 @@ Floats = NDArray[np.float64]
 
 
 class _Mean(NamedTuple):
-    """Mean D over the tasks of a mixture, of S seeds.
+    """Mean D over the tasks of a mixture, for S seeds.
 
     Attributes
     ----------
     values : (S,)
     bootstrap : (resamples, S), on the same resampled examples wherever tasks are the same
-    at_chance : whether a pruned model is at chance
-    learnt : whether no unpruned model is
+    at_chance : whether a pruned model is
+    learnt : whether no unpruned model is at chance
     """
 
     values: Floats
@@ -63,7 +63,7 @@ class _Mean(NamedTuple):
     learnt: bool
 
     @classmethod
-    def of(cls, combined: Sampled) -> _Mean:
+    def over_tasks(cls, combined: Sampled) -> _Mean:
         at_chance, learnt = bool(combined.at_chance.any()), not combined.unpruned_at_chance.any()
         return cls(combined.d.mean(-1), combined.bootstrap.mean(-1), at_chance, learnt)
 
@@ -79,49 +79,53 @@ def contrasts(
     seed: int,
     processes: int = 1,
 ) -> pd.DataFrame:
-    """The table `contrasts`, at one fraction of heads.
+    """Return the table `contrasts`, at one fraction of heads.
 
-    A mixture counts by its mean D over tasks. Tasks and mixtures are those of the study, no sample of
-    others: intervals cover seeds and examples, or with one or two seeds examples. All mixtures and methods
-    are resampled on the same examples of a task, and differences are taken within a seed and a resample.
-    A mixture counts nowhere for a method by which some unpruned model is at chance.
-    p_holm corrects over the rows of a model and contrast; in `methods`, means over mixtures apart.
+    Tasks and mixtures are those of the study, no sample of others: intervals cover seeds and examples, or
+    with one or two seeds examples. All mixtures and methods are resampled on the same examples of a task, and
+    differences are taken within a seed and a resample. A mixture of which an unpruned model is at chance
+    counts nowhere for its method. p_holm corrects over the rows of a model and contrast; in `methods`, means
+    over mixtures apart.
 
     Parameters
     ----------
-    evaluations : in the order of `analyse`
+    evaluations : in the order of `dissociation_tables`
     pairs : mixtures over which means are taken
     paradigms : task: `single` or `pair`
     parents : task of pairs: the task of their texts
     """
-    of = functools.partial(_means, fraction=fraction, resamples=resamples, confidence=confidence, seed=seed)
-    groups = (list(g) for _, g in itertools.groupby(evaluations, lambda e: (e.run.model, e.run.mixture)))
+    means = functools.partial(
+        _means, fraction=fraction, resamples=resamples, confidence=confidence, seed=seed
+    )
     row = functools.partial(_row, confidence=confidence)
     found: dict[tuple[str, str], dict[str, _Mean]] = {}  # of mixtures, by model and method
     tasks_of: dict[str, frozenset[str]] = {}
     rows = []
-    for run, means in mapped(of, groups, processes):
+    for run, by_method in mapped(means, by_mixture(evaluations), processes):
         tasks_of[run.mixture] = frozenset(run.tasks)
-        for method, mean in means.items():
+        for method, mean in by_method.items():
             found.setdefault((run.model, method), {})[run.mixture] = mean
-    for model, of_model in itertools.groupby(found.items(), lambda item: item[0][0]):
-        by_method = {method: means for (_, method), means in of_model}
-        names = dict.fromkeys(itertools.chain(*by_method.values()))
-        for name, mixtures in {**{name: [name] for name in names}, PAIRS: pairs}.items():
-            rows += _methods(row, model, name, mixtures, by_method)
+    for model in dict.fromkeys(model for model, _ in found):
+        methods = {method: mixtures for (name, method), mixtures in found.items() if name == model}
+        names = dict.fromkeys(itertools.chain(*methods.values()))
+        for name, compared in {**{name: [name] for name in names}, PAIRS: pairs}.items():
+            rows += _methods(row, model, name, compared, methods)
     across = {pair for pair in pairs if len({paradigms[t] for t in tasks_of.get(pair, ())}) > 1}
-    for (model, method), means in found.items():
-        kinds = [[means[p] for p in pairs if p in means and (p in across) == kind] for kind in (True, False)]
+    for (model, method), mixtures in found.items():
+        kinds = [
+            [mixtures[pair] for pair in pairs if pair in mixtures and (pair in across) == kind]
+            for kind in (True, False)
+        ]
         if all(kinds):
             rows.append(row((model, "paradigms", method, ACROSS, WITHIN), *kinds))
-    for (model, method), means in found.items():
-        by_tasks = {tasks_of[mixture]: mixture for mixture in means}
+    for (model, method), mixtures in found.items():
+        by_tasks = {tasks_of[mixture]: mixture for mixture in mixtures}
         for tasks, mixture in by_tasks.items():
             for task in tasks.intersection(parents):
                 other = by_tasks.get(tasks - {task} | {parents[task]})
                 if parents[task] not in tasks and other:
                     key = (model, "pairs_of", method, mixture, other)
-                    rows.append(row(key, [means[mixture]], [means[other]]))
+                    rows.append(row(key, [mixtures[mixture]], [mixtures[other]]))
     frame = pd.DataFrame(rows, columns=list(CONTRASTS.columns))
     family = [frame["model"], frame["contrast"], frame["mixture"] == PAIRS]
     return frame.assign(p_holm=frame["p_value"].groupby(family).transform(holm))
@@ -130,10 +134,11 @@ def contrasts(
 def _means(
     evaluations: list[Evaluation], fraction: float, resamples: int, confidence: float, seed: int
 ) -> tuple[Run, dict[str, _Mean]]:
-    """Mean D of the methods of one model and mixture, and its first run."""
-    of_runs = samples(evaluations, [fraction], resamples, confidence, seed, permutations=1)
-    by_method = itertools.groupby(of_runs, lambda sampled: sampled.run.method)
-    return evaluations[0].run, {method: _Mean.of(combine(list(seeds)).at(0)) for method, seeds in by_method}
+    """Mean D by method of one model and mixture, and its first run."""
+    runs = samples(evaluations, [fraction], resamples, confidence, seed, permutations=1)
+    by_method = itertools.groupby(runs, lambda sampled: sampled.run.method)
+    means = {method: _Mean.over_tasks(combine(list(seeds)).at(0)) for method, seeds in by_method}
+    return evaluations[0].run, means
 
 
 def _methods(
@@ -143,12 +148,12 @@ def _methods(
     mixtures: Sequence[str],
     means: Mapping[str, Mapping[str, _Mean]],
 ) -> list[dict[str, Any]]:
-    """Every two methods compared, on the `mixtures` that both have."""
+    """Compare every two methods on the `mixtures` that both have."""
     rows = []
     for method, against in itertools.combinations(means, 2):
         both = [mixture for mixture in mixtures if mixture in means[method] and mixture in means[against]]
         if both:
-            sides = ([means[of][mixture] for mixture in both] for of in (method, against))
+            sides = ([means[side][mixture] for mixture in both] for side in (method, against))
             rows.append(row((model, "methods", method, name, against), *sides))
     return rows
 
@@ -160,12 +165,13 @@ def _row(
 
     Methods are compared on the same mixtures: one that one of them has not learnt is left out of both.
     """
-    paired = key[1] == "methods"
-    learnt = [[mean.learnt for mean in side] for side in (means, others)]
-    if paired:
-        learnt = [[a and b for a, b in zip(*learnt, strict=True)]] * 2
-    sides = [[*itertools.compress(*side)] for side in zip((means, others), learnt, strict=True)]
-    n, left = (sum(map(len, each[: 1 if paired else 2])) for each in ((means, others), sides))
+    if key[1] == "methods":
+        learnt = [pair for pair in zip(means, others, strict=True) if pair[0].learnt and pair[1].learnt]
+        sides = [[pair[side] for pair in learnt] for side in (0, 1)]
+        n, left = len(means), len(learnt)
+    else:
+        sides = [[mean for mean in side if mean.learnt] for side in (means, others)]
+        n, left = len(means) + len(others), sum(map(len, sides))
     row: dict[str, Any] = dict(zip(list(CONTRASTS.columns)[: CONTRASTS.keys], key, strict=True)) | {
         "n_seeds": len(means[0].values),
         "n_mixtures": left,

@@ -17,7 +17,7 @@ from headspec.statistics.dissociation.analysis import KEY, UNPRUNED
 from headspec.statistics.dissociation.list_masks import LISTED, NONE, RANDOM, SHARED
 from headspec.statistics.dissociation.resampled import Evaluation, drawn_units
 from headspec.statistics.intervals import FEWEST, over_seeds_and_examples, p_over_seeds_and_examples
-from headspec.statistics.predictions import distinct, of_sets
+from headspec.statistics.predictions import task_predictions, unique_keys
 from headspec.statistics.resampling import holm
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 from headspec.tasks.metrics import bootstrap_counts, resampled_scores, scores
@@ -59,7 +59,8 @@ verdict: `important`: `p_corrected` is at most 0.05, and the unpruned model is n
 
 
 class _Scores(NamedTuple):
-    """Metrics of one run's k tasks: unpruned, with the list and with the shared heads pruned; and at random.
+    """Metrics of the k tasks of one run: unpruned, with the list and with the shared heads pruned; and at
+    random.
 
     Attributes
     ----------
@@ -78,24 +79,23 @@ class _Scores(NamedTuple):
 def head_lists(
     evaluations: Iterable[Evaluation], resamples: int, confidence: float, seed: int
 ) -> pd.DataFrame:
-    """The table `head_lists`.
+    """Return the table `head_lists`.
 
-    Important: the list harms the task more than random heads. Random masks are the same for all seeds, so
-    that the list, if it were one more of them, would have any rank with the same chance, whatever examples,
-    seeds and the heads are. With D masks p is at least 1 / (D + 1), so that it takes 19 for a confidence
-    of 0.95; with fewer no list is important.
+    Important: the list harms the task more than random heads. Random masks are the same for all seeds: the
+    list, if it were one more of them, would have any rank with the same chance. With D masks p is at least 1
+    / (D + 1), so that with fewer than 19 no list is important at 0.95.
 
-    Specific: it also costs this task more, and the others less, than heads that all tasks need, as heads
-    that harm a task because it is fragile do not. Either is tested over examples, and from three seeds on
-    over seeds; the larger p counts. A task at chance says nothing: its metric cannot fall further. Nor is
-    a list important to a task of which the unpruned model has learnt nothing.
+    Specific: it also costs this task more, and the others less, than heads that all tasks need; heads that
+    harm a task because it is fragile do not. Both are tested over examples, and from three seeds on over
+    seeds; the larger p counts. A task at chance says nothing: its metric cannot fall further. No list is
+    important to a task that the unpruned model has not learnt.
 
     Both are corrected over the lists and tasks of a model, mixture and method.
 
     Parameters
     ----------
-    evaluations : runs of at least two tasks, with their tables `listed` as predictions
-        May be a generator. Seeds of a model, mixture and method come one after the other.
+    evaluations : runs of at least two tasks, with their tables `listed` as predictions; may be a generator
+        Seeds of a model, mixture and method come one after the other.
     """
     families = []
     for key, group in itertools.groupby(evaluations, lambda e: tuple(getattr(e.run, name) for name in KEY)):
@@ -104,15 +104,15 @@ def head_lists(
         frames = [evaluation.predictions for evaluation in seeds]
         lists, under = [], []
         for heads, first in frames[0].groupby("heads", sort=False):
-            of_seeds = [
+            by_seed = [
                 _scores(one, frame[frame["heads"] == heads], str(heads), resamples, confidence, seed)
                 for one, frame in zip(seeds, frames, strict=True)
             ]
             n = first.loc[first["pruned"] == LISTED, "n_pruned"].iloc[0]
             names = dict(zip(KEY, key, strict=True)) | {"heads": heads, "task": run.tasks, "n_pruned": n}
             counts = {"n_seeds": len(seeds), "metric": [metrics[task] for task in run.tasks]}
-            lists.append(pd.DataFrame(names | counts | _columns(of_seeds, confidence)))
-            under.append(np.mean([np.vstack([one.values[1], one.random]) for one in of_seeds], axis=0))
+            lists.append(pd.DataFrame(names | counts | _columns(by_seed, confidence)))
+            under.append(np.mean([np.vstack([one.values[1], one.random]) for one in by_seed], axis=0))
         family = pd.concat(lists)
         p, corrected = ranked(np.hstack(under))
         family = family.assign(p_value=p, p_corrected=corrected, p_specific_holm=holm(family["p_specific"]))
@@ -126,31 +126,31 @@ def head_lists(
 def _scores(
     evaluation: Evaluation, frame: pd.DataFrame, heads: str, resamples: int, confidence: float, seed: int
 ) -> _Scores:
-    """The metrics of one run under one list; bootstrap samples are the same for all seeds and lists."""
+    """Metrics of one run with one list; bootstrap samples are the same for all seeds and lists."""
     run = evaluation.run
-    of_tasks: list[tuple[Any, ...]] = []
+    by_task: list[tuple[Any, ...]] = []
     for task in run.tasks:
-        own = frame[frame["task"] == task].assign(draw=lambda rows: rows["draw"].fillna(0))
+        rows = frame[frame["task"] == task].assign(draw=lambda rows: rows["draw"].fillna(0))
         where = f"{run.path}/listed.parquet: task '{task}' lacks predictions for the list '{heads}'"
-        sets = distinct(own, ["pruned", "draw"])
-        if not {NONE, LISTED, SHARED, RANDOM} <= set(own["pruned"]):
+        sets = unique_keys(rows, ["pruned", "draw"])
+        if not {NONE, LISTED, SHARED, RANDOM} <= set(rows["pruned"]):
             raise DataError(where)
-        found = of_sets(own, task, sets, where)
+        found = task_predictions(rows, task, sets, where)
         named = pd.MultiIndex.from_tuples([(pruned, 0) for pruned in (NONE, LISTED, SHARED)])
         fixed = found.prediction[sets.get_indexer(named)]
         drawn = found.prediction[sets.get_level_values("pruned") == RANDOM]
         metric, (source, units) = evaluation.metrics[task], drawn_units(evaluation, task, found.example)
         rng = np.random.default_rng(derive(seed, "listed heads", run.model, run.mixture, source))
-        weights = bootstrap_counts(units.number, resamples, rng)[:, units.of]
+        weights = bootstrap_counts(units.number, resamples, rng)[:, units.unit]
         bootstrap = resampled_scores(metric, found.label, fixed, weights)
         floor = at_chance(metric, found.label, weights, bootstrap, confidence)
-        points, random = (scores(metric, found.label, of_masks) for of_masks in (fixed, drawn))
-        of_tasks.append((points, bootstrap, random, floor))
-    return _Scores(*(np.stack([np.asarray(each[i]) for each in of_tasks], axis=-1) for i in range(4)))
+        points, random = (scores(metric, found.label, masks) for masks in (fixed, drawn))
+        by_task.append((points, bootstrap, random, floor))
+    return _Scores(*(np.stack([np.asarray(values[i]) for values in by_task], axis=-1) for i in range(4)))
 
 
 def _columns(seeds: list[_Scores], confidence: float) -> dict[str, Any]:
-    """The columns of k tasks under one list, each (k,), but those of names and those corrected over lists."""
+    """Columns (k,) of k tasks with one list, except names and what is corrected over lists."""
     values = np.stack([one.values for one in seeds])  # (S, 3, k)
     bootstrap = np.stack([one.bootstrap for one in seeds], axis=1)  # (resamples, S, 3, k)
     draws = np.mean([one.random for one in seeds], axis=0)  # (draws, k)
@@ -172,7 +172,7 @@ def _columns(seeds: list[_Scores], confidence: float) -> dict[str, Any]:
 
 
 def _parts(values: Floats) -> Floats:
-    """The columns `own` and `others` (..., 2, k) of metrics (..., 3, k), nan where a base is not above 0."""
+    """Columns `own` and `others` (..., 2, k) of metrics (..., 3, k); nan where a base is not above 0."""
     base, listed, shared = np.moveaxis(values, -2, 0)
     gain = np.divide(listed - shared, base, out=np.full_like(base, np.nan), where=base > 0)
     others = (gain.sum(axis=-1, keepdims=True) - gain) / (gain.shape[-1] - 1)
@@ -180,7 +180,7 @@ def _parts(values: Floats) -> Floats:
 
 
 def _p_above(values: Floats, bootstrap: Floats) -> Floats:
-    """Two-sided p (...) of a mean over seeds (S, ...) that is to be above 0; 1 where it is not."""
+    """Two-sided p (...) that a mean over seeds (S, ...) is above 0; 1 where it is not."""
     mean = values.mean(axis=0)
     if len(values) < FEWEST:
         reached = np.count_nonzero(~(bootstrap.mean(axis=1) > 0), axis=0)
@@ -193,15 +193,15 @@ def _p_above(values: Floats, bootstrap: Floats) -> Floats:
 def ranked(metrics: Floats) -> tuple[Floats, Floats]:
     """Rank p (m,) of the first row of `metrics` (1 + draws, m) among all rows, lower ones harming more.
 
-    The second is corrected for the m columns by the step-down procedure of Westfall and Young (1993,
+    The second p is corrected for the m columns by the step-down procedure of Westfall and Young (1993,
     algorithm 4.1), on distances from the mean of a column in its standard deviations: rows are exchangeable
-    if the first is one more draw. Columns of several lists are taken as independent, as their draws are.
+    if the first is one more draw. Columns of several lists count as independent, as their draws are.
     """
     spread = metrics.std(axis=0)
     harm = np.divide(metrics.mean(axis=0) - metrics, spread, out=np.zeros_like(metrics), where=spread > 1e-12)
-    own = harm[0] - 1e-9  # equality up to rounding counts
-    order = np.argsort(-own)
+    first = harm[0] - 1e-9  # equality up to rounding counts
+    order = np.argsort(-first)
     most = np.maximum.accumulate(harm[:, order[::-1]], axis=1)[:, ::-1]  # of this column and those after it
-    corrected = np.empty_like(own)
-    corrected[order] = np.maximum.accumulate((most >= own[order]).mean(axis=0))
-    return (harm >= own).mean(axis=0), corrected
+    corrected = np.empty_like(first)
+    corrected[order] = np.maximum.accumulate((most >= first[order]).mean(axis=0))
+    return (harm >= first).mean(axis=0), corrected

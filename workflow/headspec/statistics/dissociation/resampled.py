@@ -1,10 +1,10 @@
-"""Dissociation of trained models on resampled and permuted validation examples, and over seeds."""
+"""Dissociation on resampled and permuted validation examples, and over seeds."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from headspec.seeds import derive
 from headspec.statistics.chance import at_chance
 from headspec.statistics.dissociation.scores import scores
 from headspec.statistics.intervals import Interval, over_seeds_and_examples
-from headspec.statistics.predictions import Predictions, of_sets
+from headspec.statistics.predictions import Predictions, task_predictions
 from headspec.statistics.resampling import Units, p_value, permuted_scores
 from headspec.tasks import metrics
 from headspec.tasks.metrics import bootstrap_counts
@@ -34,11 +34,12 @@ class Evaluation:
     Attributes
     ----------
     metrics : task: its main metric
+    stored : table 'predictions', or its path
+        Every task of the run is evaluated on the same examples without pruning, and with the heads of every
+            task
+        pruned, at every fraction.
     grouped : task: the source of its texts, and the group of each example by its number, where examples
         share texts (see `headspec.data.shared_texts`)
-    stored : table 'predictions', or its path
-        Every task of the run is evaluated on the same examples without pruning, and with the heads of
-        every task pruned, at every fraction.
     """
 
     run: Run
@@ -50,6 +51,12 @@ class Evaluation:
     def predictions(self) -> pd.DataFrame:
         """The table; a path is read every time, so that nothing is kept."""
         return tables.read(self.stored) if isinstance(self.stored, str) else self.stored
+
+
+def by_mixture(evaluations: Iterable[Evaluation]) -> Iterator[list[Evaluation]]:
+    """Groups of evaluations of one model and mixture, which come one after the other."""
+    for _, group in itertools.groupby(evaluations, lambda one: (one.run.model, one.run.mixture)):
+        yield list(group)
 
 
 @dataclass(frozen=True)
@@ -87,10 +94,10 @@ class Sampled:
         return replace(self, d=d, bootstrap=bootstrap, null=null, at_chance=self.at_chance[index])
 
     def area(self, fractions: Sequence[float]) -> Sampled:
-        """Mean over fractions from 0 to the largest of `fractions`, with linear interpolation.
+        """Mean over fractions from 0, where D is 0, to the largest of `fractions`, with linear interpolation.
 
-        This is the area between a task's two curves of relative performance, with other tasks' heads
-        and with its own heads pruned, divided by the width of the range. At 0, D is 0.
+        It is the area between a task's two curves of relative performance, with other tasks' heads and with
+        its own heads pruned, divided by the width of the range.
         """
         widths = np.diff(fractions, prepend=0)
         weights = (widths + np.append(widths[1:], 0)) / (2 * fractions[-1])
@@ -98,7 +105,7 @@ class Sampled:
         return replace(self, d=d, bootstrap=bootstrap, null=null, at_chance=self.at_chance[0])
 
     def with_mean(self) -> Sampled:
-        """With the mean over tasks appended as a further task; it is at_chance if any task is."""
+        """Append the mean over tasks as a further task; it is at_chance if any task is."""
 
         def append_mean(values: Floats) -> Floats:
             return np.concatenate([values, values.mean(axis=-1, keepdims=True)], axis=-1)
@@ -123,7 +130,7 @@ def sample(
     seed: int,
     permutations: int | None = None,
 ) -> Sampled:
-    """Dissociation of one run at F fractions of pruned heads; see `samples`."""
+    """Dissociation of one run; see `samples`."""
     return samples([evaluation], fractions, resamples, confidence, seed, permutations)[0]
 
 
@@ -137,43 +144,41 @@ def samples(
 ) -> list[Sampled]:
     """Dissociation of runs of one model and mixture at F fractions of pruned heads, resampled.
 
-    All methods and seeds of a model and mixture, and all fractions, use the same resamples and
-    permutations of the same examples, and all mixtures of a task the same resamples. Because they err on the
-    same examples, `combine`, means over fractions and differences between methods and mixtures pair them. The
-    draws are made once for all `evaluations`, which takes most of the time.
+    All methods, seeds and fractions of a model and mixture use the same resamples and permutations of the
+    same examples, and all mixtures of a task the same resamples: as they err on the same examples, means and
+    differences pair them.
 
-    Bootstrap: the validation examples of each evaluated task are resampled, the same ones for the base
-    and every pruning (paired), independently for each task. Examples that share texts are resampled and
-    permuted by groups, for tasks of the same texts together.
+    Bootstrap: the validation examples of each evaluated task are resampled, the same ones for the base and
+    every pruning, independently for each task. Examples that share texts are resampled and permuted by
+    groups, for tasks of the same texts together.
 
-    Permutation: under the null hypothesis that it makes no difference whose heads are pruned, the
-    predictions under the k prunings are exchangeable within an example. They are permuted within each
-    example (for two tasks: swapped or not); the base is not. The hypothesis is about these trained
-    models on other examples; it says nothing about other seeds.
+    Permutation: if it makes no difference whose heads are pruned, the predictions under the k prunings are
+    exchangeable within an example, and are permuted within each; the base is not. The hypothesis is about
+    these trained models on other examples, not about other seeds.
 
-    At chance: some pruning leaves the task no better than `chance`, by the one-sided interval of the
-    paired difference at `confidence`. A metric cannot fall much below chance, so D means little there. Where
-    the unpruned model is no better either, it has learnt nothing, and D compares noise.
+    At chance: see `headspec.statistics.chance.at_chance`. A metric cannot fall much below chance, so D means
+    little there. If the unpruned model is at chance, D compares noise.
 
     Parameters
     ----------
     fractions : (F,), increasing
-    permutations : number of permutations; `resamples` by default
+    permutations : their number; `resamples` by default
     """
     permutations = resamples if permutations is None else permutations
-    of_examples: dict[str, list[tuple[Run, list[Predictions]]]] = {}
-    of_tasks, order = evaluations[0].metrics, []
+    on_examples: dict[str, list[tuple[Run, list[Predictions]]]] = {}
+    order = []
     for evaluation in evaluations:
         table = evaluation.predictions
-        tasks = [_task_predictions(evaluation, table, task, fractions) for task in evaluation.run.tasks]
+        tasks = [_pruned_predictions(evaluation, table, task, fractions) for task in evaluation.run.tasks]
         examples = hashlib.sha256(b"".join(task.content for task in tasks)).hexdigest()
-        of_examples.setdefault(examples, []).append((evaluation.run, tasks))
-        order.append((examples, len(of_examples[examples]) - 1))
+        on_examples.setdefault(examples, []).append((evaluation.run, tasks))
+        order.append((examples, len(on_examples[examples]) - 1))
     sampled: dict[str, list[Sampled]] = {}
-    for examples, runs in of_examples.items():
+    for examples, runs in on_examples.items():
         run, first = runs[0]
         drawn: list[tuple[Any, ...]] = []
         for i, task in enumerate(run.tasks):
+            metric = evaluations[0].metrics[task]
             source, units = drawn_units(evaluations[0], task, first[i].example)
             bootstrap_rng = np.random.default_rng(derive(seed, "dissociation", source, "bootstrap"))
             permutation_rng = np.random.default_rng(
@@ -181,22 +186,22 @@ def samples(
             )
             label, predictions = first[i].label, np.stack([tasks[i].prediction for _, tasks in runs])
             pruned = predictions[:, 1:].reshape(len(runs), len(run.tasks), -1, *predictions.shape[2:])
-            weights = bootstrap_counts(units.number, resamples, bootstrap_rng)[:, units.of]
-            point, bootstrap = _bootstrapped(of_tasks[task], label, predictions, weights)
-            null = _permuted(of_tasks[task], label, pruned, permutations, permutation_rng, units)
-            floor = at_chance(of_tasks[task], label, weights, np.moveaxis(bootstrap, 1, 0), confidence)
+            weights = bootstrap_counts(units.number, resamples, bootstrap_rng)[:, units.unit]
+            point, bootstrap = _bootstrapped(metric, label, predictions, weights)
+            null = _permuted(metric, label, pruned, permutations, permutation_rng, units)
+            floor = at_chance(metric, label, weights, np.moveaxis(bootstrap, 1, 0), confidence)
             reached = floor[:, 1:].reshape(pruned.shape[:3]).any(axis=1)
-            constant = np.full(len(runs), metrics.chance(of_tasks[task], label))
+            constant = np.full(len(runs), metrics.chance(metric, label))
             drawn.append((point, bootstrap, null, reached, floor[:, 0], constant))
         sampled[examples] = [
-            _sampled(of_run, examples, [[values[r] for values in task] for task in drawn])
-            for r, (of_run, _) in enumerate(runs)
+            _sampled(run, examples, [[values[r] for values in task] for task in drawn])
+            for r, (run, _) in enumerate(runs)
         ]
     return [sampled[examples][place] for examples, place in order]
 
 
 def drawn_units(evaluation: Evaluation, task: str, numbers: NDArray[np.intp]) -> tuple[str, Units]:
-    """The name of the texts that examples of these numbers (n,) are of, and in which units they are drawn."""
+    """Name of the texts that examples (n,) of a task are of, and the units in which they are drawn."""
     source, group = evaluation.grouped.get(task, (task, numbers))
     others = [t for t in evaluation.run.tasks if t != task and evaluation.grouped.get(t, ("",))[0] == source]
     if source == task and not others:  # no pairs of its texts are in the mixture
@@ -205,14 +210,14 @@ def drawn_units(evaluation: Evaluation, task: str, numbers: NDArray[np.intp]) ->
     return source, Units(int(number), group[numbers])
 
 
-def _task_predictions(
+def _pruned_predictions(
     evaluation: Evaluation, table: pd.DataFrame, task: str, fractions: Sequence[float]
 ) -> Predictions:
-    """Predictions (1 + k * F, n) of a task in the `table` of one run: `none`, then (pruned_for, fraction)."""
+    """Predictions (1 + k * F, n) of a task in the `table` of a run: `none`, then (pruned_for, fraction)."""
     masks = [("none", 0.0), *itertools.product(evaluation.run.tasks, fractions)]
     sets = pd.MultiIndex.from_tuples(masks, names=["pruned_for", "fraction"])
     where = f"{evaluation.run.path}/predictions.parquet: task '{task}'"
-    return of_sets(table, task, sets, where)
+    return task_predictions(table, task, sets, where)
 
 
 def _bootstrapped(
@@ -241,15 +246,15 @@ def _sampled(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -> Sampled
 
     Parameters
     ----------
-    tasks : of each task point (1 + k * F,), bootstrap (resamples, 1 + k * F), null (permutations, F, k),
+    tasks : for each task point (1 + k * F,), bootstrap (resamples, 1 + k * F), null (permutations, F, k),
         at_chance (F,), unpruned_at_chance, and chance
     """
     k = len(tasks)
     point, bootstrap, null, reached, unpruned, constant = zip(*tasks, strict=True)
 
-    def by_fraction(of_tasks: list[Floats]) -> Floats:
+    def by_fraction(values: list[Floats]) -> Floats:
         """Stack the (..., k * F) of each task to (..., F, k, tasks)."""
-        stacked = np.stack(of_tasks, axis=-1)
+        stacked = np.stack(values, axis=-1)
         return np.moveaxis(stacked.reshape(*stacked.shape[:-2], k, -1, k), -3, -2)
 
     base = np.array([metrics[0] for metrics in point])
@@ -270,8 +275,8 @@ def _sampled(run: Run, examples: str, tasks: Sequence[Sequence[Any]]) -> Sampled
 def combine(seeds: Sequence[Sampled]) -> Sampled:
     """Combine the seeds of one model, mixture and method.
 
-    Null: the mean over seeds, which use the same permutations (see `sample`), so that a copy of a seed
-    adds no information. Interval: see `headspec.statistics.intervals`. At chance: any seed is.
+    Null: the mean over seeds, which share permutations: a copy of a seed adds no information. Interval: see
+    `headspec.statistics.intervals`. At chance: any seed is.
 
     Raises
     ------

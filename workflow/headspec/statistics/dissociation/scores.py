@@ -1,8 +1,8 @@
-"""Dissociation scores of pruning matrices, and the kinds of dissociation.
+"""Dissociation scores of pruning matrices, and kinds of dissociation.
 
-Entry (j, i) of a pruning matrix is the metric of the **evaluated** task i when the heads of task j
-are pruned. Dissociation compares entries within a column: the same task with different heads pruned.
-The code released with the paper compares within a row instead, which mixes tasks and their metrics.
+Entry (j, i) of a pruning matrix is the metric of the **evaluated** task i when the heads of task j are
+pruned. Dissociation compares entries of a column: the same task with different heads pruned. The code
+released with the paper compares entries of a row, which mixes tasks and their metrics.
 """
 
 from __future__ import annotations
@@ -20,15 +20,12 @@ def relative(matrix: ArrayLike, base: ArrayLike) -> Floats:
 
     Parameters
     ----------
-    matrix : (..., k, k)
-        Metric of evaluated task i (last axis) when the heads of task j are pruned.
-    base : (..., k)
-        Metric of task i without pruning.
+    matrix : (..., k, k), metric of evaluated task i (last axis) when the heads of task j are pruned
+    base : (..., k), metric of task i without pruning
 
     Returns
     -------
-    (..., k, k)
-        nan where the base is not positive, so that a ratio has no meaning.
+    (..., k, k), nan where the base is not above 0
     """
     matrix, base = np.asarray(matrix, dtype=float), np.asarray(base, dtype=float)[..., None, :]
     shape = np.broadcast_shapes(matrix.shape, base.shape)
@@ -42,8 +39,7 @@ def scores(matrix: ArrayLike, base: ArrayLike) -> Floats:
 
     Returns
     -------
-    (..., k)
-        Fractions: 0.10 is the paper's 10 %.
+    (..., k), fractions: 0.10 is the paper's 10 %
 
     Raises
     ------
@@ -63,30 +59,18 @@ CHANCE = "chance"
 
 
 def case(d: ArrayLike, pointwise: Bounds | None = None, simultaneous: Bounds | None = None) -> str:
-    """The kind of dissociation that the k tasks of a mixture show.
+    """Return the kind of dissociation that the k tasks of a mixture show: double, single, inverted or none.
 
-    A value is *clearly* positive or negative if its interval excludes 0.
+    Double: every interval lies above 0, pointwise, as requiring all of them is conservative already
+    (intersection-union test, Berger 1982). Single: not double, and some simultaneous interval lies above 0,
+    which corrects for picking one of several. Inverted: no value is above 0, and some simultaneous interval
+    lies below; pruning a task's heads hurts it *less* than pruning those of others, so importance is wrong.
 
     Parameters
     ----------
-    d : (k,)
-        Dissociation of each task.
-    pointwise : two arrays (k,), optional
-        Lower and upper bounds of the tasks' intervals, each at the nominal level; by default, the
-        values themselves.
-    simultaneous : two arrays (k,), optional
-        Bounds of the tasks' simultaneous intervals, which all hold at once at the nominal level;
-        `pointwise` by default.
-
-    Returns
-    -------
-    {'double', 'single', 'inverted', 'none'}
-        double: every task is clearly positive by its pointwise interval; requiring all of them is
-        already conservative (intersection-union test, Berger 1982). single: not double, and some task
-        is clearly positive by its simultaneous interval, which corrects for picking one of several.
-        inverted: no value is above 0, and some task is clearly negative by its simultaneous interval.
-        Pruning a task's heads then hurts it *less* than pruning those of others: the importance
-        estimate is wrong. none: otherwise.
+    d : (k,), dissociation of each task
+    pointwise : lower and upper bounds (k,) at the nominal level; the values themselves by default
+    simultaneous : bounds (k,) that all hold at once at the nominal level; `pointwise` by default
     """
     d = np.asarray(d, dtype=float)
     pointwise = pointwise or (d, d)

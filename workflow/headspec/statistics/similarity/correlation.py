@@ -17,8 +17,6 @@ from headspec.seeds import derive
 from headspec.statistics.similarity.mantel import correlations, p_value, partial_correlations, relabellings
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
-# dissociation against similarity over pairs of tasks; partial: input paradigm held constant; slope and
-# intercept of the pooled models are those of standardised values
 CORRELATION = Schema(
     {"model": TEXT, "measure": TEXT, "n_pairs": INT, "pearson_r": FLOAT, "spearman_r": FLOAT,
      "slope": FLOAT, "intercept": FLOAT, "p_pearson": FLOAT, "p_mantel": FLOAT, "p_spearman": FLOAT,
@@ -59,19 +57,18 @@ TESTS = {
 def ordinary_p(r: float, n: int) -> float:
     """Two-sided p of a correlation r of n independent pairs of values: t test with n - 2 degrees of freedom.
 
-    The tail is computed as an incomplete beta function, which is also defined at |r| = 1. For ranks it is
-    an approximation.
+    The incomplete beta function is also defined at |r| = 1. For ranks the p is approximate.
     """
     return float(betainc((n - 2) / 2, 0.5, 1 - min(r**2, 1)))
 
 
 def _ranks(values: Floats) -> Floats:
-    """Ranks from 1, the mean rank for equal values; of pandas, because scipy.stats is slow to import."""
+    """Ranks from 1, the mean rank for equal values; scipy.stats is slow to import."""
     return np.asarray(pd.Series(values).rank())
 
 
 def _statistics(pairs: pd.DataFrame, relabelled: NDArray[np.intp]) -> dict[str, Floats]:
-    """r of each test under every relabelling of the tasks, (permutations,), for one model and measure."""
+    """r of each test for every relabelling of the tasks, (permutations,), of one model and measure."""
     x, y = pairs["similarity"].to_numpy(dtype=float), pairs["dissociation"].to_numpy(dtype=float)
     if len(x) < 3 or np.isnan(x + y).any():
         return {test: np.full(len(relabelled), np.nan) for test in TESTS}
@@ -107,33 +104,25 @@ def _line(pairs: pd.DataFrame, r: float, rank_r: float) -> dict[str, float]:
 
 
 def correlation(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Correlation of dissociation with each measure of similarity, over the pairs of tasks.
+    """Return the table `correlation`: dissociation against each measure of similarity, over the pairs of
+    tasks.
+
+    n_pairs counts the pairs that have both values. All other values are null if a pair lacks one, because the
+    permutation tests need complete matrices; for fewer than three pairs; and if similarity or dissociation is
+    constant. The partial correlation is also null if the paradigm is the same for all pairs, or explains
+    similarity or dissociation in full. Pairs that are left out count nowhere.
+
+    With several models there are also rows of model `POOLED`. x and y are standardised within each model, so
+    that r is the mean of the models' r, the slope is r and the intercept 0. A permutation relabels the tasks
+    alike in all models, because tasks are what is exchangeable: models that learn the same tasks are no
+    independent replications, and separate relabellings would make p too small. For the same reason there is
+    no ordinary p. Values are null if they are for any model; n_pairs is the sum over models, of the pairs
+    that none leaves out.
 
     Parameters
     ----------
-    pairs : DataFrame
-        Result of `headspec.statistics.similarity.paired.paired`.
-    seed : int
-        For the random relabellings of more than eight tasks; all models and measures use the same ones.
-
-    Returns
-    -------
-    table 'correlation'
-        A row for each model and measure. n_pairs counts the pairs that have both values. All other
-        values are null if a pair lacks one, because the permutation tests need complete matrices; if
-        there are fewer than three pairs; and if similarity or dissociation is constant. The partial
-        correlation is also null if the paradigm is the same for all pairs, or fully explains
-        similarity or dissociation. p_pearson and p_spearman treat pairs as independent, which they
-        are not; they only serve comparison with other studies. Judge by the permutation p-values.
-        Pairs that are left out count nowhere.
-
-        With two or more models there are also rows of model `POOLED`. A model is a block: x and y are
-        standardised within it, so that r is the mean of the models' r, the slope is r and the
-        intercept is 0. Each permutation relabels the tasks in the same way in all models, because
-        tasks are what is exchangeable. Separate relabellings for each model would treat models that
-        learn the same tasks as independent replications and make p too small. For the same reason
-        there is no ordinary p. Values are null if they are null for any model; n_pairs is the sum over
-        models, of the pairs that none leaves out.
+    pairs : result of `headspec.statistics.similarity.paired.paired`
+    seed : for the random relabellings of more than eight tasks, the same for all models and measures
     """
     by_tasks = functools.cache(lambda k: relabellings(k, derive(seed, "correlation", "relabellings")))
 
@@ -144,11 +133,11 @@ def correlation(pairs: pd.DataFrame, seed: int) -> pd.DataFrame:
         return _statistics(learnt, relabelled), exact, count
 
     rows: list[dict[str, Any]] = []
-    for measure, of_measure in pairs.groupby("measure"):
+    for measure, measured in pairs.groupby("measure"):
         blocks = []
-        left_out = of_measure.loc[of_measure["left_out"], "mixture"]
-        for model, of_model in of_measure.groupby("model"):
-            learnt = of_model[~of_model["left_out"]]
+        left_out = measured.loc[measured["left_out"], "mixture"]
+        for model, compared in measured.groupby("model"):
+            learnt = compared[~compared["left_out"]]
             statistics, exact, count = tested(learnt)
             row = {"model": model, "measure": measure, "n_pairs": count} | _row(statistics, exact)
             rows.append(row | _line(learnt, row["pearson_r"], row["spearman_r"]))

@@ -1,9 +1,9 @@
 """Permutation tests of two matrices over the same tasks (Mantel 1967; QAP, Hubert & Schultz 1976).
 
-The k (k - 1) / 2 pairs of k tasks are not independent observations: a task that is easily disturbed
-is so in all of its pairs. What is exchangeable are the tasks: the test permutes their labels in one
-of the two matrices, rows and columns together, and counts how often the matrices agree as well as
-before. A matrix is given as the vector of its pairs, in the order of `itertools.combinations`.
+The k (k - 1) / 2 pairs of k tasks are not independent: a task that is easily disturbed is so in all of its
+pairs. Tasks are exchangeable: the test permutes their labels in one of the two matrices, rows and columns
+together, and counts how often the matrices agree as well as before. A matrix is given as the vector of its
+pairs, in the order of `itertools.combinations`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ def relabellings(k: int, seed: int) -> tuple[Indices, bool]:
     -------
     relabelled : (permutations, k (k - 1) / 2)
         x[relabelled] is the vector of pairs x under every relabelling; the first row is the identity.
-    exact : bool
-        Whether these are all k! relabellings (up to eight tasks), or random ones drawn with `seed`.
+    exact : whether these are all k! relabellings (up to eight tasks), or random ones drawn with `seed`
     """
     exact = k <= EXACT
     if exact:
@@ -60,27 +59,23 @@ def standardised(values: Floats) -> Floats:
 
 
 def correlations(x: Floats, y: Floats, relabelled: Indices) -> Floats:
-    """Pearson r of x (n,) under every relabelling of its tasks (permutations, n), and y (n,).
+    """Pearson r (permutations,) of x (n,) under every relabelling of its tasks, and y (n,).
 
-    The first of the (permutations,) values is that of x itself. All are nan if x or y is constant.
+    The first is that of x itself. All are nan if x or y is constant.
     """
     return standardised(x)[relabelled] @ standardised(y)
 
 
 def partial_correlations(x: Floats, y: Floats, held: Floats, relabelled: Indices) -> Floats:
-    """Partial r of x and y given `held` (n,), under double semi-partialling.
+    """Partial r (permutations,) of x and y given `held` (n,), under double semi-partialling.
 
     The residuals of x given `held` are relabelled, and y is regressed on them and on `held` (Dekker,
-    Krackhardt & Snijders 2007), which preserves the relations of x with `held` and of y with `held`.
-    Their statistic is the t of the regression coefficient, sqrt(n - 3) r / sqrt(1 - r^2) with the
-    partial correlation r; it is a monotonic function of r, so that comparing r is equivalent.
+    Krackhardt & Snijders 2007), which preserves the relations of x with `held` and of y with `held`. Their
+    statistic, the t of the regression coefficient, is a monotonic function of the partial r, which is
+    compared instead.
 
-    Returns
-    -------
-    (permutations,)
-        The first is that of x itself. Another is nan if `held` fully explains the relabelled
-        residuals. All are nan if `held`, or the residuals of x or y, are constant, and for fewer
-        than four pairs, which leave the regression no degree of freedom.
+    The first value is that of x itself. Another is nan if `held` fully explains the relabelled residuals. All
+    are nan if `held`, or the residuals of x or y, are constant, and for fewer than four pairs.
     """
     if len(held) < 4:
         return np.full(len(relabelled), np.nan)
@@ -95,8 +90,8 @@ def partial_correlations(x: Floats, y: Floats, held: Floats, relabelled: Indices
 def p_value(statistics: Floats) -> float:
     """Two-sided p: share of the statistics (permutations,) at least as far from 0 as the first.
 
-    The first, of the identity, counts; so do ties, and undefined statistics (nan), which are no
-    evidence. nan if the first is undefined.
+    The first, of the identity, counts; so do ties and undefined statistics (nan), which are no evidence. nan
+    if the first is undefined.
     """
     if np.isnan(statistics[0]):
         return float("nan")

@@ -1,4 +1,4 @@
-"""Similarity beside dissociation, for every pair of tasks (Li et al. 2023)."""
+"""Similarity beside dissociation, for every pair of tasks."""
 
 from __future__ import annotations
 
@@ -16,21 +16,18 @@ def paired(
 
     Parameters
     ----------
-    similarity : table 'similarity'
-        Rows of single subjects are ignored; their means are used.
-    combined : table 'combined'
-        Only means over the two tasks of a mixture are used.
-    paradigms : task: its input paradigm
-        The tasks whose pairs are mixtures, in the order in which mixtures name them.
+    similarity : table 'similarity', of which means over subjects are used
+    combined : table 'combined', of which means over the two tasks of a mixture are used
+    paradigms : task: its input paradigm; tasks in the order in which mixtures name them
     method : training method of the runs
 
     Returns
     -------
-    DataFrame
-        A row for every model, measure and pair of tasks, in this order; columns model, measure,
-        mixture, same_paradigm, similarity (nan where missing), similarity_low, similarity_high,
-        dissociation, ci_low, ci_high, at_chance, left_out. Left out are all pairs of a task at which an
-        unpruned model is at chance in one of them, because Mantel tests rename whole tasks.
+    A row for every model, measure and pair of tasks, in this order
+        Columns model, measure, mixture, same_paradigm, similarity (nan where missing), similarity_low,
+        similarity_high, dissociation, ci_low, ci_high, at_chance, left_out. Left out are all pairs of a task
+            at
+        which an unpruned model is at chance in one of them, because Mantel tests rename whole tasks.
     """
     pairs = list(itertools.combinations(paradigms, 2))
     names = {frozenset(pair): "+".join(pair) for pair in pairs}

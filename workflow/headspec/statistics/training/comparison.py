@@ -59,11 +59,11 @@ class Predicted:
 
 
 def predicted(evaluations: Iterable[tuple[Run, pd.DataFrame]]) -> dict[str, Predicted]:
-    """Predictions of all seeds, by task.
+    """Return the predictions of all seeds, by task.
 
     Parameters
     ----------
-    evaluations : the runs of all seeds, in order, each with its table `evaluation`
+    evaluations : runs of all seeds, in order, each with its table `evaluation`
     """
     seeds: dict[str, list[Predicted]] = defaultdict(list)
     for run, frame in evaluations:
@@ -75,27 +75,27 @@ def predicted(evaluations: Iterable[tuple[Run, pd.DataFrame]]) -> dict[str, Pred
             )
             seeds[str(task)][0].check_like(seeds[str(task)][-1], str(task))
     return {
-        task: replace(of_task[0], prediction=np.concatenate([one.prediction for one in of_task]))
-        for task, of_task in seeds.items()
+        task: replace(runs[0], prediction=np.concatenate([one.prediction for one in runs]))
+        for task, runs in seeds.items()
     }
 
 
-def mean_over_tasks(of_tasks: Mapping[tuple[str, str], Floats]) -> Floats:
+def mean_over_tasks(values: Mapping[tuple[str, str], Floats]) -> Floats:
     """Mean over tasks of the mean over each task's metrics (GLUE, Wang et al. 2018).
 
-    A further split counts as a task: with MNLI matched and mismatched, GLUE without WNLI has nine tasks,
-    as in the tables of Devlin et al. (2019) and Li et al. (2023). These tables have one metric per task
-    (F1 for MRPC and QQP, Spearman's correlation for STS-B). The score of the GLUE server instead
-    averages both metrics of a task, counts MNLI once, and includes WNLI.
+    A further split counts as a task: with MNLI matched and mismatched, GLUE without WNLI has nine tasks, as
+    in the tables of Devlin et al. (2019) and Li et al. (2023), which have one metric per task (F1 for MRPC
+    and QQP, Spearman's correlation for STS-B). The score of the GLUE server instead averages both metrics of
+    a task, counts MNLI once, and includes WNLI.
 
     Parameters
     ----------
-    of_tasks : {(task, metric): array}, all of the same shape, which is also that of the result
+    values : (task, metric): array, all of the same shape, which the result has too
     """
     by_task: dict[str, list[Floats]] = defaultdict(list)
-    for (task, _), value in of_tasks.items():
+    for (task, _), value in values.items():
         by_task[task].append(value)
-    return np.mean([np.mean(of_task, axis=0) for of_task in by_task.values()], axis=0)
+    return np.mean([np.mean(metrics, axis=0) for metrics in by_task.values()], axis=0)
 
 
 def compare(
@@ -108,12 +108,12 @@ def compare(
     """Bootstrap and null distribution of the difference between two methods with the same S seeds.
 
     Bootstrap: examples are drawn with replacement, the same ones for both methods and all seeds,
-    independently for each task; `intervals` turns the result into intervals. If the methods disagree on
-    only a handful of examples, these intervals are too narrow and may end at 0; the p-value remains valid.
+    independently for each task. If the methods disagree on only a handful of examples, intervals are too
+    narrow and may end at 0; the p-value remains valid.
 
-    Null: in each example, the predictions of the two methods are swapped or not, for all seeds together.
-    The hypothesis is that *these* trained models do equally well on other examples; it says nothing
-    about other seeds.
+    Null: in each example, the predictions of the two methods are swapped or not, for all seeds together. The
+    hypothesis is that *these* trained models do equally well on other examples; it says nothing about other
+    seeds.
 
     Parameters
     ----------
@@ -122,9 +122,8 @@ def compare(
 
     Returns
     -------
-    {(task, metric): ((resamples, S), (resamples,))}
-        Bootstrap for every seed, and null for the mean over seeds; the leaderboard mean is
-        (`MEAN`, `MEAN`).
+    (task, metric): bootstrap (resamples, S) of every seed, and null (resamples,) of their mean
+        The leaderboard mean is (`MEAN`, `MEAN`).
 
     Raises
     ------
@@ -137,42 +136,43 @@ def compare(
             having, lacking = (method, base) if task in method else (base, method)
             path = next(iter(lacking.values())).run.path
             raise DataError(f"{path}/evaluation.parquet: no task '{task}', which {having[task].run.path} has")
-        of_method, of_base = method[task], base[task]
-        of_method.check_like(of_base, task)
+        one, other = method[task], base[task]
+        one.check_like(other, task)
         for metric in metrics[task]:
             rng = np.random.default_rng(derive(seed, task))  # the same draws for every metric
-            bootstrap, null = paired_differences(
-                metric, of_method.label, of_method.prediction, of_base.prediction, resamples, rng
+            samples[task, metric], null = paired_differences(
+                metric, one.label, one.prediction, other.prediction, resamples, rng
             )
-            samples[task, metric] = bootstrap
             nulls[task, metric] = null.mean(axis=1)
     for distributions in (samples, nulls):
         distributions[MEAN, MEAN] = mean_over_tasks(distributions)
     return {key: (samples[key], nulls[key]) for key in samples}
 
 
-def values_of(of_tasks: Mapping[str, Predicted], metrics: Mapping[str, Sequence[str]]) -> dict[Key, Floats]:
-    """The metrics of every seed (S,), and with several tasks their mean."""
+def values_of(
+    predictions: Mapping[str, Predicted], metrics: Mapping[str, Sequence[str]]
+) -> dict[Key, Floats]:
+    """Metrics of every seed (S,), and of several tasks their mean."""
     found = {
-        (task, metric): scores(metric, of.label, of.prediction)
-        for task, of in of_tasks.items()
+        (task, metric): scores(metric, one.label, one.prediction)
+        for task, one in predictions.items()
         for metric in metrics[task]
     }
-    return found | ({(MEAN, MEAN): mean_over_tasks(found)} if len(of_tasks) > 1 else {})
+    return found | ({(MEAN, MEAN): mean_over_tasks(found)} if len(predictions) > 1 else {})
 
 
-def unlearnt(of_tasks: Mapping[str, Predicted], metrics: Mapping[str, Sequence[str]]) -> dict[Key, bool]:
+def unlearnt(predictions: Mapping[str, Predicted], metrics: Mapping[str, Sequence[str]]) -> dict[Key, bool]:
     """Whether models of some seed are no better than the best constant prediction; mean: at all tasks."""
     marks = {
-        (task, metric): any(learnt_nothing(metric, of.label, one) for one in of.prediction)
-        for task, of in of_tasks.items()
+        (task, metric): any(learnt_nothing(metric, one.label, seed) for seed in one.prediction)
+        for task, one in predictions.items()
         for metric in metrics[task]
     }
     return marks | {(MEAN, MEAN): all(marks.values())}
 
 
 def differences(
-    of_tasks: Mapping[str, Predicted],
+    predictions: Mapping[str, Predicted],
     other: Mapping[str, Predicted],
     metrics: Mapping[str, Sequence[str]],
     resamples: int,
@@ -180,9 +180,9 @@ def differences(
     seed: int,
 ) -> dict[Key, dict[str, Any]]:
     """Difference of each metric from that of `other`, with its interval and p."""
-    here, there = values_of(of_tasks, metrics), values_of(other, metrics)
+    here, there = values_of(predictions, metrics), values_of(other, metrics)
     found = {}
-    for key, (bootstrap, null) in compare(of_tasks, other, metrics, resamples, seed).items():
+    for key, (bootstrap, null) in compare(predictions, other, metrics, resamples, seed).items():
         if key in here:
             by_seed = here[key] - there[key]
             low, high, over = over_seeds_and_examples(by_seed, bootstrap, confidence)

@@ -67,7 +67,7 @@ ROW = ["model", "mixture", "method", "task", "metric"]
 
 
 def variant_of(method: str, variants: Sequence[Variant]) -> Variant:
-    """The variant named `method`; one for training a task alone if there is none."""
+    """Return the variant named `method`, or one for training a task alone."""
     alone = Variant(method=method, base=method, sampling=variants[0].sampling)
     return next(v for v in [*variants, alone] if v.method == method)
 
@@ -78,7 +78,7 @@ def scores(
     metrics: Mapping[str, Sequence[str]],
     shares: Mapping[str, float],
 ) -> pd.DataFrame:
-    """The table `iat`: every metric of every task of every run.
+    """Return the table `iat`.
 
     Parameters
     ----------
@@ -90,9 +90,9 @@ def scores(
     rows = []
     for run, predictions in runs:
         variant = variant_of(run.method, variants)
-        for task, of_task in predictions.groupby("task", sort=False):
+        for task, answers in predictions.groupby("task", sort=False):
+            label, prediction = per_example.labels_and_predictions(answers)
             for metric in metrics[str(task)]:
-                label, prediction = per_example.labels_and_predictions(of_task)
                 value, nothing = score(metric, label, prediction), learnt_nothing(metric, label, prediction)
                 rows.append(
                     (run.model, run.mixture, run.method, variant.sampling, run.seed, task, metric, value)
@@ -104,9 +104,9 @@ def scores(
 def against(variants: Sequence[Variant]) -> dict[str, str]:
     """Method: the method it is compared with.
 
-    A method that branches off from plain training is compared with this training; with rewarmed learning
-    rates, with its branch that has them, too. Plain training with another sampling, and training each task
-    alone, are compared with the first of `variants`, which has no comparison itself.
+    A method that branches off from plain training is compared with it; with rewarmed learning rates, with its
+    branch that has them, too. Plain training with another sampling, and training each task alone, are
+    compared with the first of `variants`, which has no comparison itself.
     """
     plain = variants[0].method
     rewarmed = {(v.base, v.delta): v.method for v in variants if v.heads == REWARMED}
@@ -130,8 +130,8 @@ def by_seed(
 
     Returns
     -------
-    frame : columns `ROW`, seed, value, against, difference, nothing, other_nothing (whether the models of any
-        seed learnt nothing); rows for tasks and for the leaderboard mean
+    columns `ROW`, seed, value, against, difference, nothing, other_nothing
+        Nothing: whether the models of any seed learnt nothing. Rows for tasks and for the leaderboard mean.
     """
     frames = []
     for mixture, tasks in mixtures.items():
@@ -142,8 +142,8 @@ def by_seed(
     marks = frame.pop("unpruned_at_chance").eq(True)
     frame["nothing"] = marks.groupby([frame[name] for name in ROW]).transform("any")
     run = ["model", "mixture", "method", "seed"]
-    of_tasks = frame.groupby([*run, "task"]).agg({"value": "mean", "nothing": "all"})
-    means = of_tasks.groupby(run).agg({"value": "mean", "nothing": "all"}).reset_index()
+    by_task = frame.groupby([*run, "task"]).agg({"value": "mean", "nothing": "all"})
+    means = by_task.groupby(run).agg({"value": "mean", "nothing": "all"}).reset_index()
     frame = pd.concat([frame, means.assign(task=MEAN, metric=MEAN)], ignore_index=True)
     others = frame.rename(columns={"method": "against", "value": "other", "nothing": "other_nothing"})
     frame["against"] = frame["method"].map(against(variants))
@@ -161,14 +161,12 @@ def improvement(
     confidence: float,
     seed: int,
 ) -> pd.DataFrame:
-    """The table `improvement`: every method compared with another (see `against`).
+    """Return the table `improvement`: every method compared with another (see `against`).
 
-    ci_low, ci_high: over seeds and examples, or with one or two seeds over examples, as in ci_over
-    (see `intervals`). p_value: by permutation of these models' predictions (see `compare`). p_holm:
-    for tasks, corrected over the tasks and metrics of the same model, mixture and method; for the
-    mean, corrected over the methods of the same model and mixture, so that the best of a sweep is
-    judged as the best of many. p_seeds: covers other seeds, too. p_seeds_holm: corrected over the
-    study, for means of variants of IAT, and for all other rows: single tasks, other samplings, `single`.
+    p_value: by permutation of these models' predictions (see `compare`). p_holm: for tasks, corrected over
+    the tasks and metrics of the same model, mixture and method; for the mean, over the methods of the same
+    model and mixture, so that the best of a sweep is judged as the best of many. p_seeds covers other seeds.
+    p_seeds_holm: corrected over the study, for means of variants of IAT, and for all other rows.
 
     Parameters
     ----------
@@ -186,8 +184,11 @@ def improvement(
         by_method = {}
         for method in (variants[0].method, *others):
             names = mixtures[mixture] if method == SINGLE else (mixture,)
-            of_method = [r for r in runs if r.model == model and r.method == method and r.mixture in names]
-            by_method[method] = predicted((run, read(run)) for run in of_method)
+            by_method[method] = predicted(
+                (run, read(run))
+                for run in runs
+                if run.model == model and run.method == method and run.mixture in names
+            )
         for method, other in others.items():
             method_seed = derive(seed, "improvement", model, mixture, method)
             comparison = compare(by_method[method], by_method[other], metrics, resamples, method_seed)
@@ -207,9 +208,9 @@ def improvement(
     result = pd.DataFrame(rows, columns=list(IMPROVEMENT.columns))
     family = result["method"].where(result["task"] != MEAN, MEAN)
     groups = result.groupby(["model", "mixture", family])
-    of_study = result.groupby((result["task"] == MEAN) & result["heads"].notna())
+    whole_study = result.groupby((result["task"] == MEAN) & result["heads"].notna())
     result["p_holm"] = groups["p_value"].transform(holm)
-    result["p_seeds_holm"] = of_study["p_seeds"].transform(holm)
+    result["p_seeds_holm"] = whole_study["p_seeds"].transform(holm)
     return result
 
 
@@ -219,18 +220,18 @@ def decisive(improvement: pd.DataFrame) -> pd.Series:
 
 
 def clear(improvement: pd.DataFrame) -> pd.Series:
-    """Whether each difference has a decisive p below 0.05, an interval without 0, and a way that learnt."""
+    """Whether each difference has a decisive p below 0.05, an interval without 0, and a side that learnt."""
     outside = (improvement["ci_low"] > 0) | (improvement["ci_high"] < 0)
     learnt = ~improvement["unpruned_at_chance"].eq(True)
     return outside & learnt & (decisive(improvement) < SIGNIFICANCE)
 
 
 def _tested(differences: Floats, samples: Floats, null: Floats, confidence: float) -> dict[str, Any]:
-    """Columns of the table `improvement` on the mean of the `differences` of S seeds.
+    """Columns of `improvement` about the mean of the `differences` of S seeds.
 
     Parameters
     ----------
-    samples, null : (resamples, S) and (resamples,), as returned by `compare`
+    samples, null : (resamples, S) and (resamples,), from `compare`
     """
     mean = float(differences.mean())
     low, high, over = over_seeds_and_examples(differences, samples, confidence)

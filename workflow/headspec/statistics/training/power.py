@@ -19,11 +19,11 @@ STUDIES = 2048
 
 
 def power(effect: float, parts: Components, seeds: int, examples: float = 1.0, level: float = 0.05) -> float:
-    """Chance that `headspec.statistics.intervals.p_over_seeds_and_examples` is at most `level`.
+    """Return the chance that `headspec.statistics.intervals.p_over_seeds_and_examples` is at most `level`.
 
     The test itself, in `STUDIES` simulated studies of normal differences. Studies with more seeds, examples
-    or a larger effect take the same random numbers: points of a golden-ratio lattice, which lie more evenly
-    than random ones, so that the error of simulation is below 0.005.
+    or a larger effect take the same random numbers, points of a golden-ratio lattice, which lie more evenly
+    than random ones: the error of simulation is below 0.005.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def seeds_needed(
 ) -> int | None:
     """Fewest seeds with which `power` is `wanted`; None if `MOST` are too few.
 
-    With the same examples for all seeds, their share of the variance stays, however many seeds there are.
+    The variance over examples stays, however many seeds there are.
     """
     seeds = range(FEWEST, MOST + 1)
     place = bisect_left(seeds, wanted, key=lambda number: power(effect, parts, number, examples, level))

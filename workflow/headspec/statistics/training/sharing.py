@@ -1,4 +1,4 @@
-"""What tasks gain or lose by sharing an encoder: every mixture compared with its tasks alone."""
+"""What tasks gain or lose by sharing an encoder with others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from headspec.seeds import derive
 from headspec.statistics.resampling import holm
 from headspec.statistics.training.comparison import (
     MEAN,
-    Predicted,
     differences,
     predicted,
     unlearnt,
@@ -47,41 +46,38 @@ def sharing(
     confidence: float,
     seed: int,
 ) -> pd.DataFrame:
-    """The table `sharing`.
+    """Return the table `sharing`.
 
     Parameters
     ----------
     runs : of mixtures, and of their tasks alone (method `single`)
-    read : returns the table `evaluation` of one
+    read : returns the table `evaluation` of a run
     metrics : task: names of its metrics
     seed : random draws depend on it and on the names of model, mixture, method and task
     """
     groups: dict[tuple[str, str, str], list[Run]] = {}
     for run in runs:
         groups.setdefault((run.model, run.mixture, run.method), []).append(run)
-    found = {key: _of_tasks(group, read) for key, group in groups.items()}
-    alone = {(model, task): of[task] for (model, task, method), of in found.items() if method == SINGLE}
+    found = {}
+    for key, group in groups.items():
+        by_task = predicted((run, read(run)) for run in group)
+        found[key] = {task: by_task[task] for task in group[0].tasks}
+    alone = {(model, task): one[task] for (model, task, method), one in found.items() if method == SINGLE}
     rows: list[dict[str, Any]] = []
-    for (model, mixture, method), of_tasks in found.items():
+    for (model, mixture, method), by_task in found.items():
         row = {"model": model, "mixture": mixture, "method": method}
-        others = {task: alone[model, task] for task in of_tasks if (model, task) in alone}
-        compared = {task: of_tasks[task] for task in others}
-        tested, nothing, nor = {}, unlearnt(of_tasks, metrics), unlearnt(others, metrics)
+        others = {task: alone[model, task] for task in by_task if (model, task) in alone}
+        compared = {task: by_task[task] for task in others}
+        tested, nothing, nor = {}, unlearnt(by_task, metrics), unlearnt(others, metrics)
         if method != SINGLE and others:
             drawn = derive(seed, "sharing", *row.values())
             tested = differences(compared, others, metrics, resamples, confidence, drawn)
-        for (task, metric), of_seeds in values_of(of_tasks, metrics).items():
-            values = {"task": task, "metric": metric, "n_seeds": len(of_seeds), "value": of_seeds.mean()}
-            whole = task != MEAN or len(others) == len(of_tasks)
+        for (task, metric), values in values_of(by_task, metrics).items():
+            names = {"task": task, "metric": metric, "n_seeds": len(values), "value": values.mean()}
+            whole = task != MEAN or len(others) == len(by_task)
             change = tested.get((task, metric), {}) if whole else {}
             mark = nothing[task, metric] and (not change or nor[task, metric])
-            rows.append(row | values | change | {"unpruned_at_chance": mark})
+            rows.append(row | names | change | {"unpruned_at_chance": mark})
     result = pd.DataFrame(rows, columns=list(SHARING.columns))
     families = result.groupby(["model", "method", result["task"] == MEAN])
     return result.assign(p_holm=families["p_value"].transform(holm))
-
-
-def _of_tasks(runs: Sequence[Run], read: Callable[[Run], pd.DataFrame]) -> dict[str, Predicted]:
-    """Predictions of all seeds for each of the tasks of the same mixture."""
-    found = predicted((run, read(run)) for run in runs)
-    return {task: found[task] for task in runs[0].tasks}

@@ -35,18 +35,18 @@ def specialization(
     confidence: float,
     seed: int,
 ) -> pd.DataFrame:
-    """The table `specialization`: dissociation after one training method, minus that after another.
+    """Return the table `specialization`: dissociation after IAT, minus that after plain training.
 
-    Importance is estimated anew in each model: the heads pruned are those that matter after IAT, not
-    those that IAT was told to update. Differences are paired over seeds and examples; for their
-    intervals see `headspec.statistics.intervals`. At chance: any seed of either method is.
+    Importance is estimated again in each model: the heads pruned are those that matter after IAT, not those
+    that IAT was told to update. Differences are paired over seeds and examples. At chance: any seed of either
+    method.
 
     Parameters
     ----------
-    evaluations : runs of two methods with the same seeds
-        May be a generator; only one run's predictions are in memory at a time.
+    evaluations : runs of two methods with the same seeds; may be a generator
+        Only one run's predictions are in memory at a time.
     before : the method that the other one is compared with
-    fraction : fraction of heads to prune
+    fraction : of heads to prune
     """
     samples: dict[tuple[str, str], dict[bool, dict[int, Sampled]]] = defaultdict(
         lambda: {True: {}, False: {}}

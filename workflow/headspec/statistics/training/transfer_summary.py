@@ -1,4 +1,4 @@
-"""Few-shot scores of all encoders, and means over seeds and draws compared with multi-task training."""
+"""Few-shot scores, and their means over seeds and draws compared with multi-task training."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ MEAN = "mean"
 
 
 def scores(runs: Iterable[tuple[Run, str, pd.DataFrame]]) -> pd.DataFrame:
-    """The table `transfer`, from runs, tasks, and their tables 'transferred'."""
+    """Return the table `transfer` from runs, tasks, and their tables 'transferred'."""
     frames = [
         frame.assign(model=run.model, task=task, mixture=run.mixture, method=run.method, seed=run.seed)
         for run, task, frame in runs
@@ -58,30 +58,26 @@ def scores(runs: Iterable[tuple[Run, str, pd.DataFrame]]) -> pd.DataFrame:
 
 
 def summary(scores: pd.DataFrame, mixtures: Mapping[str, Sequence[str]], confidence: float) -> pd.DataFrame:
-    """The table `transfer_summary`: for each mixture, the encoders that are compared.
+    """Return the table `transfer_summary`, which compares the encoders for each mixture.
 
-    These are the pretrained encoder, those trained on one task of the mixture and their mean, and all
-    that were trained on the mixture. Differences are from plain multi-task training on the mixture
-    (`tuned`), paired by seed and draw.
-
-    Intervals are over seeds and draws, or with one or two seeds over draws, as in ci_over (see
-    `intervals.over_seeds_and_draws`): they show how far the mean would vary with others. They do not
-    cover variation with the validation set, which all fits share. Draws from a small training set
-    have samples in common, so they vary too little.
+    They are the pretrained encoder, those trained on one task of the mixture and their mean, and all that
+    were trained on the mixture. Differences from plain multi-task training on the mixture (`tuned`) are
+    paired by seed and draw. Intervals do not cover the validation set, which all fits share; draws from a
+    small training set share examples, so they vary too little.
 
     Parameters
     ----------
     scores : table 'transfer'
     mixtures : mixture: its tasks; empty if only the pretrained encoder is transferred
     """
-    rows = []
+    table = []
     n_seeds, n_draws = scores["seed"].nunique(), scores["draw"].nunique()
     keys = ["model", "task", "tuning", "samples", "metric"]
-    for key, of_key in scores.groupby(keys, sort=False):
+    for key, fits in scores.groupby(keys, sort=False):
         model, task, tuning, samples, metric = key
         grids = {
-            encoder: fits.pivot(index="seed", columns="draw", values="value").to_numpy()
-            for encoder, fits in of_key.groupby(["method", "mixture"], sort=False)
+            encoder: rows.pivot(index="seed", columns="draw", values="value").to_numpy()
+            for encoder, rows in fits.groupby(["method", "mixture"], sort=False)
         }
         for mixture, tasks in (mixtures or {NO_MIXTURE: ()}).items():
             plain = grids.get(("tuned", mixture))
@@ -90,15 +86,15 @@ def summary(scores: pd.DataFrame, mixtures: Mapping[str, Sequence[str]], confide
                 difference: tuple[Any, ...] = (np.nan,) * 3
                 if plain is not None and method != "tuned":
                     difference = ((grid - plain).mean(), *over_seeds_and_draws(grid - plain, confidence)[:2])
-                rows.append(
+                table.append(
                     (model, task, mixture, method, source, tuning, samples, metric, n_seeds, n_draws)
-                    + (grid.mean(), low, high, *difference, over, of_key["chance"].iloc[0])
+                    + (grid.mean(), low, high, *difference, over, fits["chance"].iloc[0])
                 )
-    return pd.DataFrame(rows, columns=list(TRANSFER_SUMMARY.columns))
+    return pd.DataFrame(table, columns=list(TRANSFER_SUMMARY.columns))
 
 
 def _compared(grids: dict, mixture: str, tasks: Sequence[str]) -> Iterator[tuple[str, str, Floats]]:
-    """Method, source, and values (seeds, draws) of each encoder that is compared for one mixture."""
+    """Method, source, and values (seeds, draws) of each encoder that is compared for a mixture."""
     alone = {task: grids["single", task] for task in tasks if ("single", task) in grids}
     for (method, source), grid in grids.items():
         if source == (NO_MIXTURE if method == "pretrained" else mixture) and method != "single":
