@@ -227,7 +227,7 @@ def test_edits_change_the_hash_of_every_stage_that_reaches_them(copy):
     changed = {name for name, old in before.items() if closure(name) != old}
     assert changed == {
         "training/branch.py", "heads/importance.py", "atlas/relevance.py", "atlas/cumulative.py",
-        "gates/learn.py", "gates/budget.py", "gates/attended.py",
+        "gates/learn.py", "gates/pruned_run.py", "gates/attended.py",
     }  # fmt: skip
     rewrite(copy / "headspec" / "errors.py", "CLOSE = 0.6", "CLOSE = 0.7")
     assert {name for name, old in before.items() if closure(name) != old} == set(before)

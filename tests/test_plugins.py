@@ -1,4 +1,4 @@
-"""Plugins: what they add to the lists of measures and ways, and what is wrong with some."""
+"""Plugins: what they add to the lists of measures and pruning methods, and what is wrong with some."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from headspec import plugins
 from headspec.config import plugged
 from headspec.config.loading import load
 from headspec.config.measures import heads, similarity
-from headspec.config.ways import WAYS
+from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.errors import ConfigError, HeadspecError
 from headspec.pipeline import preflight
-from headspec.training.budgets import plugged as chosen_by
 from headspec.training.gated import Sets
+from headspec.training.pruned_runs import plugged as chosen_by
 from support.running.studies import CONFIG, TOKEN
 
-IMPORTS = "from headspec.plugins import head_measure, similarity_measure, way\n"
+IMPORTS = "from headspec.plugins import head_measure, similarity_measure, pruning_method\n"
 GOOD = f"""{IMPORTS}
 @head_measure("mine", "my measure")
 def heads(model, task, examples, rows, device): ...
@@ -35,7 +35,7 @@ def derived(table): return table
 @similarity_measure("my-similarity", "my similarity", of="top")
 def similar(a, b): return 1.0
 
-@way("first", "the first heads")
+@pruning_method("first", "the first heads")
 def first(importance, count, rng): ...
 """
 NUMBERS = itertools.count()
@@ -63,7 +63,7 @@ def study(*names: str, **sections: Any) -> dict[str, Any]:
 def test_names_of_a_plugin_are_those_of_its_study_alone(plugin):
     sections = {
         "atlas": {"rankings": ["importance", "mine", "derived"]},
-        "gates": {"ways": ["first", "mine", "fresh"], "source": "first"},
+        "gates": {"pruning_methods": ["first", "mine", "fresh"], "source": "first"},
         "similarity": {"measures": ["my-similarity"]},
         "mixtures": {"pairs": ["tone", "topic", "match"]},
     }
@@ -76,11 +76,15 @@ def test_names_of_a_plugin_are_those_of_its_study_alone(plugin):
         "rsa": "headspec.similarity.measures:rsa",
     }
     assert loaded.similarity.asked("importance") == ["my-similarity"]
-    assert WAYS["first"].function == f"{path}:first" and WAYS["mine"].chosen == "ranked"
+    assert PRUNING_METHODS["first"].function == f"{path}:first" and PRUNING_METHODS["mine"].chosen == "ranked"
     assert plugins.function(heads.function("derived"))(3) == 3
     with pytest.raises(ConfigError) as refused:
         load(study(**sections))
-    for key, name in [("atlas.rankings.1", "mine"), ("gates.ways.0", "first"), ("gates.source", "first")]:
+    for key, name in [
+        ("atlas.rankings.1", "mine"),
+        ("gates.pruning_methods.0", "first"),
+        ("gates.source", "first"),
+    ]:
         assert f"{key}: got '{name}', expected " in str(refused.value)
     assert "similarity.measures.0: got 'my-similarity', expected paradigm, text" in str(refused.value)
 
@@ -131,7 +135,7 @@ WRONG = {
 
 @pytest.mark.parametrize("text", WRONG, ids=lambda text: WRONG[text][:40])
 def test_what_is_wrong_with_a_plugin_is_said_with_key_file_and_line(plugin, text):
-    other, path = plugin(f"{IMPORTS}@way('w', 'w')\ndef w(): ..."), plugin(text)
+    other, path = plugin(f"{IMPORTS}@pruning_method('w', 'w')\ndef w(): ..."), plugin(text)
     with pytest.raises(ConfigError, match=rf"^plugins\.1: .*{re.escape(path + WRONG[text])}"):
         load(study(other, path))
 
@@ -194,7 +198,9 @@ def test_a_config_with_a_secret_imports_nothing(plugin, tmp_path):
     assert not (tmp_path / "imported").exists()
 
 
-CHOOSE = IMPORTS + "import numpy as np\n@way('w', 'w')\ndef w(importance, count, rng):\n    return "
+CHOOSE = (
+    IMPORTS + "import numpy as np\n@pruning_method('w', 'w')\ndef w(importance, count, rng):\n    return "
+)
 FIXED = np.array([False, True, False])
 
 

@@ -13,22 +13,22 @@ import pytest
 from headspec.atlas.cumulative import rescored
 from headspec.atlas.relevance import relevances
 from headspec.config.measures import heads, similarity
+from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.variants import KINDS
-from headspec.config.ways import WAYS
 from headspec.errors import ConfigError
 from headspec.gates.learnt import learnt_gates
 from headspec.tasks.kinds import KINDS as TYPES
 from headspec.tasks.metrics import metric, score
-from headspec.training import adapting, budgets
+from headspec.training import adapting, pruned_runs
 from headspec.training.gated import Sets
 from headspec.training.schedule import learning_rate, schedule
 from headspec.training.variants.owned import CHOICES, owned_heads
 
 MAPS = {"a": np.arange(8.0).reshape(2, 4), "b": -np.arange(8.0).reshape(2, 4)}
 RNG = np.random.default_rng(0)
-WAY = SimpleNamespace(chosen="rankd", start="traind")
+METHOD = SimpleNamespace(chosen="rankd", start="traind")
 NOTHING = cast(Any, SimpleNamespace())
-PLAN = budgets.Plan(cast(Any, WAY), NOTHING, 0, Sets(["a"], False), (2, 4), np.zeros(2, bool), 4, 0, 0)
+PLAN = pruned_runs.Plan(cast(Any, METHOD), NOTHING, 0, Sets(["a"], False), (2, 4), np.zeros(2, bool), 4, 0, 0)
 
 CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "shfited": (lambda: owned_heads(MAPS, "shfited", 0.25, 0), ""),
@@ -37,7 +37,7 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "squrt": (lambda: schedule({}, 4, 1, "squrt", RNG), "sqrt"),
     "cosin": (lambda: learning_rate(0, 10, 1.0, 0.5, "cosin"), "cosine"),
     "rankd": (lambda: PLAN.gating(MAPS, None), "ranked"),
-    "traind": (lambda: budgets.beginning(NOTHING, cast(Any, WAY), {}, True), "trained"),
+    "traind": (lambda: pruned_runs.beginning(NOTHING, cast(Any, METHOD), {}, True), "trained"),
     "atention": (lambda: adapting.targets(NOTHING, "atention"), "attention"),
     "subset-hrd": (lambda: learnt_gates("subset-hrd", (2, 4), 4, 0.1), "subset-hard"),
     "botom": (lambda: rescored(NOTHING, {}, {}, [], NOTHING, "botom"), "bottom"),
@@ -49,7 +49,7 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
     "acuracy": (lambda: score("acuracy", [0], [0]), "accuracy"),
     "importence": (lambda: heads.MEASURES["importence"], "importance"),
     "fischer": (lambda: similarity.functions(["fischer"]), "fisher"),
-    "random_by_layer": (lambda: WAYS["random_by_layer"], "random-by-layer"),
+    "random_by_layer": (lambda: PRUNING_METHODS["random_by_layer"], "random-by-layer"),
     "unshard": (lambda: KINDS["unshard"], "unshared"),
     "constituent": (lambda: TYPES["constituent"], "constituents"),
 }

@@ -408,8 +408,8 @@ def test_gates_that_keep_what_is_left_need_some_heads() -> None:
     ("changes", "expected"),
     [
         (
-            {"penalties": [0.1], "ways": ["subset"]},
-            "gates.penalties: not used; expected one of l0, static, dynamic in gates.ways.",
+            {"penalties": [0.1], "pruning_methods": ["subset"]},
+            "gates.penalties: not used; expected one of l0, static, dynamic in gates.pruning_methods.",
         ),
         ({"penalties": [0.1, 0.02]}, "gates.penalties.1: got 0.02, the penalty; expected others."),
         ({"penalties": [0.02000000001]}, "gates.penalties.0: got 0.02, the penalty; expected others."),

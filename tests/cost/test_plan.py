@@ -530,7 +530,7 @@ def test_every_stage_that_runs_a_model_is_counted(here):
         gates={
             "mixtures": ["tone+topic"],
             "kept": [0.5],
-            "ways": ["importance", "rescored", "l0", "dynamic"],
+            "pruning_methods": ["importance", "rescored", "l0", "dynamic"],
             "keep_models": ["l0"],
         },
         similarity={"measures": ["text", "cka", "fisher", "gradient", "importance"]},
@@ -561,27 +561,30 @@ def test_every_stage_that_runs_a_model_is_counted(here):
     ]
     of_encoder = 4 * throughput.parameters(extent.configs["bert"])
     assert plan._saved(extent, jobs)["bert"] == (len(of) - of.count("frozen")) * of_encoder
-    assert {"budget_and_keep", "attended_after"} <= {job.rule for job in jobs}
+    assert {"pruned_run_and_keep", "attended_after"} <= {job.rule for job in jobs}
 
 
 def test_gates_learn_once_for_all_numbers_of_heads(here):
-    """What gates learn and what follows it are the further training of any other way."""
+    """What gates learn and what follows it are the further training of any other pruning method."""
     extent = workload.read(study(gates={"epochs": 3, "learning": 0.75, "rescorings": 5}))
-    run = {"mixture": "tone+topic", "method": "tuned", "sets": "shared", "kept": "0.5"}
+    run = {"mixture": "tone+topic", "method": "tuned", "scope": "shared", "kept": "0.5"}
+    run |= {"model": "bert", "seed": "0"}
 
-    def trained(stage: str, way: str) -> float:
-        loads = operations.loads(extent, stage, run | {"model": "bert", "seed": "0", "way": way})
+    def trained(stage: str, method: str) -> float:
+        loads = operations.loads(extent, stage, run | {"pruning_method": method})
         return sum(load.examples for load in loads if load.kind == "train")
 
     epoch = sum(extent.sizes[task].train for task in ("tone", "topic"))
-    assert trained("budget", "importance") == trained("budget", "subset") == 3 * epoch
-    assert (trained("learn_gates", "l0"), trained("budget", "l0")) == (2.25 * epoch, 0.75 * epoch)
+    assert trained("pruned_run", "importance") == trained("pruned_run", "subset") == 3 * epoch
+    assert (trained("learn_gates", "l0"), trained("pruned_run", "l0")) == (2.25 * epoch, 0.75 * epoch)
     assert trained("learn_gates", "dynamic") == (4 + 2.25) * epoch  # four in place of the run's training
-    assert trained("budget", "fresh") == (4 + 3) * epoch
-    rescored = operations.loads(extent, "budget", run | {"model": "bert", "seed": "0", "way": "rescored"})
+    assert trained("pruned_run", "fresh") == (4 + 3) * epoch
+    rescored = operations.loads(
+        extent, "pruned_run", run | {"model": "bert", "seed": "0", "pruning_method": "rescored"}
+    )
     assert [load.examples for load in rescored if load.kind == "importance"] == [5 * 60, 5 * 60]
     run["method"] = "frozen"  # gradients of gates go through the encoder
-    assert (trained("learn_gates", "l0"), trained("budget", "l0")) == (2.25 * epoch, 0.75 * epoch)
+    assert (trained("learn_gates", "l0"), trained("pruned_run", "l0")) == (2.25 * epoch, 0.75 * epoch)
 
 
 def test_the_plan_first_says_what_it_imports(here, monkeypatch, capsys):

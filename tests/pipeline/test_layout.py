@@ -9,9 +9,9 @@ from snakemake.iocontainers import Wildcards
 
 from headspec.config.loading import load
 from headspec.errors import ConfigError
-from headspec.pipeline.budgets import Budgets
 from headspec.pipeline.inputs import Inputs, workflow_path
 from headspec.pipeline.layout import RUN, Layout
+from headspec.pipeline.pruned_runs import PrunedRuns
 from support.running.studies import CONFIG
 
 PAIR = "results/tiny/runs/bert/tone+topic"
@@ -110,7 +110,7 @@ def test_a_method_trains_by_the_section_of_its_name():
     trained = {method: study.trains(method) for method in study.trained}
     assert trained == {"tuned": "all", "lora": "adapters", "frozen": "classifiers", "single": "all"}
     assert study.trainings == sum(run.method != "frozen" for run in study.study.runs) == 6
-    gates = {"ways": ["importance"], "kept": [0.2, 0.5]}
+    gates = {"pruning_methods": ["importance"], "kept": [0.2, 0.5]}
     assert layout(methods=["tuned"], gates=gates).trainings == 4
     assert layout(methods=["tuned", "gates"], gates=gates).trainings == 4 + 3 * 4  # whole, and two numbers
     atlas = layout(methods=["lora", "frozen", "atlas"], atlas={"methods": ["lora", "frozen"]})
@@ -137,22 +137,28 @@ def test_files_of_a_run_are_in_the_order_of_its_tasks():
 def test_gates_that_rank_heads_are_the_own_ones_of_tasks():
     """Those of stages that `gates` has as well, which asks for no more because of them."""
     atlas = {"rankings": ["importance", "subset", "rescored", "l0", "l0-target"]}
-    study = layout(methods=["tuned", "frozen", "atlas"], atlas=atlas, gates={"ways": ["importance"]})
-    given = Budgets(Inputs(study))
-    of_pair = [f"{PAIR}/tuned/seed0/gates/{way}/gates.parquet"
-               for way in ("subset/own/0.7", "l0/own/open", "l0-target/own/0.7")]  # fmt: skip
+    study = layout(
+        methods=["tuned", "frozen", "atlas"], atlas=atlas, gates={"pruning_methods": ["importance"]}
+    )
+    given = PrunedRuns(Inputs(study))
+    chosen = ("subset/per_task/0.7", "l0/per_task/open", "l0-target/per_task/0.7")
+    of_pair = [f"{PAIR}/tuned/seed0/gates/{path}/gates.parquet" for path in chosen]
     assert given.rankings(of_run()) == of_pair
     assert given.rankings(of_run(method="frozen")) == [name.replace("tuned", "frozen") for name in of_pair]
     assert given.rankings(of_run(mixture="match", method="single"))[:2] == [
-        f"results/tiny/runs/bert/match/single/seed0/gates/{way}/gates.parquet"
-        for way in ("subset/shared/0.7", "l0/shared/open")
+        f"results/tiny/runs/bert/match/single/seed0/gates/{method}/gates.parquet"
+        for method in ("subset/shared/0.7", "l0/shared/open")
     ]
-    assert {budget.way for budget in study.study.budgets} == {"whole", "importance"}
-    named = Budgets(
-        Inputs(layout(atlas=atlas, gates={"ways": ["l0", "subset"], "kept": [0.7], "sets": ["own"]}))
+    assert {pruned_run.pruning_method for pruned_run in study.study.pruned_runs} == {"whole", "importance"}
+    named = PrunedRuns(
+        Inputs(
+            layout(
+                atlas=atlas, gates={"pruning_methods": ["l0", "subset"], "kept": [0.7], "scope": ["per_task"]}
+            )
+        )
     )
-    assert {*of_pair[:2]} <= {*named.of_budgets("gates.parquet")}
-    assert Budgets(Inputs(layout())).rankings(of_run()) == []
+    assert {*of_pair[:2]} <= {*named.files("gates.parquet")}
+    assert PrunedRuns(Inputs(layout())).rankings(of_run()) == []
 
 
 @pytest.mark.parametrize(

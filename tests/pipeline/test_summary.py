@@ -26,16 +26,16 @@ def found(results: Path) -> list[str]:
 
 def test_gates_count_by_what_they_are_compared_with(tmp_path):
     """Means over tasks where a mixture has several, else the task's own rows."""
-    way = RUN | {"sets": "own", "fraction": 0.1, "metric": "mean"}
-    alone = way | {"mixture": "a", "method": "single", "task": "a", "metric": "f1"}
+    base = RUN | {"scope": "per_task", "fraction": 0.1, "metric": "mean"}
+    alone = base | {"mixture": "a", "method": "single", "task": "a", "metric": "f1"}
     down, up = {"difference": -0.1, "p_holm": 0.01}, {"difference": 0.1, "p_holm": 0.02}
     unclear = {"difference": -0.2, "p_holm": 0.2}
     rows = [
-        way | {"way": "l0", "task": "mean", "against": "whole"} | down,
-        way | {"way": "l0", "task": "a", "against": "whole", "metric": "f1"} | up,
-        way | {"way": "l0", "task": "mean", "against": "importance"} | up,
-        way | {"way": "random", "task": "mean", "against": "importance"} | unclear,
-        way | {"way": "whole", "task": "mean", "fraction": 1.0},
+        base | {"way": "l0", "task": "mean", "against": "whole"} | down,
+        base | {"way": "l0", "task": "a", "against": "whole", "metric": "f1"} | up,
+        base | {"way": "l0", "task": "mean", "against": "importance"} | up,
+        base | {"way": "random", "task": "mean", "against": "importance"} | unclear,
+        base | {"way": "whole", "task": "mean", "fraction": 1.0},
         alone | {"way": "l0", "against": "whole"} | unclear,
     ]
     write(tmp_path, "budgets", rows)
@@ -43,14 +43,17 @@ def test_gates_count_by_what_they_are_compared_with(tmp_path):
         "fewer heads, against importance: the metric is lower in 0 of 2 rows (p < 0.05), higher in 1",
         "fewer heads, against whole: the metric is lower in 1 of 2 rows (p < 0.05), higher in 0",
     ]
-    assert "6 rows by way and number of heads: tables/budgets.parquet" in summary.of_results(tmp_path)[0]
+    assert (
+        "6 rows by pruning method and number of heads: tables/budgets.parquet"
+        in summary.of_results(tmp_path)[0]
+    )
 
 
 def test_differences_of_models_that_learnt_nothing_count_nowhere(tmp_path):
     down = {"difference": -0.1, "p_holm": 0.01, "task": "mean", "metric": "mean"}
     nothing = RUN | down | {"mixture": "c+d", "unpruned_at_chance": True}
-    way = {"sets": "own", "way": "l0", "fraction": 0.1, "against": "whole"}
-    write(tmp_path, "budgets", [each | way for each in (RUN | down, nothing)])
+    base = {"scope": "per_task", "way": "l0", "fraction": 0.1, "against": "whole"}
+    write(tmp_path, "budgets", [each | base for each in (RUN | down, nothing)])
     write(tmp_path, "sharing", [RUN | down, nothing])
     write(tmp_path, "improvement", [nothing | {"method": "iat", "against": "tuned", "value": 0.5}])
     lines = found(tmp_path)

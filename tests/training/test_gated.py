@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 import torch
 
+from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.sections.gates import Gates
 from headspec.config.sections.training import Training
-from headspec.config.ways import WAYS
 from headspec.gates.learnt import learnt_gates
 from headspec.heads.importance import gate_gradients
 from headspec.heads.ranking import top_heads
 from headspec.models.head_parameters import head_slices
 from headspec.statistics.gates.targets import counts
-from headspec.training.budgets import (
+from headspec.training.gated import Fixed, Learning, Sets, Stepwise, last_kept
+from headspec.training.loop import train, trainer
+from headspec.training.pruned_runs import (
     Plan,
     beginning,
     count_kept,
@@ -27,8 +29,6 @@ from headspec.training.budgets import (
     learn,
     ranked,
 )
-from headspec.training.gated import Fixed, Learning, Sets, Stepwise, last_kept
-from headspec.training.loop import train, trainer
 from support.tiny import CPU, HEADS, LAYERS, TYPES
 from support.two_tasks import CLASSES, data, model, never
 
@@ -40,8 +40,8 @@ OPEN = np.zeros(LAYERS, dtype=bool)  # no layer whose heads are all kept
 KINDS = ["l0", "l0-target", "subset", "subset-hard"]
 
 
-def learning(kind: str, own: bool = False, count: int | None = 5, steps: int = 10) -> Learning:
-    sets = Sets(list(CLASSES), own)
+def learning(kind: str, per_task: bool = False, count: int | None = 5, steps: int = 10) -> Learning:
+    sets = Sets(list(CLASSES), per_task)
     gates = [learnt_gates(kind, SHAPE, count, 0.1) for _ in sets.names]
     return Learning(sets, gates, steps, count, 0.1, 0)
 
@@ -89,7 +89,7 @@ def test_closed_heads_do_not_learn(tmp_path):
 
 def test_batches_of_a_task_meet_its_own_heads(tmp_path):
     """A head that only task b keeps learns from b's batches alone."""
-    sets = Sets(list(CLASSES), own=True)
+    sets = Sets(list(CLASSES), per_task=True)
     kept = np.ones((2, *SHAPE), dtype=bool)
     kept[0, 0, 0] = False
     seen = []
@@ -170,7 +170,7 @@ def test_a_resumed_run_ends_in_the_same_bytes(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_number_of_kept_heads_is_exact_in_each_set(kind, tmp_path):
-    gating = learning(kind, own=True)
+    gating = learning(kind, per_task=True)
     trained(gating, tmp_path)
     assert gating.kept.sum(axis=(1, 2)).tolist() == [5, 5]
     frame = gating.frame(STEPS, EVERY)
@@ -186,7 +186,7 @@ def test_the_number_of_kept_heads_is_exact_in_each_set(kind, tmp_path):
 
 def test_sets_of_tasks_learn_apart(tmp_path):
     """Until a step of its own task, a set does not move."""
-    gating = learning("l0", own=True)
+    gating = learning("l0", per_task=True)
     with trainer(model(), data(), SETTINGS, None, 0, CPU) as run:
         run.gating = gating
         first = run.steps[0].task
@@ -214,7 +214,7 @@ def test_heads_that_were_kept_are_fixed_after_learning(tmp_path):
 
 def test_heads_close_in_equal_steps_by_importance_computed_again(tmp_path):
     """The first step closes the least important heads; each later one the least important of the rest."""
-    sets = Sets(list(CLASSES), own=True)
+    sets = Sets(list(CLASSES), per_task=True)
     gating = Stepwise(sets, EVERY, 3, [0, 4, 8], samples=10, seed=0)
     net = model()
     scores = np.abs(gate_gradients(net, "a", data()["a"], np.arange(40), CPU)).mean(axis=0)
@@ -236,32 +236,35 @@ def test_heads_close_in_equal_steps_by_importance_computed_again(tmp_path):
 # --- budgets
 
 
-def plan(way: str, count: int | None, own: bool = False, examples=None) -> tuple[Plan, Training]:
+def plan(method: str, count: int | None, per_task: bool = False, examples=None) -> tuple[Plan, Training]:
     settings, examples = Gates(epochs=2, rescorings=3), examples or data()
-    epochs, steps = course(examples, SETTINGS, settings, WAYS[way].start)
+    epochs, steps = course(examples, SETTINGS, settings, PRUNING_METHODS[method].start)
     training = SETTINGS.model_copy(update={"epochs": epochs})
-    sets = Sets(list(CLASSES), own)
-    return Plan(WAYS[way], settings, 20, sets, EVERY, OPEN, count, steps, 0), training
+    sets = Sets(list(CLASSES), per_task)
+    return Plan(PRUNING_METHODS[method], settings, 20, sets, EVERY, OPEN, count, steps, 0), training
 
 
 MAPS = {task: np.random.default_rng(i).random(SHAPE) for i, task in enumerate(CLASSES)}
 
 
-@pytest.mark.parametrize("own", [False, True])
-@pytest.mark.parametrize("way", [name for name, way in WAYS.items() if way.chosen not in ("all", "copied")])
-def test_every_way_ends_with_the_number_of_heads(way, own, tmp_path):
-    planned, training = plan(way, 5, own)
+CHOOSING = [name for name, each in PRUNING_METHODS.items() if each.chosen not in ("all", "copied")]
+
+
+@pytest.mark.parametrize("per_task", [False, True])
+@pytest.mark.parametrize("method", CHOOSING)
+def test_every_pruning_method_ends_with_the_number_of_heads(method, per_task, tmp_path):
+    planned, training = plan(method, 5, per_task)
     kept, frame = finish(model(), data(), training, planned.gating(MAPS, None), 0, CPU, None, never(tmp_path))
-    assert kept.sum(axis=(1, 2)).tolist() == [5] * (2 if own else 1)
+    assert kept.sum(axis=(1, 2)).tolist() == [5] * (2 if per_task else 1)
     assert frame["step"].max() == 9 * training.epochs
 
 
 def test_all_ways_take_the_same_steps(tmp_path):
     """Further epochs from a trained run; the epochs of training as well where it starts before."""
-    for way, settings in WAYS.items():
+    for method, settings in PRUNING_METHODS.items():
         epochs, steps = course(data(), SETTINGS, Gates(epochs=4, learning=0.25), settings.start)
         before = 0 if settings.start == "trained" else 2
-        assert (epochs, steps) == (4 + before, 9 * (1 + before)), way
+        assert (epochs, steps) == (4 + before, 9 * (1 + before)), method
 
 
 def test_gates_that_learn_once_end_as_if_learnt_for_a_number(tmp_path):
@@ -288,16 +291,16 @@ def test_heads_of_another_way_are_kept():
 
 def test_ranked_heads_of_tasks_together_and_apart():
     tasks = list(CLASSES)
-    apart = ranked(Sets(tasks, own=True), MAPS, 3)
+    apart = ranked(Sets(tasks, per_task=True), MAPS, 3)
     for of_set, task in zip(apart, tasks, strict=True):
         assert MAPS[task][of_set].min() > MAPS[task][~of_set].max()
     together = sum(MAPS[task] / MAPS[task].mean() for task in tasks)
-    (shared,) = ranked(Sets(tasks, own=False), MAPS, 3)
+    (shared,) = ranked(Sets(tasks, per_task=False), MAPS, 3)
     assert together[shared].min() > together[~shared].max()
 
 
 def test_random_heads_by_layer_follow_the_ranking():
-    sets = Sets(list(CLASSES), own=True)
+    sets = Sets(list(CLASSES), per_task=True)
     by_layer = drawn(sets, MAPS, 5, True, 0)
     assert np.array_equal(by_layer.sum(axis=2), ranked(sets, MAPS, 5).sum(axis=2))
     anywhere = [drawn(sets, MAPS, 5, False, seed) for seed in range(20)]
@@ -309,7 +312,7 @@ def test_random_heads_by_layer_follow_the_ranking():
 def test_random_heads_of_other_tasks_are_others(by_layer):
     """Else two tasks with the same random heads would seem to need the same ones."""
     same = dict.fromkeys(CLASSES, np.arange(24.0).reshape(4, 6))
-    of_runs = [drawn(Sets([task], own=False), same, 9, by_layer, 0) for task in CLASSES]
+    of_runs = [drawn(Sets([task], per_task=False), same, 9, by_layer, 0) for task in CLASSES]
     assert len({kept.tobytes() for kept in of_runs}) == len(CLASSES)
 
 
@@ -319,7 +322,7 @@ def test_kept_heads_are_those_that_are_not_pruned(fraction, heads, expected):
 
 
 def test_evaluation_closes_the_heads_that_a_set_does_not_keep():
-    sets = Sets(list(CLASSES), own=True)
+    sets = Sets(list(CLASSES), per_task=True)
     net, examples = model(), data()
     rows = {task: np.arange(0, len(of_task), 2) for task, of_task in examples.items()}
     kept = np.ones((2, *SHAPE), dtype=bool)
@@ -353,7 +356,7 @@ def test_a_penalty_that_leaves_no_head_or_all(score, said, caplog):
 
 
 def test_a_target_that_is_missed_is_said(caplog):
-    gating = learning("l0-target", own=True)
+    gating = learning("l0-target", per_task=True)
     gating.warn()
     assert "11.7 heads are expected to be open for task 'a', the target is 5" in caplog.text
     caplog.clear()
@@ -362,10 +365,10 @@ def test_a_target_that_is_missed_is_said(caplog):
     assert caplog.text == ""
 
 
-@pytest.mark.parametrize("own", [False, True])
-def test_a_target_that_few_steps_miss_is_said_and_counted(own, tmp_path, caplog):
+@pytest.mark.parametrize("per_task", [False, True])
+def test_a_target_that_few_steps_miss_is_said_and_counted(per_task, tmp_path, caplog):
     """In the log of training, and by the numbers of the table `budgets`."""
-    planned, training = plan("l0-target", 2, own)
+    planned, training = plan("l0-target", 2, per_task)
     _, frame = finish(model(), data(), training, planned.gating(None, None), 0, CPU, None, never(tmp_path))
     assert caplog.text.count("heads are expected to be open") == len(planned.sets.names)
     found = counts(frame)
@@ -381,22 +384,22 @@ def test_weights_begin_as_the_way_says():
         pretrained=lambda: (model().encoder, "mean"),
         tokenizer=lambda classes: None,
     )
-    pretrained = beginning(job, WAYS["dynamic"], CLASSES, True)
+    pretrained = beginning(job, PRUNING_METHODS["dynamic"], CLASSES, True)
     assert equal(weights(net.encoder), weights(pretrained.encoder))
-    fresh, again = (beginning(job, WAYS["fresh"], CLASSES, True) for _ in range(2))
+    fresh, again = (beginning(job, PRUNING_METHODS["fresh"], CLASSES, True) for _ in range(2))
     assert equal(weights(fresh), weights(again))
     name = "encoder.layer.0.attention.self.query.weight"
     assert not torch.equal(weights(fresh.encoder)[name], weights(net.encoder)[name])
-    static = beginning(job, WAYS["static"], CLASSES, True)
+    static = beginning(job, PRUNING_METHODS["static"], CLASSES, True)
     assert [p.requires_grad for p in static.classifiers.parameters()] == [False] * 4
 
 
-@pytest.mark.parametrize("way", ["l0", "subset"])
-def test_gates_learn_on_a_frozen_encoder(way, tmp_path):
+@pytest.mark.parametrize("method", ["l0", "subset"])
+def test_gates_learn_on_a_frozen_encoder(method, tmp_path):
     """It stays as it is, in what learns and in what follows; classifiers learn."""
     job = SimpleNamespace(seed=3, trained=model)
-    net, before = beginning(job, WAYS[way], CLASSES, False), weights(model())
-    planned, training = plan(way, 5, own=True)
+    net, before = beginning(job, PRUNING_METHODS[method], CLASSES, False), weights(model())
+    planned, training = plan(method, 5, per_task=True)
     state = learn(net, data(), training, planned.gating(None, None), 0, CPU, never(tmp_path))
     _, frame = finish(net, data(), training, planned.gating(None, None), 0, CPU, state, never(tmp_path))
     changed = {

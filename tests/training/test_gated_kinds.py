@@ -9,13 +9,21 @@ import numpy as np
 import pytest
 
 from headspec import per_example
+from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.sections.gates import Gates
 from headspec.config.sections.training import Training
-from headspec.config.ways import WAYS
 from headspec.models.tokens import tokenization
 from headspec.tasks.metrics import score
-from headspec.training.budgets import Plan, beginning, count_kept, course, evaluation, finish, fixed_layers
 from headspec.training.gated import Sets
+from headspec.training.pruned_runs import (
+    Plan,
+    beginning,
+    count_kept,
+    course,
+    evaluation,
+    finish,
+    fixed_layers,
+)
 from support.models import make
 from support.tiny import CPU, HEADS, KINDS
 from support.translators import translator
@@ -40,21 +48,21 @@ def test_layers_whose_heads_never_close(folder):
 
 
 @pytest.mark.parametrize("kinds", [[], ["encoder"]])
-@pytest.mark.parametrize("way", ["importance", "rescored", "l0", "l0-target", "subset", "random"])
-def test_heads_of_other_kinds_stay_open(folder, way, kinds, tmp_path):
+@pytest.mark.parametrize("method", ["importance", "rescored", "l0", "l0-target", "subset", "random"])
+def test_heads_of_other_kinds_stay_open(folder, method, kinds, tmp_path):
     model, examples = translator(folder, "marian", 24)
     data, sets, settings = {"a": examples}, Sets(["a"], False), Gates(epochs=2, rescorings=2)
     fixed = fixed_layers(model.gates, kinds)
     count = count_kept(0.25, HEADS * int((~fixed).sum()), HEADS * int(fixed.sum()))
     epochs, steps = course(data, SETTINGS, settings, "trained")
     training = SETTINGS.model_copy(update={"epochs": epochs})
-    plan = Plan(WAYS[way], settings, 8, sets, model.gates.exists, fixed, count, steps, 0)
+    plan = Plan(PRUNING_METHODS[method], settings, 8, sets, model.gates.exists, fixed, count, steps, 0)
     maps = {"a": np.random.default_rng(0).random(SHAPE)}
     kept, frame = finish(model, data, training, plan.gating(maps, None), 0, CPU, None, never(tmp_path))
     assert (
         kept[0, fixed].all() and kept[0, ~fixed].sum() == (3 if kinds else 7) == count - kept[0, fixed].sum()
     )
-    if way == "importance":
+    if method == "importance":
         assert maps["a"][kept[0] & ~fixed[:, None]].min() > maps["a"][~kept[0]].max()
     learnt = frame[frame["layer"].isin(np.flatnonzero(fixed))]
     assert learnt["kept"].all() and learnt["score"].isna().all()
@@ -67,7 +75,9 @@ def test_heads_of_encoders_alone_learn_without_a_number(folder, tmp_path):
     model, examples = translator(folder, "marian", 24)
     data, settings = {"a": examples}, Gates(epochs=4, penalty=5.0, learning=1.0, learning_rate=1.0)
     training = SETTINGS.model_copy(update={"epochs": 4})
-    plan = Plan(WAYS["l0"], settings, 0, Sets(["a"], False), model.gates.exists, ~ENCODER, None, 12, 0)
+    plan = Plan(
+        PRUNING_METHODS["l0"], settings, 0, Sets(["a"], False), model.gates.exists, ~ENCODER, None, 12, 0
+    )
     kept, frame = finish(model, data, training, plan.gating(None, None), 0, CPU, None, never(tmp_path))
     assert kept[0, ~ENCODER].all() and kept[0, ENCODER].sum() < ENCODER.sum() * HEADS
     assert frame["step"].nunique() > 2
@@ -83,7 +93,7 @@ def test_a_kept_structure_starts_from_fresh_weights_and_can_write(folder):
         tokenizer=lambda classes: tokenization.tokenizer(settings, "m"),
     )
     before = {name: weight.clone() for name, weight in model.encoder.state_dict().items()}
-    fresh = beginning(job, WAYS["fresh"], model.classes, True)
+    fresh = beginning(job, PRUNING_METHODS["fresh"], model.classes, True)
     drawn = fresh.encoder.state_dict()
     matrices = [name for name in drawn if name.endswith("proj.weight")]
     assert fresh.classifier("a").beams == 2

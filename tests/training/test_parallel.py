@@ -23,16 +23,16 @@ from headspec.training.loop import train
 from support.paths import ROOT
 from support.running import ranks
 from support.tiny import CPU
-from support.ways import DATA, SETTINGS, every_way, model
+from support.training_methods import DATA, SETTINGS, every_method, model
 
 SHARED = ["step", "epoch", "task", "learning_rate"]
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory) -> dict[int, dict]:
-    """Number of processes: what `every_way` of training gives."""
+    """Number of processes: what `every_method` of training gives."""
     folders = {n: tmp_path_factory.mktemp(f"by-{n}") for n in (1, 2)}
-    return {n: parallel.run(n, folder, every_way, model(), folder) for n, folder in folders.items()}
+    return {n: parallel.run(n, folder, every_method, model(), folder) for n, folder in folders.items()}
 
 
 @pytest.mark.slow

@@ -36,7 +36,7 @@ STUDY: dict[str, Any] = CONFIG | {
         "fractions": [0.25, 0.5],
         "draws": 2,
     },
-    "gates": {"ways": ["random"]},
+    "gates": {"pruning_methods": ["random"]},
 }
 FIGURES = {f"{kind}.bert.tone+topic.{method}" for method in ("tuned", "frozen")
            for kind in ("heads", "ablation", "ranked", "agreement", "confidence", "differences")}  # fmt: skip
@@ -94,11 +94,11 @@ def test_every_table_and_figure_is_there(finished):
     assert drawn == FIGURES | {"change.bert.tone+topic.tuned", "believe"}
 
 
-@pytest.mark.parametrize(("way", "kept"), [("l0", "open"), ("subset", "0.7")])
-def test_learnt_gates_prune_as_they_rank(finished, way, kept):
+@pytest.mark.parametrize(("method", "kept"), [("l0", "open"), ("subset", "0.7")])
+def test_learnt_gates_prune_as_they_rank(finished, method, kept):
     """Of every example, the prediction without the heads whose own gates have the largest scores."""
     run = finished.results / "runs/bert/tone+topic/tuned/seed0"
-    gates = pd.read_parquet(run / f"gates/{way}/own/{kept}/gates.parquet").query("task == 'tone'")
+    gates = pd.read_parquet(run / f"gates/{method}/per_task/{kept}/gates.parquet").query("task == 'tone'")
     last = gates[gates["step"] == gates["step"].max()]
     scores = last.pivot(index="layer", columns="head", values="score").to_numpy()
     tokens = tables.read(finished.results / "tokens/bert/tone/validation.parquet")
@@ -106,11 +106,11 @@ def test_learnt_gates_prune_as_they_rank(finished, way, kept):
     examples = Examples(tokens)
     found = predictions(MultiTask.load(run / "model"), {"tone": examples}, [mask], Device("cpu", None))
     expected = pd.Series(found["tone"][0].filled(), examples.example)
-    of_way = pd.read_parquet(run / "atlas/cumulative.parquet").query(
+    of_method = pd.read_parquet(run / "atlas/cumulative.parquet").query(
         "ranking == @way and task == 'tone' and order == 'top' and fraction == 0.5"
     )
-    assert len(of_way) == 40
-    assert of_way["prediction"].to_numpy() == pytest.approx(expected.loc[of_way["example"]].to_numpy())
+    assert len(of_method) == 40
+    assert of_method["prediction"].to_numpy() == pytest.approx(expected.loc[of_method["example"]].to_numpy())
 
 
 def test_a_finished_atlas_has_nothing_to_do(finished):
@@ -123,10 +123,10 @@ def test_a_finished_atlas_has_nothing_to_do(finished):
         ("atlas.draws", 3, {"cumulative", "rankings", "belief"}),
         ("atlas.bottom", False, {"cumulative", "rankings", "belief"}),
         ("atlas.rankings", RANKINGS[:-1], {"cumulative", "rankings", "belief"}),
-        ("gates.epochs", 3, {"learn_gates", "budget", "cumulative", "rankings", "belief"}),
-        ("gates.penalty", 0.1, {"learn_gates", "budget", "cumulative", "rankings", "belief"}),
+        ("gates.epochs", 3, {"learn_gates", "pruned_run", "cumulative", "rankings", "belief"}),
+        ("gates.penalty", 0.1, {"learn_gates", "pruned_run", "cumulative", "rankings", "belief"}),
         ("gates.kept", [0.5], set()),
-        ("gates.ways", ["subset", "random"], set()),
+        ("gates.pruning_methods", ["subset", "random"], set()),
         ("atlas.treebank.source", "texts/more.conllu", {"treebank", "attended", "roles", "heads", "belief"}),
         ("atlas.relevance", "attnlrp", {"relevance", "cumulative", "heads", "rankings", "belief"}),
         ("dissociation.confidence", 0.9, {"heads", "single_heads", "rankings", "belief"}),

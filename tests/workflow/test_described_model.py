@@ -34,7 +34,7 @@ DESCRIBED = CONFIG | {
     "mixtures": {"pairs": ["same", "back"]},
     "training": {"epochs": 12, "batch_size": 16, "learning_rate": 5e-3, "warmup": 0.1},
     "pruning": {"fraction": 0.3, "fractions": [], "draws": 2},
-    "gates": {"ways": ["importance", "fresh"], "kept": [0.5], "sets": ["shared"], "epochs": 1},
+    "gates": {"pruning_methods": ["importance", "fresh"], "kept": [0.5], "scope": ["shared"], "epochs": 1},
 }
 RUN = "results/tiny/runs/fresh/same+back/tuned/seed0"
 KEPT = f"{RUN}/gates/fresh/shared/0.5/evaluation.parquet"
@@ -87,7 +87,7 @@ def test_its_tokenizer_is_that_of_every_stage(finished):
 def test_beams_rerun_evaluations_alone(finished, tmp_path):
     folder = finished.copy(tmp_path / "study")
     folder.set("tasks.back.beams", 3)
-    assert {*folder.plan(f"{RUN}/pruning.parquet", KEPT).rules} == {"prune", "budget"}
+    assert {*folder.plan(f"{RUN}/pruning.parquet", KEPT).rules} == {"prune", "pruned_run"}
 
 
 def test_what_makes_its_vocabulary_anew(finished, tmp_path):

@@ -35,7 +35,8 @@ STUDY: dict[str, Any] = CONFIG | {
     "iat": {"mixtures": ["tone+topic"], "alpha": 0.3, "controls": ["random"]},
     "atlas": {"treebank": {"source": "texts/trees.conllu"}, "examples": 40, "fractions": [0.5], "draws": 2,
               "rankings": ["importance", "mean_ablation"]},
-    "gates": {"ways": ["rescored", "l0-target"], "kept": [0.5], "epochs": 1, "keep_models": ["l0-target"]},
+    "gates": {"pruning_methods": ["rescored", "l0-target"], "kept": [0.5], "epochs": 1,
+              "keep_models": ["l0-target"]},
     "figures": {"dpi": 60, "formats": ["png"]},
 }  # fmt: skip
 

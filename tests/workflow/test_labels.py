@@ -36,7 +36,7 @@ STUDY: dict[str, Any] = CONFIG | {
     "iat": {"mixtures": ["tone+places"], "controls": ["random"]},
     "atlas": {"methods": ["tuned"], "mixtures": ["tone+places"], "examples": 40, "fractions": [0.5],
               "draws": 2, "rankings": ["importance", "relevance", "ablation"]},
-    "gates": {"mixtures": ["tone+places"], "kept": [0.5], "epochs": 1, "ways": ["importance"]},
+    "gates": {"mixtures": ["tone+places"], "kept": [0.5], "epochs": 1, "pruning_methods": ["importance"]},
     "figures": {"dpi": 60, "formats": ["png"]},
 }  # fmt: skip
 

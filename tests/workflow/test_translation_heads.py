@@ -30,7 +30,7 @@ STUDY = CONFIG | {
         "rankings": ["importance", "relevance", "confidence", "ablation", "mean_ablation"],
     },
     "gates": {
-        "ways": ["importance", "l0", "fresh"], "source": "importance", "kept": [0.25], "epochs": 1,
+        "pruning_methods": ["importance", "l0", "fresh"], "source": "importance", "kept": [0.25], "epochs": 1,
         "penalties": [1.0], "attention": ["encoder"],
     },
 }  # fmt: skip

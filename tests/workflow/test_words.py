@@ -46,7 +46,8 @@ STUDY: dict[str, Any] = CONFIG | {
     "atlas": {"methods": ["tuned"], "mixtures": ["tone+pos"], "examples": 40, "fractions": [0.5], "draws": 2,
               "rankings": ["importance", "relevance", "ablation"], "sentences": 50,
               "treebank": {"source": f"{BANK}/trees"}},
-    "gates": {"mixtures": ["tone+pos"], "sets": ["own"], "kept": [0.5], "epochs": 1, "ways": ["subset"]},
+    "gates": {"mixtures": ["tone+pos"], "scope": ["per_task"], "kept": [0.5], "epochs": 1,
+              "pruning_methods": ["subset"]},
     "probes": {"mixtures": ["pos", "tone+pos", "words"], "methods": ["tuned", "single", "iat", "even"]},
     "figures": {"dpi": 60, "formats": ["png"]},
 }  # fmt: skip

@@ -119,7 +119,7 @@ def export(
         Path,
         typer.Argument(
             help="Run: results/<study>/runs/<model>/<mixture>/<method>/seed<n>, or one that was pruned: "
-            "gates/<way>/<sets>/<kept> in it."
+            "gates/<pruning_method>/<scope>/<kept> in it."
         ),
     ],
     heads: Annotated[

@@ -11,6 +11,7 @@ import inspect
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
@@ -25,7 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: attribute of functions that holds what was declared of them
 DECLARED = "__headspec__"
-HEADS, SIMILARITY, WAY = "measure of heads", "measure of similarity", "way"
+HEADS, SIMILARITY, PRUNING_METHOD = "measure of heads", "measure of similarity", "pruning method"
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Declaration:
 
     Attributes
     ----------
-    kind : {`HEADS`, `SIMILARITY`, `WAY`}
+    kind : {`HEADS`, `SIMILARITY`, `PRUNING_METHOD`}
     name, label : in configs, tables and paths; in figures
     of : what it reads, as its decorator says
     file, line : of the function
@@ -49,7 +50,7 @@ class Declaration:
 
 
 def head_measure(name: str, label: str, *, of: str | None = None) -> Callable[[F], F]:
-    """Declare a measure of heads, which `atlas.rankings` and, ranked there, `gates.ways` may name.
+    """Declare a measure of heads, which `atlas.rankings` and, ranked there, `gates.pruning_methods` may name.
 
     The function takes a `MultiTask`, the name of a task, its `Examples`, rows (n,) of these, and a `Device`.
     It returns float (n, layers, heads), larger for heads that matter more.
@@ -77,8 +78,8 @@ def similarity_measure(name: str, label: str, *, of: str) -> Callable[[F], F]:
     return _declare(SIMILARITY, name, label, of)
 
 
-def way(name: str, label: str) -> Callable[[F], F]:
-    """Declare a way to choose the heads to keep, which `gates.ways` may name.
+def pruning_method(name: str, label: str) -> Callable[[F], F]:
+    """Declare a pruning method to choose the heads to keep, which `gates.pruning_methods` may name.
 
     The function takes importance (layers, heads) of the heads that can close, for one task or of several
     (`shared_map`), the number of them to keep, and a random generator. It returns bool (layers, heads), True
@@ -88,7 +89,13 @@ def way(name: str, label: str) -> Callable[[F], F]:
     ----------
     label : its name in figures
     """
-    return _declare(WAY, name, label)
+    return _declare(PRUNING_METHOD, name, label)
+
+
+def way(name: str, label: str) -> Callable[[F], F]:
+    """Declare a pruning method by the former name of `pruning_method`, for one version."""
+    warnings.warn("plugins.way is now plugins.pruning_method", FutureWarning, stacklevel=2)
+    return pruning_method(name, label)
 
 
 def _declare(kind: str, name: str, label: str, of: str | None = None) -> Callable[[F], F]:

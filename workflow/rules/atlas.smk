@@ -215,7 +215,7 @@ use rule attention as cumulative with:
         model=rules.train.output.classifiers,
         tokens=INPUTS.tokens("validation"),
         heads=INPUTS.ranking_tables,
-        gates=BUDGETS.rankings,
+        gates=PRUNED_RUNS.rankings,
     output:
         result(RUN, "atlas/cumulative.parquet"),
     log:

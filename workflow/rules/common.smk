@@ -50,7 +50,7 @@ if {"{", "}"} & {*str(LIBRARY)}:
 sys.path.insert(0, str(LIBRARY))
 
 from headspec import code_hash, files, hashes, plugins
-from headspec.config import loading, variants, ways
+from headspec.config import loading, pruning_methods, variants
 from headspec.config.measures import heads as head_measures, similarity as similarity_measures
 from headspec.config.runs import ALL
 from headspec.config.study import Study, plain
@@ -62,10 +62,10 @@ from headspec.explorer import finished
 from headspec.live import view
 from headspec.models import devices
 from headspec.pipeline import preflight, records, state, warm
-from headspec.pipeline.budgets import BUDGET, Budgets
 from headspec.pipeline.current import DAMAGED, other_versions
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import PROMPTS, RUN, SUBMISSION, Layout
+from headspec.pipeline.pruned_runs import PRUNED_RUN, PrunedRuns
 from headspec.pipeline.probing import Probing
 from headspec.pipeline.wildcards import any_of, constraints
 
@@ -150,7 +150,7 @@ VIEW = view.attach(logger) if wants_view() else None
 STUDY, PLAN = graph.listed or checked(config)
 LAYOUT = Layout(STUDY)
 INPUTS = Inputs(LAYOUT, PLAN)
-BUDGETS = Budgets(INPUTS)
+PRUNED_RUNS = PrunedRuns(INPUTS)
 GPU, THREADS = model_resources()
 REQUESTS = Requests(INPUTS, GPU, THREADS, timed=workflow.is_main_process and on_cluster())
 memory, runtime, by_tasks = REQUESTS.memory, REQUESTS.runtime, REQUESTS.by_tasks

@@ -18,7 +18,7 @@ rule explorer:
         [rules.heads.output, rules.rankings.output.pruning_curves, rules.belief.output]
         if "atlas" in STUDY.methods
         else [],
-        rules.budgets.output if "gates" in STUDY.methods else [],
+        rules.gate_tables.output if "gates" in STUDY.methods else [],
         [rules.sharing.output, rules.probe_tables.output.probes]
         if "probes" in STUDY.methods
         else [],

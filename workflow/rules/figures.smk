@@ -15,12 +15,15 @@ COMPARED_TASKS = {
 }
 HEADS = {"heads": rules.heads.output.heads}
 ROLES = {"roles": rules.heads.output.roles}
-GATES = {"gates": rules.budgets.output.gates}
+GATES = {"gates": rules.gate_tables.output.gates}
 OF_TASKS = {"tasks": INPUTS.tasks}
 OF_PAIRS = {"paradigms": LAYOUT.paradigms, "method": STUDY.correlated}
 OF_MEASURES = {"labels": similarity_measures.labels(STUDY.similarity.measures)}
 OF_VARIANTS = {"labels": variants.labels(variant.heads for variant in STUDY.variants)}
-OF_WAYS = {"labels": ways.labels(BUDGETS.names), "places": ways.places(BUDGETS.names)}
+METHOD_LOOKS = {
+    "labels": pruning_methods.labels(PRUNED_RUNS.names),
+    "places": pruning_methods.places(PRUNED_RUNS.names),
+}
 PRUNING = OF_TASKS | {
     "seeds": STUDY.seeds,
     "fraction": STUDY.pruning.fraction,
@@ -220,18 +223,18 @@ FIGURES = [
         "metric by heads kept",
         "Gates",
         OF_RUN,
-        {"budgets": rules.budgets.output.budgets},
-        {"metrics": INPUTS.main_metrics} | OF_WAYS,
+        {"budgets": rules.gate_tables.output.budgets},
+        {"metrics": INPUTS.main_metrics} | METHOD_LOOKS,
     ),
-    Figure("gates/kept", "heads kept", "Gates", OF_RUN, GATES, OF_WAYS | OF_TASKS),
-    Figure("gates/learning", "gates while they learn", "Gates", OF_RUN, GATES, OF_WAYS),
+    Figure("gates/kept", "heads kept", "Gates", OF_RUN, GATES, METHOD_LOOKS | OF_TASKS),
+    Figure("gates/learning", "gates while they learn", "Gates", OF_RUN, GATES, METHOD_LOOKS),
     Figure(
         "gates/overlap",
         "overlap of kept heads",
         "Gates",
         ("model",),
-        {"overlap": rules.budgets.output.overlap},
-        OF_WAYS,
+        {"overlap": rules.gate_tables.output.overlap},
+        METHOD_LOOKS,
     ),
     Figure(
         "gates/kept_roles",
@@ -239,15 +242,15 @@ FIGURES = [
         "Gates",
         OF_RUN,
         {"counts": rules.kept_roles.output.counts},
-        OF_WAYS | OF_TASKS,
+        METHOD_LOOKS | OF_TASKS,
     ),
     Figure(
         "gates/kept_kinds",
         "kinds of attention kept",
         "Gates",
         OF_RUN,
-        {"kinds": rules.budgets.output.kinds},
-        OF_WAYS | OF_TASKS,
+        {"kinds": rules.gate_tables.output.kinds},
+        METHOD_LOOKS | OF_TASKS,
     ),
     Figure(
         "probes/known",

@@ -1,19 +1,19 @@
-# Ways to keep a number of heads: gates that learn which, rankings, and random heads, all from the same
-# trained runs and with the same number of further steps.
+# Pruned runs: a trained run whose heads a pruning method closes, trained on for the same number of steps
+# whichever method it is.
 
 
 # gates that learn without a number of heads in view, once for all numbers, and for each further penalty
 rule learn_gates:
     input:
-        unpack(BUDGETS.learning),
+        unpack(PRUNED_RUNS.learning),
         tokens=INPUTS.tokens("train"),
         vocabulary=INPUTS.vocabulary,
     output:
-        result(BUDGET, "state.pt"),
+        result(PRUNED_RUN, "state.pt"),
     log:
-        log(BUDGET, "learn"),
+        log(PRUNED_RUN, "learn"),
     wildcard_constraints:
-        way=any_of(BUDGETS.ways(open_ended=True)),
+        pruning_method=any_of(PRUNED_RUNS.methods(open_ended=True)),
         kept="open.*",
     priority: by_tasks
     conda:
@@ -33,86 +33,88 @@ rule learn_gates:
         version=weights_version,
         training=INPUTS.training_settings,
         trains=INPUTS.trains,
-        way=BUDGETS.way,
-        gates=BUDGETS.settings,
+        method=PRUNED_RUNS.method,
+        gates=PRUNED_RUNS.settings,
         precision=STUDY.precision,
         code=code("gates/learn.py"),
     message:
-        "Gates of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}: {wildcards.way}"
+        "Gates of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}: {wildcards.pruning_method}"
     script:
         "../scripts/gates/{params.script}.py"
 
 
-use rule learn_gates as budget with:
+use rule learn_gates as pruned_run with:
     input:
-        unpack(BUDGETS.pruning),
+        unpack(PRUNED_RUNS.pruning),
         train=INPUTS.tokens("train"),
         validation=INPUTS.tokens("validation"),
         vocabulary=INPUTS.vocabulary,
     output:
-        gates=result(BUDGET, "gates.parquet"),
-        evaluation=result(BUDGET, "evaluation.parquet"),
+        gates=result(PRUNED_RUN, "gates.parquet"),
+        evaluation=result(PRUNED_RUN, "evaluation.parquet"),
     log:
-        log(BUDGET, "budget"),
+        log(PRUNED_RUN, "pruned_run"),
     wildcard_constraints:
-        way=any_of(ways.WAYS),
+        pruning_method=any_of(pruning_methods.PRUNING_METHODS),
     resources:
         gpu=training_gpus,
-        mem_mb=memory("budget", training_gpus),
+        mem_mb=memory("pruned_run", training_gpus),
         microbatches=microbatches,
-        runtime=runtime("budget", 12 * 60),
+        runtime=runtime("pruned_run", 12 * 60),
         checkpoint_seconds=CHECKPOINT_SECONDS,
     params:
-        script="budget",
+        script="pruned_run",
         study=STUDY.study,
         tasks=INPUTS.tasks,
         model=INPUTS.model_settings("source", "sha256", "pooling", "weights", "transformer"),
         version=weights_version,
         training=INPUTS.training_settings,
         trains=INPUTS.trains,
-        way=BUDGETS.way,
-        gates=BUDGETS.settings,
-        samples=BUDGETS.samples,
+        method=PRUNED_RUNS.method,
+        gates=PRUNED_RUNS.settings,
+        samples=PRUNED_RUNS.samples,
         beams=INPUTS.beams,
-        measured=BUDGETS.measured,
+        measured=PRUNED_RUNS.measured,
         precision=STUDY.precision,
         code=code(
-            "gates/budget.py",
-            lambda wildcards: plugins.files([ways.WAYS[wildcards.way].function]),
+            "gates/pruned_run.py",
+            lambda wildcards: plugins.files(
+                [pruning_methods.PRUNING_METHODS[wildcards.pruning_method].function]
+            ),
         ),
     message:
-        "{wildcards.way} to {wildcards.kept} of the heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+        "{wildcards.pruning_method} to {wildcards.kept} of the heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
 
 
-# like budget, but saves the model, for export and for the roles of its heads
-use rule budget as budget_and_keep with:
+# like pruned_run, but saves the model, for export and for the roles of its heads
+use rule pruned_run as pruned_run_and_keep with:
     output:
-        gates=result(BUDGET, "gates.parquet"),
-        evaluation=result(BUDGET, "evaluation.parquet"),
-        model=result(BUDGET, "model/model.safetensors"),
-        config=result(BUDGET, "model/config.json"),
-        classifiers=result(BUDGET, "model/classifiers.json"),
+        gates=result(PRUNED_RUN, "gates.parquet"),
+        evaluation=result(PRUNED_RUN, "evaluation.parquet"),
+        model=result(PRUNED_RUN, "model/model.safetensors"),
+        config=result(PRUNED_RUN, "model/config.json"),
+        classifiers=result(PRUNED_RUN, "model/classifiers.json"),
     wildcard_constraints:
-        way=any_of(STUDY.gates.keep_models),
+        pruning_method=any_of(STUDY.gates.keep_models),
 
 
-ruleorder: budget_and_keep > budget
+ruleorder: pruned_run_and_keep > pruned_run
 
 
 # roles of the heads that a set keeps, after the further training
 use rule learn_gates as attended_after with:
     input:
-        model=rules.budget_and_keep.output.classifiers,
-        gates=rules.budget_and_keep.output.gates,
+        model=rules.pruned_run_and_keep.output.classifiers,
+        gates=rules.pruned_run_and_keep.output.gates,
         treebank=rules.treebank.output[0],
         targets=INPUTS.targets("validation"),
         vocabulary=INPUTS.vocabulary,
     output:
-        result(BUDGET, "atlas/{of}/attended.parquet"),
+        result(PRUNED_RUN, "atlas/{of}/attended.parquet"),
     log:
-        log(BUDGET, "atlas/{of}/attended"),
+        log(PRUNED_RUN, "atlas/{of}/attended"),
     wildcard_constraints:
-        way=any_of(STUDY.gates.keep_models),
+        pruning_method=any_of(STUDY.gates.keep_models),
         of=any_of([ALL, *STUDY.tasks]),
     threads: THREADS
     resources:
@@ -131,7 +133,7 @@ use rule learn_gates as attended_after with:
         precision="fp32",
         code=code("gates/attended.py"),
     message:
-        "Words that the kept heads attend to, {wildcards.way}, {wildcards.kept} of the heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+        "Words that the kept heads attend to, {wildcards.pruning_method}, {wildcards.kept} of the heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
 
 
 use rule roles as roles_after with:
@@ -139,20 +141,20 @@ use rule roles as roles_after with:
         attended=rules.attended_after.output[0],
         treebank=rules.treebank.output[0],
     output:
-        result(BUDGET, "atlas/{of}/roles.parquet"),
+        result(PRUNED_RUN, "atlas/{of}/roles.parquet"),
     log:
-        log(BUDGET, "atlas/{of}/roles"),
+        log(PRUNED_RUN, "atlas/{of}/roles"),
     wildcard_constraints:
-        way=any_of(STUDY.gates.keep_models),
+        pruning_method=any_of(STUDY.gates.keep_models),
         of=any_of([ALL, *STUDY.tasks]),
     message:
-        "Roles of the kept heads, {wildcards.way}, {wildcards.kept} of the heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
+        "Roles of the kept heads, {wildcards.pruning_method}, {wildcards.kept} of the heads of {wildcards.model} on {wildcards.mixture}, {wildcards.method}, seed {wildcards.seed}"
 
 
-rule budgets:
+rule gate_tables:
     input:
-        gates=lambda wildcards: BUDGETS.of_budgets("gates.parquet"),
-        evaluations=lambda wildcards: BUDGETS.of_budgets("evaluation.parquet"),
+        gates=lambda wildcards: PRUNED_RUNS.files("gates.parquet"),
+        evaluations=lambda wildcards: PRUNED_RUNS.files("evaluation.parquet"),
     output:
         gates=result("tables/gates.parquet"),
         budgets=result("tables/budgets.parquet"),
@@ -160,7 +162,7 @@ rule budgets:
         layers=result("tables/kept_layers.parquet"),
         kinds=result("tables/kept_kinds.parquet"),
     log:
-        log("budgets"),
+        log("gate_tables"),
     conda:
         "../../envs/analysis.yaml"
     threads: 1
@@ -168,28 +170,32 @@ rule budgets:
         mem_mb=8000,
         runtime=60,
     params:
-        script="budgets",
+        script="gate_tables",
         study=STUDY.study,
-        cells=settings_of(STUDY.budgets),
-        open_ended=[way for way in BUDGETS.ways(open_ended=True) if way in STUDY.gates.ways],
+        cells=settings_of(STUDY.pruned_runs),
+        open_ended=[
+            name
+            for name in PRUNED_RUNS.methods(open_ended=True)
+            if name in STUDY.gates.pruning_methods
+        ],
         metrics=lambda wildcards: {
-            task: LAYOUT.metrics[task] for cell in STUDY.budgets for task in cell.run.tasks
+            task: LAYOUT.metrics[task] for cell in STUDY.pruned_runs for task in cell.run.tasks
         },
         attention=STUDY.gates.attention,
         resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
-        code=code("statistics/budgets.py"),
+        code=code("statistics/gate_tables.py"),
     message:
-        "Ways to keep a number of heads, compared"
+        "Pruning methods, compared"
     script:
         "../scripts/statistics/{params.script}.py"
 
 
-use rule budgets as kept_roles with:
+use rule gate_tables as kept_roles with:
     input:
-        gates=lambda wildcards: BUDGETS.of_budgets("gates.parquet"),
-        before=lambda wildcards: LAYOUT.of_runs(BUDGETS.runs, "atlas/roles.parquet"),
-        after=BUDGETS.roles_after,
+        gates=lambda wildcards: PRUNED_RUNS.files("gates.parquet"),
+        before=lambda wildcards: LAYOUT.of_runs(PRUNED_RUNS.runs, "atlas/roles.parquet"),
+        after=PRUNED_RUNS.roles_after,
     output:
         heads=result("tables/kept_roles.parquet"),
         counts=result("tables/role_counts.parquet"),
@@ -198,7 +204,7 @@ use rule budgets as kept_roles with:
     params:
         script="kept_roles",
         study=STUDY.study,
-        cells=settings_of(STUDY.budgets),
+        cells=settings_of(STUDY.pruned_runs),
         keep_models=STUDY.gates.keep_models,
         seed=STUDY.data_seed,
         code=code("statistics/kept_roles.py"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from matplotlib.figure import Figure
 
-from headspec.config import ways
+from headspec.config import pruning_methods
 from headspec.plots.gates import budgets as budgets_plot
 from pages.kept import markdown, points, table
 
@@ -15,7 +15,7 @@ from pages.kept import markdown, points, table
 TASKS = ("qnli", "sst2")
 #: fractions of heads kept that the page shows, of those that the tables have
 SHOWN = (0.1, 0.3, 0.5)
-#: way, and the one that it is compared with
+#: pruning method, and the one that it is compared with
 COMPARED = [
     ("importance", "whole"),
     ("random", "importance"),
@@ -26,29 +26,29 @@ COMPARED = [
     ("pretrained", "whole"),
     ("fresh", "whole"),
 ]
-#: ways whose kept heads are compared
+#: pruning methods whose kept heads are compared
 CHOSEN = ("importance", "l0", "subset", "dynamic")
 
 
 def budgets(study: str) -> str:
-    """Differences between ways by the number of heads kept."""
+    """Differences between pruning methods by the number of heads kept."""
     found = table(study, "budgets")
     found = found[(found["metric"] == "accuracy") & found["fraction"].isin(SHOWN)]
     fractions = sorted(found["fraction"].unique())
     known = set(found["way"]) | set(found["against"])
 
     def rows() -> Iterator[list[str]]:
-        for task, (way, other) in itertools.product(TASKS, COMPARED):
-            if not {way, other} <= known:
+        for task, (method, other) in itertools.product(TASKS, COMPARED):
+            if not {method, other} <= known:
                 continue
-            of_task = found[(found["task"] == task) & (found["way"] == way) & (found["against"] == other)]
+            of_task = found[(found["task"] == task) & (found["way"] == method) & (found["against"] == other)]
             by_fraction = of_task.set_index("fraction").to_dict("index")
             cells = []
             for fraction in fractions:
                 cell = by_fraction[fraction]
                 mark = " *" if cell["p_holm"] < 0.05 else ""
                 cells.append(points(cell["difference"], cell["ci_low"], cell["ci_high"]) + mark)
-            yield [task, f"`{way}` less `{other}`", *cells]
+            yield [task, f"`{method}` less `{other}`", *cells]
 
     return markdown(["task", "heads kept", *(f"{fraction:.0%}" for fraction in fractions)], rows())
 
@@ -60,15 +60,15 @@ def overlap(study: str) -> str:
     fractions = sorted(found["fraction"].unique())
 
     def rows() -> Iterator[list[str]]:
-        for task, way in itertools.product(TASKS, CHOSEN):
-            group = found[(found["mixture"] == task) & (found["way"] == way)]
-            of_way = group.set_index("fraction").to_dict("index")
+        for task, method in itertools.product(TASKS, CHOSEN):
+            group = found[(found["mixture"] == task) & (found["way"] == method)]
+            of_method = group.set_index("fraction").to_dict("index")
             cells = []
             for fraction in fractions:
-                cell = of_way[fraction]
+                cell = of_method[fraction]
                 mark = " *" if cell["p_holm"] < 0.05 else ""
                 cells.append(f"{cell['jaccard']:.2f} ({cell['jaccard_by_layer']:.2f}){mark}")
-            yield [task, f"`{way}`", *cells]
+            yield [task, f"`{method}`", *cells]
 
     return markdown(["task", "heads kept", *(f"{fraction:.0%}" for fraction in fractions)], rows())
 
@@ -76,9 +76,11 @@ def overlap(study: str) -> str:
 def figure(study: str) -> Figure:
     """The metric by heads kept, a panel for each task."""
     found = table(study, "budgets")
-    names = list(dict.fromkeys(way for pair in COMPARED for way in pair if way in set(found["way"])))
+    names = list(dict.fromkeys(method for pair in COMPARED for method in pair if method in set(found["way"])))
     found = found[found["way"].isin(names)]
-    return budgets_plot.draw(found, dict.fromkeys(TASKS, "accuracy"), ways.labels(names), ways.places(names))
+    return budgets_plot.draw(
+        found, dict.fromkeys(TASKS, "accuracy"), pruning_methods.labels(names), pruning_methods.places(names)
+    )
 
 
 BLOCKS = {

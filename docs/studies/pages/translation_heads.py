@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from headspec.attention import KINDS
-from headspec.config import ways
+from headspec.config import pruning_methods
 from headspec.plots.gates import kept_kinds as plot
 from pages.kept import config, markdown, points, table
 
@@ -19,7 +19,7 @@ CELL = ["way", "fraction", "penalty"]
 
 
 def name(row: pd.Series, study: str) -> str:
-    """A way with its number of heads, or with the penalty that left them open."""
+    """A pruning method with its number of heads, or with the penalty that left them open."""
     if row["way"] == "whole" or pd.notna(row["fraction"]):
         return f"`{row['way']}`"
     penalty = config(study)["gates"]["penalty"] if pd.isna(row["penalty"]) else row["penalty"]
@@ -39,7 +39,7 @@ def ordered(rows: pd.DataFrame) -> Iterator[pd.Series]:
 
 
 def budgets() -> str:
-    """BLEU, and what is lost of the whole model's, of every way and number of heads."""
+    """BLEU, and what is lost of the whole model's, of every pruning method and number of heads."""
 
     def rows() -> Iterator[list[str]]:
         for study, closing in STUDIES.items():
@@ -53,7 +53,7 @@ def budgets() -> str:
                     less += " *" if row["p_holm"] < 0.05 else ""
                 yield [closing, name(row, study), f"{row['heads']:.1f}", f"{100 * row['value']:.1f}", less]
 
-    return markdown(["heads that can close", "way", "heads kept", "BLEU", "less `whole`"], rows())
+    return markdown(["heads that can close", "method", "heads kept", "BLEU", "less `whole`"], rows())
 
 
 def kinds() -> str:
@@ -77,7 +77,7 @@ def kinds() -> str:
                 spread(more[1][["depth", "depth_low", "depth_high"]], 1),
             ]
 
-    head = ["way", "heads kept", *(f"{kind}, %" for kind in KINDS)]
+    head = ["method", "heads kept", *(f"{kind}, %" for kind in KINDS)]
     return markdown(
         [*head, "cross less encoder", "cross less decoder", "layers of cross less decoder"], rows()
     )
@@ -87,7 +87,7 @@ def figure() -> Figure:
     """Kinds of attention that are kept."""
     found = table("translation-heads", "kept_kinds")
     found = found[found["way"] != "fresh"]  # the heads of `l0`
-    return plot.draw(found, ways.labels(list(dict.fromkeys(found["way"]))), tasks=[])
+    return plot.draw(found, pruning_methods.labels(list(dict.fromkeys(found["way"]))), tasks=[])
 
 
 BLOCKS = {"translation-heads: budgets": budgets, "translation-heads: kinds": kinds}

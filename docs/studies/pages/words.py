@@ -69,8 +69,8 @@ def gates(study: str) -> str:
     overlaps = table(study, "overlap")
     overlaps = overlaps[(overlaps["what"] == "tasks") & (overlaps["within"] == "mean")]
 
-    def cell(task: str, mixture: str, way: str, fraction: bool) -> str:
-        where = (found["mixture"] == mixture) & (found["way"] == way) & (found["against"] == "whole")
+    def cell(task: str, mixture: str, method: str, fraction: bool) -> str:
+        where = (found["mixture"] == mixture) & (found["way"] == method) & (found["against"] == "whole")
         where &= found["fraction"].notna() if fraction else found["fraction"].isna()
         row = found[where & (found["task"] == task) & (found["metric"] == WORDS[task])].iloc[0]
         return f"{row['heads']:.0f}: {points(row['difference'], row['ci_low'], row['ci_high'])}"
@@ -79,12 +79,14 @@ def gates(study: str) -> str:
         for task, mixture in itertools.chain(
             zip(WORDS, WORDS, strict=True), ((task, "five") for task in WORDS)
         ):
-            cells = [cell(task, mixture, way, at) for at in (False, True) for way in ("static", "dynamic")]
+            cells = [
+                cell(task, mixture, method, at) for at in (False, True) for method in ("static", "dynamic")
+            ]
             yield [task, "alone" if task == mixture else "all five", *cells]
         cells = []
-        for fraction, way in itertools.product((False, True), ("static", "dynamic")):
+        for fraction, method in itertools.product((False, True), ("static", "dynamic")):
             at = overlaps["fraction"].notna() if fraction else overlaps["fraction"].isna()
-            row = overlaps[at & (overlaps["way"] == way)].iloc[0]
+            row = overlaps[at & (overlaps["way"] == method)].iloc[0]
             mark = " *" if row["p_holm"] < 0.05 else ""
             cells.append(f"{row['jaccard']:.2f} ({row['jaccard_by_layer']:.2f}){mark}")
         yield ["in common", "alone", *cells]

@@ -1,4 +1,4 @@
-"""Figures of ways to keep a number of heads: what is drawn is what the tables have."""
+"""Figures of pruning methods to keep a number of heads: what is drawn is what the tables have."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_rgb
 
-from headspec.config import ways
-from headspec.config.runs import Budget, Run
+from headspec.config import pruning_methods
+from headspec.config.runs import PrunedRun, Run
 from headspec.plots.gates import budgets, kept, kept_kinds, kept_roles, learning, overlap
 from headspec.statistics.gates.overlap import gates_table
 
-LABELS = ways.labels(["whole", "importance", "l0", "subset"])
-PLACES = ways.places(LABELS)
+LABELS = pruning_methods.labels(["whole", "importance", "l0", "subset"])
+PLACES = pruning_methods.places(LABELS)
 LAYERS, HEADS = 2, 4
 
 
@@ -23,10 +23,10 @@ def budgets_table() -> pd.DataFrame:
     cells = [("whole", 1.0, 8, None), ("importance", 0.25, 2, "whole"), ("importance", 0.5, 4, "whole"),
              ("l0", 0.25, 2, "importance"), ("l0", 0.25, 2, "whole"), ("l0", None, 5, "whole")]  # fmt: skip
     rows = [
-        {"sets": sets, "way": way, "fraction": fraction, "penalty": None, "task": task,
+        {"scope": scope, "way": method, "fraction": fraction, "penalty": None, "task": task,
          "metric": metric, "against": against, "heads": heads,
          "value": (0.5 + heads / 20) - 0.1 * (task == "a")}
-        for (way, fraction, heads, against), sets in itertools.product(cells, ("shared", "own"))
+        for (method, fraction, heads, against), scope in itertools.product(cells, ("shared", "per_task"))
         for task, metric in (("a", "accuracy"), ("b", "f1"), ("b", "accuracy"), ("mean", "mean"))
     ]  # fmt: skip
     frame = pd.DataFrame(rows)
@@ -38,24 +38,24 @@ def gates() -> pd.DataFrame:
     """Three seeds keep heads 0, 0 or 1 of each layer at the end; `l0` learns, the others do not."""
     layer, head = (index.ravel() for index in np.indices((LAYERS, HEADS)))
     of = {}
-    for way, seed in itertools.product(("whole", "importance", "l0"), range(3)):
+    for method, seed in itertools.product(("whole", "importance", "l0"), range(3)):
         frames = []
-        for step in (0, 5, 10) if way == "l0" else (10,):
+        for step in (0, 5, 10) if method == "l0" else (10,):
             chosen = (head == (seed == 2)) if step == 10 else (head == 3)
             frame = pd.DataFrame({"task": None, "step": step, "layer": layer, "head": head})
-            probability = (10 - step) / 10 if way == "l0" else np.nan
+            probability = (10 - step) / 10 if method == "l0" else np.nan
             frames.append(
-                frame.assign(open_probability=probability, gate=1.0, kept=chosen | (way == "whole"))
+                frame.assign(open_probability=probability, gate=1.0, kept=chosen | (method == "whole"))
             )
         run = Run("m", "a+b", ("a", "b"), "tuned", seed)
-        of[Budget(run, way, "shared", 1.0 if way == "whole" else 0.25)] = pd.concat(frames)
+        of[PrunedRun(run, method, "shared", 1.0 if method == "whole" else 0.25)] = pd.concat(frames)
     return gates_table(of)
 
 
 def test_lines_have_the_values_of_the_main_metrics():
     figure = budgets.draw(budgets_table(), {"a": "accuracy", "b": "f1"}, LABELS, PLACES)
     titles = [axes.get_title() for axes in figure.axes]
-    assert titles == [f"{task}, {sets} heads" for sets in ("shared", "own") for task in ("a", "b", "mean")]
+    assert titles == [f"{task}, {whose} heads" for whose in ("shared", "own") for task in ("a", "b", "mean")]
     axes = figure.axes[0]
     lines = {line.get_label(): line for line in axes.get_lines()}
     assert lines["whole model"].get_ydata()[0] == pytest.approx(80)
@@ -80,7 +80,7 @@ def test_ways_that_keep_one_number_stand_side_by_side_with_whole_intervals():
 
 def test_gates_that_missed_their_target_are_crossed():
     table = budgets_table()
-    at = (table["way"] == "l0") & (table["fraction"] == 0.25) & (table["sets"] == "own")
+    at = (table["way"] == "l0") & (table["fraction"] == 0.25) & (table["scope"] == "per_task")
     table.loc[table["way"] == "l0", "missed"] = 0.0
     table.loc[at, "missed"] = 1 / 3
     figure = budgets.draw(table, {"a": "accuracy", "b": "f1"}, LABELS, PLACES)
@@ -95,7 +95,7 @@ def test_gates_that_missed_their_target_are_crossed():
 def test_tasks_of_which_the_whole_model_learnt_nothing_are_marked():
     table = budgets_table()
     table["unpruned_at_chance"] = table["task"].eq("a") & table["way"].isin(["whole", "l0"])
-    figure = budgets.draw(table[table["sets"] == "own"], {"a": "accuracy", "b": "f1"}, LABELS, PLACES)
+    figure = budgets.draw(table[table["scope"] == "per_task"], {"a": "accuracy", "b": "f1"}, LABELS, PLACES)
     assert [axes.get_title() for axes in figure.axes] == ["a ×", "b", "mean"]
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "after a task: unpruned model at chance" in texts
@@ -138,9 +138,9 @@ def test_the_course_of_learning():
 
 def test_overlap_stands_beside_what_layers_give():
     rows = [
-        {"sets": "shared", "way": way, "fraction": fraction, "what": what, "within": a, "a": a, "b": a,
+        {"scope": "shared", "way": method, "fraction": fraction, "what": what, "within": a, "a": a, "b": a,
          "jaccard": value, "jaccard_by_layer": 0.2, "p_holm": p}
-        for way, fraction, value, p in (("l0", 0.25, 0.7, 0.01), ("l0", None, 0.3, 0.5))
+        for method, fraction, value, p in (("l0", 0.25, 0.7, 0.01), ("l0", None, 0.3, 0.5))
         for what, a in (("seeds", "mean"), ("tasks", "mean"), ("seeds", "1"))
     ]  # fmt: skip
     figure = overlap.draw(pd.DataFrame(rows), LABELS)
@@ -155,9 +155,10 @@ def test_overlap_stands_beside_what_layers_give():
 def test_kinds_that_are_kept_have_their_shares_and_layers():
     cells = [("whole", 1.0, 12), ("l0", 0.25, 3), ("l0", None, 6), ("importance", 0.25, 3)]
     rows = [
-        {"sets": "shared", "task": None, "way": way, "fraction": fraction, "kind": kind, "against": against,
-         "heads": heads, "share": heads / 12 - (kind == "encoder") * 0.1, "depth": heads - 12.0}
-        for way, fraction, heads in cells
+        {"scope": "shared", "task": None, "way": method, "fraction": fraction, "kind": kind,
+         "against": against, "heads": heads, "share": heads / 12 - (kind == "encoder") * 0.1,
+         "depth": heads - 12.0}
+        for method, fraction, heads in cells
         for kind, against in (("encoder", None), ("cross", None), ("cross", "encoder"))
     ]  # fmt: skip
     frame = pd.DataFrame(rows)
@@ -182,11 +183,12 @@ def test_kinds_that_are_kept_have_their_shares_and_layers():
 def role_counts(after: float = np.nan) -> pd.DataFrame:
     cells = [("whole", 1.0, 8), ("l0", 0.25, 2), ("l0", 0.5, 4), ("importance", 0.25, 2)]
     rows = [
-        {"sets": sets, "task": task, "way": way, "fraction": fraction, "role": role, "heads": heads,
+        {"scope": scope, "task": task, "way": method, "fraction": fraction, "role": role, "heads": heads,
          "kept": heads / 2 + (role == "syntactic"), "kept_least": 0, "kept_most": heads,
          "kept_by_layer": heads / 4, "p_holm": 0.01 if fraction == 0.5 else np.nan,
-         "after": after if way in ("whole", "l0") else np.nan}
-        for way, fraction, heads in cells for sets, task in (("shared", None), ("own", "a"), ("own", "b"))
+         "after": after if method in ("whole", "l0") else np.nan}
+        for method, fraction, heads in cells
+        for scope, task in (("shared", None), ("per_task", "a"), ("per_task", "b"))
         for role in ("positional", "syntactic")
     ]  # fmt: skip
     return pd.DataFrame(rows)
@@ -194,9 +196,9 @@ def role_counts(after: float = np.nan) -> pd.DataFrame:
 
 def test_roles_of_kept_heads_end_at_the_whole_model():
     figure = kept_roles.draw(role_counts(), LABELS, ["b", "a"])
-    ways = ["importance, at once", "L0"]
+    methods = ["importance, at once", "L0"]
     assert [axes.get_title() for axes in figure.axes] == [
-        *ways, *(f"{way}\n{task}" for task in "ba" for way in ways),
+        *methods, *(f"{method}\n{task}" for task in "ba" for method in methods),
     ]  # fmt: skip
     lines = [line for line in figure.axes[1].get_lines() if len(line.get_xdata()) == 3]
     solid, by_layer = (

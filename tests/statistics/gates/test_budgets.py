@@ -1,4 +1,4 @@
-"""Ways to keep a number of heads: pairing, common examples, level and coverage."""
+"""Pruning methods to keep a number of heads: pairing, common examples, level and coverage."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headspec.config.runs import Budget, Run
+from headspec.config.runs import PrunedRun, Run
 from headspec.statistics.gates.budgets import budgets
 from headspec.statistics.gates.targets import Counts
 from headspec.statistics.resampling import holm
@@ -16,8 +16,10 @@ from headspec.statistics.resampling import holm
 METRICS = {"a": ["accuracy"], "b": ["accuracy", "f1"]}
 
 
-def cell(seed: int, way: str, fraction: float | None, tasks=("a", "b"), sets: str = "shared") -> Budget:
-    return Budget(Run("m", "+".join(tasks), tuple(tasks), "tuned", seed), way, sets, fraction)
+def cell(
+    seed: int, method: str, fraction: float | None, tasks=("a", "b"), scope: str = "shared"
+) -> PrunedRun:
+    return PrunedRun(Run("m", "+".join(tasks), tuple(tasks), "tuned", seed), method, scope, fraction)
 
 
 def evaluation(right: dict[str, np.ndarray], label: dict[str, np.ndarray]) -> pd.DataFrame:
@@ -34,16 +36,16 @@ def evaluation(right: dict[str, np.ndarray], label: dict[str, np.ndarray]) -> pd
     )  # fmt: skip
 
 
-def table(frames: dict[Budget, pd.DataFrame], resamples: int = 400, metrics=METRICS) -> pd.DataFrame:
+def table(frames: dict[PrunedRun, pd.DataFrame], resamples: int = 400, metrics=METRICS) -> pd.DataFrame:
     heads = {of: Counts(5.0 + of.run.seed, 9.0, of.run.seed == 2) for of in frames}
     return budgets(list(frames), frames.__getitem__, heads, metrics, resamples, 0.95, 0)
 
 
 @pytest.fixture(scope="module")
-def frames() -> dict[Budget, pd.DataFrame]:
+def frames() -> dict[PrunedRun, pd.DataFrame]:
     rng = np.random.default_rng(0)
     label = {"a": rng.integers(0, 2, 60).astype(float), "b": rng.integers(0, 2, 50).astype(float)}
-    ways = [
+    chosen = [
         ("whole", 1.0),
         ("importance", 0.3),
         ("l0", 0.3),
@@ -52,8 +54,8 @@ def frames() -> dict[Budget, pd.DataFrame]:
         ("dynamic", None),
     ]
     return {
-        cell(seed, way, fraction): evaluation({t: rng.random(len(y)) < 0.8 for t, y in label.items()}, label)
-        for (way, fraction), seed in itertools.product(ways, range(3))
+        cell(seed, name, fraction): evaluation({t: rng.random(len(y)) < 0.8 for t, y in label.items()}, label)
+        for (name, fraction), seed in itertools.product(chosen, range(3))
     }
 
 
@@ -65,7 +67,8 @@ def test_values_and_differences(frames):
     }
     for task in METRICS:
         here, there = (
-            np.mean([accuracy[cell(s, way, 0.3)][task] for s in range(3)]) for way in ("l0", "importance")
+            np.mean([accuracy[cell(s, method, 0.3)][task] for s in range(3)])
+            for method in ("l0", "importance")
         )
         row = result.loc[("l0", 0.3, task, "accuracy", "importance")].squeeze()
         assert row["value"] == pytest.approx(here) and row["difference"] == pytest.approx(here - there)
@@ -114,16 +117,16 @@ def test_differences_of_two_ways_that_know_nothing_are_marked():
     rng, label = np.random.default_rng(3), {"a": np.arange(80.0) % 2, "b": np.arange(80.0) % 2}
     share = {"whole": (0.5, 0.9), "importance": (0.4, 0.9), "l0": (0.9, 0.5)}
     frames = {}
-    for way, seed in itertools.product(share, range(3)):
-        right = dict(zip(METRICS, share[way] if seed else (0.9, 0.9), strict=True))
-        of = cell(seed, way, 1.0 if way == "whole" else 0.3)
+    for method, seed in itertools.product(share, range(3)):
+        right = dict(zip(METRICS, share[method] if seed else (0.9, 0.9), strict=True))
+        of = cell(seed, method, 1.0 if method == "whole" else 0.3)
         frames[of] = evaluation({task: rng.random(80) < right[task] for task in right}, label)
     result = table(frames, metrics={"a": ["accuracy"], "b": ["accuracy"]})
     marked = {(r.way, r.task, r.against) for r in result[result["unpruned_at_chance"]].itertuples()}
-    assert {(way, task, at if isinstance(at, str) else None) for way, task, at in marked} == {
+    assert {(method, task, at if isinstance(at, str) else None) for method, task, at in marked} == {
         ("whole", "a", None), ("importance", "a", "whole"),
     }  # fmt: skip
-    only = {of: frame[frame["task"] == "a"] for of, frame in frames.items() if of.way != "l0"}
+    only = {of: frame[frame["task"] == "a"] for of, frame in frames.items() if of.pruning_method != "l0"}
     alone = table(only, metrics={"a": ["accuracy"]})
     assert alone["unpruned_at_chance"].all()
 
@@ -131,22 +134,22 @@ def test_differences_of_two_ways_that_know_nothing_are_marked():
 def test_one_task_has_no_mean():
     label = {"a": np.arange(30.0) % 2}
     frames = {
-        cell(s, way, f, ("a",)): evaluation({"a": np.arange(30) % 4 != s}, label)
-        for way, f in (("whole", 1.0), ("importance", 0.5)) for s in range(2)
+        cell(s, method, f, ("a",)): evaluation({"a": np.arange(30) % 4 != s}, label)
+        for method, f in (("whole", 1.0), ("importance", 0.5)) for s in range(2)
     }  # fmt: skip
     result = table(frames, metrics={"a": ["accuracy"]})
     assert {*result["task"]} == {"a"} and {*result["ci_over"].dropna()} == {"examples"}
 
 
-def simulated(rng, seeds: int, spread: float, gain: float = 0.0) -> dict[Budget, pd.DataFrame]:
-    """Two ways whose runs have accuracies that vary by chance, by `spread`; they share the examples."""
+def simulated(rng, seeds: int, spread: float, gain: float = 0.0) -> dict[PrunedRun, pd.DataFrame]:
+    """Two pruning methods on the same examples, whose runs have accuracies that vary by `spread`."""
     n = 150
     label, hard = rng.integers(0, 2, n).astype(float), rng.normal(size=n)
     frames = {}
-    for seed, way in itertools.product(range(seeds), ("importance", "l0")):
-        skill = 1.0 + spread * rng.normal() + gain * (way == "l0")
+    for seed, method in itertools.product(range(seeds), ("importance", "l0")):
+        skill = 1.0 + spread * rng.normal() + gain * (method == "l0")
         right = skill + rng.normal(size=n) > hard
-        frames[cell(seed, way, 0.3, ("a",))] = evaluation({"a": right}, {"a": label})
+        frames[cell(seed, method, 0.3, ("a",))] = evaluation({"a": right}, {"a": label})
     return frames
 
 

@@ -11,7 +11,7 @@ from headspec.statistics.gates.kinds import KEPT_KINDS, kept_kinds
 
 KINDS = {"encoder": 3, "decoder": 2, "cross": 2}
 SET = {
-    "mixture": "a", "method": "single", "sets": "shared", "way": "l0", "fraction": None, "penalty": 0.1,
+    "mixture": "a", "method": "single", "scope": "shared", "way": "l0", "fraction": None, "penalty": 0.1,
     "task": None, "step": 9,
 }  # fmt: skip
 

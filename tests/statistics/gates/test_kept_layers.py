@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from headspec import tables
-from headspec.config.runs import Budget, Run
+from headspec.config.runs import PrunedRun, Run
 from headspec.statistics.gates.layers import KEPT_LAYERS, kept_layers
 from headspec.statistics.gates.overlap import gates_table
 
@@ -24,7 +24,7 @@ def test_numbers_are_those_of_the_last_step_over_seeds(tmp_path):
             # layer 0 keeps one head, of seed 1 two; the others two, at the larger penalty one
             last = head < np.where(layer == 0, 1 + seed, 2 - more)
             steps = [frame.assign(step=0, kept=True), frame.assign(step=9, kept=last)]
-            cells[Budget(run, "l0", "shared", None, penalty)] = pd.concat(steps)
+            cells[PrunedRun(run, "l0", "shared", None, penalty)] = pd.concat(steps)
     found = kept_layers(gates_table(cells))
     tables.write(tmp_path / "layers.parquet", KEPT_LAYERS, found, {"attention": {"m": KINDS}})
     stored = pq.read_table(tmp_path / "layers.parquet").to_pandas()
@@ -40,4 +40,4 @@ def test_numbers_are_those_of_the_last_step_over_seeds(tmp_path):
         ("encoder", 0, 2, 1.5, 1, 2), ("encoder", 1, 2, 1, 1, 1),
         ("decoder", 0, 2, 1, 1, 1), ("cross", 0, 2, 1, 1, 1),
     }  # fmt: skip
-    assert Budget(run, "l0", "shared", None, 0.5).path.endswith("gates/l0/shared/open-0.5")
+    assert PrunedRun(run, "l0", "shared", None, 0.5).path.endswith("gates/l0/shared/open-0.5")

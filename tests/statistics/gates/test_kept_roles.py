@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy.stats import hypergeom
 
-from headspec.config.runs import Budget, Run
+from headspec.config.runs import PrunedRun, Run
 from headspec.statistics.gates.kept_roles import kept_roles, role_counts
 from headspec.statistics.resampling import holm
 
@@ -36,8 +36,8 @@ def gates(kept: np.ndarray, task: str | None = None) -> pd.DataFrame:
 def counted(
     role: np.ndarray, kept: np.ndarray, draws: int = 2000, exists: np.ndarray | None = None
 ) -> pd.DataFrame:
-    """The table `role_counts` of one way; role and kept are (seeds, layers, heads)."""
-    tables = {Budget(run(s), "l0", "shared", 0.5): gates(of_seed) for s, of_seed in enumerate(kept)}
+    """The table `role_counts` of one pruning method; role and kept are (seeds, layers, heads)."""
+    tables = {PrunedRun(run(s), "l0", "shared", 0.5): gates(of_seed) for s, of_seed in enumerate(kept)}
     if exists is not None:
         tables = {cell: of[exists[of["layer"], of["head"]]] for cell, of in tables.items()}
     before = {run(s): of_heads(role=of_seed) for s, of_seed in enumerate(role)}
@@ -88,7 +88,7 @@ def test_roles_after_are_those_of_kept_heads_and_may_have_moved():
     role = np.array([["positional", "positional", "none", "none"]], dtype=object)
     kept = np.array([[True, False, True, True]])
     then = np.array([["none", "positional", "positional", "syntactic"]], dtype=object)
-    cell = Budget(run(0), "subset", "own", 0.75)
+    cell = PrunedRun(run(0), "subset", "per_task", 0.75)
     tables = {cell: pd.concat([gates(kept, "a"), gates(~kept, "b")])}
     roles = {run(0): of_heads(role=role)}
     frame = kept_roles(tables, roles, {(cell, "a"): of_heads(role=then)})

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from headspec import tables
-from headspec.config.runs import Budget, Run
+from headspec.config.runs import PrunedRun, Run
 from headspec.statistics.gates.overlap import (
     GATES,
     correlation,
@@ -22,8 +22,8 @@ from headspec.statistics.gates.overlap import (
 LAYERS, HEADS = 3, 6
 
 
-def cell(seed: int, mixture: str = "a+b", method: str = "tuned", sets: str = "shared") -> Budget:
-    return Budget(Run("m", mixture, tuple(mixture.split("+")), method, seed), "l0", sets, 0.3)
+def cell(seed: int, mixture: str = "a+b", method: str = "tuned", scope: str = "shared") -> PrunedRun:
+    return PrunedRun(Run("m", mixture, tuple(mixture.split("+")), method, seed), "l0", scope, 0.3)
 
 
 def rows(
@@ -82,14 +82,15 @@ def test_overlap_of_ragged_layers_is_that_of_the_heads_that_exist():
 def test_seeds_and_tasks_are_paired_with_their_own_kind():
     rng = np.random.default_rng(0)
     own = {
-        cell(s, sets="own"): pd.concat([rows(random_by_layer(rng), t) for t in ("a", "b")]) for s in range(3)
+        cell(s, scope="per_task"): pd.concat([rows(random_by_layer(rng), t) for t in ("a", "b")])
+        for s in range(3)
     }
     alone = {
         cell(s, task, "single"): rows(random_by_layer(rng)) for task in ("a", "b", "c") for s in range(2)
     }
     result = overlap(own | alone, 50, 0)
     pairs = result[result["a"] != "mean"]
-    of_own = pairs[pairs["sets"] == "own"]
+    of_own = pairs[pairs["scope"] == "per_task"]
     seeds = [*itertools.combinations("012", 2)]
     assert {*zip(of_own["what"], of_own["within"], of_own["a"], of_own["b"], strict=True)} == (
         {("seeds", task, *pair) for task in ("a", "b") for pair in seeds}
@@ -101,7 +102,7 @@ def test_seeds_and_tasks_are_paired_with_their_own_kind():
     means = result[result["a"] == "mean"]
     for row in means.itertuples():
         same = pairs[
-            (pairs["what"] == row.what) & (pairs["method"] == row.method) & (pairs["sets"] == row.sets)
+            (pairs["what"] == row.what) & (pairs["method"] == row.method) & (pairs["scope"] == row.scope)
         ]
         if row.mixture == row.mixture:
             same = same[same["mixture"] == row.mixture]
@@ -146,7 +147,7 @@ def test_level_where_the_sets_of_one_kind_are_alike(what):
                 sets[(name, other) if what == "seeds" else (other, name)] = kept
         seeds, tasks = ({key[k] for key in sets} for k in (0, 1))
         of = {
-            cell(s, sets="own"): pd.concat([rows(sets[s, t], "abcd"[t]) for t in sorted(tasks)])
+            cell(s, scope="per_task"): pd.concat([rows(sets[s, t], "abcd"[t]) for t in sorted(tasks)])
             for s in sorted(seeds)
         }
         result = overlap(of, 100, i)

@@ -74,7 +74,7 @@ def study(results: Path, tasks=("sentiment", "topic", "reviews"), shape=(3, 4), 
     plain = {"difference": None, "ci_low": None, "ci_high": None, "p_holm": None, "value": 0.79}
     written["improvement"] += [last | plain | {"method": "tuned", "task": task} for task in pair]
     written["budgets"] = [
-        last | {"sets": "own", "way": "l0", "fraction": 0.5, "task": task, "against": "whole"}
+        last | {"scope": "per_task", "way": "l0", "fraction": 0.5, "task": task, "against": "whole"}
         for task in pair
     ]
     written["sharing"] = [last | {"task": task, "mixture": "pair0"} for task in pair]

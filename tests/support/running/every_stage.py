@@ -27,8 +27,8 @@ STUDY: dict[str, Any] = CONFIG | {
     "transfer": {"tasks": ["match"], "samples": [4], "draws": 2, "methods": ["pretrained", "tuned"]},
     "atlas": {"methods": ["tuned", "frozen"], "mixtures": ["tone+topic"], "examples": 40, "fractions": [0.5],
               "rankings": ["importance", "confidence"], "draws": 2, "sentences": 50},
-    "gates": {"mixtures": ["tone+topic"], "sets": ["own"], "kept": [0.5], "epochs": 1,
-              "ways": ["importance", "rescored", "l0", "subset"], "keep_models": ["subset"]},
+    "gates": {"mixtures": ["tone+topic"], "scope": ["per_task"], "kept": [0.5], "epochs": 1,
+              "pruning_methods": ["importance", "rescored", "l0", "subset"], "keep_models": ["subset"]},
     "probes": {"mixtures": ["words"]},
     "figures": {"dpi": 60, "formats": ["png"]},
 }  # fmt: skip

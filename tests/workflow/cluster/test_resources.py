@@ -129,7 +129,7 @@ def test_training_requests_the_gpus_of_its_model(whole, tmp_path, arguments):
     two = requests(study, *arguments, CUDA_VISIBLE_DEVICES="0,1")
     wider = {rule for rule in two if two[rule].get("gpu") != one[rule].get("gpu")}
     on_all = {stage for stage, cost in STAGES.items() if cost.gpus == "all"}
-    assert {"train_and_keep", "retrain"} <= wider <= {"train_and_keep", "budget_and_keep", *on_all}
+    assert {"train_and_keep", "retrain"} <= wider <= {"train_and_keep", "pruned_run_and_keep", *on_all}
     for rule in wider:
         assert (two[rule]["gpu"], two[rule]["threads"]) == ("2", "4")
         assert int(two[rule]["mem_mb"]) == 2 * int(one[rule]["mem_mb"])

@@ -29,7 +29,10 @@ STUDY: dict[str, Any] = CONFIG | {
         "mixtures": ["tone+topic"], "examples": 40, "rankings": ["importance", "gate_fisher"],
         "fractions": [0.5], "draws": 2,
     },
-    "gates": {"mixtures": ["tone+topic"], "ways": ["importance", "each-layer"], "kept": [0.5], "epochs": 1},
+    "gates": {
+        "mixtures": ["tone+topic"], "pruning_methods": ["importance", "each-layer"], "kept": [0.5],
+        "epochs": 1,
+    },
     "figures": {"dpi": 60, "formats": ["png"]},
     "plugins": ["my_measures.py", "poisson"],
 }  # fmt: skip
@@ -88,7 +91,7 @@ def test_they_run(finished):
 
 
 #: jobs whose code has the plugin: two seeds, and one table of all
-USING = {"measured": 2, "similarity": 1, "budget": 2}
+USING = {"measured": 2, "similarity": 1, "pruned_run": 2}
 
 
 def test_a_kind_of_task_is_learnt(finished):
@@ -119,7 +122,7 @@ def test_an_edit_of_the_plugin_reruns_the_jobs_that_use_it(finished, tmp_path):
     assert study.plan(*TARGETS).rules == {}
     study.replace("my_measures.py", "** 2", "** 4")
     rules = study.plan(*TARGETS).rules
-    after = {"cumulative", "heads", "rankings", "belief", "budgets", "correlation"}
+    after = {"cumulative", "heads", "rankings", "belief", "gate_tables", "correlation"}
     of_figures = {rule for rule in rules if rule.startswith("figure_")}
     assert {rule: rules[rule] for rule in USING} == USING
     assert set(rules) - {*USING} - after == of_figures

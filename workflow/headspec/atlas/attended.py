@@ -30,7 +30,7 @@ ATTENDED = Schema(
 )
 """Table `attended`: a row for each sentence, layer and head.
 runs/{model}/{mixture}/{method}/seed{seed}/atlas/attended.parquet,
-runs/{model}/{mixture}/{method}/seed{seed}/gates/{way}/{sets}/{kept}/atlas/{of}/attended.parquet
+runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/atlas/{of}/attended.parquet
 
 sentence: sentence, from 0
 tokens: for each token, how many tokens after it is the one that it attends to most

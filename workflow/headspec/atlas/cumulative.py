@@ -111,7 +111,7 @@ def by_gates(name: str, gates: pd.DataFrame, tasks: Sequence[str]) -> list[Ranki
 
     Parameters
     ----------
-    name : the way in which they learn
+    name : the pruning method in which they learn
     gates : table 'gates_of_run', with a set for each of several tasks
     """
     last = gates[gates["step"] == gates["step"].max()]

@@ -1,4 +1,5 @@
-"""Plugins of a study: what they declare is added to the lists of measures, ways and kinds of tasks."""
+"""Plugins of a study: what they declare is added to the lists of measures, pruning methods and kinds of
+tasks."""
 
 from __future__ import annotations
 
@@ -9,13 +10,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from headspec import plugins, tasks
-from headspec.config import ways
+from headspec.config import pruning_methods
 from headspec.config.measures import heads, similarity
 from headspec.config.measures.heads import HeadMeasure
 from headspec.config.measures.similarity import SimilarityMeasure
+from headspec.config.pruning_methods import PruningMethod
 from headspec.config.sections.base import NAME_RULE, Name
 from headspec.config.sources import locate
-from headspec.config.ways import Way
 from headspec.errors import ConfigError, DataError, listing, shown
 from headspec.plugins import HEADS, SIMILARITY
 from headspec.redaction import redacted
@@ -30,14 +31,14 @@ class Entries:
     def __init__(self) -> None:
         self.heads: dict[str, HeadMeasure] = {}
         self.similarity: dict[str, SimilarityMeasure] = {}
-        self.ways: dict[str, Way] = {}
+        self.pruning_methods: dict[str, PruningMethod] = {}
         self.kinds: dict[str, Kind] = {}
 
     def plug(self) -> None:
         """Make these the only entries that are not of headspec."""
         heads.MEASURES.plug(self.heads)
         similarity.MEASURES.plug(self.similarity)
-        ways.WAYS.plug(ways.ranked(self.heads) | self.ways)
+        pruning_methods.PRUNING_METHODS.plug(pruning_methods.ranked(self.heads) | self.pruning_methods)
         KINDS.plug(self.kinds)
 
     def add(self, declared: plugins.Declaration, function: str) -> None:
@@ -56,7 +57,7 @@ class Entries:
                 raise unknown("table of measures", of, heads.STANDARD)
             self.heads[name] = HeadMeasure(label, name, of, function=function)
         else:
-            self.ways[name] = Way(label, "plugged", function=function)
+            self.pruning_methods[name] = PruningMethod(label, "plugged", function=function)
 
     def add_kind(self, folder: Path) -> None:
         """Add the kind of task in a folder; ConfigError if there is none, or its name is taken."""
@@ -73,9 +74,15 @@ class Entries:
         self.kinds[name] = found
 
     def _of_heads(self) -> set[str]:
-        """The names of tables, measures and ways of heads, which share folders."""
+        """The names of tables, measures and pruning methods of heads, which share folders."""
         tables = {*heads.STANDARD, *heads.OTHERS}
-        return {*heads.MEASURES, *ways.WAYS, *tables, *self.heads, *self.ways}
+        return {
+            *heads.MEASURES,
+            *pruning_methods.PRUNING_METHODS,
+            *tables,
+            *self.heads,
+            *self.pruning_methods,
+        }
 
 
 def _check_name(name: Any) -> None:
@@ -93,7 +100,7 @@ def named(config: Any) -> list[str]:
 
 def names() -> tuple[str, ...]:
     """All names in the lists that plugins add to."""
-    return (*heads.MEASURES, *similarity.MEASURES, *ways.WAYS, *KINDS)
+    return (*heads.MEASURES, *similarity.MEASURES, *pruning_methods.PRUNING_METHODS, *KINDS)
 
 
 def notice(config: Any) -> str:

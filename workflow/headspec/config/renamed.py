@@ -9,11 +9,13 @@ from typing import Any
 
 #: old dotted key: new name in the same section
 KEYS = {
+    "gates.ways": "pruning_methods",
+    "gates.sets": "scope",
     "similarity.probe": "sentences",
     "similarity.probe_sentences": "max_sentences",
 }
 #: dotted key, by its new name: old value: new value, alone or in a list
-VALUES: dict[str, dict[str, str]] = {}
+VALUES: dict[str, dict[str, str]] = {"gates.scope": {"own": "per_task"}}
 
 
 def renewed(config: dict[str, Any]) -> tuple[dict[str, Any], list[str], list[str]]:

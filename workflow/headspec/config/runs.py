@@ -45,20 +45,20 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Budget:
+class PrunedRun:
     """A run that is pruned to a number of heads, and trained on.
 
     Attributes
     ----------
-    way : how heads are chosen, of `headspec.config.ways`
-    sets : {"shared", "own"}, whether all tasks keep the same heads, or each its own
-    fraction : of heads to keep; None for those that an open-ended way leaves open
+    pruning_method : how heads are chosen, of `headspec.config.pruning_methods`
+    scope : {"shared", "per_task"}, whether all tasks keep the same heads, or each its own
+    fraction : of heads to keep; None for those that an open-ended pruning method leaves open
     penalty : at which it leaves them open, if that is another than `gates.penalty`
     """
 
     run: Run
-    way: str
-    sets: str
+    pruning_method: str
+    scope: str
     fraction: float | None
     penalty: float | None = None
 
@@ -69,14 +69,14 @@ class Budget:
     @property
     def of(self) -> list[str]:
         """Whose each of its sets of heads is: a task, or `all`."""
-        return list(self.run.tasks) if self.sets == "own" else [ALL]
+        return list(self.run.tasks) if self.scope == "per_task" else [ALL]
 
     @property
     def path(self) -> str:
         """Its folder in that of the runs."""
         more = "" if self.penalty is None else f"-{named(self.penalty)}"
         kept = f"open{more}" if self.fraction is None else named(self.fraction)
-        return f"{self.run.path}/gates/{self.way}/{self.sets}/{kept}"
+        return f"{self.run.path}/gates/{self.pruning_method}/{self.scope}/{kept}"
 
 
 @dataclass(frozen=True)

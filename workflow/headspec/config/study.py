@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from headspec.config import methods, variants
-from headspec.config.runs import NO_MIXTURE, Budget, Run, Variant
+from headspec.config.pruning_methods import PRUNING_METHODS, WHOLE
+from headspec.config.runs import NO_MIXTURE, PrunedRun, Run, Variant
 from headspec.config.sections.atlas import Atlas
 from headspec.config.sections.base import Count, Distinct, Name, Section, Seed
 from headspec.config.sections.brain import Brain
@@ -28,7 +29,6 @@ from headspec.config.sections.similarity import Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.training import Training
 from headspec.config.sections.transfer import Transfer
-from headspec.config.ways import WAYS, WHOLE
 from headspec.tasks.kinds import kind
 
 #: what `methods` may name: methods, and sections that are run as part of the study
@@ -49,9 +49,9 @@ class Study(Section):
     )
     plugins: Distinct[str] = Field(
         [],
-        description="modules with [measures and ways of your own](architecture.md#a-plugin), by import name "
-        "or by path (`*.py`), and folders of [kinds of tasks](architecture.md#a-kind-of-task); planning and "
-        "jobs run their code",
+        description="modules with [measures and pruning methods of your own](architecture.md#a-plugin), by "
+        "import name or by path (`*.py`), and folders of [kinds of tasks](architecture.md#a-kind-of-task); "
+        "planning and jobs run their code",
     )
     jobs_per_gpu: Count = Field(1, description="jobs that share a local GPU")
     models: Annotated[dict[Name, Model], Field(min_length=1)] = Field(
@@ -172,21 +172,21 @@ class Study(Section):
         ]
 
     @property
-    def budgets(self) -> list[Budget]:
-        """The runs of the section `gates`, pruned in every way to every number of heads."""
-        gates, budgets = self.gates, []
+    def pruned_runs(self) -> list[PrunedRun]:
+        """The runs of the section `gates`, pruned by every pruning method to every number of heads."""
+        gates, pruned = self.gates, []
         wanted = {*(gates.mixtures or [*self.mixture_tasks, *self.tasks])}
         for run in self.runs:
             if run.method not in gates.methods or run.mixture not in wanted:
                 continue
-            for sets in gates.sets if len(run.tasks) > 1 else ["shared"]:
-                budgets.append(Budget(run, WHOLE, sets, 1.0))
-                for way in gates.ways:
-                    fractions = [*gates.kept, *([None] if WAYS[way].open_ended else [])]
-                    budgets += [Budget(run, way, sets, fraction) for fraction in fractions]
-                    penalties = gates.penalties if WAYS[way].open_ended else []
-                    budgets += [Budget(run, way, sets, None, penalty) for penalty in penalties]
-        return budgets
+            for scope in gates.scope if len(run.tasks) > 1 else ["shared"]:
+                pruned.append(PrunedRun(run, WHOLE, scope, 1.0))
+                for method in gates.pruning_methods:
+                    fractions = [*gates.kept, *([None] if PRUNING_METHODS[method].open_ended else [])]
+                    pruned += [PrunedRun(run, method, scope, fraction) for fraction in fractions]
+                    penalties = gates.penalties if PRUNING_METHODS[method].open_ended else []
+                    pruned += [PrunedRun(run, method, scope, None, penalty) for penalty in penalties]
+        return pruned
 
     @property
     def runs(self) -> list[Run]:
@@ -217,7 +217,7 @@ def plain(value: Any) -> Any:
     """
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json")
-    elif isinstance(value, (Run, Variant, Budget)):
+    elif isinstance(value, (Run, Variant, PrunedRun)):
         value = vars(value)
     if isinstance(value, dict):
         return {str(k): value[k] if k == "labels" else plain(value[k]) for k in sorted(value, key=str)}

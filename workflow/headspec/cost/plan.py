@@ -131,7 +131,7 @@ def learnt(extent: Extent, model: str, method: str) -> int:
 
 def _saved(extent: Extent, jobs: list[graph.Job]) -> Counter[str]:
     """Model: bytes of what its runs save."""
-    saving = ("train", "train_and_keep", "retrain", "budget_and_keep")
+    saving = ("train", "train_and_keep", "retrain", "pruned_run_and_keep")
     trained = [job.wildcards for job in jobs if job.rule in saving and extent.knows(job.wildcards)]
     saved: Counter[str] = Counter()
     for (model, method), n in Counter((run["model"], run["method"]) for run in trained).items():

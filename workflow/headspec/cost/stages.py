@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headspec.config.pruning_methods import PRUNING_METHODS
 from headspec.config.runs import PRETRAINED
 from headspec.config.study import Study
 from headspec.config.variants import KINDS
-from headspec.config.ways import WAYS
 from headspec.cost.stage import STAGES, Load, Loads, Stage, stage
 from headspec.errors import HeadspecError, listing
 from headspec.heads.masks import masks
@@ -142,16 +142,16 @@ class Passes:
         yield from self._gated(self._before() + gates.learning * gates.epochs)
 
     @stage(
-        {"train": "gates.epochs, or name fewer gates.kept, gates.ways or atlas.rankings",
+        {"train": "gates.epochs, or name fewer gates.kept, gates.pruning_methods or atlas.rankings",
          "importance": "gates.rescorings", "prune": OF_VALIDATION},
         copies=5, batch="training", gpus="all", writes=True, under_masks=True,
     )  # fmt: skip
-    def budget(self) -> Loads:
-        """Further training, but for what learn_gates has done for an open-ended way, and an evaluation."""
-        gates, way = self.study.gates, WAYS[self.wildcards["way"]]
-        left = gates.epochs * (1 - gates.learning) if way.open_ended else self._before() + gates.epochs
+    def pruned_run(self) -> Loads:
+        """Further training, less the steps that learn_gates has done, and an evaluation."""
+        gates, method = self.study.gates, PRUNING_METHODS[self.wildcards["pruning_method"]]
+        left = gates.epochs * (1 - gates.learning) if method.open_ended else self._before() + gates.epochs
         yield from self._gated(left)
-        if way.chosen == "stepwise":
+        if method.chosen == "stepwise":
             for load in self.importance():
                 yield load._replace(examples=gates.rescorings * load.examples)
         for task in self.tasks:
@@ -162,8 +162,12 @@ class Passes:
         yield from self._trained(epochs / self.study.training.epochs)
 
     def _before(self) -> int:
-        """Epochs that a way which starts from other weights than the trained ones makes up for."""
-        return 0 if WAYS[self.wildcards["way"]].start == "trained" else self.study.training.epochs
+        """Epochs that a pruning method which starts from other weights than the trained ones makes up for."""
+        return (
+            0
+            if PRUNING_METHODS[self.wildcards["pruning_method"]].start == "trained"
+            else self.study.training.epochs
+        )
 
     # --- similarity
 

@@ -31,9 +31,10 @@ def heads(sources: Sources) -> list[dict[str, Any]]:
 
     Importance is that of the runs, by which their heads are pruned, or else the atlas's: the mean over seeds,
     with the smallest and the largest of a seed; ranks, from 0, are those of each seed. Other measures are
-    means over seeds, and so are the ends of their intervals. Of gates there is, for each way, the share of
-    its sets of gates that keep the head. A model with several kinds of attention has them with the first row
-    of each, from 0. Lists are of all places in `layers` rows of `heads`; those without a head are `absent`.
+    means over seeds, and so are the ends of their intervals. Gates have, for each pruning
+    method, the share of its sets of gates that keep the head. A model with several kinds of attention has
+    them with the first row of each, from 0.
+    Lists are of all places in `layers` rows of `heads`; those without a head are `absent`.
     """
     runs: dict[Group, list[Run]] = defaultdict(list)
     for run in sources.runs:
@@ -160,8 +161,8 @@ def _roles(frame: pd.DataFrame, shape: tuple[int, int]) -> Columns:
 
 
 def _gates(frame: pd.DataFrame) -> Columns:
-    """For each way the share of its sets of gates, as they are at last, that keep a head."""
-    last = ["seed", "way", "sets", "fraction", "task"]
+    """For each pruning method the share of its sets of gates, as they are at last, that keep a head."""
+    last = ["seed", "way", "scope", "fraction", "task"]
     frame = frame[frame["step"] == frame.groupby(last, dropna=False)["step"].transform("max")]
     shares = frame.groupby(["way", "layer", "head"])["kept"].mean()
-    return {str(way): _every(values) for way, values in shares.groupby(level="way")}
+    return {str(method): _every(values) for method, values in shares.groupby(level="way")}

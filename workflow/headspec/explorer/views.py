@@ -104,7 +104,7 @@ VIEWS: Mapping[str, Callable[[Sources], Any]] = {
         "budgets",
         [
             *GROUP,
-            "sets",
+            "scope",
             "way",
             "fraction",
             "penalty",

@@ -45,7 +45,7 @@ probabilities: of the classes, in the order of their indices, float32; null for 
 EVALUATION = Schema({"task": TEXT, "example": INT, "label": FLOAT, "prediction": FLOAT}, keys=2)
 """Table `evaluation`: a row for each validation example.
 runs/{model}/{mixture}/{method}/seed{seed}/evaluation.parquet,
-runs/{model}/{mixture}/{method}/seed{seed}/gates/{way}/{sets}/{kept}/evaluation.parquet
+runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/evaluation.parquet
 """
 
 

@@ -1,5 +1,5 @@
 """``headspec export``: the model of a run without most of its heads: those of little importance for a task,
-or those that a way of the section `gates` has closed."""
+or those that a pruning method of the section `gates` has closed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 RUN = re.compile(
     r"((?P<results>.+)/)?runs/(?P<model>[^/]+)/(?P<mixture>[^/]+)/(?P<method>[^/]+)/seed\d+"
-    r"(/gates/(?P<way>[^/]+)/(?P<sets>shared|own)/(?P<kept>[^/]+))?"
+    r"(/gates/(?P<pruning_method>[^/]+)/(?P<scope>shared|per_task)/(?P<kept>[^/]+))?"
 )
 #: runs as seen from a folder above them, and those that were pruned
 BELOW = ("runs/*/*/*/seed*", "*/runs/*/*/*/seed*", "results/*/runs/*/*/*/seed*")
@@ -59,7 +59,7 @@ class Chosen:
 
 
 def of_run(path: Path, n: int | None = None, task: str | None = None, out: Path | None = None) -> str:
-    """Export the model in the folder of a run, or of one that was pruned by a way of the section `gates`.
+    """Export the model in the folder of a run, or of a pruned run of the section `gates`.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def of_run(path: Path, n: int | None = None, task: str | None = None, out: Path 
         raise HeadspecError(
             f"{run}: its model answers prompts; export takes models with classifiers, such as of tuned"
         )
-    chosen = _kept(run, place, n, task) if place["way"] else _ranked(run, n, task)
+    chosen = _kept(run, place, n, task) if place["pruning_method"] else _ranked(run, n, task)
     kept = chosen.kept
     results = Path(place["results"] or ".")
     name = f"{chosen.task or ALL}-{kept.sum()}"
@@ -107,7 +107,7 @@ def of_run(path: Path, n: int | None = None, task: str | None = None, out: Path 
     footer = tables.footer(tokens[chosen.tasks[0]])
     tokenizer, source = _tokenizer(footer["job"]["params"], place["model"])
     digests = {name: files.embedded_sha256(run / name) for name in ("model/classifiers.json", chosen.source)}
-    asked = "kept_for" if place["way"] else "ranked_for"
+    asked = "kept_for" if place["pruning_method"] else "ranked_for"
     about = {asked: chosen.task or chosen.tasks, "run": str(run), "sha256": digests, "encoder": source}
     model = MultiTask.load(run / "model")
     difference = export(model, kept, texts, tokenizer, about, out)
@@ -141,10 +141,10 @@ def _kept(run: Path, place: dict[str, str], n: int | None, task: str | None) -> 
             raise MissingError(f"{run}: no {name}; run snakemake gates, which makes it again")
     if not (run / "model" / "classifiers.json").exists():
         raise MissingError(
-            f"{run}: no model; add '{place['way']}' to gates.keep_models and run snakemake gates, which "
-            "trains it again"
+            f"{run}: no model; add '{place['pruning_method']}' to gates.keep_models and run snakemake gates, "
+            "which trains it again"
         )
-    own, tasks = place["sets"] == "own", [*tables.read(run / "evaluation.parquet")["task"].unique()]
+    own, tasks = place["scope"] == "per_task", [*tables.read(run / "evaluation.parquet")["task"].unique()]
     sets = Sets(tasks, own)
     kept = last_kept(tables.read(run / "gates.parquet"), sets)
     if n is not None:
@@ -165,7 +165,10 @@ def _run(path: Path) -> tuple[Path, dict[str, str]]:
     inside = [run for run in map(str, path.parents) if run in runs]
     hint = f" Did you mean '{inside[0]}'?" if inside else nearest(path, runs)
     hint = hint or (f" There are {listing(runs[:4])}." if runs else "")
-    expected = "results/<study>/runs/<model>/<mixture>/<method>/seed<n>, or gates/<way>/<sets>/<kept> in it"
+    expected = (
+        "results/<study>/runs/<model>/<mixture>/<method>/seed<n>, "
+        "or gates/<pruning_method>/<scope>/<kept> in it"
+    )
     raise MissingError(f"{path}: no folder of a run; expected {expected}.{hint}")
 
 

@@ -26,7 +26,7 @@ OPTIONAL = {
     "belief": "rows by ranking of heads",
     "single_heads": "rows by ablated head",
     "head_roles": "rows by head",
-    "budgets": "rows by way and number of heads",
+    "budgets": "rows by pruning method and number of heads",
     "sharing": "rows by mixture and task",
     "probes": "rows by label and choice of heads",
     "probe_changes": "changes of what heads know",
@@ -240,7 +240,7 @@ def _roles(head_roles: pd.DataFrame) -> list[str]:
 
 def _kept(budgets: pd.DataFrame) -> list[str]:
     """``fewer heads, against whole: the metric is lower in 12 of 49 rows (p < 0.05), higher in 0``"""
-    group = [budgets[name] for name in ("model", "mixture", "method", "sets")]
+    group = [budgets[name] for name in ("model", "mixture", "method", "scope")]
     has_mean = means_over_tasks(budgets).groupby(group).transform("any")
     rows = budgets[means_over_tasks(budgets) | ~has_mean]
     return [

@@ -8,9 +8,9 @@ from functools import cached_property
 
 from headspec.config.measures import heads as head_measures
 from headspec.config.methods import METHODS, alone
+from headspec.config.pruning_methods import any_learnt
 from headspec.config.runs import Run, Variant
 from headspec.config.study import Study
-from headspec.config.ways import any_learnt
 from headspec.data import submission
 from headspec.tasks.kinds import kind
 
@@ -104,7 +104,7 @@ class Layout:
     def trainings(self) -> int:
         """Number of jobs that train the encoder: nearly all of a study's work is in them."""
         runs = dict.fromkeys([*self.study.runs, *self.study.iat_runs])
-        pruned = self.study.budgets if "gates" in self.study.methods else []
+        pruned = self.study.pruned_runs if "gates" in self.study.methods else []
         return sum(self.trains(run.method) != "classifiers" for run in runs) + len(pruned)
 
     @cached_property
@@ -249,17 +249,17 @@ class Layout:
     @cached_property
     def gates_figures(self) -> list[str]:
         """Names of the figures of the section `gates`."""
-        runs = [cell.run for cell in self.study.budgets]
+        runs = [cell.run for cell in self.study.pruned_runs]
         kinds = [
             "budgets",
             "kept",
             "kept_kinds",
-            *(["learning"] if any_learnt(self.study.gates.ways) else []),
+            *(["learning"] if any_learnt(self.study.gates.pruning_methods) else []),
         ]
         kinds += ["kept_roles"] if self.has_roles else []
         groups = dict.fromkeys((run.model, run.mixture, run.method) for run in runs)
         names = [f"gates/{kind}.{'.'.join(group)}" for kind in kinds for group in groups]
-        own = any(cell.sets == "own" for cell in self.study.budgets)
+        own = any(cell.scope == "per_task" for cell in self.study.pruned_runs)
         alone = {run.mixture for run in runs if run.method == "single"}
         paired = len(self.study.seeds) > 1 or own or len(alone) > 1
         return [*names, *(f"gates/overlap.{model}" for model in self.study.models if paired)]

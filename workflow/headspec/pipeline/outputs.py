@@ -96,7 +96,7 @@ COLUMNS = {
     "sampling": "how tasks are sampled: `proportional`, `sqrt` or `annealed`",
     "samples": "training examples that the encoder learns from",
     "seed": "seed of the run",
-    "sets": "whether all tasks keep the same heads, `shared`, or each its `own`",
+    "scope": "whether all tasks keep the same heads, `shared`, or each its own, `per_task`",
     "similarity": "similarity of the two tasks, at most 1, mean over seeds",
     "stimulus_id": "name of the stimulus",
     "subject": "name of the subject",
@@ -111,7 +111,7 @@ COLUMNS = {
     "its tasks) than the best constant prediction: it learnt nothing, and D counts in no finding",
     "value": "value of the metric, or measure, mean over what is combined",
     "voxel": "index of the voxel, from 0",
-    "way": "how the kept heads are chosen; `whole` keeps all",
+    "way": "pruning method, which chooses the heads to keep; `whole` keeps all",
 }  # fmt: skip
 
 #: what follows the name of a column in those that hold the ends of its interval

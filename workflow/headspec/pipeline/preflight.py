@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from headspec.config import hub, loading
+from headspec.config.pruning_methods import IMPORTANCE, PRUNING_METHODS
 from headspec.config.sources import locate
 from headspec.config.study import Study
-from headspec.config.ways import IMPORTANCE, WAYS
 from headspec.data import few_shot, planned, prepare, splits
 from headspec.data.planned import Planned
 from headspec.data.sources import readers, sentences, treebank
@@ -140,7 +140,10 @@ def _atlas(study: Study, plan: Planned) -> None:
 
     Where the section `gates` keeps heads by a measure of the atlas, keys of `atlas` may be meant for that.
     """
-    for_gates = any(way != IMPORTANCE and WAYS[way].chosen == "ranked" for way in study.gates.ways)
+    for_gates = any(
+        method != IMPORTANCE and PRUNING_METHODS[method].chosen == "ranked"
+        for method in study.gates.pruning_methods
+    )
     if "atlas" not in study.methods and (for_gates or study.atlas == type(study.atlas)()):
         return
     if not study.atlas_runs:

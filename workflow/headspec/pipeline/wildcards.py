@@ -27,6 +27,6 @@ def constraints(layout: Layout) -> dict[str, str]:
         "method": any_of(layout.methods),
         "task": task,
         "seed": r"\d+",
-        "sets": "shared|own",
+        "scope": "shared|per_task",
         "kept": r"open(-[\d.e-]+)?|[\d.e-]+",
     }

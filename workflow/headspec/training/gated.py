@@ -28,7 +28,7 @@ GATES_OF_RUN = Schema(
     keys=4,
 )  # fmt: skip
 """Table `gates_of_run`: a row for each set of gates, recorded step and head.
-runs/{model}/{mixture}/{method}/seed{seed}/gates/{way}/{sets}/{kept}/gates.parquet
+runs/{model}/{mixture}/{method}/seed{seed}/gates/{pruning_method}/{scope}/{kept}/gates.parquet
 
 step: steps done; at the last, the heads that were kept
 score: what has been learnt of the head: the largest are kept first; null where no gates learn
@@ -46,17 +46,17 @@ class Sets:
     names : the task of each set; [None] for the set of all tasks
     """
 
-    def __init__(self, tasks: Sequence[str], own: bool) -> None:
-        self.all, self.own = list(tasks), own
-        self.names: list[str | None] = list(tasks) if own else [None]
+    def __init__(self, tasks: Sequence[str], per_task: bool) -> None:
+        self.all, self.per_task = list(tasks), per_task
+        self.names: list[str | None] = list(tasks) if per_task else [None]
 
     def index(self, task: str) -> int:
         """The place of the set that batches of `task` meet."""
-        return self.all.index(task) if self.own else 0
+        return self.all.index(task) if self.per_task else 0
 
     def tasks(self, index: int) -> list[str]:
         """The tasks whose batches meet a set."""
-        return [self.all[index]] if self.own else self.all
+        return [self.all[index]] if self.per_task else self.all
 
 
 class Fixed:

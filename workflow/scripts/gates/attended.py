@@ -17,7 +17,7 @@ from headspec.training.gated import Sets, last_kept
 wildcards, params, files = snakemake.wildcards, snakemake.params, snakemake.input
 with stage(snakemake, f"attended {snakemake.output[0]}"):
     job = ModelStage(snakemake)
-    sets = Sets(params.tasks, wildcards.sets == "own")
+    sets = Sets(params.tasks, wildcards.scope == "per_task")
     kept = last_kept(tables.read(files.gates), sets)[sets.index(wildcards.of)]
     model = job.trained()
     model.gates.values = torch.from_numpy(kept).float().to(job.device.name)

@@ -10,23 +10,23 @@ from headspec.config.stage_settings import section
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.training import parallel
-from headspec.training.budgets import Plan, beginning, course, fixed_layers, learn
 from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint
 from headspec.training.gated import Sets
+from headspec.training.pruned_runs import Plan, beginning, course, fixed_layers, learn
 
 params, paths = snakemake.params, snakemake.input.tokens
 with stage(snakemake, f"learn {snakemake.output[0]}"):
     job = ModelStage(snakemake)
-    examples, way = job.examples(params.tasks, paths), section(params.way)
+    examples, method = job.examples(params.tasks, paths), section(params.method)
     gates, training = section({"attention": [], **params.gates}), section(params.training)
-    training.epochs, learning = course(examples, training, gates, way.start)
+    training.epochs, learning = course(examples, training, gates, method.start)
     output = Path(snakemake.output[0])
     with exclusive(output.parent / "training.lock"):
-        model = beginning(job, way, job.classes(params.tasks, paths), params.trains == "all")
-        sets = Sets(params.tasks, snakemake.wildcards.sets == "own")
+        model = beginning(job, method, job.classes(params.tasks, paths), params.trains == "all")
+        sets = Sets(params.tasks, snakemake.wildcards.scope == "per_task")
         fixed = fixed_layers(model.gates, gates.attention)
-        plan = Plan(way, gates, 0, sets, model.gates.exists, fixed, None, learning, job.seed)
-        settings = [params.tasks, params.model, params.training, params.way, params.gates, job.seed]
+        plan = Plan(method, gates, 0, sets, model.gates.exists, fixed, None, learning, job.seed)
+        settings = [params.tasks, params.model, params.training, params.method, params.gates, job.seed]
         identity = fingerprint([settings, job.device.precision, params.version, params.code], snakemake.input)
         checkpoint = Checkpoint(
             output.parent / "learning.pt", identity, snakemake.resources.checkpoint_seconds

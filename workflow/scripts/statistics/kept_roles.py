@@ -6,18 +6,18 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.config.runs import Budget
+from headspec.config.runs import PrunedRun
 from headspec.progress import stage
 from headspec.statistics.atlas.roles import POSITIONAL, RARE, SYNTACTIC, one_role
 from headspec.statistics.gates.kept_roles import KEPT_ROLES, ROLE_COUNTS, kept_roles, role_counts
 
 params, files = snakemake.params, snakemake.input
 with stage(snakemake, "kept_roles"):
-    cells = [Budget(**cell) for cell in params.cells]
+    cells = [PrunedRun(**cell) for cell in params.cells]
     gates = {cell: tables.read(path) for cell, path in zip(cells, files.gates, strict=True)}
     runs = dict.fromkeys(cell.run for cell in cells)
     before = {run: tables.read(path) for run, path in zip(runs, files.before, strict=True)}
-    saved = [(cell, of) for cell in cells if cell.way in params.keep_models for of in cell.of]
+    saved = [(cell, of) for cell in cells if cell.pruning_method in params.keep_models for of in cell.of]
     after = {each: one_role(tables.read(path)) for each, path in zip(saved, files.after, strict=True)}
     frame = kept_roles(gates, {run: one_role(table) for run, table in before.items()}, after)
     found = {role for table in before.values() for role in table["role"].unique()}  # or not claimed

@@ -17,6 +17,7 @@ from headspec.config.checks import (
 from headspec.config.measures.heads import MEASURES, own
 from headspec.config.methods import METHODS, NAMED, prompts
 from headspec.config.methods import alone as method_alone
+from headspec.config.pruning_methods import PRUNING_METHODS, WHOLE, chosen_by
 from headspec.config.runs import POOLED, RESERVED, named
 from headspec.config.sections.atlas import Atlas
 from headspec.config.sections.base import Section
@@ -29,7 +30,6 @@ from headspec.config.sections.similarity import Similarity
 from headspec.config.sections.task import Task
 from headspec.config.sections.training import Training
 from headspec.config.sections.transfer import Transfer
-from headspec.config.ways import WAYS, WHOLE, chosen_by
 from headspec.errors import listing, nearest, shown
 from headspec.tasks.kinds import KINDS, kind
 
@@ -185,7 +185,12 @@ def _atlas(atlas: Atlas, mixtures: list[str], pruning: Pruning | None) -> Iterat
             hint = nearest(name, mixtures)
             yield f"atlas.mixtures.{i}: no mixture '{name}'; expected one of {listing(mixtures)}.{hint}"
     for i, name in enumerate(atlas.rankings):
-        if pruning and pruning.fraction == 1 and MEASURES[name].learnt and not WAYS[name].open_ended:
+        if (
+            pruning
+            and pruning.fraction == 1
+            and MEASURES[name].learnt
+            and not PRUNING_METHODS[name].open_ended
+        ):
             yield (
                 f"atlas.rankings.{i}: got '{name}', gates that keep the heads which pruning.fraction leaves; "
                 "expected that to be below 1."
@@ -236,14 +241,15 @@ def _gates(gates: Gates, atlas: Atlas, methods: Any, mixtures: list[str]) -> Ite
         if name not in mixtures:
             hint = nearest(name, mixtures)
             yield f"gates.mixtures.{i}: no mixture '{name}'; expected one of {listing(mixtures)}.{hint}"
-    rankings = [way for way in gates.ways if way in MEASURES]
-    measured = {*own(rankings), *(way for way in rankings if MEASURES[way].table == "ablation")}
-    for i, way in enumerate(gates.ways):
-        if way in measured - {*atlas.rankings, *atlas.ablations}:
-            yield f"gates.ways.{i}: got '{way}', expected it in atlas.rankings, which measures it."
-    if gates.penalties and not any(WAYS[way].open_ended for way in gates.ways):
-        expected = listing(name for name, way in WAYS.items() if way.open_ended)
-        yield f"gates.penalties: not used; expected one of {expected} in gates.ways."
+    rankings = [method for method in gates.pruning_methods if method in MEASURES]
+    measured = {*own(rankings), *(method for method in rankings if MEASURES[method].table == "ablation")}
+    for i, method in enumerate(gates.pruning_methods):
+        if method in measured - {*atlas.rankings, *atlas.ablations}:
+            key = f"gates.pruning_methods.{i}"
+            yield f"{key}: got '{method}', expected it in atlas.rankings, which measures it."
+    if gates.penalties and not any(PRUNING_METHODS[method].open_ended for method in gates.pruning_methods):
+        expected = listing(name for name, method in PRUNING_METHODS.items() if method.open_ended)
+        yield f"gates.penalties: not used; expected one of {expected} in gates.pruning_methods."
     for i, penalty in enumerate(gates.penalties):
         if named(penalty) == named(gates.penalty):
             yield f"gates.penalties.{i}: got {named(penalty)}, the penalty; expected others."
@@ -253,13 +259,13 @@ def _gates(gates: Gates, atlas: Atlas, methods: Any, mixtures: list[str]) -> Ite
                 f"atlas.rankings.{i}: got '{name}', which ranks all heads; expected none of these with "
                 "gates.attention."
             )
-    for i, way in enumerate(gates.keep_models):
-        if way not in (WHOLE, *gates.ways):
-            yield f"gates.keep_models.{i}: got '{way}', expected it in gates.ways as well."
-    copied = [way for way in gates.ways if WAYS[way].chosen == "copied"]
+    for i, method in enumerate(gates.keep_models):
+        if method not in (WHOLE, *gates.pruning_methods):
+            yield f"gates.keep_models.{i}: got '{method}', expected it in gates.pruning_methods as well."
+    copied = [method for method in gates.pruning_methods if PRUNING_METHODS[method].chosen == "copied"]
     if gates.source != Gates().source and not copied:
         expected = listing(chosen_by("copied"))
-        yield f"gates.source: not used; expected {expected} in gates.ways, which keep its heads."
+        yield f"gates.source: not used; expected {expected} in gates.pruning_methods, which keep its heads."
     if isinstance(methods, list) and "gates" in methods and not {"tuned", "frozen"} & {*map(str, methods)}:
         yield f"methods: got {listing(methods)}, expected tuned as well, whose runs are pruned."
 

@@ -30,7 +30,7 @@ class HeadMeasure:
         by it, by the function `measure` of the module of that name in `headspec/atlas/`.
     of : the table that this function takes; without it, the function takes the model and a task's examples
     ranks : whether `atlas.rankings` may name it: heads with the largest values matter most
-    learnt : whether it is the order of gates that learn, each task's own, in the way of that name
+    learnt : whether it is the order of gates that learn, each task's own, in the pruning method of that name
     function : of a plugin, that makes the table (`headspec.plugins.function`)
     """
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from headspec.attention import KINDS
-from headspec.config import ways
+from headspec.config import pruning_methods
 from headspec.config.sections.base import NUMBER, Count, Distinct, Fraction, OneOf, Positive, Section
 
-WayName = Annotated[str, OneOf(ways.names)]
-Made = Annotated[str, OneOf(lambda: list(ways.WAYS))]
-Source = Annotated[str, OneOf(ways.sources)]
+MethodName = Annotated[str, OneOf(pruning_methods.names)]
+Made = Annotated[str, OneOf(lambda: list(pruning_methods.PRUNING_METHODS))]
+Source = Annotated[str, OneOf(pruning_methods.sources)]
 if TYPE_CHECKING:
     Kind = str
 else:
@@ -22,7 +22,7 @@ Share = Annotated[float, Field(gt=0, lt=1), NUMBER]
 
 
 class Gates(Section):
-    """Ways to keep a number of heads, which `snakemake gates` compares."""
+    """Pruning methods to keep a number of heads, which `snakemake gates` compares."""
 
     methods: Annotated[Distinct[Literal["tuned", "single"]], Field(min_length=1)] = Field(
         ["tuned", "single"],
@@ -31,11 +31,11 @@ class Gates(Section):
     mixtures: Distinct[str] = Field(
         [], description="mixtures whose runs are pruned, by default all; a task stands for itself alone"
     )
-    ways: Annotated[Distinct[WayName], Field(min_length=1)] = Field(
+    pruning_methods: Annotated[Distinct[MethodName], Field(min_length=1)] = Field(
         ["importance", "rescored", "l0", "l0-target", "subset", "random", "random-by-layer"],
-        description="[ways](gates.md#ways) to choose the heads to keep",
+        description="[pruning methods](gates.md#pruning-methods) to choose the heads to keep",
     )
-    sets: Annotated[Distinct[Literal["shared", "own"]], Field(min_length=1)] = Field(
+    scope: Annotated[Distinct[Literal["shared", "per_task"]], Field(min_length=1)] = Field(
         ["shared"],
         description="whether the tasks of a mixture keep the same heads, or each its own",
     )
@@ -47,7 +47,9 @@ class Gates(Section):
         description="of encoder-decoders, the kinds of attention (`encoder`, `decoder`, `cross`) whose heads "
         "can close, of which `kept` are fractions; by default all",
     )
-    epochs: Count = Field(2, description="further passes over the training examples, the same for every way")
+    epochs: Count = Field(
+        2, description="further passes over the training examples, the same for every pruning method"
+    )
     learning: Fraction = Field(
         0.5,
         description="first fraction of their steps, in which gates learn or heads close in steps; then the "
@@ -67,9 +69,11 @@ class Gates(Section):
     rescorings: Count = Field(
         5, description="steps in which `rescored` closes heads, each after scoring again"
     )
-    source: Source = Field("subset", description="way whose kept heads `fresh` and `pretrained` train again")
+    source: Source = Field(
+        "subset", description="pruning method whose kept heads `fresh` and `pretrained` train again"
+    )
     keep_models: Distinct[Made] = Field(
         [],
-        description="ways whose models are saved, for [export](gates.md#export) and the "
+        description="pruning methods whose models are saved, for [export](gates.md#export) and the "
         "[roles](gates.md#roles) of their heads",
     )

@@ -159,7 +159,7 @@ function iatView() {
   return [h("div", { class: "controls" }, controls, choice("choose-task", "task", tasks, state.task, (value) => show({ task: value }))),
     differences(of, "iat", "What the way of training changes", "Each way of training less the one that its group names, with its interval.", label, (row) => row.method)];
 }
-/** Heads that a way keeps: those asked for, or what a penalty left open. */
+/** Heads that a pruning method keeps: those asked for, or what a penalty left open. */
 const keeps = (row) => (missing(row.fraction) ? `${missing(row.penalty) ? "left open" : `penalty ${row.penalty}`}${missing(row.heads) ? "" : `, ${number(row.heads, 0)} heads`}`
   : `${percent(row.fraction, 0)} of heads${row.missed > 0 ? ", target missed" : ""}`);
 function gatesView() {
@@ -170,11 +170,11 @@ function gatesView() {
   if (!tasks.includes(state.task)) state.task = tasks.includes("mean") ? "mean" : tasks[0];
   const of = ours.filter((row) => row.against === state.measure && row.task === state.task);
   const many = (name) => unique(of.map((row) => row[name])).length > 1;
-  const label = (row) => [row.way, many("sets") ? `${row.sets} sets` : null, many("metric") ? row.metric : null].filter(Boolean).join(", ");
+  const label = (row) => [row.way, many("scope") ? `${row.scope.replace("_", " ")}` : null, many("metric") ? row.metric : null].filter(Boolean).join(", ");
   return [h("div", { class: "controls" }, controls, choice("choose-against", "compared with", against, state.measure, (value) => show({ measure: value })),
     tasks.length > 1 ? choice("choose-task", "task", tasks, state.task, (value) => show({ task: value })) : null),
-  differences(of.sort((a, b) => label(a).localeCompare(label(b)) || (a.fraction ?? 2) - (b.fraction ?? 2) || (a.penalty ?? 0) - (b.penalty ?? 0)), "gates", "Ways to keep heads",
-    `${of.length ? capital(many("metric") ? state.task : ofMetric(of[0])) : ""}: each way less ${state.measure === "whole" ? "the model with all heads" : state.measure}, with its interval.`, label, keeps)];
+  differences(of.sort((a, b) => label(a).localeCompare(label(b)) || (a.fraction ?? 2) - (b.fraction ?? 2) || (a.penalty ?? 0) - (b.penalty ?? 0)), "gates", "Pruning methods",
+    `${of.length ? capital(many("metric") ? state.task : ofMetric(of[0])) : ""}: each method less ${state.measure === "whole" ? "the model with all heads" : state.measure}, with its interval.`, label, keeps)];
 }
 
 function wordsView() {

@@ -1,1 +1,1 @@
-"""Figures of ways to keep a number of heads."""
+"""Figures of pruning methods to keep a number of heads."""

@@ -1,4 +1,4 @@
-"""Metric against the number of heads kept, for every way to choose them."""
+"""Metric against the number of heads kept, for every pruning method to choose them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from matplotlib.ticker import MaxNLocator
 
 from headspec.plots.drawing.style import COLOURS, MARKERS, MEAN, PAGE, legend, styled
 from headspec.plots.drawing.unlearnt import key, marked
-from headspec.plots.gates.panels import scale
+from headspec.plots.gates.panels import SCOPES, scale
 from headspec.tasks.metrics import metric
 
-#: the way that closes no head
+#: the pruning method that closes no head
 WHOLE = "whole"
 #: panels per row, at most
 COLUMNS = 3
@@ -27,9 +27,9 @@ CROSSED = "crossed: gates missed their target"
 DASHES = ("-", (0, (4, 1.5)), (0, (1, 1)))
 
 
-def way_style(places: Mapping[str, int], way: str) -> dict[str, Any]:
-    """Colour, marker and line of a way by its place in the list of ways."""
-    place = places[way]
+def method_style(places: Mapping[str, int], method: str) -> dict[str, Any]:
+    """Colour, marker and line of a pruning method by its place in the list of pruning methods."""
+    place = places[method]
     dashes = DASHES[place // len(COLOURS) % len(DASHES)]
     return {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)],
             "linestyle": dashes, "markersize": 3.5, "linewidth": 1.0}  # fmt: skip
@@ -39,35 +39,35 @@ def way_style(places: Mapping[str, int], way: str) -> dict[str, Any]:
 def draw(
     budgets: pd.DataFrame, metrics: Mapping[str, str], labels: Mapping[str, str], places: Mapping[str, int]
 ) -> Figure:
-    """A panel for each task and kind of sets: a line for each way, and one for the whole model.
+    """A panel for each task and scope: a line for each pruning method, and one for the whole model.
 
     Parameters
     ----------
     budgets : rows of the table 'budgets' of one model, mixture and method
     metrics : task: its main metric, which is shown
-    labels, places : way: its name, and its place, which gives its look
+    labels, places : pruning method: its name, and its place, which gives its look
     """
     shown = {**metrics, MEAN: MEAN}
     rows = budgets[budgets["metric"] == budgets["task"].map(shown)]
     rows = rows.drop_duplicates(
-        ["sets", "way", "fraction", "penalty", "task"]
+        ["scope", "way", "fraction", "penalty", "task"]
     )  # once, not for each comparison
-    kinds = [sets for sets in ("shared", "own") if sets in set(rows["sets"])]
+    kinds = [scope for scope in SCOPES if scope in set(rows["scope"])]
     tasks = [task for task in shown if task in set(rows["task"])]
     columns = min(COLUMNS, len(tasks))
-    lines = math.ceil(len(tasks) / columns)  # of each kind of sets
+    lines = math.ceil(len(tasks) / columns)  # of each scope
     size = (PAGE * max(columns, 2) / COLUMNS, 1.0 + 1.9 * lines * len(kinds))
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(lines * len(kinds), columns, squeeze=False)
-    for i, sets in enumerate(kinds):
+    for i, scope in enumerate(kinds):
         panels = grid[i * lines : (i + 1) * lines].ravel()
         for axes, task in zip(panels, tasks, strict=False):
-            panel = rows[(rows["sets"] == sets) & (rows["task"] == task)]
+            panel = rows[(rows["scope"] == scope) & (rows["task"] == task)]
             _draw_panel(axes, panel, labels, places)
             whole = panel[panel["way"] == WHOLE]
             nothing = {*whole.loc[whole["unpruned_at_chance"].eq(True), "task"]}
             key(axes, nothing)
-            axes.set_title(marked(task, nothing) + (f", {sets} heads" if len(kinds) > 1 else ""))
+            axes.set_title(marked(task, nothing) + (f", {SCOPES[scope]}" if len(kinds) > 1 else ""))
             axes.set_ylabel("mean (%)" if task == MEAN else f"{metric(metrics[task]).name} (%)")
         for axes in panels[len(tasks) :]:
             axes.remove()
@@ -80,14 +80,14 @@ def draw(
 def _draw_panel(
     axes: Axes, panel: pd.DataFrame, labels: Mapping[str, str], places: Mapping[str, int]
 ) -> None:
-    """Draw the whole model and all ways, those that keep as many heads side by side."""
+    """Draw the whole model and all pruning methods, those that keep as many heads side by side."""
     _draw_whole(axes, panel[panel["way"] == WHOLE], labels[WHOLE])
-    ways = [way for way in labels if way != WHOLE and way in set(panel["way"])]
+    pruning_methods = [method for method in labels if method != WHOLE and method in set(panel["way"])]
     asked = panel.loc[panel["fraction"].notna() & (panel["way"] != WHOLE), "heads"]
     gap = np.diff(sorted({0.0, *asked})).min(initial=panel["heads"].max())
-    for i, way in enumerate(ways):
-        side = 0.25 * gap * (i - (len(ways) - 1) / 2) / len(ways)
-        _draw_way(axes, panel[panel["way"] == way], labels[way], way_style(places, way), side)
+    for i, method in enumerate(pruning_methods):
+        side = 0.25 * gap * (i - (len(pruning_methods) - 1) / 2) / len(pruning_methods)
+        _draw_method(axes, panel[panel["way"] == method], labels[method], method_style(places, method), side)
     axes.set_ylim(*scale(panel, "value", 100))
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     axes.grid(axis="y")
@@ -100,8 +100,8 @@ def _draw_whole(axes: Axes, rows: pd.DataFrame, label: str) -> None:
         axes.axhline(100 * row["value"], color="black", linewidth=0.9, label=label, zorder=1)
 
 
-def _draw_way(axes: Axes, rows: pd.DataFrame, label: str, look: dict[str, Any], side: float) -> None:
-    """Draw the metric of a way with its intervals; hollow where a penalty gave the number of heads.
+def _draw_method(axes: Axes, rows: pd.DataFrame, label: str, look: dict[str, Any], side: float) -> None:
+    """Draw the metric of a method with its intervals; hollow where a penalty gave the number of heads.
 
     A cross marks gates that missed their target, in any of the runs.
     """

@@ -24,7 +24,7 @@ TALLEST, LOWEST = 8.0, 0.3
 def draw(
     gates: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str], attention: Layers | None = None
 ) -> Figure:
-    """A row for each way (and task with heads of its own), a column for each number, and one for the mean.
+    """A row for each pruning method (and task with heads of its own), a column per number of heads.
 
     With three seeds, a head is drawn in R/G/B = 255 (1 - kept) of each (He and Choi 2021): white if none
     keeps it, black if all do, a colour if they differ. With fewer seeds it is drawn in grey.
@@ -32,15 +32,17 @@ def draw(
     Parameters
     ----------
     gates : rows of the table 'gates' of one model, mixture and method
-    labels : way: its name
+    labels : pruning method: its name
     tasks : in the order of the rows
     attention : layers by kind of attention, of a model with several
     """
-    keys = ["way", "sets", "fraction", "penalty", "seed", "task"]
+    keys = ["way", "scope", "fraction", "penalty", "seed", "task"]
     last = gates.groupby(keys, dropna=False)["step"].transform("max")
     kept = gates[(gates["step"] == last) & (gates["way"] != WHOLE)]
     kept = kept.assign(task=kept["task"].fillna(""))
-    rows = sorted(panels(kept, labels, tasks), key=lambda row: (row[1] == "own", [*labels].index(row[0])))
+    rows = sorted(
+        panels(kept, labels, tasks), key=lambda row: (row[1] == "per_task", [*labels].index(row[0]))
+    )
     few = kept["seed"].nunique() < 3
     fractions = sorted(kept["fraction"].dropna().unique())
     exists = existing(as_array(kept.groupby(["layer", "head"])["kept"].first()))
@@ -50,13 +52,13 @@ def draw(
     size = (PAGE, 0.5 + len(rows) * (0.1 + height))
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(len(rows), len(fractions) + 1, squeeze=False, sharex=True, sharey=True)
-    for maps, (way, sets, task) in zip(grid, rows, strict=True):
-        of_row = kept[(kept["way"] == way) & (kept["sets"] == sets) & (kept["task"] == task)]
+    for maps, (method, scope, task) in zip(grid, rows, strict=True):
+        of_row = kept[(kept["way"] == method) & (kept["scope"] == scope) & (kept["task"] == task)]
         for axes, fraction in zip(maps, fractions, strict=False):
             of_seeds = _maps(of_row[of_row["fraction"] == fraction], exists)
             _draw_map(axes, of_seeds[:3] if len(of_seeds) >= 3 else of_seeds.mean(axis=0, keepdims=True))
         _draw_map(maps[-1], _maps(of_row, exists).mean(axis=0, keepdims=True))
-        name = labels[way] + (f"\n{task}" if task else "")
+        name = labels[method] + (f"\n{task}" if task else "")
         for axes in maps:
             divide(axes, attention, named=axes is maps[-1])
         maps[0].set_ylabel(name, rotation=0, ha="right", va="center")

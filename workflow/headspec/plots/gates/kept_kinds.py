@@ -27,14 +27,14 @@ VALUES = {
 
 @styled
 def draw(kinds: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str]) -> Figure:
-    """A column for each way (and task with heads of its own): shares kept above, layers below.
+    """A column for each pruning method (and task with heads of its own): shares kept above, layers below.
 
     If all heads are of one kind, whose share is the number of heads kept, there are layers alone.
 
     Parameters
     ----------
     kinds : rows of the table 'kept_kinds' of one model, mixture and method
-    labels : way: its name
+    labels : pruning method: its name
     tasks : in the order of the columns
     """
     rows = kinds[kinds["against"].isna()].assign(task=kinds["task"].fillna(""))
@@ -47,18 +47,18 @@ def draw(kinds: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str]) -
     size = (max(PAGE * columns / COLUMNS, PAGE / 2), 0.6 + (0.2 + 1.25 * lines) * bands)
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(lines * bands, columns, squeeze=False, sharex=True, sharey="row")
-    for i, (way, sets, task) in enumerate(shown):
+    for i, (method, scope, task) in enumerate(shown):
         band, column = divmod(i, columns)
         cells = grid[lines * band : lines * (band + 1), column]
         of_set, of_whole = (
-            frame[(frame["sets"] == sets) & (frame["task"] == task)] for frame in (rest, whole)
+            frame[(frame["scope"] == scope) & (frame["task"] == task)] for frame in (rest, whole)
         )
-        of_way = pd.concat([of_set[of_set["way"] == way], of_whole])
+        of_method = pd.concat([of_set[of_set["way"] == method], of_whole])
         for axes, (value, (_, factor)) in zip(cells, values.items(), strict=True):
-            _draw_panel(axes, of_way, value, factor)
+            _draw_panel(axes, of_method, value, factor)
         depth = cells[-1]
         depth.axhline(0, color="0.6", linewidth=0.6, zorder=0)
-        cells[0].set_title(textwrap.fill(labels[way], 24) + (f"\n{task}" if task else ""))
+        cells[0].set_title(textwrap.fill(labels[method], 24) + (f"\n{task}" if task else ""))
         depth.set_xlabel("heads kept")
         depth.tick_params(labelbottom=True)  # also above another band
     for first, (value, (name, factor)) in enumerate(values.items()):

@@ -24,12 +24,12 @@ BY_LAYER = (0, (4, 2))
 
 @styled
 def draw(counts: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str]) -> Figure:
-    """A panel for each way (and task with heads of its own): a line per role, the whole model at its end.
+    """A panel for each pruning method (and task with heads of its own): a line per role, up to all heads.
 
     Parameters
     ----------
     counts : rows of the table 'role_counts' of one model, mixture and method
-    labels : way: its name
+    labels : pruning method: its name
     tasks : in the order of the panels
     """
     counts = counts.assign(task=counts["task"].fillna(""))
@@ -41,13 +41,13 @@ def draw(counts: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str]) 
     size = (max(PAGE * columns / COLUMNS, PAGE / 2), 1.0 + 1.6 * lines)
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(lines, columns, squeeze=False, sharey=True).ravel()
-    for axes, (way, sets, task) in zip(grid, shown, strict=False):
-        of_set, of_whole = (rows[(rows["sets"] == sets) & (rows["task"] == task)] for rows in (rest, whole))
-        of_way = of_set[of_set["way"] == way]
-        if of_way["after"].isna().all():
+    for axes, (method, scope, task) in zip(grid, shown, strict=False):
+        of_set, of_whole = (rows[(rows["scope"] == scope) & (rows["task"] == task)] for rows in (rest, whole))
+        of_method = of_set[of_set["way"] == method]
+        if of_method["after"].isna().all():
             of_whole = of_whole.assign(after=np.nan)
-        _draw_panel(axes, pd.concat([of_way, of_whole]))
-        axes.set_title(labels[way] + (f"\n{task}" if task else ""))
+        _draw_panel(axes, pd.concat([of_method, of_whole]))
+        axes.set_title(labels[method] + (f"\n{task}" if task else ""))
     for axes in grid[len(shown) - columns : len(shown)]:
         axes.set_xlabel("heads kept")
     for axes in grid[::columns]:
@@ -62,7 +62,7 @@ def draw(counts: pd.DataFrame, labels: Mapping[str, str], tasks: Sequence[str]) 
 
 
 def _draw_panel(axes: Axes, rows: pd.DataFrame) -> None:
-    """Draw the lines of all roles; `rows` are of one way, and of the whole model."""
+    """Draw the lines of all roles; `rows` are of one pruning method, and of the whole model."""
     for role, marker, colour in ((role, look["marker"], look["facecolor"]) for role, look in ROLES.items()):
         of_role = rows[rows["role"] == role].sort_values("heads")
         if of_role.empty:

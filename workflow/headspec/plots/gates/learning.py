@@ -8,30 +8,30 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from headspec.plots.drawing.style import PAGE, legend, styled
-from headspec.plots.gates.budgets import way_style
+from headspec.plots.gates.budgets import method_style
 
 
 @styled
 def draw(gates: pd.DataFrame, labels: Mapping[str, str], places: Mapping[str, int]) -> Figure:
     """Two panels against the step: the expected number of open heads, and the share of the final ones.
 
-    Each way is shown at the middle of its numbers of heads, as the mean over seeds and sets.
+    Each pruning method is shown at the middle of its numbers of heads, as the mean over seeds and tasks.
 
     Parameters
     ----------
     gates : rows of the table 'gates' of one model, mixture and method
-    labels, places : way: its name, and its place, which gives its look
+    labels, places : pruning method: its name, and its place, which gives its look
     """
     figure = Figure(figsize=(PAGE, 2.7), layout="constrained")
     left, right = figure.subplots(1, 2, sharex=True)
-    for way in labels:
-        of_way = gates[gates["way"] == way]
-        fractions = sorted(of_way["fraction"].dropna().unique())
-        if not fractions or of_way["step"].nunique() < 2:
+    for method in labels:
+        of_method = gates[gates["way"] == method]
+        fractions = sorted(of_method["fraction"].dropna().unique())
+        if not fractions or of_method["step"].nunique() < 2:
             continue
-        middle = of_way[of_way["fraction"] == fractions[len(fractions) // 2]]
+        middle = of_method[of_method["fraction"] == fractions[len(fractions) // 2]]
         course = _course(middle)
-        look = way_style(places, way) | {"label": labels[way], "markevery": 4}
+        look = method_style(places, method) | {"label": labels[method], "markevery": 4}
         left.plot(course["open"], **look)
         right.plot(100 * course["final"], **look)
     left.set_ylabel("heads expected to be open")
@@ -46,7 +46,7 @@ def draw(gates: pd.DataFrame, labels: Mapping[str, str], places: Mapping[str, in
 
 def _course(gates: pd.DataFrame) -> pd.DataFrame:
     """Expected number of open heads, and share of the final heads that would be kept, by step."""
-    keys = ["sets", "seed", "task"]
+    keys = ["scope", "seed", "task"]
     frame = gates.assign(task=gates["task"].fillna("all"))
     last = frame["step"] == frame.groupby(keys)["step"].transform("max")
     final = frame[last][[*keys, "layer", "head", "kept"]].rename(columns={"kept": "final"})

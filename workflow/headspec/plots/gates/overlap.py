@@ -10,9 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from headspec.plots.drawing.style import PAGE, legend, styled
+from headspec.plots.gates.panels import SCOPES
 from headspec.statistics.resampling import SIGNIFICANCE
 
-MARKERS = {"shared": "D", "own": "o"}
+MARKERS = {"shared": "D", "per_task": "o"}
 SEEN: dict[str, Any] = {"linestyle": "none", "markersize": 3.5, "color": "black", "zorder": 3}
 EXPECTED: dict[str, Any] = {
     "linestyle": "none",
@@ -25,15 +26,15 @@ EXPECTED: dict[str, Any] = {
 
 @styled
 def draw(overlap: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
-    """A panel for seeds and one for tasks: mean Jaccard of every way and number of heads.
+    """A panel for seeds and one for tasks: mean Jaccard of every pruning method and number of heads.
 
     Parameters
     ----------
     overlap : rows of the table 'overlap' of one model
-    labels : way: its name
+    labels : pruning method: its name
     """
     means = overlap[overlap["a"] == "mean"]
-    order = {way: i for i, way in enumerate(labels)}
+    order = {method: i for i, method in enumerate(labels)}
     means = means.assign(place=means["way"].map(order)).sort_values(["place", "fraction"], na_position="last")
     names = {key: place for place, key in enumerate(dict.fromkeys(map(_row, means.to_dict("records"))))}
     whats = [what for what in ("seeds", "tasks") if what in set(means["what"])]
@@ -47,7 +48,8 @@ def draw(overlap: pd.DataFrame, labels: Mapping[str, str]) -> Figure:
         axes.set_xlim(-0.03, 1.03)
         axes.grid(axis="x")
     texts = [
-        f"{labels[way]}, {'open' if fraction is None else f'{100 * fraction:g} %'}" for way, fraction in names
+        f"{labels[method]}, {'open' if fraction is None else f'{100 * fraction:g} %'}"
+        for method, fraction in names
     ]
     panels[0].set_yticks(range(len(names)), texts)
     panels[0].set_ylim(len(names) - 0.4, -0.6)
@@ -64,7 +66,7 @@ def _draw_panel(axes: Axes, means: pd.DataFrame, names: Mapping[tuple[str, float
         y = names[_row(row)]
         axes.plot([row["jaccard_by_layer"], row["jaccard"]], [y, y], color="0.7", linewidth=0.7, zorder=1)
         axes.plot(row["jaccard_by_layer"], y, label="heads permuted within layers", **EXPECTED)
-        look = SEEN | {"marker": MARKERS[row["sets"]]}
+        look = SEEN | {"marker": MARKERS[row["scope"]]}
         look["markerfacecolor"] = "black" if row["p_holm"] < SIGNIFICANCE else "white"
-        axes.plot(row["jaccard"], y, label=f"{row['sets']} heads; filled: p < 0.05, corrected", **look)
+        axes.plot(row["jaccard"], y, label=f"{SCOPES[row['scope']]}; filled: p < 0.05, corrected", **look)
     axes.tick_params(axis="y", length=0)

@@ -8,18 +8,21 @@ import pandas as pd
 
 from headspec.plots.drawing.style import in_order
 
+#: scope: its heads, in the order of panels
+SCOPES = {"shared": "shared heads", "per_task": "own heads"}
+
 
 def panels(rows: pd.DataFrame, labels: Iterable[str], tasks: Sequence[str]) -> list[tuple[str, str, str]]:
-    """(way, sets, task) of every panel: ways in the order of `labels`, heads that tasks share first.
+    """(pruning method, scope, task) of every panel: in the order of `labels`, heads that tasks share first.
 
     Parameters
     ----------
-    rows : columns way, sets and task, which is empty for heads that all tasks share
+    rows : columns way, scope and task, which is empty for heads that all tasks share
     tasks : in the order of the panels
     """
-    found = {*zip(rows["way"], rows["sets"], rows["task"], strict=True)}
+    found = {*zip(rows["way"], rows["scope"], rows["task"], strict=True)}
     names, order = list(labels), in_order(rows["task"], ("", *tasks))
-    return sorted(found, key=lambda row: (row[1] == "own", order.index(row[2]), names.index(row[0])))
+    return sorted(found, key=lambda row: (row[1] == "per_task", order.index(row[2]), names.index(row[0])))
 
 
 def scale(rows: pd.DataFrame, value: str, factor: float) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Ways to keep a number of heads, compared: with importance at once, the whole model, dynamic with static."""
+"""Pruning methods compared with importance at once and with the whole model, and dynamic with static."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headspec.config.runs import Budget
+from headspec.config.runs import PrunedRun
 from headspec.seeds import derive
+from headspec.statistics.gates.overlap import DRAWN_AS
 from headspec.statistics.gates.targets import Counts
 from headspec.statistics.intervals import over_seeds_and_examples
 from headspec.statistics.resampling import holm
@@ -28,43 +29,43 @@ from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 from headspec.tasks.metrics import bootstrap_counts, resampled_scores
 
 BUDGETS = Schema(
-    {"model": TEXT, "mixture": TEXT, "method": TEXT, "sets": TEXT, "way": TEXT, "fraction": FLOAT,
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "scope": TEXT, "way": TEXT, "fraction": FLOAT,
      "penalty": FLOAT, "task": TEXT, "metric": TEXT, "against": TEXT, "heads": FLOAT,
      "open_heads": FLOAT, "missed": FLOAT, "n_seeds": INT, "value": FLOAT, "value_low": FLOAT,
      "value_high": FLOAT, "difference": FLOAT, "ci_low": FLOAT, "ci_high": FLOAT, "ci_over": TEXT,
      "p_value": FLOAT, "p_holm": FLOAT, "unpruned_at_chance": FLAG},
     keys=10,
 )  # fmt: skip
-"""Table `budgets`: a row for each way, number of heads, task, metric, and way that it is compared with.
+"""Table `budgets`: a row for each pruning method, number of heads, task, metric, and method compared with.
 tables/budgets.parquet
 
 task: name of the task, or `mean`, over tasks of the mean over metrics
 against: `importance` with the same number of heads, or `whole`; for `dynamic` also `static`, each with its
     own number where fraction is null; null for `whole`
 heads: number of heads kept, mean over seeds and tasks
-open_heads: number of heads that the learnt gates are expected to leave open; null for ways without a target
+open_heads: number of heads that learnt gates are expected to leave open; null for methods without a target
 missed: share of the sets of gates whose number is off its target by more than 5 % of the heads: their kept
     heads are those with the largest scores, not the ones that stayed open
 value: value of the metric, mean over seeds
 p_value: from three seeds on over seeds and examples, else by permutation of predictions
 unpruned_at_chance: of `whole`, models of some seed are no better (at 95 %) than the best constant prediction,
-    of task `mean` at every task: they learnt nothing; of a difference, models of both ways, pruned or not: it
-    counts as no finding
+    of task `mean` at every task: they learnt nothing; of a difference, models of both methods, pruned or not:
+    it counts as no finding
 """
 
 Floats = NDArray[np.float64]
-Kept = tuple[str, float | None, float | None]  # way, fraction, penalty
+Kept = tuple[str, float | None, float | None]  # pruning method, fraction, penalty
 
-#: the ways that others are compared with
+#: the pruning methods that others are compared with
 IMPORTANCE, WHOLE = "importance", "whole"
-#: way: another that it is compared with, as its authors did
+#: pruning method: another that it is compared with, as its authors did
 PAIRED = {"dynamic": "static"}
 
 
 def budgets(
-    cells: Sequence[Budget],
-    read: Callable[[Budget], pd.DataFrame],
-    heads: Mapping[Budget, Counts],
+    cells: Sequence[PrunedRun],
+    read: Callable[[PrunedRun], pd.DataFrame],
+    heads: Mapping[PrunedRun, Counts],
     metrics: Mapping[str, Sequence[str]],
     resamples: int,
     confidence: float,
@@ -72,8 +73,8 @@ def budgets(
 ) -> pd.DataFrame:
     """The table `budgets`.
 
-    A task is scored on the examples that all ways have: rankings by validation examples leave theirs out.
-    p_holm corrects over the ways, numbers of heads, tasks and metrics that are compared with the same way
+    A task is scored on the examples that all methods have: rankings by validation examples leave theirs out.
+    p_holm corrects over methods, numbers of heads, tasks and metrics that are compared with the same method
     in the same runs; means over tasks apart.
 
     Parameters
@@ -82,26 +83,34 @@ def budgets(
     read : returns the table `evaluation` of one
     heads : how many each keeps, and its gates leave open
     metrics : task: names of its metrics
-    seed : random draws depend on it and on the names of model, mixture, method and sets
+    seed : random draws depend on it and on the names of model, mixture, method and scope
     """
-    groups: dict[tuple[str, ...], list[Budget]] = {}
+    groups: dict[tuple[str, ...], list[PrunedRun]] = {}
     for cell in cells:
-        groups.setdefault((cell.run.model, cell.run.mixture, cell.run.method, cell.sets), []).append(cell)
+        groups.setdefault((cell.run.model, cell.run.mixture, cell.run.method, cell.scope), []).append(cell)
     rows = [
-        dict(zip(("model", "mixture", "method", "sets"), key, strict=True)) | row
+        dict(zip(("model", "mixture", "method", "scope"), key, strict=True)) | row
         for key, group in groups.items()
-        for row in _rows(group, read, heads, metrics, resamples, confidence, derive(seed, "budgets", *key))
+        for row in _rows(
+            group,
+            read,
+            heads,
+            metrics,
+            resamples,
+            confidence,
+            derive(seed, "budgets", *key[:3], DRAWN_AS[key[3]]),
+        )
     ]
     result = pd.DataFrame(rows, columns=list(BUDGETS.columns)).astype({"penalty": float})
     kind = result["task"] == MEAN
-    family = result.groupby(["model", "mixture", "method", "sets", "against", kind], dropna=False)
+    family = result.groupby(["model", "mixture", "method", "scope", "against", kind], dropna=False)
     return result.assign(p_holm=family["p_value"].transform(holm))
 
 
 def _rows(
-    group: list[Budget],
-    read: Callable[[Budget], pd.DataFrame],
-    heads: Mapping[Budget, Counts],
+    group: list[PrunedRun],
+    read: Callable[[PrunedRun], pd.DataFrame],
+    heads: Mapping[PrunedRun, Counts],
     metrics: Mapping[str, Sequence[str]],
     resamples: int,
     confidence: float,
@@ -113,31 +122,31 @@ def _rows(
     common = keys[0]
     for more in keys[1:]:
         common = common.merge(more)
-    by_way: dict[Kept, dict[str, Predicted]] = {}
+    by_method: dict[Kept, dict[str, Predicted]] = {}
     numbers: dict[Kept, dict[str, float]] = {}
-    for key in dict.fromkeys((cell.way, cell.fraction, cell.penalty) for cell in group):
-        of_way = [cell for cell in group if (cell.way, cell.fraction, cell.penalty) == key]
-        by_way[key] = predicted((cell.run, frames[cell].merge(common)) for cell in of_way)
-        means = np.mean([heads[cell] for cell in of_way], axis=0).tolist()
+    for key in dict.fromkeys((cell.pruning_method, cell.fraction, cell.penalty) for cell in group):
+        of_method = [cell for cell in group if (cell.pruning_method, cell.fraction, cell.penalty) == key]
+        by_method[key] = predicted((cell.run, frames[cell].merge(common)) for cell in of_method)
+        means = np.mean([heads[cell] for cell in of_method], axis=0).tolist()
         numbers[key] = Counts(*means)._asdict()
-    nothing = {key: unlearnt(of_tasks, metrics) for key, of_tasks in by_way.items()}
-    for (way, fraction, penalty), of_tasks in by_way.items():
+    nothing = {key: unlearnt(of_tasks, metrics) for key, of_tasks in by_method.items()}
+    for (method, fraction, penalty), of_tasks in by_method.items():
         values = values_of(of_tasks, metrics)
         intervals = _value_intervals(of_tasks, metrics, values, resamples, confidence, seed)
-        own = way, fraction, penalty
+        own = method, fraction, penalty
         others: list[Kept] = [(IMPORTANCE, fraction, None), (WHOLE, 1.0, None)]
-        if paired := PAIRED.get(way):
+        if paired := PAIRED.get(method):
             others.append((paired, fraction, penalty))
         compared: list[tuple[str | None, Kept, dict[Key, dict[str, Any]]]] = [
-            (other[0], other, differences(of_tasks, by_way[other], metrics, resamples, confidence, seed))
+            (other[0], other, differences(of_tasks, by_method[other], metrics, resamples, confidence, seed))
             for other in others
-            if other in by_way and other[0] != way
+            if other in by_method and other[0] != method
         ]
         for against, other, of_metrics in compared or [(None, own, {})]:
             for (task, metric), of_seeds in values.items():
                 low, high, _ = intervals[task, metric]
                 yield {
-                    "way": way, "fraction": fraction, "penalty": penalty, "task": task, "metric": metric,
+                    "way": method, "fraction": fraction, "penalty": penalty, "task": task, "metric": metric,
                     "against": against, **numbers[own], "n_seeds": len(of_seeds),
                     "value": of_seeds.mean(), "value_low": float(low), "value_high": float(high),
                     **of_metrics.get((task, metric), {}),

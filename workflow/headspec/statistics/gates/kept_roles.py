@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.attention import as_array, existing
-from headspec.config.runs import ALL, Budget, Run
+from headspec.config.runs import ALL, PrunedRun, Run
 from headspec.seeds import derive
 from headspec.statistics.atlas.roles import NONE
 from headspec.statistics.gates.overlap import NUMBERS, numbers, within_layers
@@ -18,26 +18,26 @@ from headspec.statistics.resampling import holm, p_value
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 KEPT_ROLES = Schema(
-    {"model": TEXT, "mixture": TEXT, "method": TEXT, "seed": INT, "way": TEXT, "sets": TEXT,
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "seed": INT, "way": TEXT, "scope": TEXT,
      "fraction": FLOAT, "penalty": FLOAT, "task": TEXT, "layer": INT, "head": INT, "role": TEXT, "kept": FLAG,
      "role_after": TEXT},
     keys=11,
 )  # fmt: skip
 ROLE_COUNTS = Schema(
-    {"model": TEXT, "mixture": TEXT, "method": TEXT, "sets": TEXT, "way": TEXT, "fraction": FLOAT,
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "scope": TEXT, "way": TEXT, "fraction": FLOAT,
      "penalty": FLOAT, "task": TEXT, "role": TEXT, "heads": FLOAT, "n_seeds": INT, "before": FLOAT,
      "kept": FLOAT, "kept_least": FLOAT, "kept_most": FLOAT, "kept_by_layer": FLOAT, "p_value": FLOAT,
      "p_holm": FLOAT, "after": FLOAT, "moved": FLOAT},
     keys=9,
 )  # fmt: skip
-"""Table `kept_roles`: a row for each run, way, number of heads, set of gates and head.
+"""Table `kept_roles`: a row for each run, pruning method, number of heads, set of gates and head.
 tables/kept_roles.parquet
 
 role: role in the trained run, before any head is closed
 kept: whether the head is kept
-role_after: role after the further training, `none` if closed; null for ways not in `gates.keep_models`
+role_after: role after the further training, `none` if closed; null for methods not in `gates.keep_models`
 
-Table `role_counts`: a row for each way, number of heads, set of gates and role, means over seeds.
+Table `role_counts`: a row for each pruning method, number of heads, set of gates and role, means over seeds.
 tables/role_counts.parquet
 
 role: `positional`, `syntactic` or `rare word`
@@ -48,19 +48,19 @@ kept_least: least of a seed
 kept_most: most of a seed
 kept_by_layer: how many would be, were the kept heads random within layers
 p_value: of the difference between the two; null where nothing can differ
-after: heads with the role after the further training; null for ways not in `gates.keep_models`
+after: heads with the role after the further training; null for pruning methods not in `gates.keep_models`
 moved: how many of them lacked it before
 """
 
 #: enough for Holm's correction over some hundred tests
 PERMUTATIONS = 20_000
-GROUP = ["model", "mixture", "method", "sets", "way", *NUMBERS, "task"]
+GROUP = ["model", "mixture", "method", "scope", "way", *NUMBERS, "task"]
 
 
 def kept_roles(
-    gates: Mapping[Budget, pd.DataFrame],
+    gates: Mapping[PrunedRun, pd.DataFrame],
     before: Mapping[Run, pd.DataFrame],
-    after: Mapping[tuple[Budget, str], pd.DataFrame],
+    after: Mapping[tuple[PrunedRun, str], pd.DataFrame],
 ) -> pd.DataFrame:
     """The table `kept_roles`.
 
@@ -82,7 +82,7 @@ def kept_roles(
                 found = of_set.merge(roles, on=["layer", "head"], suffixes=("", "_then"))["role_then"]
                 then = np.where(of_set["kept"], found, NONE)
             run = {name: getattr(cell.run, name) for name in ("model", "mixture", "method", "seed")}
-            columns = {"way": cell.way, "sets": cell.sets, **numbers(cell), "role_after": then}
+            columns = {"way": cell.pruning_method, "scope": cell.scope, **numbers(cell), "role_after": then}
             frames.append(of_set.assign(**run, **columns))
     frame = pd.concat(frames, ignore_index=True).astype(dict.fromkeys(NUMBERS, float))
     return frame[list(KEPT_ROLES.columns)]
@@ -117,7 +117,7 @@ def role_counts(
 def _rows(
     group: pd.DataFrame, roles: Sequence[str], order: NDArray[np.int_], exists: NDArray[np.bool_]
 ) -> Iterator[dict[str, Any]]:
-    """The rows of all seeds of a way, number of heads and set; `order` and `exists` as in `by_layer`."""
+    """The rows of all seeds of a method, number of heads and set; `order` and `exists` as in `by_layer`."""
     ordered = group.sort_values(["seed", "layer", "head"])
     n, saved = group["seed"].nunique(), group["role_after"].notna().all()
     role, then = (np.full((n, *exists.shape), None, dtype=object) for _ in range(2))

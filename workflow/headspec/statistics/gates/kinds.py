@@ -15,14 +15,14 @@ from headspec.statistics.intervals import FEWEST, over_seeds_and_examples
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 KEPT_KINDS = Schema(
-    {"model": TEXT, "mixture": TEXT, "method": TEXT, "sets": TEXT, "way": TEXT, "fraction": FLOAT,
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "scope": TEXT, "way": TEXT, "fraction": FLOAT,
      "penalty": FLOAT, "task": TEXT, "kind": TEXT, "against": TEXT, "n_seeds": INT, "heads": FLOAT,
      "share": FLOAT, "share_low": FLOAT, "share_high": FLOAT, "depth": FLOAT, "depth_low": FLOAT,
      "depth_high": FLOAT},
     keys=10,
 )  # fmt: skip
-"""Table `kept_kinds`: a row for each way, number of heads, set of gates and kind of attention, and for each
-pair of kinds. tables/kept_kinds.parquet
+"""Table `kept_kinds`: a row for each pruning method, number of heads, set of gates and kind of attention, and
+for each pair of kinds. tables/kept_kinds.parquet
 
 kind: kind of attention whose heads can close: `self`; of encoder-decoders `encoder`, `decoder` or `cross`
 against: null, or a kind whose values are subtracted in every seed
@@ -44,7 +44,7 @@ def kept_kinds(
     of_models : the models with several kinds of attention
     closing : the kinds of these whose heads can close, all if empty
     """
-    group = ["model", "mixture", "method", "sets", "way", *NUMBERS, "task"]
+    group = ["model", "mixture", "method", "scope", "way", *NUMBERS, "task"]
     last = gates[gates["step"] == gates.groupby([*group, "seed"], dropna=False)["step"].transform("max")]
     rows = []
     for key, of_set in last.groupby(group, dropna=False, sort=False):

@@ -8,12 +8,12 @@ from headspec.statistics.gates.overlap import NUMBERS
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
 KEPT_LAYERS = Schema(
-    {"model": TEXT, "mixture": TEXT, "method": TEXT, "sets": TEXT, "way": TEXT, "fraction": FLOAT,
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "scope": TEXT, "way": TEXT, "fraction": FLOAT,
      "penalty": FLOAT, "task": TEXT, "layer": INT, "n_seeds": INT, "kept": FLOAT, "kept_least": INT,
      "kept_most": INT},
     keys=9,
 )  # fmt: skip
-"""Table `kept_layers`: a row for each way, number of heads, set of gates and layer.
+"""Table `kept_layers`: a row for each pruning method, number of heads, set of gates and layer.
 tables/kept_layers.parquet
 
 kept: heads of the layer that are kept, mean over seeds
@@ -29,7 +29,7 @@ def kept_layers(gates: pd.DataFrame) -> pd.DataFrame:
     ----------
     gates : table 'gates'
     """
-    of_set = ["model", "mixture", "method", "sets", "way", *NUMBERS, "task"]
+    of_set = ["model", "mixture", "method", "scope", "way", *NUMBERS, "task"]
     last = gates[gates["step"] == gates.groupby([*of_set, "seed"], dropna=False)["step"].transform("max")]
     of_seeds = last.groupby([*of_set, "layer", "seed"], dropna=False)["kept"].sum()
     of_layers = of_seeds.groupby(level=[*of_set, "layer"], dropna=False)

@@ -11,25 +11,25 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from headspec.attention import as_array, existing
-from headspec.config.runs import Budget
+from headspec.config.runs import PrunedRun
 from headspec.seeds import derive
 from headspec.statistics.resampling import holm
 from headspec.tables import FLAG, FLOAT, INT, TEXT, Schema
 
 GATES = Schema(
-    {"model": TEXT, "mixture": TEXT, "method": TEXT, "seed": INT, "way": TEXT, "sets": TEXT,
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "seed": INT, "way": TEXT, "scope": TEXT,
      "fraction": FLOAT, "penalty": FLOAT, "task": TEXT, "step": INT, "layer": INT, "head": INT,
      "open_probability": FLOAT, "gate": FLOAT, "kept": FLAG},
     keys=12,
 )  # fmt: skip
 OVERLAP = Schema(
-    {"model": TEXT, "mixture": TEXT, "method": TEXT, "sets": TEXT, "way": TEXT, "fraction": FLOAT,
+    {"model": TEXT, "mixture": TEXT, "method": TEXT, "scope": TEXT, "way": TEXT, "fraction": FLOAT,
      "penalty": FLOAT, "what": TEXT, "within": TEXT, "a": TEXT, "b": TEXT, "jaccard": FLOAT,
      "jaccard_by_layer": FLOAT, "correlation": FLOAT, "correlation_by_layer": FLOAT, "p_value": FLOAT,
      "p_holm": FLOAT},
     keys=11,
 )  # fmt: skip
-"""Table `gates`: a row for each run, way, number of heads, set of gates, recorded step and head.
+"""Table `gates`: a row for each run, pruning method, number of heads, set of gates, recorded step and head.
 tables/gates.parquet
 
 step: steps done; at the last, the heads that were kept
@@ -53,6 +53,8 @@ p_value: one-sided: so large a mean Jaccard with heads permuted within layers; o
 MEAN = "mean"
 #: columns that say how many heads are kept
 NUMBERS = ("fraction", "penalty")
+#: scope: the name that random draws depend on, which keeps them as they were
+DRAWN_AS = {"shared": "shared", "per_task": "own"}
 #: what random draws do not depend on: at `gates.penalty` they are those of studies without others
 UNNAMED = ("penalty", None)
 Bools = NDArray[np.bool_]
@@ -72,24 +74,24 @@ class Kept(NamedTuple):
     gate: NDArray[np.float64]
 
 
-def gates_table(tables: Mapping[Budget, pd.DataFrame]) -> pd.DataFrame:
+def gates_table(tables: Mapping[PrunedRun, pd.DataFrame]) -> pd.DataFrame:
     """The table `gates`: those of all runs."""
     frames = []
     for cell, frame in tables.items():
         run = {name: getattr(cell.run, name) for name in ("model", "mixture", "method", "seed")}
-        frames.append(frame.assign(**run, way=cell.way, sets=cell.sets, **numbers(cell)))
+        frames.append(frame.assign(**run, way=cell.pruning_method, scope=cell.scope, **numbers(cell)))
     return pd.concat(frames, ignore_index=True).astype(dict.fromkeys(NUMBERS, float))[list(GATES.columns)]
 
 
-def numbers(cell: Budget) -> dict[str, float | None]:
+def numbers(cell: PrunedRun) -> dict[str, float | None]:
     """What says how many heads a run keeps."""
     return {name: getattr(cell, name) for name in NUMBERS}
 
 
-def overlap(tables: Mapping[Budget, pd.DataFrame], draws: int, seed: int) -> pd.DataFrame:
+def overlap(tables: Mapping[PrunedRun, pd.DataFrame], draws: int, seed: int) -> pd.DataFrame:
     """The table `overlap`.
 
-    Heads are permuted within their layers, of each seed (or task) that is compared in its own way; all pairs
+    Heads are permuted within their layers, of each seed (or task) that is compared, independently; all pairs
     see the same permutations, so that the p of their mean takes into account that they share sets. A seed's
     sets of several tasks are permuted alike, and a task's sets of several seeds: they may be alike.
 
@@ -101,7 +103,7 @@ def overlap(tables: Mapping[Budget, pd.DataFrame], draws: int, seed: int) -> pd.
     groups: dict[tuple[Any, ...], dict[str, list[Kept]]] = {}
     for cell, frame in tables.items():
         run = cell.run
-        key = (run.model, run.mixture, run.method, cell.sets, cell.way, *numbers(cell).values())
+        key = (run.model, run.mixture, run.method, cell.scope, cell.pruning_method, *numbers(cell).values())
         apart = (run.model, None, *key[2:])
         last = frame[frame["step"] == frame["step"].max()]
         for task, of_set in last.groupby("task", dropna=False):
@@ -116,11 +118,15 @@ def overlap(tables: Mapping[Budget, pd.DataFrame], draws: int, seed: int) -> pd.
                 of_seed.append(Kept(run.mixture if name == "all" else name, *values))
     rows = []
     for key, members in groups.items():
-        named = [part for name, part in zip(OVERLAP.columns, key, strict=False) if (name, part) != UNNAMED]
-        rng = np.random.default_rng(derive(seed, "overlap", *map(str, named)))
+        named = [
+            DRAWN_AS[part] if name == "scope" else str(part)
+            for name, part in zip(OVERLAP.columns, key, strict=False)
+            if (name, part) != UNNAMED
+        ]
+        rng = np.random.default_rng(derive(seed, "overlap", *named))
         rows += [(*key, *row) for row in _pairs(members, draws, rng)]
     result = pd.DataFrame(rows, columns=list(OVERLAP.columns)[:-1]).astype({"penalty": float})
-    family = result.groupby(["model", "mixture", "method", "sets", "what"], dropna=False)
+    family = result.groupby(["model", "mixture", "method", "scope", "what"], dropna=False)
     return result.assign(p_holm=family["p_value"].transform(holm))
 
 

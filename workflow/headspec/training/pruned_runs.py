@@ -1,4 +1,4 @@
-"""Training that ends with a number of heads, in the same number of steps whichever way they are chosen."""
+"""Training of pruned runs: it ends with a number of heads, in as many steps by any pruning method."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from headspec.training.loop import Trainer, trainer
 from headspec.training.schedule import branch_point, epoch_steps
 
 if TYPE_CHECKING:
+    from headspec.config.pruning_methods import PruningMethod
     from headspec.config.sections.gates import Gates
     from headspec.config.sections.training import Training
-    from headspec.config.ways import Way
 
 
-#: ways to choose heads
+#: values of `PruningMethod.chosen`
 CHOSEN = ("all", "copied", "drawn", "learnt", "plugged", "ranked", "stepwise")
 
 
@@ -105,7 +105,7 @@ def plugged(
 
     Parameters
     ----------
-    source : its function (`headspec.plugins.way`), which is given the heads that can close
+    source : its function (`headspec.plugins.pruning_method`), which is given the heads that can close
     fixed : bool (layers,), those whose heads are all kept
 
     Raises
@@ -148,13 +148,13 @@ class Plan:
     samples : training examples of each task that importance is computed on
     exists : bool (layers, heads), the heads of the model
     fixed : bool (layers,), those whose heads are all kept
-    count : heads to keep of each set, the fixed ones included; None for those that an open-ended way leaves
-        open
+    count : heads to keep of each set, the fixed ones included; None for those that an open-ended
+        pruning method leaves open
     learning : number of steps in which gates learn or heads close
     seed : of the run
     """
 
-    way: Way
+    pruning_method: PruningMethod
     settings: Gates
     samples: int
     sets: Sets
@@ -169,14 +169,14 @@ class Plan:
 
         Parameters
         ----------
-        maps : task: (layers, heads), for ways that rank or draw
-        copied : bool (sets, layers, heads), for ways that take the heads of another
+        maps : task: (layers, heads), for pruning methods that rank or draw
+        copied : bool (sets, layers, heads), for pruning methods that take the heads of another
         """
-        chosen, count = self.way.chosen, self.count
+        chosen, count = self.pruning_method.chosen, self.count
         require("way to choose heads", chosen, CHOSEN)
         if chosen == "learnt":
-            assert self.way.gates is not None
-            gates = [self._learnt(self.way.gates) for _ in self.sets.names]
+            assert self.pruning_method.gates is not None
+            gates = [self._learnt(self.pruning_method.gates) for _ in self.sets.names]
             return Learning(self.sets, gates, self.learning, count, self.settings.learning_rate, self.seed)
         if chosen == "all":
             return Fixed(self.sets, np.stack([self.exists] * len(self.sets.names)))
@@ -193,10 +193,12 @@ class Plan:
         if chosen == "ranked":
             return Fixed(self.sets, ranked(self.sets, maps, count, self.fixed))
         if chosen == "plugged":
-            assert self.way.function is not None
-            heads = plugged(self.sets, maps, count, self.way.function, self.seed, self.fixed)
+            assert self.pruning_method.function is not None
+            heads = plugged(self.sets, maps, count, self.pruning_method.function, self.seed, self.fixed)
             return Fixed(self.sets, heads)
-        return Fixed(self.sets, drawn(self.sets, maps, count, self.way.by_layer, self.seed, self.fixed))
+        return Fixed(
+            self.sets, drawn(self.sets, maps, count, self.pruning_method.by_layer, self.seed, self.fixed)
+        )
 
     def _learnt(self, kind: str) -> LearntGates:
         """The gates of a set."""
@@ -208,19 +210,21 @@ class Plan:
         return gates if free.all() else Partial(gates, free, fixed)
 
 
-def beginning(job: ModelStage, way: Way, classes: Mapping[str, Classes], encoder_learns: bool) -> MultiTask:
-    """The model that a way starts from: the trained one, or one with untrained classifiers."""
-    require("start", way.start, ("trained", "pretrained", "fresh"))
-    if way.start == "trained":
+def beginning(
+    job: ModelStage, method: PruningMethod, classes: Mapping[str, Classes], encoder_learns: bool
+) -> MultiTask:
+    """The model that a pruning method starts from: the trained one, or one with untrained classifiers."""
+    require("start", method.start, ("trained", "pretrained", "fresh"))
+    if method.start == "trained":
         model = job.trained()
     else:
         encoder, pooling = job.pretrained()
-        if way.start == "fresh":
+        if method.start == "fresh":
             draw(encoder, job.seed)
         torch.manual_seed(derive(job.seed, "heads"))
         model = MultiTask(encoder, pooling, classes, tokenizer=job.tokenizer(classes))
         model.set_beams(job.beams)
-    model.classifiers.requires_grad_(way.classifiers)
+    model.classifiers.requires_grad_(method.classifiers)
     model.encoder.requires_grad_(encoder_learns)
     return model
 

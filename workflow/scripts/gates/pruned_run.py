@@ -18,7 +18,9 @@ from headspec.heads.ranking import importance_map
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.training import parallel
-from headspec.training.budgets import (
+from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint, read
+from headspec.training.gated import GATES_OF_RUN, Sets, last_kept
+from headspec.training.pruned_runs import (
     Plan,
     beginning,
     count_kept,
@@ -27,8 +29,6 @@ from headspec.training.budgets import (
     finish,
     fixed_layers,
 )
-from headspec.training.checkpoint import Checkpoint, exclusive, fingerprint, read
-from headspec.training.gated import GATES_OF_RUN, Sets, last_kept
 
 params, files = snakemake.params, snakemake.input
 
@@ -40,13 +40,13 @@ def ranked_on(task: str, available: int) -> np.ndarray:
     return sampled(task, available, params.measured["examples"])[::2]
 
 
-with stage(snakemake, f"budget {snakemake.output.gates}"):
+with stage(snakemake, f"pruned run {snakemake.output.gates}"):
     job = ModelStage(snakemake)
-    examples, way = job.examples(params.tasks, files.train), section(params.way)
+    examples, method = job.examples(params.tasks, files.train), section(params.method)
     unused = {"learning": 1.0, "penalty": 0.0, "attention": []}
     gates, training = section({**unused, **params.gates}), section(params.training)
-    training.epochs, learning = course(examples, training, gates, way.start)
-    sets = Sets(params.tasks, snakemake.wildcards.sets == "own")
+    training.epochs, learning = course(examples, training, gates, method.start)
+    sets = Sets(params.tasks, snakemake.wildcards.scope == "per_task")
     held_out = job.examples(params.tasks, files.validation)
     maps = copied = None
     if files.get("heads"):
@@ -59,14 +59,14 @@ with stage(snakemake, f"budget {snakemake.output.gates}"):
         copied = last_kept(tables.read(files.copied), sets)
     folder = Path(snakemake.output.gates).parent
     with exclusive(folder / "training.lock"):
-        model = beginning(job, way, job.classes(params.tasks, files.train), params.trains == "all")
+        model = beginning(job, method, job.classes(params.tasks, files.train), params.trains == "all")
         asked = snakemake.wildcards.kept
         fixed = fixed_layers(model.gates, gates.attention)
         exists = model.gates.exists
         always, free = (int(exists[layers].sum()) for layers in (fixed, ~fixed))
         count = None if asked.startswith("open") else count_kept(float(asked), free, always)
-        plan = Plan(way, gates, params.samples, sets, exists, fixed, count, learning, job.seed)
-        settings = [params.tasks, params.model, params.training, params.way, params.gates, params.samples]
+        plan = Plan(method, gates, params.samples, sets, exists, fixed, count, learning, job.seed)
+        settings = [params.tasks, params.model, params.training, params.method, params.gates, params.samples]
         settings += [asked, job.seed, job.device.precision]
         identity = fingerprint([settings, params.version, params.code], files)
         checkpoint = Checkpoint(folder / "checkpoint.pt", identity, snakemake.resources.checkpoint_seconds)

@@ -35,7 +35,7 @@ def model() -> MultiTask:
     return MultiTask(built, "mean", CLASSES)
 
 
-def every_way(net: MultiTask, folder: Path) -> dict[str, tuple[pd.DataFrame, dict[str, torch.Tensor]]]:
+def every_method(net: MultiTask, folder: Path) -> dict[str, tuple[pd.DataFrame, dict[str, torch.Tensor]]]:
     """Method: history and weights of training from the weights of `net`; IAT and LoRA from one branch."""
     start = deepcopy(net.state_dict())
     done: dict[str, tuple[pd.DataFrame, dict[str, torch.Tensor]]] = {}

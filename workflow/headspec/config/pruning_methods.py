@@ -1,0 +1,111 @@
+"""Pruning methods: the one list of what chooses the heads that a pruned run keeps.
+
+Stages and figures do not import it: rules pass what a job needs of the entries that it uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from headspec.config.measures import heads as head_measures
+from headspec.config.measures.heads import HeadMeasure
+from headspec.registry import Registry
+
+#: the pruning method that closes no head, which is always made
+WHOLE = "whole"
+#: the pruning method that others are compared with
+IMPORTANCE = "importance"
+
+
+@dataclass(frozen=True)
+class PruningMethod:
+    """What chooses the heads to keep.
+
+    Attributes
+    ----------
+    label : its name in figures
+    chosen : {"all", "ranked", "drawn", "stepwise", "learnt", "copied", "plugged"}
+        All heads are kept; the first of a ranking; random ones; those left by pruning in steps, importance
+        computed again at each; those whose gates learn to be open; those of another pruning
+        method; or those that a plugin chooses by importance.
+    by_layer : whether random heads are as many in each layer as `importance` keeps
+    gates : the kind of gates that learn, in `headspec.gates.kinds`
+    start : {"trained", "pretrained", "fresh"}, the weights that training begins with
+    classifiers : whether these learn, too
+    open_ended : whether gates learn without a target number of heads: they learn once for all numbers, and
+        the number that they leave open is one more
+    function : of a plugin, that chooses (`headspec.plugins.function`)
+    """
+
+    label: str
+    chosen: str
+    by_layer: bool = False
+    gates: str | None = None
+    start: str = "trained"
+    classifiers: bool = True
+    open_ended: bool = False
+    function: str | None = None
+
+
+def ranked(measures: Mapping[str, HeadMeasure]) -> dict[str, PruningMethod]:
+    """The pruning methods that keep the heads with the largest values of a measure of the atlas."""
+    return {name: PruningMethod(of.label, "ranked") for name, of in measures.items() if of.ranks and of.table}
+
+
+#: in the order of legends; the place of a pruning method gives its look, so a new one follows the last
+PRUNING_METHODS = Registry[PruningMethod]("pruning method")
+PRUNING_METHODS |= {
+    WHOLE: PruningMethod("whole model", "all"),
+    IMPORTANCE: PruningMethod("importance, at once", "ranked"),
+    "rescored": PruningMethod("importance, in steps", "stepwise"),
+    "l0": PruningMethod("L0", "learnt", gates="l0", open_ended=True),
+    "l0-target": PruningMethod("L0 with a target", "learnt", gates="l0-target"),
+    "subset": PruningMethod("subset", "learnt", gates="subset"),
+    "subset-hard": PruningMethod("subset, straight-through", "learnt", gates="subset-hard"),
+    "random": PruningMethod("random", "drawn"),
+    "random-by-layer": PruningMethod("random by layer", "drawn", by_layer=True),
+    "static": PruningMethod(
+        "L0, classifiers fixed (static)", "learnt", gates="l0", classifiers=False, open_ended=True
+    ),
+    "dynamic": PruningMethod(
+        "L0 from pretrained (dynamic)", "learnt", gates="l0", start="pretrained", open_ended=True
+    ),
+    "pretrained": PruningMethod("kept heads, from pretrained", "copied", start="pretrained"),
+    "fresh": PruningMethod("kept heads, from fresh weights", "copied", start="fresh"),
+}
+PRUNING_METHODS |= {
+    name: method for name, method in ranked(head_measures.MEASURES).items() if name != IMPORTANCE
+}
+
+
+def chosen_by(*kinds: str) -> list[str]:
+    """The pruning methods whose `PruningMethod.chosen` is one of `kinds`."""
+    return [name for name, method in PRUNING_METHODS.items() if method.chosen in kinds]
+
+
+def sources() -> list[str]:
+    """The pruning methods whose heads may be kept again."""
+    return chosen_by("ranked", "stepwise", "learnt", "plugged")
+
+
+def names() -> list[str]:
+    """What may be named in `gates.pruning_methods`."""
+    return [name for name in PRUNING_METHODS if name != WHOLE]
+
+
+def any_learnt(names: Iterable[str]) -> bool:
+    """Whether gates learn in any of the pruning methods `names`."""
+    return any(PRUNING_METHODS[name].chosen == "learnt" for name in names)
+
+
+def labels(names: Iterable[str]) -> dict[str, str]:
+    """The labels of the pruning methods `names`, in the order of `PRUNING_METHODS`."""
+    names = set(names)
+    return {name: method.label for name, method in PRUNING_METHODS.items() if name in names}
+
+
+def places(names: Iterable[str]) -> dict[str, int]:
+    """The places of the pruning methods `names` in `PRUNING_METHODS`."""
+    order = list(PRUNING_METHODS)
+    return {name: order.index(name) for name in sorted(set(names), key=order.index)}
