@@ -1,0 +1,380 @@
+"""Snakemake on a tiny study of all kinds of tasks that are trained beside one another: the whole path."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import metrics as sk
+
+from headspec import per_example
+from headspec.errors import HeadspecError
+from headspec.pipeline.export import of_run
+from headspec.tasks.answer.metrics import agreement
+from headspec.tasks.metrics import chance, score
+from support.data import treebanks
+from support.paths import ROOT
+from support.running.edits import constant
+from support.running.studies import CONFIG, FILLER, HEADS, LAYERS, TONE, TOPIC, Folder, sentence
+
+pytestmark = pytest.mark.slow
+
+BANK = "texts/bank"
+PLACES = list(TOPIC)
+MEASURES = ["text", "cka", "fisher", "importance", "dse", "head-fisher", "gradient"]
+STUDY: dict[str, Any] = CONFIG | {
+    "seeds": [0],
+    "tasks": {
+        "tone": CONFIG["tasks"]["tone"],
+        "places": {"source": "texts/places", "type": "labels", "labels": PLACES},
+        "either": {"source": "texts/either.csv", "type": "labels", "text_a": "left", "text_b": "right",
+                   "label": PLACES, "metrics": ["macro_f1", "lrap"]},
+        "where": {"source": "texts/questions", "type": "answer"},
+        "pos": {"source": f"{BANK}/trees", "type": "tags"},
+        "arcs": {"source": f"{BANK}/trees", "type": "dependencies"},
+        "names": {"source": f"{BANK}/annotated", "type": "spans"},
+        "brackets": {"source": f"{BANK}/annotated", "type": "constituents"},
+        "roles": {"source": f"{BANK}/annotated", "type": "roles"},
+    },
+    "mixtures": {
+        "pairs": ["tone", "places", "where", "pos"],
+        "single": ["tone", "places", "where", "pos"],
+        "groups": {"labels": ["places", "either"], "words": ["pos", "arcs", "names", "brackets", "roles"]},
+    },
+    "methods": ["tuned", "iat", "atlas", "gates", "probes"],
+    "training": CONFIG["training"] | {"epochs": 6},
+    "pruning": {"fraction": 0.3, "fractions": [0.3], "draws": 2, "draw_examples": 20},
+    "similarity": {"measures": MEASURES, "max_sentences": 60},
+    "iat": {"mixtures": ["tone+pos", "tone+places", "tone+where"], "controls": ["random", "even"]},
+    "atlas": {"methods": ["tuned"], "mixtures": ["tone+pos", "tone+places", "tone+where"], "examples": 40,
+              "fractions": [0.5], "draws": 2, "rankings": ["importance", "relevance", "ablation"],
+              "sentences": 50, "treebank": {"source": f"{BANK}/trees"}},
+    "gates": {"mixtures": ["tone+pos", "tone+places"], "scope": ["per_task"], "kept": [0.5], "epochs": 1,
+              "pruning_methods": ["subset"]},
+    "probes": {"mixtures": ["pos", "tone+pos", "words"], "methods": ["tuned", "single", "iat", "even"]},
+    "figures": {"dpi": 60, "formats": ["png"]},
+}  # fmt: skip
+#: what `all` makes, without figures of every pair, and the other targets
+TABLES = "dissociation", "contrasts", "correlation", "reliability"
+FIGURES = [
+    *("dissociation", "fractions.bert", "reliability", "similarity.bert", "scatter.dse"),
+    *(
+        f"{kind}.bert.{mixture}.tuned"
+        for kind in ("importance", "matrix", "curves")
+        for mixture in ("tone+pos", "labels", "words")
+    ),
+]
+TARGETS = [
+    *(f"results/tiny/tables/{name}.parquet" for name in TABLES),
+    *(f"results/tiny/figures/{name}.png" for name in FIGURES),
+    *("iat", "atlas", "gates", "probes", "explorer"),
+]
+
+
+def labelled_texts(folder: Path) -> None:
+    """Texts that mention up to three places: lists in a Parquet column, and pairs with columns of 0 and 1."""
+    rng = np.random.default_rng(0)
+
+    def mentioned(most: int) -> list[str]:
+        return rng.choice(PLACES, rng.integers(0, most + 1), replace=False).tolist()
+
+    def text(places: list[str]) -> str:
+        return sentence(rng, *(rng.choice(TOPIC[place]) for place in places))
+
+    (folder / "places").mkdir()
+    for split, size in {"train": 200, "validation": 60}.items():
+        labels = [mentioned(3) for _ in range(size)]
+        frame = pd.DataFrame({"text": map(text, labels), "label": labels})
+        frame.to_parquet(folder / "places" / f"{split}.parquet")
+    rows = []
+    for _ in range(250):
+        left, right = mentioned(1), mentioned(1)
+        flags = {place: int(place in left + right) for place in PLACES}
+        rows.append({"left": text(left), "right": text(right)} | flags)
+    pd.DataFrame(rows).to_csv(folder / "either.csv", index=False)
+
+
+def questions(folder: Path) -> None:
+    """Documents of questions where something is; a quarter has no answer, and some contexts are long."""
+    rng = np.random.default_rng(0)
+    places = [word for words in TOPIC.values() for word in words]
+    folder.mkdir()
+    for split, n in {"train": 240, "validation": 60}.items():
+        paragraphs = []
+        for i in range(n):
+            words = rng.choice(FILLER, 24 if i % 5 == 0 else rng.integers(3, 7)).tolist()
+            answers = []
+            if rng.random() < 0.75:
+                at, place = rng.integers(len(words) + 1), rng.choice(places)
+                start = len(" ".join([*words[:at], ""]).lstrip())
+                words.insert(at, place)
+                answers = [{"text": str(place), "answer_start": start}]
+            question = f"the {rng.choice(TONE['good'])} day {i}"
+            qas = [{"id": str(i), "question": question, "answers": answers, "is_impossible": not answers}]
+            paragraphs.append({"context": " ".join(words), "qas": qas})
+        document = {"version": "v2.0", "data": [{"title": split, "paragraphs": paragraphs}]}
+        (folder / f"{split}.json").write_text(json.dumps(document))
+
+
+@pytest.fixture(scope="module")
+def finished(shared) -> Folder:
+    def fill(path: Path) -> None:
+        folder = Folder.new(path)
+        treebanks.write(path / BANK)
+        labelled_texts(path / "texts")
+        questions(path / "texts" / "questions")
+        folder.write(STUDY)
+        folder.snakemake(*TARGETS)
+
+    return Folder(shared("kinds_of_tasks", fill))
+
+
+@pytest.fixture
+def copy(finished, tmp_path) -> Folder:
+    return finished.copy(tmp_path / "copy")
+
+
+def run_table(study: Folder, name: str) -> pd.DataFrame:
+    return pd.read_parquet(study.results / "runs" / "bert" / f"{name}.parquet")
+
+
+def arrays(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Lists of labels and of predictions, (n, values) each."""
+    return tuple(np.stack(rows[column].tolist()) for column in ("label_values", "prediction_values"))
+
+
+# --- each kind by itself
+
+
+def test_every_kind_on_words_is_learnt_beside_the_others(finished):
+    table = run_table(finished, "words/tuned/seed0/predictions").query("pruned_for == 'none'")
+    metrics = {"pos": "word_accuracy", "arcs": "las", "names": "span_f1", "brackets": "bracket_f1"}
+    for task, metric in {**metrics, "roles": "role_f1"}.items():
+        label, prediction = per_example.labels_and_predictions(table[table["task"] == task])
+        reached = score(metric, label, prediction)
+        assert reached > (0.2 if task == "brackets" else chance(metric, label)), (task, reached)
+
+
+def test_tags_are_counted_by_word(finished):
+    table = run_table(finished, "pos/single/seed0/evaluation")
+    label, prediction = per_example.labels_and_predictions(table)
+    words, right = label[:, 0], prediction[:, 0]
+    stored = pd.read_parquet(finished.results / "data/pos/validation.parquet")
+    lengths = stored.set_index("example")["text_a"].str.split().str.len()
+    assert words.tolist() == lengths[table["example"]].tolist()
+    assert (right <= words).all()
+    reached = score("word_accuracy", label, prediction)
+    assert reached > chance("word_accuracy", label) + 0.2
+    assert reached == right.sum() / words.sum()
+
+
+def test_sets_of_labels_are_learnt_and_stored_as_numbers(finished):
+    table = run_table(finished, "places/single/seed0/evaluation")
+    label, likely = arrays(table)
+    stored = pd.read_parquet(finished.results / "data/places/validation.parquet").set_index("example")
+    sets = [json.loads(text) for text in stored["label"].loc[table["example"]]]
+    expected = [[place in mentioned for place in PLACES] for mentioned in sets]
+    assert label.astype(bool).tolist() == expected
+    assert sk.f1_score(label, likely >= 0.5, average="micro") > chance("micro_f1", label) + 0.1
+    assert sum(not mentioned for mentioned in sets) > 5
+
+
+def test_metrics_of_labels_under_masks_are_those_of_scikit_learn(finished):
+    run = "labels/tuned/seed0"
+    pruning, predictions = (run_table(finished, f"{run}/{name}") for name in ("pruning", "predictions"))
+    reference = {
+        "micro_f1": lambda label, likely: sk.f1_score(label, likely >= 0.5, average="micro", zero_division=0),
+        "macro_f1": lambda label, likely: sk.f1_score(label, likely >= 0.5, average="macro", zero_division=0),
+        "lrap": sk.label_ranking_average_precision_score,
+    }
+    top = pruning[pruning["order"].eq("top") | pruning["pruned_for"].eq("none")]
+    assert {*top["metric"]} == {*reference}
+    for row in top.itertuples():
+        rows = predictions[(predictions["task"] == row.task) & (predictions["pruned_for"] == row.pruned_for)]
+        if row.pruned_for != "none":
+            rows = rows[rows["fraction"] == row.fraction]
+        assert row.value == pytest.approx(reference[row.metric](*arrays(rows)), abs=1e-6)
+
+
+def test_answers_are_found_in_short_and_long_contexts(finished):
+    table = run_table(finished, "where/single/seed0/evaluation")
+    stored = pd.read_parquet(finished.results / "data/where/validation.parquet").set_index("example")
+    stored = stored.loc[table["example"]]
+    golds = [[text for text, _ in json.loads(label)] for label in stored["label"]]
+    contexts, texts = stored["text_b"], table["prediction_text"]
+    scores = np.array([agreement(text, gold) for text, gold in zip(texts, golds, strict=True)])
+    label, prediction = arrays(table)
+    assert prediction == pytest.approx(scores)
+    assert label[:, 0].tolist() == [float(not gold) for gold in golds]
+    right, windows = scores[:, 1], contexts.str.split().str.len().to_numpy() > 20
+    assert right.mean() > 0.8
+    assert windows.sum() >= 10 and right[windows].mean() > 0.6
+    assert all(text in context for text, context in zip(texts, contexts, strict=True))
+
+
+def test_values_of_answers_are_means_over_examples_in_every_stage(finished):
+    run = "tone+where/tuned/seed0"
+    pruning, predictions, ablated = (
+        run_table(finished, f"{run}/{name}").query("task == 'where'")
+        for name in ("pruning", "predictions", "atlas/ablated")
+    )
+    rows = predictions[predictions["pruned_for"] == "none"]
+    none = pruning[pruning["pruned_for"] == "none"].set_index("metric")["value"]
+    means = arrays(rows)[1].mean(axis=0)
+    assert none[["answer_f1", "answer_exact_match"]].tolist() == pytest.approx(means.tolist())
+    whole = ablated[ablated["layer"].isna()]
+    expected = rows.set_index("example")["prediction_values"].map(list)
+    assert whole["prediction_values"].map(list).tolist() == expected[whole["example"]].tolist()
+
+
+# --- together
+
+
+def test_kinds_dissociate_in_one_table(finished):
+    table = pd.read_parquet(finished.results / "tables/dissociation.parquet").query("method == 'tuned'")
+    metrics = {"tone": "accuracy", "places": "micro_f1", "where": "answer_f1", "pos": "word_accuracy"}
+    for task in ("places", "where", "pos"):
+        pair = table[table["mixture"] == f"tone+{task}"]
+        assert {*pair["metric"]} == {"accuracy", metrics[task]}
+        assert np.isfinite(pair[["dissociation", "ci_low", "ci_high", "p_value"]]).all(axis=None)
+        assert not pair["unpruned_at_chance"].any()
+    similarity = pd.read_parquet(finished.results / "tables/similarity.parquet")
+    assert {*MEASURES} == {*similarity["measure"]}
+
+
+def test_single_heads_are_measured(finished):
+    heads = pd.read_parquet(finished.results / "tables/heads.parquet")
+    for task in ("tone", "places", "where", "pos"):
+        measured = heads[heads["task"] == task]
+        assert {"ablation", "relevance", "confidence"} <= {*measured["measure"]}
+        assert (measured.groupby(["mixture", "measure"]).size() == LAYERS * HEADS).all()
+        assert np.isfinite(measured["value"]).all()
+
+
+def test_heads_know_tags_that_words_decide(finished):
+    table = pd.read_parquet(finished.results / "tables/probes.parquet")
+    table = table.query("task == 'pos' and label.isna()")
+    assert {*table["method"]} == {"pretrained", "random", "single", "tuned", "iat", "even"}
+    assert {*table["mixture"]} == {"none", "pos", "tone+pos", "words"}
+    best = table[table["heads"] == "best"]
+    before, after = (
+        best.loc[best["method"] == method, "accuracy"].item() for method in ("pretrained", "single")
+    )
+    assert 0 < before < after <= best["accuracy_high"].max() <= 1
+    assert best.loc[best["method"] == "random", "accuracy"].item() < before
+    words = pd.read_parquet(finished.results / "data/pos/validation.parquet")["text_a"].str.split().str.len()
+    assert (best["n"] == words.sum()).all()
+    changes = pd.read_parquet(finished.results / "tables/probe_changes.parquet").query("task == 'pos'")
+    befores = changes.groupby(["mixture", "method"])["before"].agg(set).to_dict()
+    both = {"pretrained", "single"}
+    assert befores == {
+        ("pos", "single"): {"pretrained"}, ("tone+pos", "tuned"): both, ("words", "tuned"): both,
+        ("tone+pos", "iat"): both | {"tuned"}, ("tone+pos", "even"): both | {"tuned"},
+    }  # fmt: skip
+    assert len(list((finished.results / "figures/probes").glob("*.png"))) == 3 * 5 + 1
+
+
+def test_tasks_together_are_compared_with_tasks_alone(finished):
+    table = pd.read_parquet(finished.results / "tables/sharing.parquet").query("task == 'pos'")
+    together, alone = (table[table["mixture"] == mixture].iloc[0] for mixture in ("words", "pos"))
+    assert together["difference"] == pytest.approx(together["value"] - alone["value"])
+    assert {*table["method"]} == {"single", "tuned", "iat", "even"}
+
+
+def test_every_kind_is_on_the_page_to_explore(finished):
+    page = (finished.results / "explorer.html").read_text()
+    for name in ("micro_f1", "answer_f1", "las", "places", "brackets"):
+        assert name in page, name
+
+
+def test_runs_of_words_are_not_exported(finished, monkeypatch):
+    monkeypatch.chdir(finished.path)
+    run = "results/tiny/runs/bert/tone+pos/tuned/seed0"
+    expected = f"^{re.escape(run)}: pos: tasks on words; expected a run of tasks"
+    with pytest.raises(HeadspecError, match=expected):
+        of_run(Path(run), n=3, task="tone")
+    assert not Path("results/tiny/export").exists()
+
+
+# --- changes
+
+
+def test_an_edit_reruns_the_jobs_of_the_kind_that_it_concerns(copy):
+    assert not copy.plan(*TARGETS).rules
+    constant("headspec/tasks/tags/head.py")(copy)
+    plan = copy.plan(*TARGETS)
+    trained = [message for message in plan.messages if message.startswith("Training")]
+    assert trained and all("pos" in message or "words" in message for message in trained)
+    assert not {"data", "validation", "tokenize"} & set(plan.rules)
+
+
+@pytest.mark.parametrize(("kind", "tasks"), [("tags", ["pos"]), ("classification", ["tone"])])
+def test_how_a_kind_is_read_concerns_its_tasks_alone(copy, kind, tasks):
+    constant(f"headspec/tasks/{kind}/data.py")(copy)
+    messages = {text for text in copy.plan(*TARGETS).messages if text.startswith("Reading")}
+    splits = ("training", "validation")
+    assert messages == {f"Reading {split} texts of task {task}" for split in splits for task in tasks}
+
+
+def test_a_new_kind_is_a_folder_and_a_line_and_reruns_nothing(copy):
+    tasks = "workflow/headspec/tasks"
+    shutil.copytree(copy.path / tasks / "regression", copy.path / tasks / "degree")
+    copy.replace(f"{tasks}/kinds.py", '"regression",', '"regression", "degree",')
+    assert not copy.plan(*TARGETS).rules
+    copy.set("tasks.tone.type", "degree")
+    output = copy.snakemake(*TARGETS, fails=True)
+    assert "tasks.tone.label: row 1 of" in output and "needs finite numbers" in output
+
+
+def test_a_kind_of_a_plugin_is_read_trained_and_scored_as_one_of_headspec(finished, tmp_path):
+    copy = finished.copy(tmp_path / "copy", "results")
+    shutil.copytree(ROOT / "workflow/headspec/tasks/labels", copy.path / "kinds/emotions")
+    copy.set("plugins", ["kinds/emotions"])
+    copy.set("tasks.places.type", "emotions")
+    run = "runs/bert/tone+places/tuned/seed0"
+    targets = [f"results/tiny/{run}/{table}.parquet" for table in ("importance", "pruning", "predictions")]
+    copy.snakemake(*targets)
+    for target in targets:
+        found, expected = (pd.read_parquet(folder.path / target) for folder in (copy, finished))
+        pd.testing.assert_frame_equal(found, expected)
+    assert copy.plan(*targets).rules == {}
+    copy.replace("kinds/emotions/metrics.py", "THRESHOLD = 0.5", "THRESHOLD = 0.4")
+    assert copy.plan(*targets).rules == {"prune": 1}
+    copy.replace("kinds/emotions/head.py", ".mean(1)", ".sum(1)")
+    assert copy.plan(*targets).rules == {"train_and_keep": 1, "importance": 1, "prune": 1}
+    copy.set("tasks.places.type", "emotion")
+    assert "Did you mean 'emotions'?" in copy.snakemake("--dry-run", fails=True)
+
+
+def test_a_rate_of_decoders_reruns_the_trainings_that_have_one(copy):
+    copy.set("training.decoder_learning_rate", 0.01)
+    trained = {text for text in copy.plan(*TARGETS).messages if text.startswith("Training ")}
+    mixtures = {"pos, single", "words, tuned", "places+pos, tuned", "where+pos, tuned"}
+    mixtures |= {f"tone+pos, {method}" for method in ("tuned", "iat", "iat-random", "even")}
+    assert trained == {f"Training bert on {mixture}, seed 0" for mixture in mixtures}
+
+
+# --- errors
+
+
+def test_unknown_labels_are_named_before_any_job(copy):
+    copy.set("tasks.places.labels", [*PLACES[:-1], "towns"])
+    output = copy.snakemake("--dry-run", fails=True)
+    assert "has label 'town'" in output and "Did you mean 'towns'?" in output
+
+
+def test_sentences_that_are_no_annotation_are_refused_before_any_job(copy):
+    path = copy.path / BANK / "trees" / "train.conllu"
+    lines = path.read_text().split("\n")
+    fields = lines[1].split("\t")
+    lines[1] = "\t".join([*fields[:3], "_", *fields[4:]])
+    path.write_text("\n".join(lines))
+    output = copy.snakemake("--dry-run", fails=True)
+    assert "tasks.pos.label: 1 of 150 sentences of train.conllu have no tags in upos" in output
+    assert "the sentence at line 2: word 1 has no tag" in output
