@@ -117,14 +117,14 @@ def test_every_stage_follows_the_beams(finished):
 def test_heads_of_the_encoder_close_alone(finished):
     budgets = table(finished, "tables/budgets").query("task == 'back' and metric == 'chrf'")
     asked = budgets[budgets["fraction"] == 0.25]
-    assert {*asked["pruning_method"]} == {"importance", "l0", "fresh"}
+    assert {*asked["way"]} == {"importance", "l0", "fresh"}
     assert (asked["heads"] == OTHERS + ENCODER // 4).all() and asked["value"].between(0, 1).all()
     left = budgets[budgets["fraction"].isna()].drop_duplicates("penalty", keep="first")
     assert left["penalty"].isna().sum() == 1 and left["penalty"].dropna().tolist() == [1.0]
     layers = table(finished, "tables/kept_layers")
     assert (layers.loc[layers["attention"] != "encoder", "kept"] == HEADS).all()
     quarter = layers[(layers["attention"] == "encoder") & (layers["fraction"] == 0.25)]
-    assert (quarter.groupby("pruning_method")["kept"].sum() == ENCODER // 4).all()
+    assert (quarter.groupby("way")["kept"].sum() == ENCODER // 4).all()
 
 
 def test_figures_are_there(finished):
