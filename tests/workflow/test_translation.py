@@ -36,8 +36,8 @@ STUDY: dict[str, Any] = CONFIG | {
     "training": {"epochs": 4, "batch_size": 16, "learning_rate": 3e-3},
     "pruning": {"fraction": 0.3, "fractions": [0.5], "draws": 2},
     "atlas": {"examples": 40, "draws": 2, "fractions": [0.5], "rankings": MEASURES},
-    "gates": {"pruning_methods": ["importance", "l0", "fresh"], "source": "importance", "kept": [0.25], "epochs": 1,
-              "penalties": [1.0], "attention": ["encoder"]},
+    "gates": {"pruning_methods": ["importance", "l0", "fresh"], "source": "importance", "kept": [0.25],
+              "epochs": 1, "penalties": [1.0], "attention": ["encoder"]},
 }  # fmt: skip
 RUN = "runs/marian/same+back/tuned/seed0"
 
