@@ -161,7 +161,7 @@ def test_scores_are_means_over_the_folds_of_a_voxel():
     rng = np.random.default_rng(0)
     x, y = smooth(rng, (60, 6)), smooth(rng, (60, 4))
     folds = splits_of(60)
-    ridges = [voxelwise.ridge(x, split, 0) for split in folds]
+    ridges = [voxelwise.ridge(x, split) for split in folds]
     selected = rng.random((5, 4)) < 0.6
     selected[:, 3] = False
     r = scores.encode([ridges], folds, y, selected)[0]
@@ -213,7 +213,7 @@ def test_noise_is_significant_as_often_as_it_should(rho):
         folds = splits_of(75)
         y = train_on_all(folds[0].design).standardised(shared + smooth(rng, (75, 40), rho))[0]
         x = smooth(rng, (75, 12), rho)
-        ridges = [voxelwise.ridge(x, split, 0) for split in folds]
+        ridges = [voxelwise.ridge(x, split) for split in folds]
         p.append(voxelwise.p_value(ridges, folds, products(y, train_on_all(folds[0].design))))
         r.append(scores.encode([ridges], folds, y, np.ones((5, 40), dtype=bool)).mean())
     assert np.mean(np.array(p) <= 0.05) <= 0.11  # 5 of 100, plus more than two standard deviations
@@ -304,7 +304,7 @@ def test_held_out_responses_have_no_part_in_selection_and_prediction(three_brain
     pd.testing.assert_frame_equal(voxels[columns], other[columns])
     assert not np.allclose(voxels["ceiling"], other["ceiling"])
     split = splits_of(200)[1]
-    ridge = voxelwise.ridge(smooth(np.random.default_rng(1), (200, 8)), split, 0)
+    ridge = voxelwise.ridge(smooth(np.random.default_rng(1), (200, 8)), split)
     one, two = (ridge.predict(split.standardised(each[0])[0]) for each in (three_brains, changed))
     np.testing.assert_array_equal(one, two)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headspec.data.sources.formats import conll
+from headspec.data.sources.formats.options import Options
 from headspec.errors import DataError
 
 CONLLU = """\
@@ -37,7 +38,8 @@ def test_columns_are_numbered_and_marks_of_documents_left_out(tmp_path):
     text = "-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\n\n\nYes UH O\n"
     path = file(tmp_path, "a.conll", text)
     frame, counts = conll.read_sentences(path, "tasks.ner.source")
-    assert conll.names(path, "tasks.ner.source") == [*frame] == ["1", "2", "3", conll.LINE, conll.NAME]
+    assert [*frame] == ["1", "2", "3", conll.LINE, conll.NAME]
+    assert conll.names(path, Options("tasks.ner.source")) == [*frame]
     assert frame["1"].tolist() == [["EU", "rejects"], ["Yes"]]
     assert frame["3"].tolist() == [["B-ORG", "O"], ["O"]]
     assert frame[conll.LINE].tolist() == [3, 7] and not counts

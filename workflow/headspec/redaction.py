@@ -1,4 +1,4 @@
-"""Passwords and access tokens, kept out of all that is published: messages, logs, configs and pages."""
+"""Passwords and access tokens, kept out of messages, logs, configs and pages."""
 
 from __future__ import annotations
 
@@ -59,12 +59,7 @@ def redacted(text: str) -> str:
 
 
 def cleared(content: Any, known: dict[str, str] | None = None) -> Any:
-    """Lists and mappings, with all texts in them `redacted`.
-
-    Parameters
-    ----------
-    known : texts that were redacted before, which are added to
-    """
+    """Lists and mappings, with all texts in them `redacted`; `known` is a cache of texts."""
     known = {} if known is None else known
     if isinstance(content, dict):
         return {cleared(key, known): cleared(value, known) for key, value in content.items()}

@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from headspec.errors import DataError
 
-#: ending of compressed files, which are opened as what they hold: how pyarrow names the compression
+#: ending of a compressed file: pyarrow's name of the compression
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-#: endings of what holds files, or is compressed in another way
+#: endings of archives, and of other compression
 ARCHIVES = (".zip", ".tar", ".tgz", ".xz", ".7z", ".rar")
 
 
 def uncompressed(path: Path) -> Path:
-    """The path without the ending of a compressed file."""
+    """The path without the ending of compression."""
     return path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
 
 
@@ -32,12 +32,12 @@ def open_bytes(path: Path) -> pa.NativeFile:
 
 
 def open_text(path: Path, encoding: str | None = None) -> io.TextIOWrapper:
-    """The text of a file from its beginning on, with its line ends, for who does not need all of it."""
+    """The text of a file as a stream, with its line ends."""
     return io.TextIOWrapper(open_bytes(path), encoding=encoding or "utf-8-sig", newline="")
 
 
 def read_text(path: Path, key: str, encoding: str | None = None, errors: str = "strict") -> str:
-    """The text of a file, with its line ends.
+    """The text of a file, with its line ends; OSError if it cannot be read or decompressed.
 
     Parameters
     ----------
@@ -49,8 +49,6 @@ def read_text(path: Path, key: str, encoding: str | None = None, errors: str = "
     ------
     DataError
         The file has other bytes; with the first of them, its line, and the key of the encoding.
-    OSError
-        It cannot be read, or decompressed.
     """
     with open_bytes(path) as file:
         data = file.read()

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from headspec.config.study import Study
     from headspec.data.prepare import Prepared
 
-# the first m places of a draw are its set of m samples
 DRAWS = Schema({"draw": INT, "place": INT, "example": INT}, keys=2)
 """Table `draws`: a row for each example of a draw.
 transfer/{task}.parquet
@@ -29,30 +28,24 @@ place: place in the draw, from 0: the first m are its sample of m
 
 
 def few_shot(name: str, labels: pd.Series, samples: list[int], draws: int, seed: int) -> pd.DataFrame:
-    """Random draws of a few training examples; the first m of a draw are its set of m samples.
+    """The table `draws`: random draws of a few training examples of task `name`.
 
-    Smaller sets of a draw are therefore subsets of larger ones. A set has at least one example of every
-    class, and otherwise keeps the proportions of classes. Draws are independent and may overlap.
+    The first m of a draw are its sample of m, which has at least one example of every class, and otherwise
+    keeps the proportions of classes. Draws are independent and may overlap.
 
     Parameters
     ----------
-    name : the task's name
-    labels : (n,)
-        Class of each example; the same value for all examples of a regression task.
-    samples : sizes of the sets
-    draws : number of draws
+    labels : (n,), class of each example; the same value for all examples of a regression task
+    samples : sizes
     seed : the study's `data_seed`
-
-    Returns
-    -------
-    table 'draws', one row per place and draw
 
     Raises
     ------
     DataError
-        The task has fewer examples than the largest set, or more classes than the smallest.
+        The task has fewer examples than the largest sample, or more classes than the smallest.
     """
-    check_samples(name, labels, samples)
+    if problems := _wrong_samples(name, labels, samples):
+        raise DataError("\n".join(problems))
     frames = []
     for draw in range(draws):
         order = stratified_order(labels, np.random.default_rng(derive(seed, "few-shot", name, draw)))
@@ -63,16 +56,12 @@ def few_shot(name: str, labels: pd.Series, samples: list[int], draws: int, seed:
 
 
 def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
-    """One DataError for all transfer tasks that have too few examples for `transfer.samples`."""
-    problems = []
+    """DataError for all transfer tasks that have too few examples for `transfer.samples`."""
+    problems: list[str] = []
     for name in study.transfer.tasks:
         if name in prepared:
-            try:
-                check_samples(
-                    name, strata(prepared[name].train, prepared[name].classes), study.transfer.samples
-                )
-            except DataError as error:
-                problems.append(str(error))
+            labels = strata(prepared[name].train, prepared[name].classes)
+            problems += _wrong_samples(name, labels, study.transfer.samples)
     if problems:
         raise DataError("\n".join(problems))
 
@@ -82,8 +71,8 @@ def strata(train: pd.DataFrame, classes: Classes) -> pd.Series:
     return data.reader(type_of(classes)).strata(train)
 
 
-def check_samples(name: str, labels: pd.Series, samples: list[int]) -> None:
-    """DataError if a task has fewer examples than one of `samples`, or more classes."""
+def _wrong_samples(name: str, labels: pd.Series, samples: list[int]) -> list[str]:
+    """Problems with sizes that are above the number of a task's examples, or below its number of classes."""
     n, classes = len(labels), labels.nunique()
     problems = []
     for i, size in enumerate(samples):
@@ -96,5 +85,4 @@ def check_samples(name: str, labels: pd.Series, samples: list[int]) -> None:
                 f"transfer.samples.{i}: got {size}, expected at least {classes}, one example of "
                 f"every class of '{name}'"
             )
-    if problems:
-        raise DataError("\n".join(problems))
+    return problems

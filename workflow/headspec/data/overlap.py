@@ -1,7 +1,7 @@
 """Texts that several tasks share: keys of texts, and training examples that other tasks are evaluated on.
 
 Two texts are the same if they have the same letters and digits in the same order, because the tasks of GLUE
-differ in the spaces around punctuation. Texts without any are the same if only their spaces differ.
+differ in the spaces around punctuation; texts without any, if only their spaces differ.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ def with_keys(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        With columns key_a and key_b, uint64: a hash of `headspec.characters.letters` of the text; 0
-        for empty texts.
+        With key_a and key_b, uint64: a hash of `headspec.characters.letters` of the text, 0 of empty texts
     """
     if set(KEYS) <= set(frame):
         return frame
@@ -88,12 +87,10 @@ def _has_pairs(frame: pd.DataFrame) -> bool:
 def without_evaluated(
     name: str, train: pd.DataFrame, seen: Mapping[str, np.ndarray]
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Remove training examples that other tasks are evaluated on.
+    """The training examples of task `name` that no other task is evaluated on.
 
     Parameters
     ----------
-    name : the task's name
-    train : its training examples, n rows
     seen : other task that shares an encoder: which of the examples it is evaluated on, (n,) bool
 
     Returns

@@ -20,12 +20,8 @@ def pair(parent: pd.DataFrame, rng: np.random.Generator, key: str = "pairs_of") 
 
     Parameters
     ----------
-    parent
-        n rows with columns label and text_a, key_a (see `headspec.data.overlap`), or both.
-    rng
-        Source of randomness.
-    key
-        Config key, for errors.
+    parent : n rows with columns label and text_a, key_a (see `headspec.data.overlap`), or both
+    key : config key, for errors
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The tasks of a study as jobs will prepare them, as far as they can be read while planning."""
+"""The tasks of a study as jobs will prepare them, as far as planning can read them."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ from headspec.tasks.kinds import kind
 
 @dataclass
 class Planned:
-    """The tasks that planning can read; tasks on the hub, which only jobs read, are missing.
+    """The tasks that planning can read: not those on the hub, which only jobs read.
 
     Attributes
     ----------
     sources : task: its source; tasks with `pairs_of` are missing
     evaluated : task: the examples that it is evaluated on, further splits included, with keys
     prepared : task: its tables, without texts
-    leaking
-        Task in `sources`: other task that is evaluated on some of its training rows: their keys, sorted.
+    leaking : task in `sources`: other task that is evaluated on some of its training rows: their keys, sorted
     """
 
     sources: dict[str, Source] = field(default_factory=dict)
@@ -37,30 +36,21 @@ class Planned:
     leaking: dict[str, dict[str, list[int]]] = field(default_factory=dict)
 
     def warnings(self, study: Study) -> list[str]:
-        """One line for each doubt about the splits, classes and rows of the tasks."""
+        """A line for each warning about the splits, classes and rows of the tasks."""
         lengths = {name: model.max_length for name, model in study.models.items()}
-        by_task = {
-            name: prepare.source_notes(name, study.tasks[name], self.sources[name]) for name in self.sources
-        }
-        lines = [line for notes in by_task.values() for line in notes]
-        doubts = {name: source.doubts for name, source in self.sources.items()}
-        lines += quality.warnings(doubts, lengths)
-        for name, source in self.sources.items():
-            lines += kind(study.tasks[name]).notes(f"tasks.{name}", study.tasks[name], source.classes)
-        return lines
+        tasks = [(name, study.tasks[name], source) for name, source in self.sources.items()]
+        notes = [prepare.source_notes(*task) for task in tasks]
+        of_rows = quality.warnings({name: source.quality for name, _, source in tasks}, lengths)
+        of_kinds = [kind(task).notes(f"tasks.{name}", task, source.classes) for name, task, source in tasks]
+        return [*itertools.chain(*notes), *of_rows, *itertools.chain(*of_kinds)]
 
 
 def prepare_tasks(study: Study, folder: Path = FOLDER) -> Planned:
-    """Prepare the tasks that need no network, so that jobs do not start with invalid data.
+    """Prepare the tasks that need no network; DataError with a line for each problem.
 
     Parameters
     ----------
     folder : holds records of sources
-
-    Raises
-    ------
-    DataError
-        One line for each problem.
     """
     plan, problems = prepare_possible(study, folder)
     if problems:
@@ -69,7 +59,7 @@ def prepare_tasks(study: Study, folder: Path = FOLDER) -> Planned:
 
 
 def prepare_possible(study: Study, folder: Path = FOLDER) -> tuple[Planned, list[DataError]]:
-    """As `read`: the tasks without a problem, and the problems of the others."""
+    """The tasks without a problem, and the problems of the others."""
     plan = Planned()
     problems: list[DataError] = []
     validation: dict[str, tuple[pd.DataFrame, dict[str, int]]] = {}
@@ -116,7 +106,7 @@ def _train(
     validation: tuple[pd.DataFrame, dict[str, int]],
     together: list[str],
 ) -> Prepared | None:
-    """A task's tables, given its `mates`; None if the task that its pairs are made of has a problem."""
+    """A task's tables, given the tasks of `trained_together`; None if its parent of pairs has a problem."""
     task, source = study.tasks[name], plan.sources.get(name)
     if source is not None:
         split, classes = source.train, source.classes
@@ -135,7 +125,7 @@ def _train(
 
 
 def _seen_in_mixtures(study: Study, prepared: dict[str, Prepared]) -> Iterator[str]:
-    """Problems of `transfer.tasks` whose training texts are also in a mixture, so that they are not new."""
+    """Problems of `transfer.tasks` whose training texts are also in a mixture."""
     if set(study.transfer.methods) <= {"pretrained"}:
         return
     mixtures = study.mixture_tasks
@@ -161,9 +151,9 @@ def readable(study: Study, name: str) -> bool:
 def trained_together(study: Study) -> dict[str, list[str]]:
     """Task: other tasks whose evaluation examples it must not train on, because an encoder learns both.
 
-    Two tasks are learnt by one encoder if they share a mixture, or if one is in a mixture of `iat` and the
-    other a task of `transfer`. A pair task inherits its texts, so its mates count for the task that the
-    pairs are made of. These two tasks themselves have the same splits and do not overlap.
+    They share a mixture, or one is in a mixture of `iat` and the other a task of `transfer`. A pair task
+    inherits its texts, so the others count for the task that the pairs are made of. These two have the same
+    splits and do not overlap.
     """
     together = [set(itertools.combinations(members, 2)) for members in study.mixture_tasks.values()]
     for mixture in study.iat.mixtures:
@@ -180,9 +170,8 @@ def trained_together(study: Study) -> dict[str, list[str]]:
 def leaks(study: Study, plan: Planned) -> dict[str, dict[str, list[int] | None]]:
     """Task: other task that is evaluated on some of its training rows: their keys, sorted.
 
-    The keys are None where only the jobs can compare the tasks. Pairs of tasks without common rows are left
-    out, so that a change to one task affects another only if it changes the training rows of that task; so
-    are pairs with a task whose texts are missing here.
+    The keys are None where only jobs can compare the tasks. Pairs of tasks without common rows are left out,
+    so that a change to one task affects another only if it changes the training rows of that task.
     """
     return {
         name: {

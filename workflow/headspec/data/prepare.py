@@ -1,4 +1,4 @@
-"""Turn a task's source into its training and validation tables: splits, duplicates, pairs, limits."""
+"""Training and validation tables of a task from its source: splits, duplicates, pairs, limits."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Split:
     """The rows of a split, and counts of dropped rows as in `Prepared.counts`.
 
     Columns: text_a, text_b (null for single texts), label (class name, or the score as text), key_a and
-    key_b (see `headspec.data.overlap`). Functions on a Split need no texts, which may be missing.
+    key_b (`headspec.data.overlap`). Records of sources have no texts.
     """
 
     rows: pd.DataFrame
     counts: dict[str, int]
-    doubts: dict[str, Any] = field(default_factory=dict)  #: by `headspec.data.quality`, of stored splits
+    quality: dict[str, Any] = field(default_factory=dict)  #: by `headspec.data.quality`, of stored splits
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,9 @@ class Source:
 
     Attributes
     ----------
-    train
-        Distinct rows whose texts are in no validation or further split of the task.
-    validation
-        All rows of the source's validation split; if it has none, rows held out of train.
-    further
-        Name in `task.further`: all rows of that split.
-    classes
-        Class names in order of their index (`Classes`).
+    train : distinct rows whose texts are in no validation or further split of the task
+    validation : all rows of the source's validation split; if it has none, rows held out of train
+    further : name in `task.further`: all rows of that split
     """
 
     train: Split
@@ -72,10 +67,10 @@ class Source:
     classes: Classes
 
     @property
-    def doubts(self) -> dict[str, dict[str, Any]]:
-        """What rows these are: what is doubtful in them, as `headspec.data.quality.warnings` takes it."""
-        further = {f"rows of {name}": split.doubts for name, split in self.further.items()}
-        return {quality.TRAINING: self.train.doubts, "validation rows": self.validation.doubts} | further
+    def quality(self) -> dict[str, dict[str, Any]]:
+        """Name of the rows in messages: their `Split.quality`."""
+        further = {f"rows of {name}": split.quality for name, split in self.further.items()}
+        return {quality.TRAINING: self.train.quality, "validation rows": self.validation.quality} | further
 
 
 @dataclass(frozen=True)
@@ -84,8 +79,7 @@ class Prepared:
 
     Attributes
     ----------
-    train, validation
-        Columns example (0, 1, ... in random order), and those of `Split.rows`.
+    train, validation : columns example (0, 1, ... in random order), and those of `Split.rows`
     counts
         Split: numbers of rows dropped and kept. Rows of the source's own validation split are counted in
         the same way, but never dropped.
@@ -99,10 +93,7 @@ class Prepared:
         - held_out: moved from train to validation
         - in_other_tasks: dropped from train, texts that other tasks are evaluated on
         - examples: rows of the table
-    classes
-        As in `Source`.
-    leaks
-        Other task: number of training examples dropped because it is evaluated on them.
+    leaks : other task: number of training examples dropped because it is evaluated on them
     """
 
     train: pd.DataFrame
@@ -117,14 +108,8 @@ def prepare(name: str, task: Task, seed: int, parent: Prepared | None = None) ->
 
     Parameters
     ----------
-    name
-        The task's name in the config.
-    task
-        Its settings.
-    seed
-        The study's `data_seed`.
-    parent
-        The prepared task that `task.pairs_of` names.
+    seed : the study's `data_seed`
+    parent : the prepared task that `task.pairs_of` names
 
     Raises
     ------
@@ -146,10 +131,9 @@ def prepare(name: str, task: Task, seed: int, parent: Prepared | None = None) ->
 def read_source(name: str, task: Task, seed: int) -> Source:
     """Read a task's source and split it.
 
-    Training rows are distinct, and none has the texts of a validation or further row. If the source has
-    no validation split, a stratified part of train is held out, in an order that depends only on `seed` and
-    the texts. Tasks with the same texts therefore hold out nearly the same rows; the few that differ are
-    left out of the other task's training.
+    If the source has no validation split, a stratified part of train is held out, in an order that depends
+    only on `seed` and the texts. Tasks with the same texts therefore hold out nearly the same rows; the few
+    that differ are left out of the other task's training.
     """
     read = {
         split: overlap.with_keys(frame, seed) for split, frame in splits.read_labelled(name, task).items()
@@ -175,8 +159,8 @@ def read_source(name: str, task: Task, seed: int) -> Source:
         validation = Split(train.iloc[order[:n]], {"rows": 0, "held_out": n})
         train = train.iloc[np.sort(order[n:])]
         counts["held_out"] = n
-    doubts = _doubts(task, read["train"], normal)
-    return Source(Split(train, counts, doubts), validation, further, classes)
+    summary = quality.summary(read["train"], normal, data.reader(task.type))
+    return Source(Split(train, counts, summary), validation, further, classes)
 
 
 def source_notes(name: str, task: Task, source: Source) -> list[str]:
@@ -188,11 +172,7 @@ def source_notes(name: str, task: Task, source: Source) -> list[str]:
 def _stored(task: Task, frame: pd.DataFrame) -> Split:
     """A split with all of its rows."""
     normal = splits.normalised(frame)
-    return Split(frame, _distinct(frame, normal)[1], _doubts(task, frame, normal))
-
-
-def _doubts(task: Task, frame: pd.DataFrame, normal: pd.Series) -> dict[str, Any]:
-    return quality.summary(frame, normal, data.reader(task.type))
+    return Split(frame, _distinct(frame, normal)[1], quality.summary(frame, normal, data.reader(task.type)))
 
 
 def pair_split(name: str, split: str, parent: pd.DataFrame, seed: int) -> Split:
@@ -207,16 +187,11 @@ def pair_split(name: str, split: str, parent: pd.DataFrame, seed: int) -> Split:
 def train_table(
     name: str, task: Task, split: Split, seed: int, seen: Mapping[str, np.ndarray]
 ) -> tuple[pd.DataFrame, dict[str, int], dict[str, int]]:
-    """A task's training table: at most `train_examples`, none of which other tasks are evaluated on.
+    """At most `train_examples` rows, none of which other tasks are evaluated on: table, counts and leaks.
 
     Parameters
     ----------
-    seen
-        Other task that shares an encoder: which rows of `split` it is evaluated on, (n,) bool.
-
-    Returns
-    -------
-    frame, counts, leaks : as in `Prepared`
+    seen : other task that shares an encoder: which rows of `split` it is evaluated on, (n,) bool
     """
     rows, leaks = overlap.without_evaluated(name, split.rows, seen)
     counts = split.counts | ({"in_other_tasks": len(split.rows) - len(rows)} if leaks else {})
@@ -225,7 +200,7 @@ def train_table(
 
 
 def validation_table(name: str, task: Task, split: Split, seed: int) -> tuple[pd.DataFrame, dict[str, int]]:
-    """A task's validation table, at most `validation_examples`, and its counts as in `Prepared`."""
+    """At most `validation_examples` rows: table and counts as in `Prepared`."""
     frame = _limited(name, task, "validation", split.rows, task.validation_examples, seed)
     return frame, split.counts | {"examples": len(frame)}
 
@@ -254,16 +229,12 @@ def _rng(seed: int, *purpose: str) -> np.random.Generator:
 def further_table(
     name: str, task: Task, other: str, seed: int, classes: Classes
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """The table of one of a task's further splits, in random order, at most `validation_examples` rows.
+    """A further split in random order, at most `validation_examples` rows, and counts as in `Prepared`.
 
     Parameters
     ----------
     other : the split's name in `task.further`
-    classes : classes of the training split
-
-    Returns
-    -------
-    frame, counts : as in `Prepared`
+    classes : of the training split
     """
     rows = overlap.with_keys(splits.read_further(name, task, other, classes), seed)
     frame = further_examples(name, task, other, rows, seed)
@@ -271,7 +242,7 @@ def further_table(
 
 
 def further_examples(name: str, task: Task, other: str, rows: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """The rows of a further split that `further` selects, at most `validation_examples`."""
+    """The rows of a further split that `further_table` selects."""
     rng = _rng(seed, "further", name, other)
     strata = data.reader(task.type).strata(rows)
     order = rng.permutation(stratified_order(strata, rng)[: task.validation_examples])

@@ -1,7 +1,6 @@
-"""Rows that are of little use: empty, repeated or contradictory ones, and those that a model sees cut.
+"""Empty, repeated and contradictory rows, and rows that a model sees cut.
 
-Such rows are dropped and counted when a task is prepared. Many of them are a sign of a wrong column or a
-broken export, so they earn a warning before anything runs.
+Many of them are a sign of a wrong column or a broken export, and earn a warning before anything runs.
 """
 
 from __future__ import annotations
@@ -31,25 +30,23 @@ KINDS = {
 }
 
 
-def summary(frame: pd.DataFrame, normal: pd.Series, of: Data) -> dict[str, Any]:
-    """What is doubtful in the rows of a split.
+def summary(frame: pd.DataFrame, normal: pd.Series, task: Data) -> dict[str, Any]:
+    """Numbers of useless rows of a split, as JSON has them.
 
     Parameters
     ----------
     frame : columns text_a, text_b, label; the index has the positions of rows in the source
     normal : `headspec.data.splits.normalised` of it
-    of : what is read of the task
 
     Returns
     -------
     dict
-        rows: their number; of each of `KINDS`, the number of rows and the first of them, from 1; words: their
-        number in rows at 100 evenly spaced places of the order by it; and what `Data.doubts` adds. All of it
-        can be written as JSON.
+        rows: their number; each of `KINDS`: the number of rows, and the first of them, from 1; words: their
+        number in rows at 100 evenly spaced places of the order by it; and what `Data.doubts` adds
     """
     empty = (frame["text_a"].str.strip() == "") | (frame["text_b"].str.strip() == "")
     full, label = normal[~empty], frame["label"][~empty]
-    contradictory = (label.groupby(full).transform("nunique") > 1) & (not of.several)
+    contradictory = (label.groupby(full).transform("nunique") > 1) & (not task.several)
     repeated = pd.DataFrame({"text": full, "label": label}).duplicated()
     words = np.sort([text.count(" ") + text.count("\t") + 1 for text in full])
     words = words[((np.arange(100) + 0.5) / 100 * len(words)).astype(int)] if len(words) else words
@@ -57,7 +54,7 @@ def summary(frame: pd.DataFrame, normal: pd.Series, of: Data) -> dict[str, Any]:
     found["empty"] = [int(empty.sum()), _numbers(frame.index[empty][:1])]
     found["repeated"] = [int(repeated.sum()), _pair(repeated, full, label, same=True)]
     found["contradictory"] = [int(contradictory.sum()), _pair(contradictory, full, label, same=False)]
-    return found | {"words": words.tolist()} | of.doubts(frame[~empty])
+    return found | {"words": words.tolist()} | task.doubts(frame[~empty])
 
 
 def _pair(wrong: pd.Series, text: pd.Series, label: pd.Series, same: bool) -> list[int]:
@@ -74,11 +71,11 @@ def _numbers(rows: Any) -> list[int]:
 
 
 def warnings(tasks: Mapping[str, Mapping[str, Any]], lengths: Mapping[str, int]) -> list[str]:
-    """One line for each doubt about the rows of tasks.
+    """A line for each warning about the rows of tasks.
 
     Parameters
     ----------
-    tasks : task: what rows these are: their `doubts`
+    tasks : task: name of the rows: their `summary`
     lengths : model: the most tokens of a text that it sees
     """
     lines = [line for name, by_rows in tasks.items() for line in task_warnings(name, by_rows)]
@@ -86,10 +83,10 @@ def warnings(tasks: Mapping[str, Mapping[str, Any]], lengths: Mapping[str, int])
 
 
 def task_warnings(name: str, by_rows: Mapping[str, Any]) -> Iterator[str]:
-    """One line for each doubt about the rows of a task."""
+    """A line for each warning about the rows of a task."""
     for rows, found in by_rows.items():
-        of_all = [(*found.get(kind, (0, [])), words, MANY) for kind, words in KINDS.items()]
-        for n, first, words, many in [*of_all, *found.get("more", ())]:
+        usual = [(*found.get(kind, (0, [])), words, MANY) for kind, words in KINDS.items()]
+        for n, first, words, many in [*usual, *found.get("more", ())]:
             if n and n >= many * found["rows"]:
                 share = f"{n / found['rows']:.0%}".replace("%", " %")
                 at = f"row {first[0]}" if len(first) == 1 else f"rows {first[0]} and {first[1]}"

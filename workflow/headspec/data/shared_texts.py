@@ -28,12 +28,12 @@ class Grouped(NamedTuple):
 
 
 def grouped(sources: Mapping[str, str], tables: Iterable[pd.DataFrame]) -> dict[str, Grouped]:
-    """Groups of the examples of tasks that share texts. Tasks of one source may share none, and have none.
+    """Groups of the examples of tasks that share texts; tasks that share none have none.
 
     Every text of a task of pairs is in two of them (see `headspec.data.pairs`), and so all pairs hang
-    together in a few rings. Texts are put into an order in which partners stand close to each other, and that
-    is cut into groups of `TEXTS`; an example is in the group of its first text. About one pair in six has its
-    second text in another group. A text without a partner is a group.
+    together in a few rings. Texts in an order in which partners stand close to each other are cut into groups
+    of `TEXTS`; an example is in the group of its first text. About one pair in six has its second text in
+    another group. A text without a partner is a group.
 
     Parameters
     ----------
@@ -54,7 +54,8 @@ def _sharing(sources: Mapping[str, str], tables: Mapping[str, pd.DataFrame]) -> 
         texts = {*tables[task]["text_a"], *tables[task]["text_b"].dropna()}
         joined = [one for one in sets if sources[one[0][0]] == source and one[1] & texts]
         sets = [one for one in sets if one not in joined]
-        sets.append(([*(t for of, _ in joined for t in of), task], texts.union(*(of for _, of in joined))))
+        members = [member for tasks, _ in joined for member in tasks]
+        sets.append(([*members, task], texts.union(*(shared for _, shared in joined))))
     return [tasks for tasks, _ in sets if len(tasks) > 1]
 
 

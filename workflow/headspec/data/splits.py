@@ -26,8 +26,7 @@ def text_columns(task: Task) -> dict[str, str]:
     """The settings `text_a` and `text_b` that are columns of these names in the task's training table.
 
     Empty if the config names `text_a`, if the table has the default column, or if it cannot be read here,
-    which reading the task reports. A column `text_b` without texts, as headspec's own tables of single texts
-    have it, does not count.
+    which reading the task reports. A column `text_b` without texts does not count.
     """
     if "text_a" in task.model_fields_set or task.source is None or task.source.startswith("hub:"):
         return {}
@@ -57,11 +56,6 @@ def read_labelled(name: str, task: Task) -> dict[str, pd.DataFrame]:
         ``train``, and ``validation`` if the source has that split. Columns: text_a, text_b (null for
         single texts), label (class name, or the score as text). Missing texts are empty. The index is
         the row's position in the source.
-
-    Raises
-    ------
-    DataError
-        With the config key and, if one row is wrong, its number (from 1, without header).
     """
     key = f"tasks.{name}"
     present = readers.splits(task, key)
@@ -76,14 +70,14 @@ def read_labelled(name: str, task: Task) -> dict[str, pd.DataFrame]:
         names["validation"] = validation
     frames = {split: _rows(task, key, stored) for split, stored in names.items()}
     if "validation" in frames:
-        of, where = data.reader(task.type), readers.name_of(task, names["validation"])
-        classes = of.classes(task, frames["train"]["label"])
-        of.check_labels(frames["validation"]["label"], classes, f"{key}.label", where)
+        kind, where = data.reader(task.type), readers.name_of(task, names["validation"])
+        classes = kind.classes(task, frames["train"]["label"])
+        kind.check_labels(frames["validation"]["label"], classes, f"{key}.label", where)
     return frames
 
 
 def read_further(name: str, task: Task, other: str, classes: Classes) -> pd.DataFrame:
-    """The rows of the further split `other`, as returned by `rows`; labels must be in `classes`."""
+    """The rows of the further split `other`, as `read_labelled`; labels must be in `classes`."""
     key = f"tasks.{name}"
     split_task, stored = _split(key, f"further.{other}", task, task.further[other])
     frame = _rows(split_task, key, stored)
@@ -97,8 +91,8 @@ def read_unlabelled(
 ) -> tuple[pd.DataFrame, dict[str, int]]:
     """The texts of the split whose predictions are written to `file`: all rows, in the source's order.
 
-    Labels are not read, because the hub has -1 in their place. Training rows with the same texts are only
-    counted. If they were removed, training would depend on the test set.
+    Labels are not read: the hub has -1 in their place. Training rows with the same texts are only counted;
+    if they were removed, training would depend on the test set.
 
     Returns
     -------

@@ -43,17 +43,12 @@ def written(files: list[str]) -> list[str]:
 
 
 def answers(file: str, predictions: np.ndarray, classes: list[str] | None) -> list[str]:
-    """Predictions in the format of `file`.
+    """Predictions in the format of `file`; DataError if its classes are others, or a prediction is nan.
 
     Parameters
     ----------
     predictions : (n,), class indices or scores
     classes : the task's class names in order of their index; None for scores
-
-    Raises
-    ------
-    DataError
-        The classes are not those of the file, or a prediction is nan.
     """
     file_format = FILES[file]
     if problem := file_format.problem(type_of(classes), classes):
@@ -82,9 +77,7 @@ def write(
     classes: dict[str, list[str] | None],
     record: dict[str, Any] | None = None,
 ) -> None:
-    """Write the prediction files, WNLI included, and `ARCHIVE` with all of them.
-
-    Equal predictions give equal bytes.
+    """Write the prediction files, WNLI included, and `ARCHIVE` with all of them; equal ones to equal bytes.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ with stage(snakemake, f"data {name}"):
         if task.source.startswith("hub:"):  # planning reads the others
             for line in [
                 *prepare.source_notes(name, task, source),
-                *quality.task_warnings(name, source.doubts),
+                *quality.task_warnings(name, source.quality),
             ]:
                 log.warning("%s", line)
     rows = overlap.row_keys(split.rows)

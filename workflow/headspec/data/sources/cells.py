@@ -1,4 +1,4 @@
-"""Cells of a table as lists: those of Parquet and JSON, lists written as text, and text split at spaces."""
+"""Cells of a table as lists: stored as such, written as text, or text split at spaces."""
 
 from __future__ import annotations
 
@@ -22,17 +22,13 @@ VALUES = {tokenize.STRING, tokenize.NUMBER, tokenize.NAME}
 
 
 def parse_lists(column: pd.Series) -> pd.Series:
-    """A column of text that is all lists, as Python, JSON or numpy write them, as these lists.
+    """A column of text that is all lists, as Python, JSON or numpy write them, as lists; others unchanged.
 
-    Other columns stay as they are, such as one in which a sentence begins with a bracket.
-
-    Raises
-    ------
-    ValueError
-        A text in brackets is no such list; with its row, from 1.
+    ValueError, with its row from 1, for a text in brackets that is no such list.
     """
     present = column.dropna()
-    if present.empty or not present.map(lambda cell: isinstance(cell, str) and _in_brackets(cell)).all():
+    texts = [cell.strip() if isinstance(cell, str) else "" for cell in present]
+    if not texts or not all(text.startswith("[") and text.endswith("]") for text in texts):
         return column
     written = {}
     for row, cell in present.items():
@@ -41,10 +37,6 @@ def parse_lists(column: pd.Series) -> pd.Series:
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             raise ValueError(f"row {int(str(row)) + 1} has {shown(cell)}, which is no list") from None
     return pd.Series(written, dtype=object, name=column.name).reindex(column.index)
-
-
-def _in_brackets(cell: str) -> bool:
-    return cell.strip().startswith("[") and cell.strip().endswith("]")
 
 
 def _list(text: str) -> list[Any]:
@@ -73,7 +65,7 @@ def list_items(cell: Any) -> list[Any]:
 
 
 def one_per_word(words: Sequence[str], cell: Any, what: str, empty: Sequence[str] = ("", "_")) -> list[str]:
-    """The items of a cell as texts, one for each word; ValueError if there are more, fewer, or empty ones."""
+    """The items of a cell as texts, one for each word; ValueError for more, fewer, or empty ones."""
     found = list_items(cell)
     if len(found) != len(words):
         raise ValueError(f"it has {len(words)} words and {len(found)} {what}")

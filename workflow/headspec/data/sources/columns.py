@@ -23,7 +23,7 @@ def to_text(column: pd.Series) -> pd.Series:
 
 
 def check_plain(stored: pd.Series, key: str, where: str) -> None:
-    """DataError if a value of a column is neither text nor a number, but bytes, a list or a mapping."""
+    """DataError if a value of a column is bytes, a list or a mapping."""
     if stored.dtype != object:
         return
     nested = stored.map(lambda value: isinstance(value, (bytes, list, tuple, dict, np.ndarray)))
@@ -36,11 +36,11 @@ def check_plain(stored: pd.Series, key: str, where: str) -> None:
 
 
 def with_lists(stored: pd.Series) -> pd.Series:
-    """A column of text that is all lists, as these lists, which `check_plain` refuses."""
+    """`cells.parse_lists`, so that `check_plain` refuses lists; names in brackets stay text."""
     try:
         return cells.parse_lists(stored)
     except ValueError:
-        return stored  # names in brackets
+        return stored
 
 
 def filtered(frame: pd.DataFrame, task: Task, key: str, where: str) -> pd.DataFrame:

@@ -27,7 +27,7 @@ LONGEST = 40  # characters of a name in a message; without a header line, it may
 
 
 def read_rows(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.DataFrame:
-    """The columns of a split that a task uses, as `readers.read`."""
+    """The columns of a split that a task uses, as `readers.read_split`."""
     check_options(task, key, held.name, text_files.ending(held.files[0]))
     return READERS[held.kind](task, key, held, labelled)
 
@@ -49,7 +49,7 @@ def options(task: Task, key: str) -> Options:
 def needed_columns(
     task: Task, key: str, present: Iterable[str], name: str, labelled: bool = True, header: bool = False
 ) -> list[str]:
-    """The columns to read, all of which must be `present`; with `header`, their names may lack one."""
+    """The columns to read, all of which must be `present`; `header`: their names are a line, or should be."""
     present = list(present)
     wanted = [(f"{key}.text_a", task.text_a)]
     if task.text_b is not None:
@@ -85,7 +85,7 @@ def _parallel(task: Task, key: str, held: SplitFiles, labelled: bool) -> pd.Data
     names = needed_columns(task, key, by_column, held.name, labelled)
     lines = {name: _lines(by_column[name], task, key) for name in names}
     if len({*map(len, lines.values())}) > 1:
-        counts = listing(f"{by_column[name].name} {len(each)}" for name, each in lines.items())
+        counts = listing(f"{by_column[name].name} {len(column)}" for name, column in lines.items())
         raise DataError(f"{key}.source: parallel files have different numbers of lines: {counts}")
     return pd.DataFrame(lines, dtype="str")
 

@@ -1,7 +1,7 @@
-"""Reading the stored columns of a task's source.
+"""The stored columns of a task's source.
 
 A source is ``package:<import name>/<path>`` (data in an installed package),
-``hub:<owner>/<name>@<revision>`` (the Hugging Face hub) or a local path: one table in any of the formats of
+``hub:<owner>/<name>@<revision>`` (the Hugging Face hub), or a local path: a table in a format of
 `formats.registry`, or a folder as `split_files` takes it.
 """
 
@@ -44,12 +44,8 @@ def local_splits(task: Task, key: str) -> dict[str, SplitFiles]:
 def validation_split(task: Task, key: str, present: list[str]) -> str | None:
     """The name of the validation split among those that are `present`; None if there is none.
 
-    Where the config has the default, it may have another usual name.
-
-    Raises
-    ------
-    DataError
-        There are several such names, or not the one that the config has.
+    The default split may have another usual name. DataError if there are several such names, or if the
+    source lacks the one that the config has.
     """
     wanted, where = task.validation_split, f"{key}.validation_split"
     if wanted is None:
@@ -80,9 +76,8 @@ def notes(task: Task, key: str) -> list[str]:
         )
     if not _is_hub(task):
         path = locate(str(task.source), f"{key}.source")
-        beside = [
-            name for each in local_splits(task, key).values() for name in split_files.unread_files(path, each)
-        ]
+        held = local_splits(task, key).values()
+        beside = [name for files in held for name in split_files.unread_files(path, files)]
         lines += [f"{key}: left out, beside its classes: {listing(beside)}"] if beside else []
     return lines
 
@@ -94,24 +89,16 @@ def with_subset(task: Task, split: str) -> tuple[Task, str]:
 
 
 def read_split(task: Task, key: str, split: str, labelled: bool = True) -> pd.DataFrame:
-    """The columns of one split that the task uses, unconverted, one row per stored row.
+    """The columns of texts, label and filter of a split, unconverted, one row per stored row.
+
+    Labels and filters of CSV and TSV files are strings; class indices of a hub data set, also in lists,
+    become class names.
 
     Parameters
     ----------
-    task
-        A task with a `source`.
-    key
-        Config key of the task, such as ``tasks.sentiment``, for errors.
-    split
-        One of `splits`.
-    labelled
-        If False, read the texts and the column idx, if present, without label and filter columns.
-
-    Returns
-    -------
-    DataFrame
-        The columns of texts, label and filter. Labels and filters of CSV and TSV files are strings; class
-        indices of a hub data set, also in lists, become class names.
+    key : config key of the task, such as ``tasks.sentiment``, for errors
+    split : one of `splits`
+    labelled : if False, read the texts and the column idx, if present
 
     Raises
     ------
@@ -139,10 +126,7 @@ def name_of(task: Task, split: str) -> str:
 
 
 def files(task: Task, *more: str) -> list[Path]:
-    """The local files of the task's labelled splits and of the splits `more`.
-
-    Empty for sources in packages and on the hub, and for pair tasks.
-    """
+    """Local files of the task's labelled splits and of the splits `more`; none of packages and the hub."""
     if task.source is None or task.source.startswith(("package:", "hub:")):
         return []
     return local_files(task, *more)
@@ -159,10 +143,7 @@ def local_files(task: Task, *more: str, key: str = "tasks") -> list[Path]:
 
 
 def version(source: str, paths: Iterable[Path] = ()) -> str:
-    """Version of a source without local files, or "".
-
-    It is the hub revision, or ``<distribution> <version>`` and a digest of the files `paths` of the package.
-    """
+    """The hub revision of a source, or the version of its package with a hash of the files `paths`; or ""."""
     if source.startswith("package:"):
         digested = " ".join(map(hashes.sha256, paths))
         digest = hashlib.sha256(digested.encode()).hexdigest()[:16] if digested else ""
@@ -183,7 +164,7 @@ def hub_dataset(source: str, subset: str | None, key: str) -> Any:
     MissingError
         It is not in the cache, and the hub cannot be reached.
     DataError
-        It cannot be loaded, or the source names a commit, and the cache has another.
+        It cannot be loaded, or the cache has another commit than the source names.
     """
     import datasets
 
@@ -216,7 +197,7 @@ def _read_hub(task: Task, key: str, split: str, labelled: bool) -> pd.DataFrame:
     for column, feature in dataset.features.items():
         if hasattr(feature, "names"):
             frame[column] = frame[column].map(dict(enumerate(feature.names)))
-        elif of_items := getattr(getattr(feature, "feature", None), "names", None):  # of lists
-            named = dict(enumerate(of_items))
+        elif items := getattr(getattr(feature, "feature", None), "names", None):  # of lists
+            named = dict(enumerate(items))
             frame[column] = [None if cell is None else [named.get(i) for i in cell] for cell in frame[column]]
     return frame

@@ -27,25 +27,18 @@ FEWEST = 10  # sentences
 
 
 def check(study: Study) -> None:
-    """Raise DataError if the user's file of sentences is invalid."""
+    """DataError if the user's file of sentences is invalid."""
     if study.similarity.sentences is not None:
         from_file(study.similarity.sentences, study.similarity.max_sentences, study.data_seed)
 
 
 def from_file(source: str, sentences: int, seed: int) -> tuple[pd.DataFrame, dict[str, int]]:
-    """At most `sentences` sentences of a text file with one per line, drawn at random.
-
-    Empty and repeated lines are dropped.
+    """At most `sentences` distinct lines of a text file, drawn at random; DataError if it has too few.
 
     Returns
     -------
     frame : table 'sentences', in the order of the file
     counts : numbers of lines, empty lines, duplicate lines, and examples (sentences drawn)
-
-    Raises
-    ------
-    DataError
-        No such file, not UTF-8, or fewer than `FEWEST` distinct sentences.
     """
     key = "similarity.sentences"
     path = locate(source, key)
@@ -64,36 +57,27 @@ def from_file(source: str, sentences: int, seed: int) -> tuple[pd.DataFrame, dic
     order = np.random.default_rng(derive(seed, "probe")).permutation(len(distinct))[:sentences]
     drawn = [distinct[i] for i in sorted(order)]
     empty = lines.count("")
-    counts = {
-        "lines": len(lines), "empty": empty, "duplicate": len(lines) - empty - len(distinct),
-        "examples": len(drawn),
-    }  # fmt: skip
-    return pd.DataFrame({"example": range(len(drawn)), "text": drawn, "task": None}), counts
+    counts = {"lines": len(lines), "empty": empty, "duplicate": len(lines) - empty - len(distinct)}
+    frame = pd.DataFrame({"example": range(len(drawn)), "text": drawn, "task": None})
+    return frame, counts | {"examples": len(drawn)}
 
 
 def from_tasks(
     validation: dict[str, pd.DataFrame], sentences: int, seed: int
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """At most `sentences` sentences from the tasks' validation texts, the same number from each task.
+    """At most `sentences` validation texts, the same number from each task; DataError for too few.
 
-    Each text of a pair is a sentence. Empty texts are skipped, and a text of several tasks is used once (a
-    pair task has the texts of the task that its pairs are made of).
+    Each text of a pair is a sentence. Empty texts are skipped, and a text of several tasks is used once.
 
     Parameters
     ----------
     validation : task: table 'data' of its validation split
-    sentences : maximum number of sentences
     seed : the study's `data_seed`
 
     Returns
     -------
     frame : table 'sentences', task by task
     counts : task: number of its sentences; and examples, their sum
-
-    Raises
-    ------
-    DataError
-        Fewer than `FEWEST` sentences.
     """
     pools: dict[str, list[str]] = {}
     for task, frame in validation.items():

@@ -1,4 +1,4 @@
-"""Records of task sources, so that repeated planning does not read unchanged sources again.
+"""Records of task sources, so that planning does not read unchanged sources again.
 
 A record has the labels and the keys of the texts, not the texts. It is valid for the content of the source's
 files, the settings and the code that wrote it. Files with unchanged name, size and time are not read.
@@ -31,18 +31,13 @@ SCHEMA = pa.schema({"split": pa.string(), **dict.fromkeys(overlap.KEYS, pa.uint6
 def read_source(study: str, name: str, task: Task, seed: int, folder: Path = hashes.FOLDER) -> Source:
     """`headspec.data.prepare.read_source` without texts, from the record in `folder` while it is valid.
 
-    When the source is read again, the test sets of the task are read as well, to check them.
+    When the source is read again, the task's test sets are read too, to check them.
 
     Parameters
     ----------
     study, name : names of the study and the task, which identify the record
     task : a task whose source is in local files or a package
     seed : the study's `data_seed`
-
-    Raises
-    ------
-    DataError
-        As `headspec.data.prepare.read_source` and `headspec.data.splits.read_unlabelled`.
     """
     root = locate(str(task.source), f"tasks.{name}.source")
     path = folder / study / f"{name}.parquet"
@@ -64,9 +59,7 @@ def read_source(study: str, name: str, task: Task, seed: int, folder: Path = has
     if not recorded:
         for file in task.test:
             splits.read_unlabelled(name, task, file, current.train.rows)
-    with contextlib.suppress(
-        OSError, StorageError
-    ):  # without a record, the next planning reads the source again
+    with contextlib.suppress(OSError, StorageError):  # the next planning reads the source again
         _write(path, current, {"stamp": stamp, "content": content, "key": key})
     return current
 
@@ -97,7 +90,7 @@ def _write(path: Path, source: Source, footer: dict[str, str]) -> None:
     by_name |= {f"further/{name}": split for name, split in source.further.items()}
     frame = pd.concat(split.rows[COLUMNS].assign(split=name) for name, split in by_name.items())
     more = {"classes": source.classes, "counts": {name: split.counts for name, split in by_name.items()}}
-    more |= {"doubts": {name: split.doubts for name, split in by_name.items()}}
+    more |= {"quality": {name: split.quality for name, split in by_name.items()}}
     schema = SCHEMA.with_metadata({"headspec": json.dumps(footer | more)})
     table = pa.Table.from_pandas(frame, schema, preserve_index=False)
     tables.save(path, table.replace_schema_metadata(schema.metadata))
@@ -116,17 +109,12 @@ def _read(path: Path, footer: dict[str, Any]) -> Source | None:
     """The source in a record; None if the record is damaged."""
     try:
         frame = tables.read(path)
-        by_name = {
-            name: Split(
-                frame.loc[frame["split"] == name, COLUMNS].reset_index(drop=True),
-                counts,
-                footer["doubts"][name],
-            )
-            for name, counts in footer["counts"].items()
-        }
-        further = {
-            name.removeprefix("further/"): s for name, s in by_name.items() if name.startswith("further/")
-        }
-        return Source(by_name["train"], by_name["validation"], further, footer["classes"])
+        splits = {}
+        for name, counts in footer["counts"].items():
+            rows = frame.loc[frame["split"] == name, COLUMNS].reset_index(drop=True)
+            splits[name] = Split(rows, counts, footer["quality"][name])
+        train, validation = splits.pop("train"), splits.pop("validation")
+        further = {name.removeprefix("further/"): split for name, split in splits.items()}
+        return Source(train, validation, further, footer["classes"])
     except (DataError, pa.ArrowException, OSError, KeyError, AttributeError):
         return None

@@ -1,4 +1,4 @@
-"""What a local source holds: the files of each split, by their names alone."""
+"""The files of each split of a local source, by their names alone."""
 
 from __future__ import annotations
 
@@ -30,16 +30,11 @@ SHOWN = 4  # names in a message
 
 @dataclass(frozen=True)
 class SplitFiles:
-    """The files of a split.
+    """The files of a split, sorted, and their name for messages.
 
-    Attributes
-    ----------
-    kind
-        ``tables``: rows, one file after the other; ``columns``: a column of lines in each, named by its
-        ending; ``folders``: a text in each, of the class that its folder names; ``classes``: a text in each
-        line, of the class that the file names.
-    files : sorted
-    name : for messages
+    Kinds are ``tables``: rows, one file after the other; ``columns``: a column of lines in each, named by its
+    ending; ``folders``: a text in each, of the class that its folder names; ``classes``: a text in each line,
+    of the class that the file names.
     """
 
     kind: str
@@ -86,13 +81,7 @@ def match_split(split: str, present: Collection[str]) -> str | None:
 def match_validation(
     split: str, present: Collection[str], key: str, others: Collection[str] = ()
 ) -> str | None:
-    """As `match_split`; the default split may have another usual name that is none of `others`.
-
-    Raises
-    ------
-    DataError
-        There are several such names.
-    """
+    """As `match_split`; the default split may have one other usual name that is none of `others`."""
     found = match_split(split, present)
     if found or split != VALIDATION[0]:
         return found
@@ -103,13 +92,13 @@ def match_validation(
 
 
 def unread_files(path: Path, held: SplitFiles) -> list[str]:
-    """Names of files beside folders or files of classes, which are not read."""
+    """Names of files beside those of classes, which are not read."""
     beside = _inside(path)[0] if held.kind in ("folders", "classes") else []
     return [file.name for file in beside if file not in held.files]
 
 
 def _inside(path: Path, key: str = "source") -> tuple[list[Path], list[Path]]:
-    """Files and folders in a folder, sorted, but for hidden ones and folders of programs.
+    """Files and folders in a folder, sorted, without hidden ones and folders of programs.
 
     DataError for a pipe, whose reader would wait for ever, or a link to nothing.
     """

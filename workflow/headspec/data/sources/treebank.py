@@ -1,4 +1,4 @@
-"""Sentences with their dependency trees, or without: what the roles of heads are found on."""
+"""Sentences on which the roles of heads are found, with their dependency trees or without."""
 
 from __future__ import annotations
 
@@ -48,10 +48,9 @@ def read(settings: Any, key: str = KEY) -> tuple[pd.DataFrame, dict[str, int]]:
 
     Parameters
     ----------
-    settings : object with `source` (as for tasks; also a CoNLL-U file, ``*.conllu``), `subset` and `split`
-        (of the hub, or of a folder of tables), and `words`, `head` and `relation`, names of columns
-        One row is a sentence; a column holds lists or, in CSV and TSV files, text split at spaces. CoNLL-U
-        files have their own columns.
+    settings : the section `atlas.treebank`
+        One row of a table is a sentence; a column holds lists or, in CSV and TSV files, text split at spaces.
+        CoNLL-U files have their own columns.
     key : config key of the settings, for errors
 
     Returns
@@ -62,8 +61,7 @@ def read(settings: Any, key: str = KEY) -> tuple[pd.DataFrame, dict[str, int]]:
     Raises
     ------
     DataError
-        The data cannot be read, have fewer than `FEWEST` sentences, or sentences that are not trees: with a
-        cycle, without a root or with several, with a missing head or one that is no word of the sentence.
+        The data cannot be read, have fewer than `FEWEST` sentences, or sentences that are no trees.
     """
     source = str(settings.source)
     paths = [] if source.startswith("hub:") else _files(settings, key)
@@ -91,23 +89,18 @@ def check(study: Study) -> None:
 
 def files(settings: Any, where: str = "") -> list[Path]:
     """The files of a treebank at a local path, or `where` it is otherwise, in a ``package:``; else none."""
-    place = next((each for each in ("package:", "hub:") if settings.source.startswith(each)), "")
+    place = next((prefix for prefix in ("package:", "hub:") if settings.source.startswith(prefix)), "")
     return _files(settings, KEY) if place == where else []
 
 
 def from_texts(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """The distinct sentences of the tasks' texts, as a table 'treebank' without trees.
+    """The table 'treebank' of distinct sentences of texts (`headspec.characters`), without trees.
 
-    Sentences and words are those of `headspec.characters`. Sentences of one word are left out.
+    Sentences of one word are left out. DataError for fewer than `FEWEST`.
 
     Parameters
     ----------
     tables : task: table 'data'
-
-    Raises
-    ------
-    DataError
-        The texts have fewer than `FEWEST` such sentences.
     """
     rows: dict[tuple[str, ...], str] = {}
     for task, table in tables.items():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import graphlib
+
 from headspec.errors import listing
 
 DIGITS = 9  # of the number of a word
-MISSING = (None, "", "_", "None", "nan")  # ways in which tables lack a head
+MISSING = (None, "", "_", "None", "nan")  # how tables write that there is no head
 
 
 def problem(words: list, heads: list, relations: list) -> str | None:
@@ -28,24 +30,13 @@ def problem(words: list, heads: list, relations: list) -> str | None:
             return f"word {number} ('{word}') has no relation"
         if not isinstance(relation, str):
             return f"word {number} ('{word}') has a relation that is not text: {relation}"
-    above = [0, *map(int, heads)]
-    roots = [number for number in range(1, n + 1) if above[number] == 0]
+    above = {number: int(head) for number, head in enumerate(heads, 1)}
+    roots = [number for number, head in above.items() if head == 0]
     if len(roots) > 1:
         return f"it has {len(roots)} roots, words {listing(roots)}"
-    return _cycle(above)  # without a root there is one
-
-
-def _cycle(above: list[int]) -> str | None:
-    """The first cycle of heads, `above[i]` being that of word i; None if all words lead to the root."""
-    safe = {0}
-    for number in range(1, len(above)):
-        path = []
-        while number not in safe and number not in path:
-            path.append(number)
-            number = above[number]
-        if number in path:
-            cycle = [*path[path.index(number) :], number]
-            root = "" if 0 in above[1:] else "it has no root; "
-            return f"{root}the heads of words {' -> '.join(map(str, cycle))} form a cycle"
-        safe.update(path)
+    try:  # without a root there is a cycle
+        graphlib.TopologicalSorter({number: [head] for number, head in above.items()}).prepare()
+    except graphlib.CycleError as error:
+        cycle = " -> ".join(map(str, reversed(error.args[1])))
+        return f"{'' if roots else 'it has no root; '}the heads of words {cycle} form a cycle"
     return None

@@ -1,8 +1,8 @@
-"""Which voxels are reliable across subjects, and the ceiling for models that predict them.
+"""Voxels that are reliable across subjects, and the ceiling for models that predict them.
 
-The benchmark is the other subjects: their voxels replace a model's vectors as features of the same ridge
-regression, so voxels need not correspond between brains (cf. Schrimpf et al. 2021). The other subjects'
-responses are noisy too, so a good model may exceed the ceiling.
+The other subjects' voxels replace a model's vectors as features of the same ridge regression, so voxels need
+not correspond between brains (cf. Schrimpf et al. 2021). These responses are noisy too, so a good model may
+exceed the ceiling.
 """
 
 from __future__ import annotations
@@ -49,24 +49,18 @@ def reliable(
     r: Floats,
     rng: np.random.Generator,
 ) -> NDArray[np.bool_]:
-    """Select the voxels that the other subjects predict: r above 0, one-sided, at `FALSE_DISCOVERY_RATE`.
+    """The voxels that the other subjects predict, (voxels,) bool: r above 0 at `FALSE_DISCOVERY_RATE`.
 
-    The null distribution of r comes from circular shifts of the responses against those of the other
-    subjects (see `voxelwise.p_value`), pooled over the subject's voxels or a sample of them. The false
-    discovery rate is controlled over the subject's voxels (Benjamini & Hochberg 1995).
+    The null distribution of r comes from circular shifts of the responses against the other subjects'
+    (see `voxelwise.p_value`), pooled over the subject's voxels or a sample of them. The false discovery rate
+    is controlled over the subject's voxels (Benjamini & Hochberg 1995).
 
     Parameters
     ----------
     ridges : from the other subjects, one for each of `inner`
     inner : folds of the n stimuli
     responses : (n, voxels)
-    r : (voxels,)
-        Mean over the inner folds.
-    rng : Generator
-
-    Returns
-    -------
-    (voxels,) bool
+    r : (voxels,), mean over the inner folds
     """
     n = len(responses)
     sample = responses[:, rng.permutation(len(r))[:SAMPLE]]
@@ -88,25 +82,17 @@ def analyse(
     only_reliable: bool,
     seed: int,
 ) -> pd.DataFrame:
-    """Reliability, selection and ceiling of every voxel in every fold.
+    """The table `voxels`: reliability, selection and ceiling of every voxel in every fold.
 
     The held-out part of a fold has no influence on its reliability and selection.
 
     Parameters
     ----------
-    responses : subject: its responses
-        With only one, reliability and ceiling are nan.
+    responses : subject: its responses; with only one subject, reliability and ceiling are nan
     passages : (N,)
     nuisance : (N, regressors)
-    folds : int
-        Outer folds; within a training part there is one fewer, but at least two.
-    only_reliable : bool
-        Select reliable voxels only.
-    seed : int
-
-    Returns
-    -------
-    table 'voxels'
+    folds : outer folds; within a training part there is one fewer, but at least two
+    only_reliable : select reliable voxels only
     """
     frames = []
     regressors = np.asarray(nuisance, dtype=float)

@@ -1,4 +1,4 @@
-"""Checks of the config section `brain` and its files before any job starts."""
+"""Checks of the section `brain` and its files before any job starts."""
 
 from __future__ import annotations
 
@@ -19,13 +19,7 @@ MARGIN = 3  # training stimuli beyond one for the mean and one per regressor
 
 
 def check(study: Study) -> None:
-    """Read stimuli and responses once, keeping neither, and report every problem with them.
-
-    Raises
-    ------
-    DataError
-        With one line per problem.
-    """
+    """Read stimuli and responses; DataError with a line for each problem."""
     brain = study.brain
     if brain is None:
         return

@@ -1,8 +1,8 @@
 """Cross-validation over stimuli: contiguous folds of whole passages, nuisance fitted in training only.
 
-Responses to neighbouring stimuli, and to the sentences of a passage, resemble each other. Folds that ignore
-this test on near copies of the training stimuli and flatter every model. Neighbours still meet at the edges
-of contiguous folds, so for continuous speech or text some of this bias remains.
+Responses to neighbouring stimuli, and to the sentences of a passage, resemble each other: other folds test on
+near copies of the training stimuli. Neighbours still meet at the edges of folds, so some bias remains for
+continuous speech or text.
 """
 
 from __future__ import annotations
@@ -24,19 +24,12 @@ BLOCK = 16384
 
 
 def contiguous(passages: Sequence[object], folds: int) -> NDArray[np.intp]:
-    """Assign stimuli to contiguous folds of about equal size, keeping passages whole.
+    """The fold of each stimulus, (n,): contiguous folds of about equal size, of whole passages, none empty.
 
     Parameters
     ----------
-    passages : (n,)
-        In the order of presentation; at least `folds` distinct ones. A passage whose stimuli lie apart
-        takes the place of its first stimulus.
-    folds : int
-
-    Returns
-    -------
-    (n,)
-        The fold of each stimulus, 0 ... folds - 1; no fold is empty.
+    passages : (n,), in the order of presentation, at least `folds` distinct ones; one whose stimuli lie
+        apart takes the place of its first stimulus
     """
     passage, names = pd.factorize(np.asarray(passages, dtype=object))
     if len(names) < folds:
@@ -62,12 +55,8 @@ class Split:
 
     Attributes
     ----------
-    train : (n,)
-        Positions among all N stimuli.
-    test : (m,)
-        Likewise.
-    design : (N, 1 + nuisance)
-        A column of ones, then a column per regressor.
+    train, test : (n,) and (m,), positions among all N stimuli
+    design : (N, 1 + nuisance), a column of ones, then a column per regressor
     """
 
     train: NDArray[np.intp]
@@ -85,14 +74,10 @@ class Split:
         return len(self.train) - int(np.linalg.matrix_rank(self.design[self.train]))
 
     def standardised(self, values: Floats) -> tuple[Floats, Floats]:
-        """Remove nuisance from `values` (N, columns) and divide by the training standard deviations.
+        """Training and held-out rows of `values` (N, columns), without nuisance and of unit variance.
 
-        The coefficients of the nuisance, the means and the standard deviations come from the training part.
-
-        Returns
-        -------
-        (n, columns), (m, columns)
-            float32; 0 in columns that are constant in training.
+        Coefficients, means and standard deviations come from the training part; float32, and 0 in columns
+        that are constant in training.
         """
         train, test = (values[rows].astype(np.float32) for rows in (self.train, self.test))
         largest = np.abs(train).max(axis=0)
@@ -107,12 +92,12 @@ class Split:
         return train, test
 
     def gram(self, gram: Floats) -> tuple[Floats, Floats]:
-        """Remove nuisance from features X, given and returned as products X X' (N, N).
+        """Remove nuisance from features X, given as products X X' (N, N).
 
         Returns
         -------
         (n, n), (m, n)
-            Products of training with training stimuli, and of held-out with training stimuli.
+            Products of training and of held-out stimuli with training stimuli.
         """
         residual = np.eye(len(gram))
         residual[:, self.train] -= self.design @ self.solver
@@ -136,14 +121,7 @@ def train_on_all(design: Floats) -> Split:
 
 
 def splits(passages: Sequence[object], nuisance: ArrayLike, folds: int) -> list[Split]:
-    """One split per fold, in order.
-
-    Parameters
-    ----------
-    passages : (N,)
-    nuisance : (N, regressors)
-    folds : int
-    """
+    """One split per fold, from passages (N,) and nuisance (N, regressors)."""
     regressors = np.asarray(nuisance, dtype=float).reshape(len(passages), -1)
     # beside the column of ones, centring changes nothing but keeps large numbers accurate in float32
     regressors = regressors - regressors.mean(axis=0)

@@ -1,8 +1,7 @@
-"""Brain responses of Pereira et al. (2018), as the two files that the config section `brain` names.
+"""Brain responses of Pereira et al. (2018), as the two files that the section `brain` names.
 
-``headspec import-pereira <region> <out>`` reads a region of the processed copy on the Hugging Face hub,
-whose sentences come in passages of four, and writes ``stimuli.parquet`` and ``responses.parquet``.
-The copy has a row per subject; one row is in memory at a time.
+``headspec import-pereira <region> <out>`` reads a region of the processed copy on the Hugging Face hub, with
+a row per subject, one of which is in memory at a time.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from headspec.files import atomic
 
 SOURCE = "hub:helena-balabin/pereira_fMRI_sentences@38ecb87f301650f2c0bac5ffca47bf6c137398d3"
 SENTENCES = "sentences"
-PASSAGE = 4  # consecutive sentences
+PASSAGE = 4  # sentences of a passage
 READ = 1 << 20  # bytes of read-ahead
 SCHEMA = pa.schema(
     [("subject", pa.string()), ("stimulus_id", pa.string()), ("voxels", pa.list_(pa.float32()))]
@@ -85,17 +84,12 @@ def subjects(paths: list[Path], region: str) -> Iterator[tuple[list[str], NDArra
 
 
 def convert(region: str, out: Path, source: str) -> str:
-    """Write stimuli and responses to the folder `out`.
+    """Write stimuli and responses to the folder `out`, and say what they are, in one line.
 
     Parameters
     ----------
     region : column of the responses, such as ``language_lh``
-    out : folder
     source : ``hub:<owner>/<name>@<revision>``, or a local Parquet file, or a folder of them
-
-    Returns
-    -------
-    summary of what was written, in one line
     """
     stimuli: list[str] = []
     sizes = []

@@ -1,7 +1,7 @@
 """Regression by a small network instead of ridge, with the hidden layer of Luo et al. (2022).
 
-Two choices differ from theirs: training stops at the lowest error on the last tenth of the training stimuli,
-and the predictions of several initialisations are averaged rather than their scores.
+Unlike there, training stops at the lowest error on the last tenth of the training stimuli, and predictions of
+several initialisations are averaged rather than their scores.
 """
 
 from __future__ import annotations
@@ -28,15 +28,7 @@ VALIDATION = 0.1  # fraction of the training stimuli, taken from the end
 
 @dataclass(frozen=True)
 class Network:
-    """A network with one hidden layer that maps features to all voxels at once.
-
-    Attributes
-    ----------
-    train : (n, d)
-        Features of the training stimuli, in order.
-    test : (m, d)
-    seed : int
-    """
+    """A network with one hidden layer, from features (n, d) of training stimuli, in order, to all voxels."""
 
     train: Floats
     test: Floats

@@ -1,4 +1,4 @@
-"""Nuisance regressors: properties of stimuli that may align vectors and brain responses spuriously."""
+"""Nuisance regressors: properties of stimuli that may relate vectors and brain responses spuriously."""
 
 from __future__ import annotations
 
@@ -49,11 +49,8 @@ def frequency(stimuli: pd.DataFrame, counts: Mapping[str, int]) -> Floats:
 
 
 #: name in `brain.nuisance`: function of stimuli (text, passage) and word counts that gives (n,)
-BUILT_IN: dict[str, Callable[[pd.DataFrame, Mapping[str, int]], Floats]] = {
-    "length": length,
-    "position": position,
-    "frequency": frequency,
-}
+BUILT_IN: dict[str, Callable[[pd.DataFrame, Mapping[str, int]], Floats]]
+BUILT_IN = {"length": length, "position": position, "frequency": frequency}
 
 
 def regressors(stimuli: pd.DataFrame, names: Iterable[str], counts: Mapping[str, int]) -> Floats:
@@ -62,7 +59,6 @@ def regressors(stimuli: pd.DataFrame, names: Iterable[str], counts: Mapping[str,
     Parameters
     ----------
     stimuli : in the order of presentation, with columns text, passage (null if absent) and regressors
-    names : as in the config
     counts : word: occurrences in a large sample of texts, for `frequency`
     """
     built = [BUILT_IN[n](stimuli, counts) if n in BUILT_IN else stimuli[n].to_numpy() for n in names]

@@ -1,8 +1,8 @@
 """Brain responses: a Parquet table of subject, stimulus_id and voxels, read in one pass.
 
-Voxels of a subject with a response that is not finite, or with constant responses, are left out and counted:
-masks commonly extend beyond what was measured in a subject. A response without any finite value is an error:
-it is the recording that is missing, not a voxel.
+Voxels of a subject with a response that is not finite, or with constant responses, are left out and counted,
+because masks commonly extend beyond what was measured. A response without any finite value is an error: the
+recording is missing.
 """
 
 from __future__ import annotations
@@ -35,10 +35,8 @@ class Responses:
     Attributes
     ----------
     values : (stimuli, voxels)
-    voxels : (voxels,)
-        Positions in the lists of the file.
-    left_out : dict
-        Reason: number of voxels left out.
+    voxels : (voxels,), positions in the lists of the file
+    left_out : reason: number of voxels left out
     """
 
     values: Voxels
@@ -52,12 +50,9 @@ class VoxelChecks:
 
     Attributes
     ----------
-    rows : (stimuli,)
-        Number of rows of each stimulus.
-    first : (voxels,)
-        The subject's first row.
-    finite, varies : (voxels,)
-        Whether every value so far is finite; whether any differs from the first.
+    rows : (stimuli,), number of rows of each stimulus
+    first : (voxels,), the subject's first row
+    finite, varies : (voxels,), whether every value so far is finite; whether any differs from the first
     """
 
     rows: NDArray[np.int64]
@@ -76,14 +71,9 @@ class VoxelChecks:
 
 
 def read(path: Path, ids: Sequence[str]) -> dict[str, Responses]:
-    """Read the responses to the stimuli `ids`, in that order, of every subject, sorted by name.
+    """The responses to the stimuli `ids`, in that order, of every subject, sorted by name; errors as `scan`.
 
-    All are held in memory as float32: 8 subjects x 627 stimuli x 120,000 voxels take 2.4 GB.
-
-    Raises
-    ------
-    DataError
-        See `scan`.
+    All are in memory as float32: 8 subjects x 627 stimuli x 120,000 voxels take 2.4 GB.
     """
     sums: dict[str, Voxels] = {}
 
@@ -104,22 +94,17 @@ def read(path: Path, ids: Sequence[str]) -> dict[str, Responses]:
 
 
 def scan(path: Path, ids: Sequence[str], visit: Callable[[str, int, Voxels], None]) -> dict[str, VoxelChecks]:
-    """Read the responses once, a few rows at a time, and check them.
+    """Read the responses once, a few rows at a time: subject: checks of its voxels.
 
     Parameters
     ----------
-    path : Parquet file
     ids : stimuli, in order
     visit : called for every row with subject, position of the stimulus in `ids`, and voxels
-
-    Returns
-    -------
-    subject: checks of its voxels
 
     Raises
     ------
     DataError
-        With one line per problem, at most one per subject.
+        One line for each problem, at most one for a subject.
     """
     position = {name: i for i, name in enumerate(ids)}
     checks: dict[str, VoxelChecks] = {}

@@ -21,14 +21,10 @@ class Ridge:
 
     Attributes
     ----------
-    basis : (n, k)
-        U.
-    squares : (k,)
-        S squared.
-    transfer : (m, k)
-        X* V S, where X* are the features of the held-out stimuli.
-    freedom : int
-        Degrees of freedom of the responses: n minus those of intercept and nuisance.
+    basis : (n, k), U
+    squares : (k,), S squared
+    transfer : (m, k), X* V S with the features X* of the held-out stimuli
+    freedom : degrees of freedom of the responses: n minus those of intercept and nuisance
     """
 
     basis: Floats
@@ -63,10 +59,8 @@ class Ridge:
 
         Parameters
         ----------
-        total : (voxels,)
-            Sum of squares of the responses.
-        inside : (k, voxels)
-            Squares of U' responses.
+        total : (voxels,), sum of squares of the responses
+        inside : (k, voxels), squares of U' responses
 
         Returns
         -------
@@ -83,8 +77,8 @@ class Ridge:
     def predict(self, responses: Floats) -> Floats:
         """Predict responses (m, voxels) to held-out stimuli from those (n, voxels) to training stimuli.
 
-        The penalty of each voxel is chosen by generalised cross-validation in the training part. This
-        assumes independent stimuli: if neighbours are correlated, the penalty comes out too low.
+        The penalty of each voxel is chosen by generalised cross-validation in the training part, which comes
+        out too low where neighbouring stimuli are correlated.
         """
         predicted = np.empty((len(self.transfer), responses.shape[1]), self.transfer.dtype)
         for start in range(0, responses.shape[1], BLOCK):
@@ -98,10 +92,7 @@ class Ridge:
     def weights(self, products: Floats) -> Floats:
         """Weights (m, n) of the responses to training stimuli in the predictions for held-out stimuli.
 
-        Parameters
-        ----------
-        products : (n, n)
-            Products of the responses to training stimuli; they determine one penalty for all voxels.
+        Products (n, n) of the responses to training stimuli determine one penalty for all voxels.
         """
         inside = ((self.basis.T @ products) * self.basis.T).sum(axis=1, keepdims=True)
         penalty = self.penalties[self.gcv(np.trace(products), inside).argmin()]

@@ -39,23 +39,16 @@ def encode(
     responses: Floats,
     selected: NDArray[np.bool_],
 ) -> Floats:
-    """Encoding scores of a subject's voxels: mean r over the folds that select the voxel.
+    """Encoding scores (models, voxels): mean r over the folds that select the voxel; nan where none does.
 
-    Correlations are computed within folds and then averaged. A correlation over all folds at once would
-    include the fold means: each is predicted from the other folds, so it is low where the measured mean is
-    high, and pure noise would score below 0.
+    A correlation over all folds at once would include the fold means: each is predicted from the other folds,
+    so it is low where the measured mean is high, and pure noise would score below 0.
 
     Parameters
     ----------
     regressions : for every model, one per split
-    splits : folds
     responses : (stimuli, voxels)
     selected : (folds, voxels)
-
-    Returns
-    -------
-    (models, voxels)
-        nan where no fold selects the voxel.
     """
     total = np.zeros((len(regressions), responses.shape[1]))
     for i, (split, chosen) in enumerate(zip(splits, selected, strict=True)):

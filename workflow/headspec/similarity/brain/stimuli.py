@@ -27,23 +27,10 @@ COLUMNS = ("stimulus_id", "text", "passage")
 
 
 def read(source: str, regressors: Sequence[str] = ()) -> pd.DataFrame:
-    """Read the stimuli, in the order of presentation.
+    """Stimuli in the order of presentation; DataError with a line for each problem.
 
-    Parameters
-    ----------
-    source : file, as in the config
-    regressors : names of `brain.nuisance`
-
-    Returns
-    -------
-    DataFrame
-        Columns stimulus_id, text, passage (null if the file has none), and those of `regressors` that are not
-        built in.
-
-    Raises
-    ------
-    DataError
-        With one line per problem.
+    Columns are stimulus_id, text, passage (null if the file has none), and those `regressors` (names of
+    `brain.nuisance`) that are not built in.
     """
     path = locate(source, KEY)
     extra = [name for name in regressors if name not in nuisance.BUILT_IN]
@@ -85,7 +72,7 @@ def read(source: str, regressors: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def _wrong_rows(stimuli: pd.DataFrame, stored: pd.DataFrame, name: str, extra: list[str]) -> Iterator[str]:
-    """One line per problem with a column, naming the first row (counted from 1, without the header)."""
+    """A line for each problem with a column, naming the first row (from 1, without the header)."""
     identity, passage = stimuli["stimulus_id"], stimuli["passage"]
     wrong = [
         (KEY, "stimulus_id", "is missing", identity.isna()),

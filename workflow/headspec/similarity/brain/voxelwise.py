@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,6 @@ from headspec.similarity.brain.ridge import Ridge
 from headspec.similarity.brain.scores import Regression, encode
 from headspec.tables import FLOAT, INT, TEXT, Schema
 
-# r: mean over the n_folds folds that select the voxel
 BRAIN_ENCODING = Schema(
     {"task": TEXT, "subject": TEXT, "voxel": INT, "r": FLOAT, "ceiling": FLOAT, "n_folds": INT}, keys=3
 )
@@ -26,8 +25,6 @@ similarity/{model}/seed{seed}/brain_encoding.parquet
 
 task: task whose model gave the vectors
 """
-# r, ceiling: means over voxels; p_value: of the test, by circular shifts of the stimuli, that ridge with one
-# penalty predicts the voxels at all, whichever regression gives r
 BRAIN_ENCODING_SUMMARY = Schema(
     {"task": TEXT, "subject": TEXT, "n_voxels": INT, "r": FLOAT, "ceiling": FLOAT, "p_value": FLOAT}, keys=2
 )
@@ -44,18 +41,9 @@ p_value: one-sided, that vectors predict the voxels at all, against circular shi
 Floats = NDArray[np.floating]
 
 
-def ridge(vectors: Floats, split: Split, seed: int) -> Ridge:
-    """Ridge from vectors (N, d) of all stimuli; deterministic, so the seed is ignored."""
+def ridge(vectors: Floats, split: Split) -> Ridge:
+    """Ridge regression from vectors (N, d) of all stimuli."""
     return Ridge.from_features(*split.standardised(vectors), split.freedom)
-
-
-def network(vectors: Floats, split: Split, seed: int) -> Network:
-    """A network from vectors (N, d) of all stimuli."""
-    return Network(*split.standardised(vectors), seed)
-
-
-#: value of `brain.regression`: what builds a regression from the vectors of all stimuli
-REGRESSIONS: dict[str, Callable[[Floats, Split, int], Regression]] = {"ridge": ridge, "network": network}
 
 
 def p_value(ridges: Sequence[Ridge], splits: Sequence[Split], products: Floats) -> float:
@@ -63,17 +51,14 @@ def p_value(ridges: Sequence[Ridge], splits: Sequence[Split], products: Floats) 
 
     The statistic is the covariance of predicted and measured responses, summed over folds and voxels. With
     one penalty for all voxels it is a sum over pairs of stimuli, so shifting the vectors by 1, 2, ... stimuli
-    across all folds, as if other stimuli had been presented, needs no new fit. Shifts preserve the
-    autocorrelation of vectors and responses. Shifting predictions within folds would be invalid: any two
-    folds predict each other, which makes their scores alike, and the first stimuli of a fold resemble the
-    last ones of the fold before.
+    across all folds needs no new fit. Shifts preserve the autocorrelation of vectors and responses. Shifting
+    predictions within folds would be invalid: any two folds predict each other, which makes their scores
+    alike, and the first stimuli of a fold resemble the last ones of the fold before.
 
     Parameters
     ----------
     ridges : one for each split
-    splits : folds
-    products : (stimuli, stimuli)
-        Products of the responses, with nuisance removed.
+    products : (stimuli, stimuli), products of the responses, with nuisance removed
 
     Returns
     -------
@@ -112,27 +97,29 @@ def analyse(
     vectors : task: (stimuli, d)
     responses : subject: its responses
     voxels : table 'voxels'
-    splits : folds
-    regression : one of `REGRESSIONS`
-    seed : int
+    regression : `ridge` or `network`
 
     Returns
     -------
     tables 'brain_encoding', with the voxels that some fold selects, and 'brain_encoding_summary'
-        `p_value` always tests ridge, even if another regression gives the scores, and always uses every voxel
-        that some fold selects, in all folds. This is valid because vectors do not influence the selection.
+        `p_value` always tests ridge, and uses every voxel that some fold selects, in all folds. This is valid
+        because vectors do not influence the selection.
     """
-    build = REGRESSIONS[regression]
-    ridges = [[ridge(each, split, seed) for split in splits] for each in vectors.values()]
-    regressions = [
-        [build(each, split, derive(seed, "fold", fold)) for fold, split in enumerate(splits)]
-        for each in vectors.values()  # with the same seeds, so networks start alike
-    ]
+    ridges = [[ridge(each, split) for split in splits] for each in vectors.values()]
+    regressions: Sequence[Sequence[Regression]] = ridges
+    if regression == "network":
+        seeds = [
+            derive(seed, "fold", fold) for fold in range(len(splits))
+        ]  # the same, so networks start alike
+        regressions = [
+            [Network(*split.standardised(each), seed) for split, seed in zip(splits, seeds, strict=True)]
+            for each in vectors.values()
+        ]
     scores, summary = [], []
     for subject, measured in responses.items():
-        of_subject = voxels[voxels["subject"] == subject]
+        rows = voxels[voxels["subject"] == subject]
         selected, ceiling = (
-            of_subject.pivot(index="fold", columns="voxel", values=column)[measured.voxels].to_numpy()
+            rows.pivot(index="fold", columns="voxel", values=column)[measured.voxels].to_numpy()
             for column in ("selected", "ceiling")
         )
         used = selected.any(axis=0)

@@ -1,4 +1,4 @@
-"""JSON: an object for each row, in a line of its own, in an array, or in the lists of a document."""
+"""JSON: an object for each row, on a line of its own, in an array, or in the lists of a document."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _innermost(document: dict[str, Any], path: Path, options: Options) -> list[A
             if not isinstance(inner, list):
                 raise _wrong(path, options, f"object {number} of {len(rows)} lacks the list '{name}'")
             outer = {key: value for key, value in row.items() if key != name}
-            found += [outer | each if isinstance(each, dict) else each for each in inner]
+            found += [outer | item if isinstance(item, dict) else item for item in inner]
         rows = found
     return rows
 

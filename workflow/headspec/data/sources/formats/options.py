@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 
 import pandas as pd
 import pyarrow as pa
@@ -31,22 +29,6 @@ class Options:
     encoding: str | None = None
     columns: list[str] | None = None
     texts: tuple[str, ...] = ()
-
-
-class Format(Protocol):
-    """A module that reads a format."""
-
-    def names(self, path: Path, options: Options) -> list[str]:
-        """The names of the columns, from as little of the file as has them."""
-
-    def read(self, path: Path, options: Options, choice: Choice) -> pd.DataFrame:
-        """The chosen columns.
-
-        Raises
-        ------
-        DataError, pa.ArrowException, OSError, csv.Error, UnicodeError
-            The file cannot be read as the format says.
-        """
 
 
 def frame(table: pa.Table) -> pd.DataFrame:

@@ -1,28 +1,30 @@
-"""Formats by the ending of a file's name."""
+"""Formats of tables, by the ending of a file's name."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 import pandas as pd
 import pyarrow as pa
 
-from headspec.data.sources.formats import conll, delimited, json_rows, parquet, word_lines
-from headspec.data.sources.formats.options import Choice, Format, Options
+from headspec.data.sources.formats import conll, delimited, json_rows, parquet
+from headspec.data.sources.formats.options import Choice, Options
 from headspec.errors import DataError, listing
 from headspec.text_files import ARCHIVES, COMPRESSED, ending
 
-#: ending: name of the format, and the module that reads it
-FORMATS: dict[str, tuple[str, Format]] = {
+#: ending: name of the format, and its module: `names(path, options)` gives the columns of a file, from as
+#: little of it as has them, `read(path, options, choice)` the chosen ones
+FORMATS: dict[str, tuple[str, ModuleType]] = {
     ".parquet": ("Parquet", parquet),
     ".csv": ("CSV", delimited),
     ".tsv": ("TSV", delimited),
     ".jsonl": ("JSON lines", json_rows),
     ".json": ("JSON", json_rows),
-    conll.CONLLU: ("CoNLL-U", word_lines),
-    conll.COLUMNS: ("columns of words", word_lines),
+    conll.CONLLU: ("CoNLL-U", conll),
+    conll.COLUMNS: ("columns of words", conll),
 }
 
 
@@ -32,7 +34,7 @@ def names(path: Path, options: Options) -> list[str]:
 
 
 def table(paths: Sequence[Path], choice: Choice, options: Options) -> pd.DataFrame:
-    """Some columns of a table, or of several after each other.
+    """Chosen columns of a table in one file, or in several.
 
     Raises
     ------
