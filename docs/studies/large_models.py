@@ -25,7 +25,7 @@ from headspec.models import devices
 from headspec.models.batching import Examples
 from headspec.models.language.head import LanguageHead
 from headspec.models.multitask import MultiTask
-from headspec.models.pretrained.half import keep_half
+from headspec.models.pretrained.from_pretrained import keep_half
 
 NAMES = "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "intermediate_size"
 #: sizes, words, whether the head is the embedding of words

@@ -23,7 +23,7 @@ from headspec.heads.pruning import predictions
 from headspec.models.batching import Examples
 from headspec.models.devices import SIZES, Device
 from headspec.models.multitask import MultiTask
-from headspec.models.pretrained.half import keep_half
+from headspec.models.pretrained.from_pretrained import keep_half
 from support import tiny
 from support.paths import ROOT
 from support.running.studies import CONFIG

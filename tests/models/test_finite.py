@@ -18,7 +18,7 @@ from headspec.heads.masks import Mask
 from headspec.heads.pruning import evaluation_table, predictions
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
-from headspec.models.internals.representations import features, mean_of_tasks, of_tasks
+from headspec.models.internals.representations import representations, task_means
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.similarity.sensitivity import fisher, gradient
@@ -97,7 +97,7 @@ def test_a_loss_that_is_fetched_late_is_reported_for_its_step(tmp_path):
 
 def test_frozen_training_names_the_key_of_its_learning_rate(tmp_path):
     trained, texts = model(), data()
-    fixed = {task: e.vectors(features(trained, task, e, CPU)) for task, e in texts.items()}
+    fixed = {task: e.vectors(representations([(task, trained)], e, CPU)) for task, e in texts.items()}
     with pytest.raises(NumericalError, match=r"training\.frozen\.learning_rate \(now 3e\+38\)"):
         train(trained, texts, settings(learning_rate=3e38), fixed, 7, CPU, never(tmp_path))
 
@@ -244,11 +244,11 @@ def test_representations_of_a_broken_model():
     with torch.no_grad():
         broken_model.encoder.encoder.layer[1].output.dense.weight[0, 0] = torch.inf
     with refused("b"):
-        of_tasks(iter([("b", broken_model)]), 1, texts["a"], CPU)
+        representations([("b", broken_model)], texts["a"], CPU)
     with refused("a"):
-        mean_of_tasks(broken_model, texts, {task: np.arange(len(e)) for task, e in texts.items()}, CPU)
+        task_means(broken_model, texts, {task: np.arange(len(e)) for task, e in texts.items()}, CPU)
     with refused("r"):
-        features(broken_model, "r", texts["r"], CPU)
+        representations([("r", broken_model)], texts["r"], CPU)
 
 
 @pytest.mark.parametrize("sensitivity", [fisher, gradient])

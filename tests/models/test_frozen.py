@@ -26,7 +26,7 @@ def saved(folder: Path, source: Path) -> tuple[MultiTask, MultiTask]:
     model = Model(source=str(source))
     whole = MultiTask(*encoders.load(model, "models.own"), CLASSES)
     whole.save(folder / "whole")
-    whole.save(folder / "frozen", encoders.origin(model, "models.own"))
+    whole.save(folder / "frozen", encoders.reference(model, "models.own"))
     return MultiTask.load(folder / "whole"), MultiTask.load(folder / "frozen")
 
 

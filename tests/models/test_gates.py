@@ -161,7 +161,7 @@ def outputs(translator, gates: torch.Tensor | None) -> torch.Tensor:
 def test_rows_are_the_layers_of_one_kind_of_attention_after_the_other(translator):
     built, heads = translator
     assert (heads.layers, heads.heads) == (sum(TRANSLATOR.values()), HEADS)
-    assert heads.before | {"all": heads.layers} == {"encoder": 0, "decoder": 3, "cross": 5, "all": 7}
+    assert heads.first_rows | {"all": heads.layers} == {"encoder": 0, "decoder": 3, "cross": 5, "all": 7}
     assert [row for site in heads.sites for row in site.rows] == list(range(7))
     names = [site.name for site in heads.sites]
     cross = ["encoder_attn" in name or "EncDec" in name for name in names]

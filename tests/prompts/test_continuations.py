@@ -23,7 +23,7 @@ from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.language import likelihoods
-from headspec.models.language.whole import language_model
+from headspec.models.language.head import language_model
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens import continuations
 from headspec.models.tokens.tokenization import tokenizer
@@ -73,11 +73,11 @@ class Made:
         }
         classes = {task: {"type": type_, "labels": CLASSES if task == "whole" else PAIR}
                    for task, type_ in TASKS.items()}  # fmt: skip
-        self.examples = {task: Examples.of(frame, classes[task]) for task, frame in frames.items()}
+        self.examples = {task: Examples.for_task(frame, classes[task]) for task, frame in frames.items()}
         joint = prompted(language_model(self.path, "m"), dict.fromkeys(TASKS, []), classes)
         if calibrated:
             calibrate(joint, "whole", self.prompts["whole"].content_free(), CPU)
-        joint.save(folder / "saved", encoders.origin(settings, "models.m"))
+        joint.save(folder / "saved", encoders.reference(settings, "models.m"))
         self.joint = MultiTask.load(folder / "saved")
         self.plain = AutoModelForCausalLM.from_pretrained(self.path, attn_implementation="eager").eval()
         self.split = AutoTokenizer.from_pretrained(self.path)

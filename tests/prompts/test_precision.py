@@ -17,8 +17,8 @@ from headspec.heads.pruning import predictions
 from headspec.models import encoders
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
+from headspec.models.language.head import language_model
 from headspec.models.language.likelihoods import log_probabilities
-from headspec.models.language.whole import language_model
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens.tokenization import tokenizer
 from headspec.prompts.head import prompted
@@ -49,7 +49,7 @@ def made(request, tmp_path_factory) -> tuple[dict[str, MultiTask], Examples]:
         prompts = Prompts(tokenizer(settings, "models.m"), wording, 64, "tasks.t")
         whole = language_model(path, "m", not masked, dtype)
         prompted(whole, {"t": prompts.answers(CLASSES)}, {"t": CLASSES}).save(
-            folder / dtype, encoders.origin(settings, "models.m")
+            folder / dtype, encoders.reference(settings, "models.m")
         )
         joints[dtype] = MultiTask.load(folder / dtype)
     return joints, Examples(prompts.encode(language.table(), CLASSES)[0])

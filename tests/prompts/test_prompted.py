@@ -15,7 +15,7 @@ from headspec.heads.pruning import predictions
 from headspec.heads.ranking import importance_map
 from headspec.models import encoders
 from headspec.models.batching import Examples
-from headspec.models.language.whole import language_model
+from headspec.models.language.head import language_model
 from headspec.models.multitask import MultiTask
 from headspec.models.tokens.tokenization import tokenizer
 from headspec.prompts.head import calibrate, prompted
@@ -46,7 +46,7 @@ class Made:
         self.examples = Examples(self.prompts.encode(self.table, CLASSES)[0])
         answered = self.prompts.answers(CLASSES)
         joint = prompted(language_model(self.path, "m", not self.masked), {"t": answered}, {"t": CLASSES})
-        joint.save(folder / "saved", encoders.origin(self.settings, "models.m"))
+        joint.save(folder / "saved", encoders.reference(self.settings, "models.m"))
         self.joint = MultiTask.load(folder / "saved")
 
         auto = AutoModelForMaskedLM if self.masked else AutoModelForCausalLM

@@ -11,7 +11,7 @@ import torch
 from headspec.heads.importance import gate_gradients, importance
 from headspec.heads.ranking import importance_map
 from headspec.models.gates import HeadGates
-from headspec.models.internals.representations import mean_of_tasks, of_tasks, vectors
+from headspec.models.internals.representations import representations, task_means, vectors
 from headspec.models.multitask import MultiTask
 from headspec.progress import Progress
 from headspec.similarity import cosines, measures
@@ -115,10 +115,10 @@ def test_vectors_are_what_the_classifiers_see():
 
 def test_tables_of_vectors():
     net, texts = model("bert"), examples()
-    frame = of_tasks(iter([("b", net), ("a", net)]), 2, texts, CPU)
+    frame = representations([("b", net), ("a", net)], texts, CPU, 2)
     assert frame["task"].tolist() == ["b"] * 12 + ["a"] * 12
     assert frame["example"].tolist() == 2 * list(range(12))
-    means = mean_of_tasks(net, {"a": texts}, {"a": ROWS}, CPU)
+    means = task_means(net, {"a": texts}, {"a": ROWS}, CPU)
     expected = np.stack(frame["vector"].tolist())[ROWS].mean(axis=0)
     assert np.allclose(means["vector"][0], expected, atol=1e-6) and means["example"].isna().all()
 

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 from headspec.config.sections.training import Training
-from headspec.models.internals.representations import features
+from headspec.models.internals.representations import representations
 from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.iat import branch, retrain
@@ -25,8 +25,10 @@ CLASSES = {"a": ["x", "y"], "b": ["x", "y", "z"]}
 DATA = {"a": examples(19, 2, 1), "b": examples(13, 3, 2)}
 SETTINGS = Training(batch_size=8, epochs=1, learning_rate=1e-3)
 HEADS = {"a": np.eye(3, 4, dtype=bool), "b": np.eye(3, 4, k=1, dtype=bool)}
-FIXED = {task: of_task.vectors(features(MultiTask(encoder("bert"), "mean", {}), task, of_task, CPU))
-         for task, of_task in DATA.items()}  # fmt: skip
+FIXED = {
+    task: examples.vectors(representations([(task, MultiTask(encoder("bert"), "mean", {}))], examples, CPU))
+    for task, examples in DATA.items()
+}
 
 
 def model() -> MultiTask:

@@ -34,7 +34,7 @@ def translator(folder: Path, name: str, n: int = 8) -> tuple[MultiTask, Examples
     frame, _ = tokenization.encode(tokenizer, table, 16, of_task)
     encoder, pooling = encoders.load(settings, "m")
     model = MultiTask(encoder, pooling, {"a": of_task}, tokenizer=tokenizer).eval()
-    return model, Examples.of(frame, of_task)
+    return model, Examples.for_task(frame, of_task)
 
 
 def write_corpus(path: Path, count: int) -> None:

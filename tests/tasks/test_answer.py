@@ -276,7 +276,7 @@ def model() -> MultiTask:
 def examples() -> Examples:
     frame, truncated = tokens.ENCODING.encode(tokenizer(), table(), 16, CLASSES)
     assert truncated == 0
-    return Examples.of(frame, CLASSES)
+    return Examples.for_task(frame, CLASSES)
 
 
 def logits(model: MultiTask, window: tokens.Pair) -> torch.Tensor:

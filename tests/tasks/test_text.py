@@ -17,8 +17,7 @@ from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
 from headspec.models.architectures import CONTINUES, READS, WRITES
 from headspec.models.batching import Examples
-from headspec.models.language.head import LanguageHead
-from headspec.models.language.whole import language_model
+from headspec.models.language.head import LanguageHead, language_model
 from headspec.models.multitask import MultiTask
 from headspec.tasks.metrics import chance, score
 from headspec.tasks.text import head, tokens
@@ -97,7 +96,7 @@ def read(folder, name: str, tokenizer, own: bool = True):
     table = pd.DataFrame({"example": range(len(TEXTS)), "text_a": TEXTS, "text_b": None, "label": ""})
     frame, _ = tokens.ENCODING.encode(tokenizer, table, 24, classes)
     of_encoder = MultiTask(whole.base_model, "last", {"t": classes}, LanguageHead(whole) if own else None)
-    return whole, of_encoder.eval(), Examples.of(frame, classes)
+    return whole, of_encoder.eval(), Examples.for_task(frame, classes)
 
 
 def own_losses(whole, examples: Examples, causal: bool) -> np.ndarray:

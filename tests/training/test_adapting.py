@@ -55,7 +55,7 @@ def pretrained(source: Path) -> MultiTask:
 def saved(folder: Path, source: Path) -> tuple[MultiTask, MultiTask]:
     """A trained model with adapters, and as it is loaded."""
     net = trained(folder, pretrained(source))
-    net.save(folder / "model", encoders.origin(Model(source=str(source)), "models.own"))
+    net.save(folder / "model", encoders.reference(Model(source=str(source)), "models.own"))
     return net, MultiTask.load(folder / "model")
 
 

@@ -41,7 +41,7 @@ def sentences() -> Examples:
     frame["words"] = [np.arange(5)] * 8
     frame["units"] = [[[word, (word + row) % 2] for word in range(5)] for row in range(8)]
     frame["target"] = "[]"
-    return Examples.of(frame, CLASSES["pos"])
+    return Examples.for_task(frame, CLASSES["pos"])
 
 
 def largest_steps(run: Trainer, folder: Path) -> tuple[float, float]:

@@ -78,13 +78,13 @@ def test_closed_heads_do_not_learn(tmp_path):
     kept[0, 1, 2] = kept[0, 2] = False  # one head, and a whole layer
     net = model()
     slices = head_slices(net.gates, "qkvo")
-    before = [part.of(part.parameter.detach()).clone() for part in slices]
+    before = [part.view(part.parameter.detach()).clone() for part in slices]
     trained(Fixed(Sets(list(CLASSES), False), kept), tmp_path, net)
     for part, value in zip(slices, before, strict=True):
         if not (part.heads & kept[0]).any():
-            assert torch.equal(part.of(part.parameter.detach()), value)
+            assert torch.equal(part.view(part.parameter.detach()), value)
         elif part.parameter.dim() == 2:
-            assert not torch.equal(part.of(part.parameter.detach()), value)
+            assert not torch.equal(part.view(part.parameter.detach()), value)
 
 
 def test_batches_of_a_task_meet_its_own_heads(tmp_path):

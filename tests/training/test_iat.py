@@ -51,7 +51,7 @@ def test_slices_are_those_of_their_heads(kind):
         net.zero_grad()
         gradients(net, gates)
         for part in slices:
-            gradient = part.of(part.parameter.grad)
+            gradient = part.view(part.parameter.grad)
             if part.heads[layer, head]:
                 # a bias of keys does not change attention
                 assert gradient.abs().max() > 1e-9 or part.parameter.dim() == 1
@@ -65,7 +65,7 @@ def test_slices_cover_the_projections_once(kind):
     slices = head_slices(net.gates, "qkvo")
     counts = {id(s.parameter): torch.zeros_like(s.parameter) for s in slices}
     for part in slices:
-        part.of(counts[id(part.parameter)]).add_(1)
+        part.view(counts[id(part.parameter)]).add_(1)
     assert all((count == 1).all() for count in counts.values())
     names = {id(p): name for name, p in net.encoder.named_parameters()}
     covered = {names[i] for i in counts}
@@ -107,7 +107,7 @@ def step(net: MultiTask, updates, task: str) -> None:
 
 def moments(updates: OwnHeads, part: Slice) -> list[torch.Tensor]:
     """Clones of a slice's weights, and if a task owns it, of its copy, moments and step count."""
-    values = [part.of(part.parameter.detach())]
+    values = [part.view(part.parameter.detach())]
     for group in updates.groups.values():
         places = [(id(other.parameter), other.start) for other in group.slices]
         if (id(part.parameter), part.start) in places:
@@ -292,7 +292,7 @@ def test_heads_that_no_task_owns_do_not_change_after_the_branch(trained, tmp_pat
     anyone = np.any(list(masks.values()), axis=0)
     assert 0 < anyone.sum() < anyone.size
     for part in head_slices(net.gates, "qkv"):
-        same = torch.equal(part.of(part.parameter), part.of(state[names[id(part.parameter)]]))
+        same = torch.equal(part.view(part.parameter), part.view(state[names[id(part.parameter)]]))
         assert same != bool((part.heads & anyone).any())
 
 

@@ -20,7 +20,7 @@ from headspec.heads.pruning import predictions
 from headspec.models import devices
 from headspec.models.batching import Examples
 from headspec.models.devices import Device
-from headspec.models.internals.representations import REPRESENTATIONS, features, vectors
+from headspec.models.internals.representations import REPRESENTATIONS, representations, vectors
 from headspec.models.multitask import MultiTask
 from headspec.training import loop
 from headspec.training.adapting import adapt
@@ -51,7 +51,7 @@ def run(folder, net: MultiTask, seconds=1e9, method="tuned", fingerprint="f", **
     checkpoint = Checkpoint(folder / "checkpoint.pt", fingerprint, seconds)
     fixed = None
     if method == "frozen":
-        fixed = {t: e.vectors(features(net, t, e, CPU)) for t, e in data().items()}
+        fixed = {t: e.vectors(representations([(t, net)], e, CPU)) for t, e in data().items()}
     return train(net, data(), settings, fixed, 7, CPU, checkpoint)
 
 
@@ -201,7 +201,7 @@ def test_frozen_training_learns_from_the_features(tmp_path):
     """The loss of the first step is that of the features; other features give another loss."""
     settings = Training(batch_size=8, epochs=1, learning_rate=1e-3)
     net = model("bert", classifier_dropout=0.0)
-    fixed = {t: e.vectors(features(net, t, e, CPU)) for t, e in data().items()}
+    fixed = {t: e.vectors(representations([(t, net)], e, CPU)) for t, e in data().items()}
     with trainer(net, data(), settings, fixed, 7, CPU) as first:
         step = first.steps[0]
         with torch.no_grad():
@@ -219,7 +219,7 @@ def test_frozen_training_learns_from_the_features(tmp_path):
 def test_features_survive_their_table_bit_by_bit(tmp_path):
     net, texts = model(), examples(40, 2, 1)
     direct = vectors(net, "a", texts, np.arange(40), CPU)
-    tables.write(tmp_path / "f.parquet", REPRESENTATIONS, features(net, "a", texts, CPU), {})
+    tables.write(tmp_path / "f.parquet", REPRESENTATIONS, representations([("a", net)], texts, CPU), {})
     read = texts.vectors(tables.read(tmp_path / "f.parquet"))
     assert read.dtype == np.float32 and np.array_equal(read, direct)
 

@@ -133,7 +133,7 @@ def write(path: str | Path, schema: Schema, frame: pd.DataFrame, footer: dict[st
     columns += [name for name in schema.stored.columns if name not in columns and name in frame]
     frame = frame[columns].sort_values(columns[: schema.keys], kind="stable", na_position="first")
     if schema.of_heads:
-        frame = attention.placed(frame, footer.get("attention", {}))
+        frame = attention.to_layers(frame, footer.get("attention", {}))
     frame = frame.assign(**{name: None for name in schema.stored.columns if name not in frame})
     stored = pa.schema(
         list(schema.stored.columns.items()), metadata={"headspec": json.dumps(footer, sort_keys=True)}
@@ -170,7 +170,7 @@ def read(path: str | Path, probabilities: bool = False) -> pd.DataFrame:
         if column.null_count < len(column)
     }
     frame = table.drop_columns([*listed]).to_pandas().assign(**given)
-    return attention.in_rows(frame, written.get("attention", {})) if "attention" in frame else frame
+    return attention.to_rows(frame, written.get("attention", {})) if "attention" in frame else frame
 
 
 def footer(path: str | Path) -> dict[str, Any]:

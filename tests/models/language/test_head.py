@@ -18,8 +18,7 @@ from transformers import (
 
 from headspec.errors import EncoderError
 from headspec.models.batching import Examples
-from headspec.models.language.head import LanguageHead, check
-from headspec.models.language.whole import language_model
+from headspec.models.language.head import LanguageHead, check, language_model
 from headspec.prompts.head import prompted
 from support import tiny
 
@@ -168,7 +167,7 @@ def test_prompted_models_answer_with_their_own_logits(kind):
     own = [model(input_ids=torch.tensor([each])).logits[0, -1, SOME] for each in ids]
     found = joint.logits("one", joint.pool(batch))
     torch.testing.assert_close(found, torch.stack(own), rtol=1e-4, atol=1e-5)
-    scored = Examples.of(frame.assign(continuations=[following] * 2), classes["whole"])
+    scored = Examples.for_task(frame.assign(continuations=[following] * 2), classes["whole"])
     batch = scored.batch(np.arange(2))
     found = joint.logits("whole", joint.pool(batch), batch.labels)
     for row, text in enumerate(ids):

@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModel, DynamicCache, LlamaModel, PreTra
 
 from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
-from headspec.models.architectures import remembers
+from headspec.models.architectures import caches
 from headspec.models.batching import LEAST_SHARED, Batch, Examples
 from headspec.models.devices import Device
 from headspec.models.language import shared_prefix
@@ -23,7 +23,7 @@ from support.tiny import TYPES
 PREFIX = 20
 SLIDING = {"use_sliding_window": True, "sliding_window": 6}
 #: type, settings; windows end within the prefix, in some layers or in all
-KINDS = {kind: (kind, {}) for kind in TYPES if remembers({"model_type": kind})} | {
+KINDS = {kind: (kind, {}) for kind in TYPES if caches({"model_type": kind})} | {
     "many keys": ("llama", {"num_key_value_heads": 4}),
     "window": ("mistral", {"sliding_window": 6}),
     "some windows": ("qwen2", SLIDING | {"max_window_layers": 1}),
@@ -233,6 +233,6 @@ def test_models_that_do_not_read_the_cache_read_no_prefix():
 
 
 def test_bidirectional_decoders_read_no_prefix():
-    assert model("llama").remembers
-    assert not model("llama", is_causal=False).remembers
-    assert not model("bert").remembers
+    assert model("llama").caches
+    assert not model("llama", is_causal=False).caches
+    assert not model("bert").caches

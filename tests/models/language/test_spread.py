@@ -23,9 +23,9 @@ from headspec.heads.masks import Mask
 from headspec.heads.pruning import under_masks
 from headspec.models import stage
 from headspec.models.architectures import continues
-from headspec.models.language.spread import places, spread
+from headspec.models.language.spread import device_map, dispatch
 from headspec.models.multitask import MultiTask
-from headspec.models.pretrained.half import keep_half
+from headspec.models.pretrained.from_pretrained import keep_half
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import Layout
 from support.running.studies import CONFIG
@@ -46,12 +46,12 @@ def model(request) -> MultiTask:
 
 def halves(model: MultiTask) -> dict[str, int]:
     """Places on a device with room for the first layers, and on one with room for all."""
-    return places(model, "models.m", {0: int(0.9 * size(model)), 1: 3 * size(model)})
+    return device_map(model, "models.m", {0: int(0.9 * size(model)), 1: 3 * size(model)})
 
 
 def test_numbers_stay(model):
     alone, texts, rows = copy.deepcopy(model), examples(), np.arange(12)
-    spread(model, dict.fromkeys(halves(model), "cpu"))
+    dispatch(model, dict.fromkeys(halves(model), "cpu"))
     closed = np.arange(LAYERS * HEADS).reshape(LAYERS, HEADS) % 3 == 0
     masks = [Mask("none", None, 0.0, None, closed & False), Mask("t", "top", 0.3, None, closed)]
 
@@ -74,7 +74,7 @@ def test_numbers_stay(model):
 
 def test_a_job_with_several_gpus_spreads_what_is_prompted(model, monkeypatch):
     """Layers stay when the model is moved; classifiers do not. Models that learn are not spread."""
-    monkeypatch.setattr(stage.spread, "places", lambda of, key: dict.fromkeys(halves(of), "cpu"))
+    monkeypatch.setattr(stage.spread, "device_map", lambda of, key: dict.fromkeys(halves(of), "cpu"))
     for gpus, head, spreads in ((1, True, False), (2, False, False), (2, True, True)):
         of = copy.deepcopy(model)
         of.head = torch.nn.Linear(32, 97) if head else None
@@ -89,7 +89,7 @@ def test_weights_in_bfloat16_are_spread_alike():
     alone, of = (MultiTask(encoder("llama"), "last", {"t": ["no", "yes"]}).eval() for _ in range(2))
     keep_half(alone.encoder)
     keep_half(of.encoder)
-    spread(of, dict.fromkeys(halves(of), "cpu"))
+    dispatch(of, dict.fromkeys(halves(of), "cpu"))
     batch = examples().batch(np.arange(12))
     with torch.no_grad():
         assert torch.equal(of.pool(batch), alone.pool(batch))
@@ -107,7 +107,7 @@ def test_layers_are_whole_and_in_order(model):
 def test_gates_meet_the_layers_where_they_are(model):
     """Gates are on the first device, and so are inputs, which the layers on the other have sent there."""
     far = {name for name, place in halves(model).items() if place and name.rpartition(".")[2].isdecimal()}
-    spread(model, {name: "meta" if name in far else "cpu" for name in halves(model)})
+    dispatch(model, {name: "meta" if name in far else "cpu" for name in halves(model)})
     where: list[str] = []
     for site in model.gates.sites:
         site.output.register_forward_hook(lambda _, args, output: where.append(output.device.type))
@@ -119,7 +119,7 @@ def test_gates_meet_the_layers_where_they_are(model):
 
 def test_weights_without_room_are_refused(model):
     with pytest.raises(EncoderError, match=r"models.m.gpus: got 2, .* Expected more GPUs, or `dtype: bf16`"):
-        places(model, "models.m", {0: size(model) // 2, 1: size(model) // 3})
+        device_map(model, "models.m", {0: size(model) // 2, 1: size(model) // 3})
 
 
 @pytest.mark.parametrize("method", ["prompted", "tuned"])

@@ -50,7 +50,7 @@ def translator(made: pd.DataFrame, seed: int = 0) -> tuple[MultiTask, Examples]:
     frame, _ = tokenization.encode(tokenizer, table, 16, of_task)
     encoder, pooling = encoders.load(MODEL, "models.m", seed)
     model = MultiTask(encoder, pooling, {"a": of_task}, tokenizer=tokenizer).eval()
-    return model, Examples.of(frame, of_task)
+    return model, Examples.for_task(frame, of_task)
 
 
 # --- vocabulary
@@ -93,7 +93,7 @@ def test_a_size_that_does_not_fit_the_texts(size, bound):
 def test_the_language_is_told_before_the_source(made, tmp_path):
     tokenizer = vocabulary.tokenizer(made)
     tokenizer.save_pretrained(tmp_path)
-    assert vocabulary.marks(tokenizer) == {"de": ">>de<<", "fr": ">>fr<<"}
+    assert vocabulary.language_tokens(tokenizer) == {"de": ">>de<<", "fr": ">>fr<<"}
     of_task = ENCODING.completed(
         tokenizer, classes("") | {"target_language": "fr", "prefix": "our "}, 16, "tasks.a"
     )

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from headspec.config.loading import load as study
 from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
-from headspec.models.encoders import load, origin
+from headspec.models.encoders import load, reference
 from headspec.models.multitask import MultiTask
 from headspec.models.pretrained import study_checks as checks
 from support.data.hub import NOWHERE, REVISION, lay_out
@@ -46,7 +46,7 @@ def test_a_cached_model_needs_no_network(cache, revision):
 def test_a_frozen_run_finds_its_encoder_by_the_commit(cache, revision, tmp_path):
     source = Model(source=f"hub:someone/tiny-bert{revision}")
     model = MultiTask(*load(source, "models.own"), {"a": ["x", "y"]})
-    model.save(tmp_path / "run", origin(source, "models.own"))
+    model.save(tmp_path / "run", reference(source, "models.own"))
     pointer = json.loads((tmp_path / "run" / "config.json").read_text())["pretrained"]
     assert pointer["source"] == f"hub:someone/tiny-bert@{REVISION}"
     again = MultiTask.load(tmp_path / "run").state_dict()

@@ -111,7 +111,7 @@ def test_as_many_parameters_as_iat_updates(tmp_path, kind, projections):
     owned = heads(net)
     slices = head_slices(net.gates, projections)
     in_iat = np.mean([
-        sum(p.of(p.parameter.detach()).numel() for p in slices if (p.heads & mask).any())
+        sum(p.view(p.parameter.detach()).numel() for p in slices if (p.heads & mask).any())
         for mask in owned.values()
     ])  # fmt: skip
     with trainer(net, data(), SETTINGS, None, SEED, CPU) as run, lora(net, projections).applied(run):

@@ -57,7 +57,7 @@ def finished(branched: dict, folder: Path, restriction, settings=SETTINGS, check
 def weights(run: Trainer) -> list[torch.Tensor]:
     """Those of every slice."""
     slices = head_slices(run.model.gates, "qkv")
-    return [part.of(part.parameter.detach()).clone() for part in slices]
+    return [part.view(part.parameter.detach()).clone() for part in slices]
 
 
 def moved(run: Trainer, folder: Path) -> list[tuple[str, np.ndarray, bool, bool]]:
@@ -113,7 +113,7 @@ def test_a_leaking_step_is_that_of_adamw_with_masked_gradients(branched):
         if part.belongs(OWNED[task]):
             assert torch.equal(plain, leaking)
             continue
-        average, square = 0.9 * part.of(held["exp_avg"]), 0.999 * part.of(held["exp_avg_sq"])
+        average, square = 0.9 * part.view(held["exp_avg"]), 0.999 * part.view(held["exp_avg_sq"])
         step = average / (1 - 0.9**n) / ((square / (1 - 0.999**n)).sqrt() + 1e-8)
         torch.testing.assert_close(leaking, was * (1 - 0.1 * rate) - rate * step, rtol=1e-5, atol=1e-8)
         assert part.parameter.dim() == 1 or not torch.equal(plain, leaking)

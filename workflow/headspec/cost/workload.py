@@ -27,7 +27,7 @@ from headspec.data.planned import Planned
 from headspec.data.prepare import Prepared
 from headspec.data.sources import columns, readers
 from headspec.errors import DataError, EncoderError, HeadspecError, listing
-from headspec.models.architectures import remembers
+from headspec.models.architectures import caches
 from headspec.models.batching import ATTENDED, LEAST_SHARED
 from headspec.models.devices import SIZES
 from headspec.models.pretrained import described
@@ -167,7 +167,7 @@ def read(study: Study, plan: Planned | None = None) -> Extent:
                 extent.targets[name, task] = target
             if prompts(study.methods):
                 length, shared = counted.prompt_tokens(tokenizer, most, of, task_size.texts)
-                shares = shared >= LEAST_SHARED and remembers(extent.configs[name].to_dict())
+                shares = shared >= LEAST_SHARED and caches(extent.configs[name].to_dict())
                 extent.prompts[name, task], extent.shared[name, task] = length or most, shares * shared
                 extent.scored[name, task] = counted.scored(of, tokenizer, extent.prompts[name, task])
     return extent

@@ -1,4 +1,4 @@
-"""What cannot be found out from a model of transformers itself."""
+"""Families and peculiarities of types of transformers; without torch and transformers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-#: what models of a type do with a text: represent it, continue it, or write another one
+#: families: models that represent a text, continue it, or write another one
 READS, CONTINUES, WRITES = "encoder", "decoder", "encoder-decoder"
 
-#: types whose positions start after the number of the token of padding, as fairseq's: at least after this
+#: types whose positions start after the id of the padding token, as in fairseq, and after at least this
 RESERVED = dict.fromkeys(
     ("camembert", "data2vec-text", "ibert", "layoutlmv3", "mpnet", "roberta", "roberta-prelayernorm",
      "xlm-roberta", "xlm-roberta-xl", "xmod", "longformer", "luke", "esm"), 1,
 ) | {"markuplm": 0}  # fmt: skip
-#: types whose code takes neither masks of which tokens see which nor keys and values of earlier tokens
-FORGETFUL = {"openai-gpt"}
+#: types whose code takes neither masks of tokens by tokens nor keys and values of earlier tokens
+WITHOUT_CACHE = {"openai-gpt"}
 
 
 @functools.cache
@@ -27,17 +27,17 @@ def _table() -> dict[str, dict[str, str]]:
 
 
 def types() -> dict[str, str]:
-    """Type of transformers: its family, `READS`, `CONTINUES` or `WRITES`; without loading transformers."""
+    """Type of transformers: its family, `READS`, `CONTINUES` or `WRITES`."""
     return {name: row["family"] for name, row in _table().items()}
 
 
 def refused(config: Mapping[str, Any]) -> str:
-    """Why no study takes a model with this config.json; empty where one does, or may."""
+    """The reason why no study takes a model with this config.json; empty if there is none."""
     return _table().get(str(config.get("model_type")), {}).get("refused", "")
 
 
 def family(config: Mapping[str, Any]) -> str:
-    """The family of a model with this config.json; where its type is new, by what the file says."""
+    """The family of a model with this config.json, by its type, or by other keys if the type is new."""
     if known := types().get(str(config.get("model_type"))):
         return known
     if config.get("is_encoder_decoder"):
@@ -52,10 +52,11 @@ def writes(config: Mapping[str, Any]) -> bool:
 
 
 def continues(config: Mapping[str, Any]) -> bool:
-    """Whether a model with this config.json continues texts, rather than fills masks."""
+    """Whether a model with this config.json is a decoder."""
     return family(config) == CONTINUES
 
 
-def remembers(config: Mapping[str, Any]) -> bool:
-    """Whether tokens of a model see earlier ones alone, and can go on from the keys and values of these."""
-    return continues(config) and config.get("model_type") not in FORGETFUL and config.get("is_causal", True)
+def caches(config: Mapping[str, Any]) -> bool:
+    """Whether tokens of a model see only earlier ones, and can go on from their keys and values."""
+    can = config.get("model_type") not in WITHOUT_CACHE
+    return can and continues(config) and config.get("is_causal", True)

@@ -29,7 +29,7 @@ ATTENDED = 8
 
 @dataclass
 class Batch:
-    """Padded examples of one task, all tensors on one device."""
+    """Padded examples of one task, with all tensors on one device."""
 
     input_ids: torch.Tensor  # (batch, tokens)
     attention_mask: torch.Tensor  # (batch, tokens)
@@ -37,16 +37,15 @@ class Batch:
     labels: Any  # `headspec.tasks.heads.Targets`, such as (batch,) class index or score
     rows: np.ndarray  # (batch,): rows of the Examples
     words: torch.Tensor | None = None  # (batch, words, tokens): share of each token in the state of a word
-    branches: torch.Tensor | None = None  # (batch, tokens): the continuation that each token is of
-    prefix: int = 0  # leading tokens that are the same in all rows, and read once for all
-    kind: type[Head] = Head  # that takes them
+    branches: torch.Tensor | None = None  # (batch, tokens): number of the token's continuation
+    prefix: int = 0  # leading tokens that all rows share, read once for all
+    kind: type[Head] = Head  # the task's head
 
     def part(self, rows: slice) -> Batch:
         """A slice of the batch, with the same padding."""
-        names = "input_ids", "attention_mask", "token_type_ids", "labels", "rows", "words", "branches"
-        values: dict[str, Any] = {name: getattr(self, name) for name in names}
-        values = {name: None if value is None else value[rows] for name, value in values.items()}
-        return replace(self, **values)
+        names = {"input_ids", "attention_mask", "token_type_ids", "labels", "rows", "words", "branches"}
+        values = {name: value for name, value in vars(self).items() if name in names and value is not None}
+        return replace(self, **{name: value[rows] for name, value in values.items()})
 
 
 class Examples:
@@ -55,15 +54,14 @@ class Examples:
     Parameters
     ----------
     frame : table 'tokens'
-    kind : the heads that take them
+    kind : the task's head
 
     Attributes
     ----------
-    gold : what predictions are compared with
-    label : (n,) class index or score, or (n, values) what metrics take of labels
-    words : of sentences, the word of every token, from 0, or -1; of prompts with a mask, 0 at the mask;
-        None for texts
-    branches : of texts whose continuations are scored, those of the tokens; then `ids` are those of
+    gold : targets that predictions are compared with
+    label : (n,) class index or score, or (n, values) for metrics
+    words : the word of every token of a sentence, from 0, or -1; 0 at the mask of a prompt; None for texts
+    branches : where continuations are scored, the continuation of every token; `ids` are then as from
         `headspec.models.tokens.continuations.in_a_row`
     """
 
@@ -76,15 +74,15 @@ class Examples:
         self.kinds = None if frame["token_type_ids"].isna().any() else frame["token_type_ids"].tolist()
         self.branches = self.words = None
         if "continuations" in frame and frame["continuations"].notna().all():
-            of_rows = [[list(tokens) for tokens in each] for each in frame["continuations"]]
-            self.ids, self.branches = map(list, zip(*map(in_a_row, self.ids, of_rows), strict=True))
+            continued = [[list(tokens) for tokens in texts] for texts in frame["continuations"]]
+            self.ids, self.branches = map(list, zip(*map(in_a_row, self.ids, continued), strict=True))
         if "words" in frame and frame["words"].notna().all():
             self.words = [np.asarray(words, dtype=np.int64) for words in frame["words"]]
         self.lengths = np.array([len(ids) for ids in self.ids])
 
     @classmethod
-    def of(cls, frame: pd.DataFrame, classes: Classes) -> Examples:
-        """Those of a task of these `Classes`."""
+    def for_task(cls, frame: pd.DataFrame, classes: Classes) -> Examples:
+        """The examples of a task with these `Classes`."""
         return cls(frame, heads.head_class(classes))
 
     def __len__(self) -> int:
@@ -92,12 +90,12 @@ class Examples:
 
     @cached_property
     def prefix(self) -> int:
-        """Number of tokens that all begin with, and have more; 0 if they are too few to be read apart."""
+        """Number of first tokens that all share, except the last; 0 if too few to be read apart."""
         shared = min(len(os.path.commonprefix([list(ids) for ids in self.ids])), int(self.lengths.min()) - 1)
         return shared if shared >= LEAST_SHARED and not self.kinds else 0
 
     def vocabulary(self) -> np.ndarray:
-        """All tokens that occur, sorted."""
+        """The distinct tokens, sorted."""
         return np.unique(np.concatenate([np.asarray(ids, dtype=np.int64) for ids in self.ids]))
 
     def renumbered(self, vocabulary: np.ndarray) -> Examples:
@@ -107,63 +105,54 @@ class Examples:
         return other
 
     def batch(self, rows: np.ndarray, device: str = "cpu") -> Batch:
-        shape = (len(rows), int(self.lengths[rows].max()))
-        ids, kinds, mask = (np.zeros(shape, dtype=np.int64) for _ in range(3))
-        for i, row in enumerate(rows):
-            ids[i, : self.lengths[row]] = self.ids[row]
-            mask[i, : self.lengths[row]] = 1
-            if self.kinds:
-                kinds[i, : self.lengths[row]] = self.kinds[row]
+        lengths = self.lengths[rows]
 
-        types = put(kinds, device) if self.kinds else None
+        def padded(sequences: Any, fill: int = 0) -> torch.Tensor | None:
+            if sequences is None:
+                return None
+            array = np.full((len(rows), lengths.max()), fill, dtype=np.int64)
+            for values, length, row in zip(array, lengths, rows, strict=True):
+                values[:length] = sequences[row]
+            return put(array, device)
+
+        mask = put((np.arange(lengths.max()) < lengths[:, None]).astype(np.int64), device)
         labels = self.gold[rows]
         if device == "cuda" and isinstance(labels, torch.Tensor):
             labels = labels.pin_memory()  # else the copy waits for the GPU
         labels = labels.to(device, non_blocking=True)
-        shares, branches = self._shares(rows, shape), self._branches(rows, shape)
-        tokens = put(ids, device), put(mask, device), types
-        words, of = (None if each is None else put(each, device) for each in (shares, branches))
-        return Batch(*tokens, labels, rows, words, of, kind=self.kind)
+        words = None if self.words is None else put(self._shares(rows), device)
+        branches, types = padded(self.branches, NONE), padded(self.kinds)
+        return Batch(padded(self.ids), mask, types, labels, rows, words, branches, kind=self.kind)
 
-    def _shares(self, rows: np.ndarray, shape: tuple[int, int]) -> np.ndarray | None:
+    def _shares(self, rows: np.ndarray) -> np.ndarray:
         """The share of each token in the state of a word, (batch, words, tokens)."""
-        if self.words is None:
-            return None
-        seen = [int(self.words[row].max()) + 1 for row in rows]
-        shares = np.zeros((len(rows), max(seen), shape[1]), dtype=np.float32)
-        for i, row in enumerate(rows):
-            of_word = self.words[row] == np.arange(seen[i])[:, None]  # (words, tokens)
-            shares[i, : seen[i], : self.lengths[row]] = of_word / of_word.sum(1, keepdims=True).clip(1)
+        words = [self.words[row] for row in rows]
+        counts = [int(numbers.max()) + 1 for numbers in words]
+        shares = np.zeros((len(rows), max(counts), self.lengths[rows].max()), dtype=np.float32)
+        for share, numbers, count in zip(shares, words, counts, strict=True):
+            inside = numbers == np.arange(count)[:, None]  # (words, tokens)
+            share[:count, : len(numbers)] = inside / inside.sum(1, keepdims=True).clip(1)
         return shares
 
-    def _branches(self, rows: np.ndarray, shape: tuple[int, int]) -> np.ndarray | None:
-        """The continuation that each token is of, (batch, tokens)."""
-        if self.branches is None:
-            return None
-        branches = np.full(shape, NONE, dtype=np.int64)
-        for i, row in enumerate(rows):
-            branches[i, : self.lengths[row]] = self.branches[row]
-        return branches
-
     def vectors(self, frame: pd.DataFrame) -> np.ndarray:
-        """The vectors of these examples in a table 'representations', (n, hidden) float32."""
+        """Their vectors in a table 'representations', (n, hidden) float32."""
         return np.stack(frame.set_index("example")["vector"].loc[self.example].tolist())
 
     def values(
-        self, of_batch: Callable[[Batch], torch.Tensor], rows: np.ndarray, device: Device,
+        self, compute: Callable[[Batch], torch.Tensor], rows: np.ndarray, device: Device,
         progress: Progress | None = None, note: str = "", passes: int = 1, prefix: int = 0,
     ) -> np.ndarray:  # fmt: skip
-        """Values of examples, (len(rows), ...) in the order of `rows`, computed in batches of similar length.
+        """Compute values of examples, (len(rows), ...) in the order of `rows`, in batches of similar length.
 
         Batches get smaller when memory runs out. Values stay on the device until the last batch, so that
-        it is waited for only once.
+        the CPU waits only once.
 
         Parameters
         ----------
-        of_batch : computes the values of a batch, (batch, ...)
-        progress, note : is told of every batch, with this note
-        passes : that an example counts for
-        prefix : tokens that all examples begin with, and that are read once for a batch
+        compute : returns the values of a batch, (batch, ...)
+        progress, note : advanced after every batch, with this note
+        passes : progress of an example
+        prefix : first tokens that all examples share, read once for a batch
         """
         done: list[np.ndarray] = []
         found: list[torch.Tensor] = []
@@ -171,7 +160,7 @@ class Examples:
             try:
                 batch = self.batch(chunk, device.name)
                 batch.prefix = prefix if len(chunk) > 1 else 0
-                found.append(of_batch(batch))
+                found.append(compute(batch))
             except RuntimeError as error:
                 batches.halve(error)
                 continue
@@ -183,22 +172,21 @@ class Examples:
         return ordered
 
     def in_length_order(self, rows: np.ndarray, device: Device, prefix: int = 0) -> LengthOrder:
-        """`rows` in batches of similar length, sized for `device`; `prefix` as of `values`."""
+        """`rows` in batches of similar length, sized for `device`; `prefix` as in `values`."""
         lengths = self.lengths - prefix + -(-prefix // ATTENDED)
         return LengthOrder(rows[np.argsort(-lengths[rows], kind="stable")], lengths, device)
 
 
 def put(array: np.ndarray, device: str) -> torch.Tensor:
-    """`array` on the device; copying to a GPU is asynchronous."""
+    """Return `array` on the device; copying to a GPU is asynchronous."""
     tensor = torch.from_numpy(array)
     return (tensor.pin_memory() if device == "cuda" else tensor).to(device, non_blocking=True)
 
 
 class LengthOrder:
-    """Batches for evaluation, where the order of examples does not matter; an iterator over rows.
+    """Iterator over rows in batches for evaluation, the longest first, so that memory runs out at once.
 
-    The longest examples come first, so that running out of memory happens at once. After `halve`, the
-    batch is repeated, and this and all later batches have half the size.
+    After `halve`, the batch is repeated, and it and all later batches have half the size.
     """
 
     def __init__(self, order: np.ndarray, lengths: np.ndarray, device: Device) -> None:
@@ -219,7 +207,7 @@ class LengthOrder:
         return self.order[self.start : self.end]
 
     def halve(self, error: Exception) -> None:
-        """Halve the batch size after `error`; raises it again if smaller batches would not help."""
+        """Halve the batch size after `error`; raise it again if smaller batches would not help."""
         size = self.end - self.start
         if size == 1 or not out_of_memory(error):
             raise error

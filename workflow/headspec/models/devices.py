@@ -1,4 +1,4 @@
-"""The device of a stage: lease of a GPU, threads, precision, batch sizes."""
+"""The device of a stage: leased GPUs, threads, precision, batch sizes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 GPU_ID = re.compile(r"\d+|(GPU|MIG)-.+")
 #: tokens and examples per batch that keep the device busy; on a CPU their states stay in its cache
 SIZES = {"cpu": (768, 256), "cuda": (32_768, 4096)}
-#: what errors say: of torch, on a CPU, and of CUDA and its library where other processes have the memory
+#: messages of torch, on a CPU, and of CUDA and its library where other processes have the memory
 OUT_OF_MEMORY = ("OutOfMemory", "can't allocate memory", "CUDA error: out of memory", "STATUS_ALLOC_FAILED")
 MOST_THREADS = 8  # of a job: batches are too small for more
 JOBS_PER_GPU = "HEADSPEC_JOBS_PER_GPU"  # environment variable: jobs that share a GPU, 1 by default
@@ -35,8 +35,8 @@ _leases: list[FileLock] = []  # kept, because a lease lasts as long as the proce
 def visible() -> list[str]:
     """The NVIDIA GPUs that this process may use, without importing torch.
 
-    These are the entries of CUDA_VISIBLE_DEVICES (indices, or UUIDs of GPUs or MIG instances), else the
-    indices of all GPUs of the machine. As in CUDA, the first invalid entry ends the list.
+    These are the valid first entries of CUDA_VISIBLE_DEVICES (indices, or UUIDs of GPUs or MIG instances), as
+    in CUDA, or else the indices of all GPUs.
     """
     listed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if listed is None:
@@ -50,10 +50,9 @@ def gpu_count() -> int:
 
 
 def threads_per_job(jobs: int, cores: int) -> int:
-    """Threads for each of `jobs` equal jobs, so that all are done soonest on `cores` CPU cores.
+    """Return the threads for each of `jobs` equal jobs with which all are done soonest on `cores` cores.
 
-    Each gets one thread where there are many jobs, since t threads speed up a job only about t^0.9 times.
-    Where there are few, more threads keep the cores busy.
+    t threads speed up a job about t^0.9 times.
     """
 
     def time(threads: int) -> float:
@@ -66,14 +65,13 @@ def threads_per_job(jobs: int, cores: int) -> int:
 def lease(wanted: int = 1) -> None:
     """Reserve visible GPUs, or a share of each, for this process; call before CUDA starts.
 
-    Snakemake counts GPUs but does not assign them to jobs. Each job therefore locks GPUs, or one of the
-    slots of each, and hides the others from itself. If too few are free, it waits and holds none. The
-    operating system releases the locks when the process ends, even if it is killed. GPUs fill evenly. If
-    jobs differ in JOBS_PER_GPU, the largest value holds.
+    Snakemake counts GPUs but does not assign them to jobs. A job therefore locks a slot of each GPU, and
+    hides other GPUs from itself. If too few are free, it waits and holds none. The operating system releases
+    the locks of a process that ends or is killed. GPUs fill evenly.
 
     Parameters
     ----------
-    wanted : number of GPUs; all that are visible, if they are fewer
+    wanted : number of GPUs; at most all that are visible
     """
     gpus = visible()
     if not gpus or _leases:
@@ -104,16 +102,15 @@ def lease(wanted: int = 1) -> None:
 
 
 def _nodes() -> list[Path]:
-    """Device files of the GPUs that this process may open, in order; jobs of a cluster see only theirs."""
+    """Device files of the GPUs that this process may open, in order; cluster jobs see only their own."""
     nodes = [path for path in Path("/dev").glob("nvidia[0-9]*") if os.access(path, os.R_OK | os.W_OK)]
     return sorted(nodes, key=lambda path: int(path.name.removeprefix("nvidia")))
 
 
 def _device(gpu: str) -> str:
-    """Name of the lock for an entry of `visible`.
+    """Name of the lock for an entry of `visible`: the device file, because indices count openable GPUs.
 
-    An index counts the GPUs that a process may open, so that GPU 0 of two cluster jobs on one machine can
-    be different GPUs. The name of the device file is unique.
+    GPU 0 of two cluster jobs on one machine can be different GPUs.
     """
     nodes = _nodes()
     if gpu.isdecimal() and int(gpu) < len(nodes):
@@ -123,16 +120,16 @@ def _device(gpu: str) -> str:
 
 @dataclass(frozen=True)
 class Device:
-    """A device, and the type that autocast uses (None: everything in float32)."""
+    """A device, the type of its autocast (None: all in float32), and its batch sizes."""
 
     name: str
     autocast: str | None
-    tokens: int = 768  # per batch with padding, where the batch size does not change results
+    tokens: int = 768  # per batch, padding included, where the batch size does not change results
     examples: int = 256  # most per such batch
-    fewest: int = 1  # at least, also of examples so long that they exceed `tokens`
+    fewest: int = 1  # fewest examples, even if they exceed `tokens`
 
     def sharing(self, n: int) -> Device:
-        """The device with batches of fewer examples, each of which is held `n` times."""
+        """The device with smaller batches, for examples held `n` times."""
         tokens, examples, fewest = (max(1, k // n) for k in (self.tokens, self.examples, self.fewest))
         return replace(self, tokens=tokens, examples=examples, fewest=fewest)
 
@@ -155,10 +152,7 @@ def out_of_memory(error: Exception) -> bool:
 
 
 def always_mask() -> None:
-    """Make transformers build every attention mask instead of checking whether one is needed.
-
-    The check asks the GPU for padding in every forward pass, so that the CPU would wait for the GPU.
-    """
+    """Make transformers build every attention mask; checking whether one is needed waits for the GPU."""
     from transformers.masking_utils import AttentionMaskInterface, eager_mask, sdpa_mask
 
     skips = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
@@ -169,8 +163,7 @@ def always_mask() -> None:
 def bf16_is_faster(processor: Mapping[str, Any]) -> bool:
     """Whether a CPU with these `torch.cpu.get_capabilities()` multiplies matrices faster in bf16 than fp32.
 
-    AMX does, and so does the AVX-512 of AMD. With the AVX-512 of Intel, where AMX is missing or hidden by a
-    virtual machine, bf16 has half the speed of fp32.
+    AMX and AMD's AVX-512 do. With Intel's AVX-512 alone, bf16 has half the speed of fp32.
     """
     avx512 = processor.get("avx512_bf16", False) and not processor["cpu_name"].startswith("Intel")
     return bool(processor.get("amx_bf16", False) or avx512)
@@ -183,11 +176,11 @@ def configure(threads: int) -> None:
     torch.set_num_threads(threads)
     if torch.cuda.is_available():
         always_mask()
-        torch.backends.cuda.enable_cudnn_sdp(False)  # plans anew, for milliseconds, every shape
+        torch.backends.cuda.enable_cudnn_sdp(False)  # plans every shape, for milliseconds
 
 
 def sizes(name: str) -> tuple[int, int]:
-    """Tokens and examples in a batch on the device {"cpu", "cuda"}, of which a job may have only a share."""
+    """Tokens and examples of a batch on a job's share of the device {"cpu", "cuda"}."""
     jobs = int(os.environ.get(JOBS_PER_GPU, "1")) if name == "cuda" else 1
     tokens, examples = SIZES[name]
     return tokens // jobs, examples // jobs
@@ -199,9 +192,9 @@ def prepare(precision: str, threads: int, microbatches: int = 1, gpus: int = 1) 
     Parameters
     ----------
     precision : {"auto", "fp32", "bf16"}
-        `auto` is bf16 where the hardware multiplies faster in it than in fp32, else fp32.
+        `auto` is bf16 where the hardware is faster in it, else fp32.
     microbatches : divides the batch size, after attempts that ran out of memory
-    gpus : GPUs to lease, if there are any
+    gpus : number of GPUs to lease, if there are any
     """
     lease(gpus)
     configure(threads)
@@ -216,6 +209,6 @@ def prepare(precision: str, threads: int, microbatches: int = 1, gpus: int = 1) 
         precision = "bf16" if faster else "fp32"
     autocast = "bfloat16" if precision == "bf16" else None
     tokens, examples = sizes(name)
-    # matrix products in bf16 need more rows to be quick
+    # matrix products in bf16 need more rows to be fast
     fewest = max(1, 24 // microbatches) if (name, precision) == ("cpu", "bf16") else 1
     return Device(name, autocast, max(1, tokens // microbatches), examples, fewest)

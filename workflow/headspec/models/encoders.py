@@ -1,4 +1,4 @@
-"""Loading pretrained encoders from safetensors or GGUF, formats without executable code."""
+"""Pretrained encoders, loaded from safetensors or GGUF, and encoders with fresh weights."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from safetensors import SafetensorError
 from headspec import files
 from headspec.errors import EncoderError
 from headspec.models.architectures import writes
-from headspec.models.pretrained import described
+from headspec.models.pretrained import described, from_pretrained
 from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.described import is_described
 from headspec.models.pretrained.folders import folder, hub_name, weight_files
-from headspec.models.pretrained.from_pretrained import location, silence
-from headspec.models.pretrained.half import DTYPES, keep_half
 from headspec.models.pretrained.pooling import pooled
 from headspec.seeds import derive
 
@@ -38,19 +36,17 @@ DROPOUTS = [
 
 
 def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
-    """Load the pretrained encoder; returns it and its pooling (`first`, `cls`, `mean` or `last`).
-
-    Of a model that the config describes, draw it. Remote code is never run.
+    """Return a model's encoder and its pooling (`first`, `cls`, `mean` or `last`).
 
     Parameters
     ----------
-    seed : draws the weights of a model whose `weights` are random
+    seed : draws the weights of a model that the config describes, or whose `weights` are random
 
     Raises
     ------
     EncoderError
-        The weights do not have the SHA-256 of the config, or do not fit the architecture, or its files name
-        a pooling that is not known.
+        The weights do not have the SHA-256 of the config, or do not fit the architecture, or the files name
+        an unknown pooling.
     """
     if is_described(model):
         return fresh(model, seed), "mean"
@@ -63,16 +59,16 @@ def load(model: Model, key: str, seed: int = 0) -> tuple[PreTrainedModel, str]:
         if getattr(model, "weights", None) == RANDOM:
             draw(encoder, seed)
     except (OSError, ValueError, RuntimeError, KeyError, NotImplementedError, SafetensorError) as error:
-        reason = " ".join(str(error).split())  # of transformers it may have several lines
+        reason = " ".join(str(error).split())  # may have several lines
         raise EncoderError(f"{key}.source: '{model.source}' cannot be loaded: {reason}") from None
     return encoder, pooling
 
 
 def fresh(model: Model, seed: int) -> PreTrainedModel:
-    """An encoder-decoder with the sizes that a config describes, and random weights."""
+    """Return an encoder-decoder with the sizes that a config describes, and random weights."""
     from transformers import AutoConfig, AutoModelForSeq2SeqLM
 
-    silence()
+    from_pretrained.silence()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive(seed, "fresh weights"))
         config = AutoConfig.for_model(**described.config(model))
@@ -87,13 +83,11 @@ def draw(encoder: PreTrainedModel, seed: int) -> None:
     encoder.load_state_dict({name: drawn[name] for name in encoder.state_dict()})
 
 
-def origin(model: Model, key: str) -> dict[str, str]:
-    """Where to find this very encoder again: `source`, of a hub model with its commit, and `sha256`.
+def reference(model: Model, key: str) -> dict[str, str]:
+    """Return what identifies this encoder: `source` (for a hub model with its commit), `sha256`, and `dtype`.
 
-    And `dtype`, if its weights are kept in another type than float32.
-
-    The digest is of the files with config and weights, not of the tensors, whose names and shapes are those
-    of a version of transformers.
+    The SHA-256 is of the files of config and weights: names and shapes of tensors depend on the version of
+    transformers. `dtype` is left out for float32.
     """
     path = folder(model, key)
     hub = model.source.startswith("hub:")  # where a model's folder is named by its commit
@@ -105,35 +99,24 @@ def origin(model: Model, key: str) -> dict[str, str]:
 
 
 def pretrained(path: Path, dtype: str = "fp32") -> PreTrainedModel:
-    """Load the encoder at `path`, a folder or a GGUF file, or the encoder-decoder with its head for tokens.
+    """Load the encoder at `path`, a folder or a GGUF file, or an encoder-decoder with its head for tokens.
 
-    ValueError if weights are missing.
-
-    A pooler without weights is removed, because it would be random. Quantised weights, as in most GGUF
-    files, become float32, or what `dtype` of the model says.
+    A pooler without weights is removed, because it would be random. ValueError if other weights are missing.
     """
-    # The first load imports transformers' models, for seconds. That leaves no garbage, and collecting it
-    # would take a sixth of the time.
-    gc.disable()
+    gc.disable()  # importing transformers' models leaves no garbage, and collecting takes a sixth of the time
     try:
         from transformers import AutoModel, AutoModelForSeq2SeqLM
 
-        silence()
         loading = AutoModelForSeq2SeqLM if writes(settings(path, "model", str(path))) else AutoModel
-        encoder, info = loading.from_pretrained(
-            **location(path), dtype=DTYPES[dtype], use_safetensors=True, trust_remote_code=False,
-            output_loading_info=True,
-        )  # fmt: skip
+        encoder, missing = from_pretrained.load(loading, path, dtype)
     finally:
         gc.enable()
-    pooler = {name for name in info["missing_keys"] if name.startswith("pooler.")}
-    missing = set(info["missing_keys"]) - pooler - {"final_logits_bias"}  # of zeros, in BART and Marian
+    pooler = {name for name in missing if name.startswith("pooler.")}
+    missing -= pooler | {"final_logits_bias"}  # of zeros, in BART and Marian
     if missing:
         raise ValueError(f"its weights lack {len(missing)} tensors of the encoder, such as {min(missing)}")
     if pooler:
         encoder.pooler = None
-    if dtype == "bf16":
-        keep_half(encoder)
     return encoder
 
 

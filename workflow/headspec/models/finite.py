@@ -1,4 +1,4 @@
-"""Checks for nan and infinity, which stop a job where they arise and suggest a remedy."""
+"""Checks for nan and infinity, and errors that suggest a remedy."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from headspec.models.devices import Device
 
 
 def require(values: np.ndarray, what: str, examples: np.ndarray, device: Device) -> None:
-    """NumericalError if values that a model computes are not finite.
+    """NumericalError if values of examples are not finite.
 
     Parameters
     ----------
-    values : (n, ...), one row per example
-    what : name of the values and of their task, for the message
+    values : (n, ...)
+    what : name of the values and their task, for the message
     examples : (n,), numbers of the examples
     """
     invalid = ~np.isfinite(values).reshape(len(values), -1).all(axis=1)
@@ -34,7 +34,7 @@ def unusable(what: str, device: Device) -> NumericalError:
 
 
 def divergence(steps: Sequence[Sequence[float]]) -> tuple[int, str] | None:
-    """Index and problem of the first of `steps`, (loss, gradient norm), that is not finite; else None."""
+    """Return index and problem of the first of `steps`, (loss, gradient norm), that is not finite."""
     for number, (loss, norm) in enumerate(steps):
         if not math.isfinite(loss):
             return number, f"the loss is {loss}"
@@ -50,11 +50,10 @@ def diverged(
 
     Parameters
     ----------
-    where : the step and its task
-    what : the problem, as from `divergence`
+    where, what : the step and its task; the problem, as from `divergence`
     key, rate : config key of the learning rate, and its value
     clip : value of training.clip
-    kept : end of the message: the state from which training can continue
+    kept : end of the message, on the state from which training can continue
     """
     remedies = [f"a smaller {key} (now {rate:g})"]
     if clip is None:

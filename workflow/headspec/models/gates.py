@@ -1,7 +1,6 @@
 """Head gates: xi_h in `head_h(x) -> xi_h * head_h(x)` (Michel et al. 2019; Li et al. 2023).
 
-A gate multiplies the head's context vector, where attention has made it and before W_O. The output of W_O
-mixes heads, so that they can no longer be gated.
+A gate multiplies the head's context vector before W_O, whose output mixes heads.
 """
 
 from __future__ import annotations
@@ -26,50 +25,50 @@ from headspec.models.modes import evaluating
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-#: sees the context vectors of a row, (batch, tokens, heads, size), and returns those that go on
+#: takes a row and its context vectors, (batch, tokens, heads, size), and returns the ones to go on with
 Edit = Callable[[int, torch.Tensor], torch.Tensor]
-#: receives a row and its attention weights, (batch, heads, attending tokens, tokens that they attend to)
+#: takes a row and its attention weights, (batch, heads, attending tokens, attended tokens)
 Receiver = Callable[[int, torch.Tensor], None]
 
 
 class HeadGates:
     """Gates on every attention head of an unmodified model.
 
-    Weights and code of the model stay the same. A row of heads is a layer. The rows of an encoder-decoder are
-    the layers of its kinds of attention, one kind after the other (`headspec.attention`), and its decoder may
-    be called many times after the encoder. A module shared by several layers (ALBERT) has gates for each.
+    Weights and code of the model stay the same. A row of heads is a layer; an encoder-decoder has the layers
+    of each kind of attention, one kind after the other (`headspec.attention`). A module that several layers
+    share (ALBERT) has gates for each.
 
     Parameters
     ----------
     model : any model of transformers
     inputs : arguments of a small forward pass, in which heads are found and checked; by default two short
-        sequences of what the model's config says that it takes. Targets of an encoder-decoder have other
-        numbers of tokens than sources, by which attention across is told from attention within.
+        sequences of what the model's config says that it takes. Targets of an encoder-decoder must differ
+        from sources in their number of tokens, which tells cross-attention from self-attention.
 
     Attributes
     ----------
     values : None, or tensor of shape ([batch, [tokens,]] layers, heads)
-        The gates, 1 is open and 0 closed; with None, the model runs without gates. Of more tokens than a
-        layer has, it takes the first.
+        The gates, 1 open and 0 closed; None runs the model without gates. A layer with fewer tokens takes
+        the first.
     layers, heads : int
-        Numbers of rows up to the last with heads, and of heads in the row that has most.
+        Number of rows up to the last with heads, and of heads in the row that has most.
     exists : bool (layers, heads)
-        False in rows of layers without attention (hybrid models), and past the heads of rows with fewer.
+        False in layers without attention (hybrid models), and past the heads of rows with fewer.
     sites : the modules whose heads are gated
-    before : kind of attention: number of rows before its first
+    first_rows : kind of attention: its first row
     inputs : arguments of the pass in which heads were found
     edit : called with the context vectors of every row, after the gates
     receive : called with the attention weights of every row, which attention must then return
-    given : row: context vectors that take the place of its attention, which is not computed
-    first : the row that runs first in the next pass, where what is before it is not called
+    given : row: context vectors that replace its attention, which is not computed
+    first : the first row of the next pass, where earlier ones are not called
     attending : whether the attention of a row is being computed
 
     Raises
     ------
     EncoderError
-        Its heads are not found, or gates do not act on them.
+        Heads are not found, or gates do not act on them.
     TypeError
-        `model` is none of transformers.
+        `model` is no model of transformers.
     """
 
     def __init__(self, model: PreTrainedModel, inputs: Mapping[str, Any] | None = None) -> None:
@@ -88,7 +87,7 @@ class HeadGates:
         try:
             self.inputs = probe_inputs(model) if inputs is None else inputs
             with evaluating(model):
-                self.sites, self.before, self.layers = find(model, self.inputs)
+                self.sites, self.first_rows, self.layers = find(model, self.inputs)
                 self.heads = max(site.heads for site in self.sites)
                 self.exists = np.zeros((self.layers, self.heads), dtype=bool)
                 for site in self.sites:
@@ -97,13 +96,12 @@ class HeadGates:
                 gate_checks.check(self)
         except EncoderError as error:
             self.remove()
-            raise EncoderError(
-                f"the heads of this {model.config.model_type} cannot be gated: {error}"
-            ) from None
+            kind = model.config.model_type
+            raise EncoderError(f"the heads of this {kind} cannot be gated: {error}") from None
 
     def kind(self, layer: int) -> str:
         """The kind of attention of a row."""
-        return [kind for kind, before in self.before.items() if before <= layer][-1]
+        return [kind for kind, first in self.first_rows.items() if first <= layer][-1]
 
     def site(self, layer: int) -> Site:
         """The module that computes a row."""
@@ -121,11 +119,11 @@ class HeadGates:
 
     @contextmanager
     def at(self, values: torch.Tensor | np.ndarray) -> Iterator[HeadGates]:
-        """Passes with these gates, after which the model is as it was before.
+        """Run passes with these gates; afterwards the model is as before.
 
         Parameters
         ----------
-        values : ([batch, [tokens,]] layers, heads), 1 is open and 0 closed; gradients reach a tensor
+        values : ([batch, [tokens,]] layers, heads), 1 open and 0 closed; gradients reach a tensor
 
         Raises
         ------
@@ -150,7 +148,7 @@ class HeadGates:
                 self.remove()
 
     def closed(self, heads: torch.Tensor | np.ndarray) -> AbstractContextManager[HeadGates]:
-        """Passes without these heads, after which the model is as it was before.
+        """Run passes without these heads; afterwards the model is as before.
 
         Parameters
         ----------
@@ -159,7 +157,7 @@ class HeadGates:
         Raises
         ------
         ValueError
-            `heads` is not of this type, or not of the model's heads.
+            `heads` is not bool, or not of the model's shape.
 
         Examples
         --------
@@ -172,20 +170,20 @@ class HeadGates:
         return self.at((~closed).float())
 
     def remove(self) -> None:
-        """Leave the model as it was before it had gates, until they are set again."""
+        """Take the gates off the model, until they are set again."""
         for hook in self._hooks:
             hook.remove()
         for site in self.sites:
-            unwatch(site.attention, self)
+            unwatch(site.attention, self._attend)
         self._hooks, self._watching = [], False
 
     def watch(self) -> None:
-        """Act on the model, which gates do from the beginning, after `remove` has ended it."""
+        """Act on the model again, after `remove`."""
         if self._watching:
             return
         self._watching = True
         for site in self.sites:
-            watch(site.attention, self)  # where a module is its own, only copies of the gates are found by it
+            watch(site.attention, self._attend)  # an own attention does not call it, but is copied with it
             if site.own:
                 assert site.output is not None
                 self._hooks.append(
@@ -213,8 +211,8 @@ class HeadGates:
         self._calls[site.name] = number + 1
         return site.rows[number]
 
-    def attend(self, attention: Attention, module: nn.Module, *states: torch.Tensor) -> Attended:
-        """Attention whose heads are gated, in the place of that of a module."""
+    def _attend(self, attention: Attention, module: nn.Module, *states: torch.Tensor) -> Attended:
+        """The watcher of modules: attention whose heads are gated."""
         site = next(site for site in self.sites if site.attention is module)
         if site.own:
             return attention(*states)
@@ -255,7 +253,7 @@ class HeadGates:
 
     @contextmanager
     def edited(self, edit: Edit) -> Iterator[None]:
-        """Passes whose context vectors `edit` sees, and may replace."""
+        """Run passes whose context vectors `edit` sees, and may replace."""
         self.watch()
         before, self.edit = self.edit, edit
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from headspec.errors import EncoderError
-from headspec.models.attention.sites import Site, by_columns
+from headspec.models.attention.sites import Site, by_columns, is_linear
 from headspec.models.modes import evaluating
 
 if TYPE_CHECKING:
@@ -30,9 +30,8 @@ class Slice:
     across : whether the slice is of columns: in GPT's Conv1D, which is (in, out), and in W_O
     start, stop : range of rows or columns
     heads : bool (layers, heads)
-        The heads that use the slice. There are several where weights are shared: by the query heads of a
-        group (keys and values of grouped-query attention), by all heads (latent attention, a norm over all of
-        them), or by layers with one module (ALBERT).
+        The heads that use the slice; several where weights are shared by the query heads of a group
+        (grouped-query attention), by all heads (latent attention, a norm over all), or by layers (ALBERT).
     """
 
     parameter: nn.Parameter
@@ -41,8 +40,8 @@ class Slice:
     stop: int
     heads: np.ndarray
 
-    def of(self, whole: torch.Tensor) -> torch.Tensor:
-        """A view of the slice in a tensor `whole` with the shape of `parameter`."""
+    def view(self, whole: torch.Tensor) -> torch.Tensor:
+        """The slice of a tensor with the shape of `parameter`."""
         return (whole.T if self.across else whole)[self.start : self.stop]
 
     def belongs(self, heads: np.ndarray) -> bool:
@@ -51,10 +50,10 @@ class Slice:
 
 
 def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
-    """The slices of all heads in all attention projections.
+    """Return the slices of all heads in all attention projections.
 
-    Rows of queries, keys and values are those that a head's context vectors depend on, whatever the layers
-    are called: a gradient of nan at these vectors makes the gradients of the rows nan, and no others.
+    Rows of queries, keys and values are found whatever layers are called: a gradient of nan at a head's
+    context vectors makes the gradients of exactly the rows nan that these vectors depend on.
 
     Parameters
     ----------
@@ -67,7 +66,7 @@ def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
         With "qkvo", the columns of W_O are not those of heads, because something comes before it.
     """
     slices: list[Slice] = []
-    with contexts(gates) as found:
+    with _contexts(gates) as found:
         for site in gates.sites:
             served = np.zeros_like(gates.exists)
             served[site.rows] = gates.exists[site.rows]
@@ -80,13 +79,17 @@ def head_slices(gates: HeadGates, projections: str) -> list[Slice]:
                     f"the columns of W_O of this {kind} are not those of heads: something comes between the "
                     f"context vectors of '{site.name}' and W_O"
                 )
-            slices += list(_outputs(site, served))
+            weight: Any = site.output.weight
+            for head in range(site.heads):
+                one = served & (np.arange(served.shape[1]) == head)
+                start = head * site.size
+                slices.append(Slice(weight, by_columns(site.output), start, start + site.size, one))
     return slices
 
 
 @contextmanager
-def contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
-    """Context vectors of every row in a small pass, computed from parameters that all have gradients."""
+def _contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
+    """Give the context vectors of every row in a small pass, in which all parameters have gradients."""
     found: dict[int, torch.Tensor] = {}
 
     def note(row: int, context: torch.Tensor) -> torch.Tensor:
@@ -99,12 +102,11 @@ def contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
     device = next(gates.model.parameters()).device  # the model may have moved since it was given gates
     try:
         with torch.enable_grad(), evaluating(gates.model), gates.edited(note):
-            gates.model(
-                **{
-                    name: value.to(device) if isinstance(value, torch.Tensor) else value
-                    for name, value in gates.inputs.items()
-                }
-            )
+            inputs = {
+                name: value.to(device) if isinstance(value, torch.Tensor) else value
+                for name, value in gates.inputs.items()
+            }
+            gates.model(**inputs)
         yield found
     finally:
         for parameter in frozen:
@@ -113,46 +115,35 @@ def contexts(gates: HeadGates) -> Iterator[dict[int, torch.Tensor]]:
 
 def _inputs(site: Site, context: torch.Tensor, served: np.ndarray) -> Iterator[Slice]:
     """The slices of the parameters that queries, keys and values are computed with."""
-    linear = {
-        id(p)
-        for module in site.attention.modules()
-        for p in module.parameters(recurse=False)
-        if isinstance(weight := getattr(module, "weight", None), torch.Tensor) and weight.dim() == 2
-    }
-    for parameter, across, owned in reached(site, context, range(site.heads)):
+    layers = filter(is_linear, site.attention.modules())
+    linear = {id(p) for layer in layers for p in layer.parameters(recurse=False)}
+    for parameter, across, owned in _reached(site, context):
         # heads may share rows of a linear layer; what all share of a norm, say, belongs to none
         if (owned != owned[:1]).any() or (owned.any() and id(parameter) in linear):
             yield from _runs(parameter, across, owned, served)
 
 
-def reached(
-    site: Site, context: torch.Tensor, heads: Sequence[int]
-) -> Iterator[tuple[nn.Parameter, bool, np.ndarray]]:
-    """What the context vectors of heads are computed with, of each parameter of their attention but W_O.
+def _reached(site: Site, context: torch.Tensor) -> Iterator[tuple[nn.Parameter, bool, np.ndarray]]:
+    """Yield each parameter of an attention except W_O, and the part that each head's vectors depend on.
 
     Yields
     ------
-    the parameter, whether heads are told apart by its columns, and bool (heads, its rows or columns)
+    the parameter, whether heads differ in its columns instead of rows, and bool (heads, rows or columns)
     """
     outside = {id(p) for p in site.output.parameters()} if site.output is not None else set()
-    parameters = [
-        p
-        for module in site.attention.modules()
-        for p in module.parameters(recurse=False)
-        if id(p) not in outside and not isinstance(module, nn.Embedding) and p.is_floating_point()
-    ]
-    parameters = list(dict.fromkeys(parameters))
-    entries: list[list[tuple[torch.Tensor, torch.Tensor]]] = [[] for _ in parameters]
-    for head in heads:
+    modules = [module for module in site.attention.modules() if not isinstance(module, nn.Embedding)]
+    inside = dict.fromkeys(p for module in modules for p in module.parameters(recurse=False))
+    parameters = [p for p in inside if id(p) not in outside and p.is_floating_point()]
+    by_head: list[list[tuple[torch.Tensor, torch.Tensor]]] = []
+    for head in range(site.heads):
         seed = torch.zeros_like(context)
         seed[:, :, head] = torch.nan
         gradients = torch.autograd.grad(
             context, parameters, seed, retain_graph=True, allow_unused=True, materialize_grads=True
         )
-        for of_parameter, gradient in zip(entries, gradients, strict=True):
-            of_parameter.append(_rows_and_columns(gradient.isnan()))
-    for parameter, of_parameter in zip(parameters, entries, strict=True):
-        rows, columns = (torch.stack(each).cpu().numpy() for each in zip(*of_parameter, strict=True))
+        by_head.append([_rows_and_columns(gradient.isnan()) for gradient in gradients])
+    for parameter, found in zip(parameters, zip(*by_head, strict=True), strict=True):
+        rows, columns = (torch.stack(parts).cpu().numpy() for parts in zip(*found, strict=True))
         across = not (rows != rows[:1]).any() and bool((columns != columns[:1]).any())
         yield parameter, across, columns if across else rows
 
@@ -164,7 +155,7 @@ def _rows_and_columns(entries: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
 
 
 def _runs(parameter: nn.Parameter, across: bool, owned: np.ndarray, served: np.ndarray) -> Iterator[Slice]:
-    """A slice for each run of rows that the same heads use."""
+    """Yield a slice for each run of rows that the same heads use."""
     start = 0
     for heads, run in groupby(map(tuple, owned.T.tolist())):
         stop = start + len(list(run))
@@ -173,12 +164,3 @@ def _runs(parameter: nn.Parameter, across: bool, owned: np.ndarray, served: np.n
         users[: len(heads)] = heads if any(heads) else True
         yield Slice(parameter, across, start, stop, served & users)
         start = stop
-
-
-def _outputs(site: Site, served: np.ndarray) -> Iterator[Slice]:
-    """The columns of W_O that each head's context vectors meet."""
-    assert site.output is not None
-    weight: Any = site.output.weight
-    for head in range(site.heads):
-        one = np.arange(served.shape[1]) == head
-        yield Slice(weight, by_columns(site.output), head * site.size, (head + 1) * site.size, served & one)

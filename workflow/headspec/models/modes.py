@@ -1,4 +1,4 @@
-"""Models that evaluate, or compute attention unfused, for a while."""
+"""Models in evaluation, or with unfused attention, for the length of a block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluate within the block; then each module trains or evaluates as before."""
+    """Evaluate; afterwards each module trains or evaluates as before."""
     training = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -26,7 +26,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def unfused(model: PreTrainedModel) -> Iterator[None]:
-    """Compute attention step by step within the block, so that its weights can be had."""
+    """Compute attention step by step, so that its weights are available."""
     before = model.config._attn_implementation
     model.set_attn_implementation("eager")
     try:

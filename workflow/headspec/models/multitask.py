@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from headspec.models import saved
-from headspec.models.architectures import remembers
+from headspec.models.architectures import caches
 from headspec.models.batching import Batch
 from headspec.models.devices import Device
 from headspec.models.encoders import classifier_dropout
@@ -34,16 +34,16 @@ class MultiTask(nn.Module):
     ----------
     encoder : the pretrained encoder
     pooling : {"first", "cls", "mean", "last", "mask"}
-        The vector of a text: its first token (through the pretrained pooler, if there is one, or as it is),
-        the mean over its tokens, its last token, or that of its mask, which the batch has as its only word.
-    classes : dict of task: `Classes`
-    head : of the language model that is prompted with tasks; classifiers are restricted to tokens of answers
-    tokenizer : of a model that writes texts
+        The vector of a text: its first token through the pretrained pooler, if any (`first`) or as it is
+        (`cls`), the mean over its tokens, its last token, or its mask, the only word of the batch.
+    classes : task: `Classes`
+    head : head of a prompted language model; classifiers are restricted to tokens of answers
+    tokenizer : tokenizer of a model that writes texts
 
     Attributes
     ----------
     hidden : size of the states of tokens
-    remembers : whether tokens see earlier ones alone, and can go on from the keys and values of these
+    caches : whether tokens see only earlier ones, and can go on from their keys and values
     """
 
     def __init__(
@@ -58,15 +58,17 @@ class MultiTask(nn.Module):
         self.encoder, self.pooling, self.head, self.tokenizer = encoder, pooling, head, tokenizer
         self.gates = HeadGates(encoder)
         self.hidden: int = encoder.config.get_text_config().hidden_size
-        self.remembers = remembers(encoder.config.to_dict())
+        self.caches = caches(encoder.config.to_dict())
         self.dropout = nn.Dropout(classifier_dropout(encoder.config))
         self.new_classifiers(classes)
 
     def new_classifiers(self, classes: Mapping[str, Classes]) -> None:
         """Replace the heads by untrained ones for these tasks."""
         self.classes = classes
-        built = (heads.head_class(of_task).build(self, of_task) for of_task in classes.values())
-        self.classifiers = nn.ModuleList(built)  # because names of tasks can be invalid as names of modules
+        # a list, because names of tasks can be invalid as names of modules
+        self.classifiers = nn.ModuleList(
+            heads.head_class(task).build(self, task) for task in classes.values()
+        )
 
     @property
     def heads(self) -> list[Head]:
@@ -74,9 +76,9 @@ class MultiTask(nn.Module):
         return cast("list[Head]", [*self.classifiers])
 
     def set_beams(self, beams: Mapping[str, int]) -> None:
-        """Follow several texts at once while those of a task are written."""
-        for task, followed in beams.items():
-            self.classifier(task).beams = followed
+        """Set the number of beams with which texts of tasks are written."""
+        for task, number in beams.items():
+            self.classifier(task).beams = number
 
     def classifier(self, task: str) -> Head:
         """The head of a task."""
@@ -84,11 +86,10 @@ class MultiTask(nn.Module):
 
     @cached_property
     def shares_prefix(self) -> bool:
-        """Whether what texts begin with can be read once for all of them."""
-        if not self.remembers:
+        """Whether the tokens that texts begin with can be read once for all."""
+        if not self.caches:
             return False
-        # loads transformers' models, which few jobs need here
-        from headspec.models.language import shared_prefix
+        from headspec.models.language import shared_prefix  # loads transformers' models, which few jobs need
 
         return shared_prefix.possible(self.encoder)
 
@@ -98,8 +99,7 @@ class MultiTask(nn.Module):
             self.encoder.set_attn_implementation("eager")
 
     def pool(self, batch: Batch) -> torch.Tensor:
-        """What heads take, of a padded batch: vectors of texts, states of words or tokens, ...,
-        (batch, ..., hidden)."""
+        """Return the input of heads: vectors of texts, states of words or tokens, (batch, ..., hidden)."""
         return batch.kind.pool(self, batch)
 
     def read(self, batch: Batch) -> None:
@@ -107,16 +107,16 @@ class MultiTask(nn.Module):
         batch.kind.read(self, batch)
 
     def attending(self, batch: Batch) -> list[torch.Tensor]:
-        """For each layer, the mask of the tokens that attend in `read`, (batch, tokens)."""
+        """The mask of the tokens that attend in `read`, (batch, tokens) for each layer."""
         by_kind = batch.kind.attending(self, batch)
         return [by_kind[self.gates.kind(layer)][1] for layer in range(self.gates.layers)]
 
     def evidence(self, task: str, pooled: torch.Tensor, labels: Targets) -> torch.Tensor:
-        """What each example's prediction follows from, a logit, or the sum or mean of some, (batch,)."""
+        """The logit of each example's prediction, or the sum or mean of several, (batch,)."""
         return self.classifier(task).evidence(self, pooled, labels)
 
     def logits(self, task: str, pooled: torch.Tensor, labels: Targets | None = None) -> torch.Tensor:
-        """Logits of whole examples, (batch, classes); of continuations in `labels`, log-likelihoods."""
+        """Logits of examples, (batch, classes), or log-likelihoods of continuations in `labels`."""
         return self.classifier(task).logits(self, pooled, labels)
 
     def losses(self, task: str, pooled: torch.Tensor, labels: Targets) -> torch.Tensor:
@@ -124,7 +124,7 @@ class MultiTask(nn.Module):
         return self.classifier(task).losses(self, pooled, labels)
 
     def predict(self, task: str, pooled: torch.Tensor, labels: Targets | None = None) -> Predicted:
-        """What the head of a task predicts; `labels` where predictions are made of or compared with them."""
+        """Predictions of a task's head; `labels` where it needs them."""
         return self.classifier(task).predict(self, pooled, labels)
 
     def predictions(self, task: str, pooled: torch.Tensor, labels: Targets | None = None) -> torch.Tensor:
@@ -132,7 +132,7 @@ class MultiTask(nn.Module):
         return self.predict(task, pooled, labels).values
 
     def output(self, batch: Batch) -> Any:
-        """The encoder's output; of an encoder-decoder that of its encoder."""
+        """The output of the encoder; for an encoder-decoder, of its encoder alone."""
         inputs: dict[str, Any] = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
         if batch.token_type_ids is not None:
             inputs["token_type_ids"] = batch.token_type_ids
@@ -142,10 +142,10 @@ class MultiTask(nn.Module):
             from headspec.models.language import shared_prefix
 
             return shared_prefix.output(self.encoder, batch.prefix, inputs)
-        if self.remembers:
-            inputs["use_cache"] = False  # it would keep keys and values of all layers, for no one
-        writes = self.encoder.config.is_encoder_decoder
-        return (self.encoder.get_encoder() if writes else self.encoder)(**inputs)
+        if self.caches:
+            inputs["use_cache"] = False  # nothing would read the keys and values of all layers
+        encoder = self.encoder.get_encoder() if self.encoder.config.is_encoder_decoder else self.encoder
+        return encoder(**inputs)
 
     def vectors(self, batch: Batch) -> torch.Tensor:
         """Text vectors, (batch, hidden)."""
@@ -165,21 +165,20 @@ class MultiTask(nn.Module):
         pooled = getattr(output, "pooler_output", None)
         return states[:, 0] if pooled is None else pooled
 
-    def save(self, folder: str | Path, origin: dict[str, str] | None = None) -> None:
-        """Write the model as `headspec.models.saved.write` does.
+    def save(self, folder: str | Path, pretrained: dict[str, str] | None = None) -> None:
+        """Write the model by `headspec.models.saved.write`.
 
         Parameters
         ----------
-        origin : of an encoder that is as it was loaded but for adapters (`encoders.origin`)
+        pretrained : `encoders.reference` of an encoder that is as it was loaded, except for adapters
         """
-        described = {
-            "pooling": self.pooling, "classes": self.classes, "language_model": self.head is not None,
-        }  # fmt: skip
-        saved.write(Path(folder), self.encoder, self.classifiers, described, self.tokenizer, origin)
+        described = {"pooling": self.pooling, "classes": self.classes}
+        described["language_model"] = self.head is not None
+        saved.write(Path(folder), self.encoder, self.classifiers, described, self.tokenizer, pretrained)
 
     @classmethod
     def load(cls, folder: str | Path) -> MultiTask:
-        """Load a model written by `save`; raises as `headspec.models.saved.read`."""
+        """Load a saved model; raises as `headspec.models.saved.read`."""
         parts = saved.read(Path(folder))
         model = cls(parts.encoder, parts.pooling, parts.classes, parts.head, parts.tokenizer)
         model.classifiers.load_state_dict(parts.classifiers)

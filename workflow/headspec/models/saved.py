@@ -19,8 +19,7 @@ from headspec.config.stage_settings import section
 from headspec.errors import DamageError, EncoderError
 from headspec.models import encoders
 from headspec.models.adapters import adapters, merge
-from headspec.models.language.head import LanguageHead
-from headspec.models.language.whole import language_model
+from headspec.models.language.head import LanguageHead, language_model
 from headspec.models.pretrained import folders
 from headspec.tasks.classes import Classes
 
@@ -30,13 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Saved:
-    """What a folder holds.
-
-    Attributes
-    ----------
-    pooling, classes, head, tokenizer : of `headspec.models.multitask.MultiTask`
-    classifiers : the state of its classifiers
-    """
+    """The arguments of `headspec.models.multitask.MultiTask`, and the state of its classifiers."""
 
     encoder: PreTrainedModel
     pooling: str
@@ -52,34 +45,29 @@ def write(
     classifiers: nn.Module,
     described: Mapping[str, Any],
     tokenizer: PreTrainedTokenizerBase | None,
-    origin: dict[str, str] | None,
+    pretrained: dict[str, str] | None,
 ) -> None:
-    """Write the encoder and ``classifiers.<n>`` to model.safetensors, its config, and classifiers.json.
+    """Write model.safetensors, config.json, and last classifiers.json with the SHA-256 of all files.
 
-    A model that writes texts has its settings for that and its tokenizer there, too. The last file,
-    classifiers.json, has the digests of all.
+    A model that writes texts has its tokenizer and the settings of `generate` there, too.
 
     Parameters
     ----------
     described : pooling, classes, and whether the model is a prompted `language_model`
     tokenizer : of a model that writes texts
-    origin : of an encoder that is as it was loaded but for adapters (`encoders.origin`): config.json
-        points there, and model.safetensors has the classifiers, and ``adapters.<layer>.A`` and ``.B``
+    pretrained : `encoders.reference` of an encoder that is as it was loaded, except for adapters: config.json
+        has it, and model.safetensors only ``classifiers.<n>``, ``adapters.<layer>.A`` and ``.B``
     """
     state: dict[str, torch.Tensor]
-    if origin:
+    if pretrained:
         state = {f"adapters.{name}": value for name, value in adapters(encoder).items()}
+        config = json.dumps({"pretrained": pretrained}, indent=2) + "\n"
     else:
-        state = _untied(encoder)
+        state, config = _untied(encoder), encoder.config.to_json_string()
     state |= {f"classifiers.{name}": value for name, value in classifiers.state_dict().items()}
     state = {name: value.detach().cpu().contiguous() for name, value in state.items()}
-    config = (
-        json.dumps({"pretrained": origin}, indent=2) + "\n" if origin else encoder.config.to_json_string()
-    )
-    contents = {
-        "model.safetensors": save(state, metadata={"format": "pt"}),
-        "config.json": config.encode(),
-    } | _writing(encoder, tokenizer)
+    weights = save(state, metadata={"format": "pt"})
+    contents = {"model.safetensors": weights, "config.json": config.encode()} | _writing(encoder, tokenizer)
     for name, data in contents.items():
         with files.atomic(folder / name) as path:
             path.write_bytes(data)
@@ -88,23 +76,24 @@ def write(
 
 
 def read(folder: Path) -> Saved:
-    """The model that `write` has written there.
+    """Return the model that `write` has written to `folder`.
 
     Raises
     ------
     EncoderError
-        It has no classifiers.json, or the encoder that it points to cannot be loaded.
+        There is no classifiers.json, or the pretrained encoder cannot be loaded.
     DamageError
-        A file is not as `write` left it, or the model was saved in another folder; or the encoder that it
-        points to is another one now.
+        A file is not as `write` left it, the model was saved in another folder, or the pretrained encoder
+        has changed.
     """
     description, head = _description(folder), None
     masked = description["pooling"] == "mask"
     if masked or description.get("language_model"):
-        origin = _origin(folder)
-        assert origin  # nothing trains such a model
-        where, dtype = f"{origin[1]}.source: '{origin[0].source}'", getattr(origin[0], "dtype", "fp32")
-        whole = language_model(folders.folder(*origin), where, not masked, dtype)
+        found = _pretrained(folder)
+        assert found  # nothing trains such a model
+        model, key = found
+        where, dtype = f"{key}.source: '{model.source}'", getattr(model, "dtype", "fp32")
+        whole = language_model(folders.folder(model, key), where, not masked, dtype)
         encoder, head = whole.base_model, LanguageHead(whole)
     else:
         encoder = _encoder(folder)
@@ -114,19 +103,19 @@ def read(folder: Path) -> Saved:
 
 
 def read_encoder(folder: Path) -> tuple[PreTrainedModel, str]:
-    """Encoder and pooling of a saved model, without its classifiers; raises as `read`."""
+    """Return encoder and pooling of a saved model, without its classifiers; raises as `read`."""
     pooling = _description(folder)["pooling"]
     return _encoder(folder), pooling
 
 
 def paths(folder: Path) -> list[Path]:
-    """The files of the model that `write` has just written there."""
+    """The files of the model that `write` has just written to `folder`."""
     described = json.loads((folder / "classifiers.json").read_text())
     return [folder / "classifiers.json", *(folder / name for name in described["sha256"])]
 
 
 def adopt(saved: Path, folder: Path) -> None:
-    """Save the model at `saved` in `folder` too, without a copy of its weights; raises as `read`."""
+    """Save the model at `saved` in `folder`, too, without copying its weights; raises as `read`."""
     description = _description(saved)
     for name in description["sha256"]:
         with files.atomic(folder / name) as path:
@@ -135,7 +124,7 @@ def adopt(saved: Path, folder: Path) -> None:
 
 
 def _description(folder: Path) -> dict:
-    """The pooling and classes of a saved model, whose files are as they were written."""
+    """The content of classifiers.json, after all files of the model have been checked."""
     path = folder / "classifiers.json"
     if not path.exists() and (folder / "heads.json").exists():
         raise EncoderError(
@@ -154,7 +143,7 @@ def _description(folder: Path) -> dict:
 
 
 def _describe(folder: Path, description: dict) -> None:
-    """Write the file that `_description` reads."""
+    """Write classifiers.json."""
     with files.atomic(folder / "classifiers.json") as path:
         path.write_text(
             json.dumps(description | {"folder": str(folder), "file_sha256": files.PLACEHOLDER}, indent=2)
@@ -163,28 +152,28 @@ def _describe(folder: Path, description: dict) -> None:
         files.embed_sha256(path)
 
 
-def _origin(folder: Path) -> tuple[Any, str] | None:
-    """The pretrained model that a saved model's config.json points to, and that key; None if to none."""
+def _pretrained(folder: Path) -> tuple[Any, str] | None:
+    """The pretrained model in a saved model's config.json, and its key there; None without one."""
     path = folder / "config.json"
-    origin = json.loads(path.read_text()).get("pretrained")
-    if origin is None:
+    pretrained = json.loads(path.read_text()).get("pretrained")
+    if pretrained is None:
         return None
-    key, model = f"{path}: pretrained", section(origin, sha256=None, pooling="first")
-    if (found := encoders.origin(model, key)["sha256"]) != origin["sha256"]:
+    key, model = f"{path}: pretrained", section(pretrained, sha256=None, pooling="first")
+    if (found := encoders.reference(model, key)["sha256"]) != pretrained["sha256"]:
         raise DamageError(
             f"{key}.source: '{model.source}' is not the encoder that the classifiers were trained on; its "
-            f"config and weights have digest {found[:16]}, expected {origin['sha256'][:16]}. Put it "
+            f"config and weights have digest {found[:16]}, expected {pretrained['sha256'][:16]}. Put it "
             f"back, or delete the folder {folder} and start snakemake again, which trains the run again"
         )
     return model, key
 
 
 def _encoder(folder: Path) -> PreTrainedModel:
-    """The encoder of a saved model, or the pretrained one that its config.json points to, adapters merged."""
-    origin = _origin(folder)
-    if origin is None:
+    """The encoder of a saved model, or the pretrained one in its config.json, with adapters merged."""
+    found = _pretrained(folder)
+    if found is None:
         return encoders.pretrained(folder)
-    encoder = encoders.load(*origin)[0]
+    encoder = encoders.load(*found)[0]
     merge(encoder, _part(load_file(folder / "model.safetensors"), "adapters."))
     return encoder
 
@@ -195,7 +184,7 @@ def _part(state: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Ten
 
 
 def _untied(encoder: PreTrainedModel) -> dict[str, torch.Tensor]:
-    """The state of an encoder, each tensor once: loading ties those that share their numbers."""
+    """The state of an encoder without tied weights, which loading ties again."""
     state = dict(encoder.state_dict())
     for name, source in getattr(encoder, "all_tied_weights_keys", {}).items():
         if name in state and source in state and state[name].data_ptr() == state[source].data_ptr():

@@ -46,12 +46,12 @@ class ModelStage:
         self._compare_precision()
 
     def _compare_precision(self) -> None:
-        """Say so if `precision: auto` differs from that of the study's other results."""
+        """Warn if `precision: auto` differs from the precision of the study's other results."""
         here = f"{self.device.precision} on {self.device.name}"
         for path in Path(self.job.log[0].partition("/logs/")[0], "runs").rglob("training.parquet"):
             try:
                 footer = tables.footer(path)
-            except DataError:  # of a run that is made again, or left over
+            except DataError:  # left over, or being made again
                 continue
             there = f"{footer['precision']} on {footer['device']}"
             if self.job.params.precision == "auto" and there != here:
@@ -68,10 +68,10 @@ class ModelStage:
         return int(self.job.wildcards.seed)
 
     def examples(self, tasks: Iterable[str], paths: Sequence[str]) -> dict[str, Examples]:
-        """Task: its examples, read from the tables of tokens at `paths`."""
+        """Return the examples of each task, read from the tables of tokens at `paths`."""
         classes = self.classes(tasks, paths)
         return {
-            task: Examples.of(tables.read(path), classes[task])
+            task: Examples.for_task(tables.read(path), classes[task])
             for task, path in zip(tasks, paths, strict=True)
         }
 
@@ -80,9 +80,9 @@ class ModelStage:
         return {task: tables.footer(path)["classes"] for task, path in zip(tasks, paths, strict=True)}
 
     def pretrained(self, **settings: Any) -> tuple[PreTrainedModel, str]:
-        """The pretrained encoder and its pooling; `settings` override the model's config.
+        """Return the pretrained encoder and its pooling; `settings` override the model's config.
 
-        Random weights are those of the job's seed, or of seed 0 where it has none.
+        Random weights are drawn with the job's seed, or 0.
         """
         model, key = section(self.job.params.model, **settings), f"models.{self.job.wildcards.model}"
         with versions.held(versions.weights, self.job.params.version, model, key):
@@ -92,36 +92,36 @@ class ModelStage:
 
     def tokenizer(self, classes: Mapping[str, Classes]) -> PreTrainedTokenizerBase | None:
         """The tokenizer of the job's model, if it writes texts for one of the tasks."""
-        if not any(encoding(of_task).writes for of_task in classes.values()):
+        if not any(encoding(task).writes for task in classes.values()):
             return None
         model, key = section(self.job.params.model), f"models.{self.job.wildcards.model}"
         return tokenization.tokenizer(model, key, *self.job.input.get("vocabulary", ()))
 
-    def origin(self) -> dict[str, str] | None:
-        """Where to find the pretrained encoder again; None for random weights, which are nowhere."""
+    def reference(self) -> dict[str, str] | None:
+        """`encoders.reference` of the pretrained encoder; None for random weights."""
         if self.job.params.model.get("weights") == encoders.RANDOM:
             return None
-        return encoders.origin(section(self.job.params.model), f"models.{self.job.wildcards.model}")
+        return encoders.reference(section(self.job.params.model), f"models.{self.job.wildcards.model}")
 
     @property
     def beams(self) -> dict[str, int]:
-        """Task: the beams of its evaluations, where they are not greedy."""
+        """Number of beams of each task whose evaluation is not greedy."""
         return self.job.params.get("beams", {})
 
     def trained(self) -> MultiTask:
-        """The trained model in the job's inputs; it decodes as the job says, if it says so."""
+        """Return the trained model in the job's inputs, with the job's numbers of beams."""
         model = MultiTask.load(Path(self.job.input.model).parent)
         model.set_beams(self.beams)
         self.spread(model)
         return model
 
     def spread(self, model: MultiTask) -> None:
-        """Put a causal model that is prompted on all GPUs of the job, if it has several."""
+        """Put a prompted causal model on all GPUs of the job, if it has several."""
         if self.gpus > 1 and model.head is not None and model.pooling == "last":
-            spread.spread(model, spread.places(model, f"models.{self.job.wildcards.model}"))
+            spread.dispatch(model, spread.device_map(model, f"models.{self.job.wildcards.model}"))
 
     def model(self) -> MultiTask:
-        """The trained model, where the job's inputs have one, else the pretrained one without classifiers."""
+        """Return the trained model of the job's inputs, else the pretrained one without classifiers."""
         return self.trained() if self.job.input.get("model") else MultiTask(*self.pretrained(), {})
 
     def footer(self, **more: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from headspec.config import methods
 from headspec.config.checks import prompt_keys
 from headspec.errors import ConfigError, EncoderError, HeadspecError
-from headspec.models.architectures import FORGETFUL, continues
+from headspec.models.architectures import WITHOUT_CACHE, continues
 from headspec.models.pretrained.config_json import settings
 from headspec.models.pretrained.folders import present
 from headspec.tasks import prompts
@@ -122,7 +122,7 @@ def check_scoring(path: Path, model: Model, key: str, task: str) -> None:
     task : config key that asks for it
     """
     config = settings(path, key, model.source)
-    if config.get("model_type") in FORGETFUL:
+    if config.get("model_type") in WITHOUT_CACHE:
         raise EncoderError(
             f"{task}: whole answers or texts are scored, expected a prompt with answers of one token each, "
             f"because {key} is of type {config['model_type']}, which reads none beside each other"

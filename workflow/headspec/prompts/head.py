@@ -91,7 +91,7 @@ def calibrate(model: MultiTask, task: str, prompts: Sequence[Sequence], device: 
     model.to(device.name)
     frame = pd.DataFrame([*prompts], columns=["input_ids", "words", "cut", "continuations"])
     frame = frame.assign(token_type_ids=None, label=0.0).reset_index(names="example")
-    examples = Examples.of(frame, model.classes[task])
+    examples = Examples.for_task(frame, model.classes[task])
     probabilities = []
     for row in range(len(examples)):
         batch = examples.batch(np.array([row]), device.name)

@@ -105,7 +105,7 @@ class Head(nn.Module):
     @classmethod
     def attending(cls, model: MultiTask, batch: Batch) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
         """Kind of attention: the tokens that attend in `read`, (batch, tokens), and the mask of real ones."""
-        return dict.fromkeys(model.gates.before, (batch.input_ids, batch.attention_mask.bool()))
+        return dict.fromkeys(model.gates.first_rows, (batch.input_ids, batch.attention_mask.bool()))
 
     def logits(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> torch.Tensor:
         """Logits of what is predicted once for an example, (batch, classes); (batch, 1) of scores.

@@ -49,7 +49,7 @@ def beside(paths: Sequence[str], classes: Mapping[str, Classes]) -> dict[str, Ex
         validation = Path(path).with_name("validation.parquet")
         if encoding(of_task).writes and validation.exists():
             try:
-                found[task] = Examples.of(tables.read(validation), of_task)
+                found[task] = Examples.for_task(tables.read(validation), of_task)
             except HeadspecError as error:
                 log.warning("training without a look at task '%s': %s", task, error)
     return found

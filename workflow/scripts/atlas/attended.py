@@ -15,7 +15,7 @@ params = snakemake.params
 with stage(snakemake, f"attended {snakemake.output[0]}"):
     job = ModelStage(snakemake)
     sentences = tables.read(snakemake.input.treebank)
-    words = tokenization.of_job(snakemake)
+    words = tokenization.job_tokenizer(snakemake)
     targets = job.examples(params.translations, snakemake.input.targets)
     frame, counts = attended(job.model(), words, sentences, params.sentences, job.device, targets)
     tables.write(snakemake.output[0], ATTENDED, frame, job.footer(**counts))

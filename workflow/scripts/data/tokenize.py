@@ -13,7 +13,7 @@ from headspec.models.pretrained import sizes
 from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.described import is_described
 from headspec.models.pretrained.folders import folder
-from headspec.models.tokens.tokenization import encode, kinds_of_attention, of_job, schema
+from headspec.models.tokens.tokenization import encode, job_tokenizer, kinds_of_attention, schema
 from headspec.progress import log, stage
 from headspec.tasks.tokens import SIGNATURES, encoding
 
@@ -25,7 +25,7 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
     if not is_described(model):
         family = architecture(folder(model, key), model, key)  # planning cannot check hub models
     sizes.check(model, key)
-    tokenizer = of_job(snakemake)
+    tokenizer = job_tokenizer(snakemake)
     kinds = kinds_of_attention(model, key)
     attention = {"attention": {snakemake.wildcards.model: kinds}} if kinds else {}
     for source, target in zip(snakemake.input.texts, snakemake.output, strict=True):

@@ -11,7 +11,7 @@ from headspec.models.pretrained import sizes
 from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.folders import folder
 from headspec.models.tokens import empty
-from headspec.models.tokens.tokenization import TOKENS, of_job
+from headspec.models.tokens.tokenization import TOKENS, job_tokenizer
 from headspec.progress import log, stage
 from headspec.tasks.texts.tokens import ENCODING
 
@@ -24,7 +24,7 @@ with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcard
     sizes.check(model, key)
     texts = tables.read(snakemake.input[0])
     frame = texts[["example"]].assign(text_a=texts["text"], text_b=None, label="nan")
-    encoded, truncated = ENCODING.encode(of_job(snakemake), frame, model.max_length, None)
+    encoded, truncated = ENCODING.encode(job_tokenizer(snakemake), frame, model.max_length, None)
     empty.check(encoded["example"], encoded["input_ids"])
     footer = tables.provenance(snakemake, truncated=truncated)
     tables.write(snakemake.output[0], TOKENS, encoded, footer)

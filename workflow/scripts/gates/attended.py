@@ -21,7 +21,7 @@ with stage(snakemake, f"attended {snakemake.output[0]}"):
     kept = last_kept(tables.read(files.gates), sets)[sets.index(wildcards.of)]
     model = job.trained()
     model.gates.values = torch.from_numpy(kept).float().to(job.device.name)
-    words = tokenization.of_job(snakemake)
+    words = tokenization.job_tokenizer(snakemake)
     targets = job.examples(params.translations, files.targets)
     frame, counts = attended(model, words, tables.read(files.treebank), params.sentences, job.device, targets)
     tables.write(snakemake.output[0], ATTENDED, frame, job.footer(**counts))

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 from headspec import tables
 from headspec.config.stage_settings import section
 from headspec.models.architectures import CONTINUES
-from headspec.models.language.whole import language_model
+from headspec.models.language.head import language_model
 from headspec.models.pretrained import versions
 from headspec.models.pretrained.checks import architecture, verify
 from headspec.models.pretrained.folders import folder
@@ -37,4 +37,4 @@ with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake
     for task, footer in footers.items():
         if footer.get("content_free"):
             calibrate(joint, task, footer["content_free"], job.device)
-    joint.save(Path(snakemake.output.classifiers).parent, job.origin())
+    joint.save(Path(snakemake.output.classifiers).parent, job.reference())

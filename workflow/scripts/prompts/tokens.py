@@ -12,7 +12,7 @@ from headspec.config.stage_settings import section
 from headspec.models.pretrained import sizes
 from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.folders import folder
-from headspec.models.tokens.tokenization import of_job, schema
+from headspec.models.tokens.tokenization import job_tokenizer, schema
 from headspec.progress import log, stage
 from headspec.prompts.checks import check_model, check_scoring, check_type
 from headspec.seeds import derive
@@ -28,7 +28,7 @@ with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):
     check_model(path, model, key)
     task, task_key = section(params.prompt), f"tasks.{wildcards.task}"
     check_type(path, model, key, task, task_key)
-    train, tokenizer = tables.read(snakemake.input.train), of_job(snakemake)
+    train, tokenizer = tables.read(snakemake.input.train), job_tokenizer(snakemake)
     classes = tables.footer(snakemake.input.train)["classes"]
     rng = np.random.default_rng(derive(int(wildcards.seed), "demonstrations", wildcards.task))
     shown = demonstrations(train, task.shots, rng)

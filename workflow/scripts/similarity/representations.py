@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 from headspec import tables
 from headspec.models.batching import Examples
-from headspec.models.internals.representations import REPRESENTATIONS, of_tasks
+from headspec.models.internals.representations import REPRESENTATIONS, representations
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
@@ -18,5 +18,5 @@ with stage(snakemake, "representations {model}/{texts}/seed{seed}".format(**snak
     texts = Examples(tables.read(snakemake.input.tokens))
     files = zip(snakemake.params.tasks, snakemake.input.models, strict=True)
     models = ((task, MultiTask.load(Path(file).parent)) for task, file in files)
-    frame = of_tasks(models, len(snakemake.params.tasks), texts, job.device)
+    frame = representations(models, texts, job.device, len(snakemake.params.tasks))
     tables.write(snakemake.output[0], REPRESENTATIONS, frame, job.footer())

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 import numpy as np
 
 from headspec import tables
-from headspec.models.internals.representations import REPRESENTATIONS, mean_of_tasks
+from headspec.models.internals.representations import REPRESENTATIONS, task_means
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
@@ -24,5 +24,5 @@ with stage(snakemake, f"text embedding {snakemake.wildcards.model}"):
         for task, each in examples.items()
     }
     rows = {task: order[: params.samples] for task, order in rows.items()}
-    frame = mean_of_tasks(MultiTask(encoder, pooling, {}), examples, rows, job.device)
+    frame = task_means(MultiTask(encoder, pooling, {}), examples, rows, job.device)
     tables.write(snakemake.output[0], REPRESENTATIONS, frame, job.footer())

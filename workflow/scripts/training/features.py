@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.models.internals.representations import REPRESENTATIONS, features
+from headspec.models.internals.representations import REPRESENTATIONS, representations
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
@@ -16,5 +16,5 @@ with stage(snakemake, "features {model}/{task}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     encoder, pooling = job.pretrained()
     examples = job.examples([task], snakemake.input)[task]
-    frame = features(MultiTask(encoder, pooling, {}), task, examples, job.device)
+    frame = representations([(task, MultiTask(encoder, pooling, {}))], examples, job.device)
     tables.write(snakemake.output[0], REPRESENTATIONS, frame, job.footer())

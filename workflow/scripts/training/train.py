@@ -31,7 +31,7 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
         stored = {Path(path).stem: tables.read(path) for path in snakemake.input.features}
         features = {task: examples[task].vectors(frame) for task, frame in stored.items()}
     if params.trains != "all":
-        origin = job.origin()
+        origin = job.reference()
     settings = [params.tasks, params.model, params.training, job.device.precision, job.seed]
     identity = fingerprint([settings, params.version, params.code], snakemake.input)
     reserve = params.get("reserve", 0.0)

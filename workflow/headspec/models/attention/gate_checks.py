@@ -12,7 +12,7 @@ from torch import nn
 from headspec.errors import EncoderError
 from headspec.models.attention.interface import Attended, Attention, unwatch, watch
 from headspec.models.attention.probe_inputs import TARGETS
-from headspec.models.attention.sites import linear
+from headspec.models.attention.sites import is_linear
 from headspec.models.modes import unfused
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def check(gates: HeadGates) -> None:
 
     Gates of one change no bit; a closed head changes the output; its context vectors are computed from its
     own values alone, or where these are not known, from units that another head does not use.
-    Where a closed gate is not the same as its columns of W_O at zero, sites have no W_O
-    from then on, unless that is where heads are gated.
+    Where a closed gate differs from zeroing the head's columns of W_O, sites lose their W_O, unless that is
+    where heads are gated.
     """
     device = next(gates.model.parameters()).device
 
@@ -41,18 +41,22 @@ def check(gates: HeadGates) -> None:
     plain, ones = states(), torch.ones(gates.layers, gates.heads, device=device)
     if not torch.equal(states(ones), plain):
         raise EncoderError("gates of one change its output")
-    for site in _sample(gates):
-        (_own_units if site.own else _own_values)(gates, site)
-        head, values = site.heads - 1, ones.clone()
-        values[site.rows, head] = 0
-        closed = states(values)
-        if torch.equal(closed, plain):
-            raise EncoderError(f"closing head {head} of '{site.name}' changes nothing")
-        if site.output is not None and not _zeroed(site, head, closed, states):
-            if site.own:
-                raise EncoderError(f"closing head {head} of '{site.name}' differs from zeroing its weights")
-            for each in gates.sites:
-                each.output = None
+    for kind in gates.first_rows:
+        here = [site for site in gates.sites if site.kind == kind]
+        for site in here[:1] + here[1:][-1:]:  # the first and the last
+            (_own_units if site.own else _own_values)(gates, site)
+            head, values = site.heads - 1, ones.clone()
+            values[site.rows, head] = 0
+            closed = states(values)
+            if torch.equal(closed, plain):
+                raise EncoderError(f"closing head {head} of '{site.name}' changes nothing")
+            if site.output is not None and not _zeroed(site, head, closed, states):
+                if site.own:
+                    raise EncoderError(
+                        f"closing head {head} of '{site.name}' differs from zeroing its weights"
+                    )
+                for other in gates.sites:
+                    other.output = None
     _every_row(gates, states)
 
 
@@ -68,15 +72,6 @@ def _every_row(gates: HeadGates, states: Callable[[], torch.Tensor]) -> None:
         states()
     if missing := [site.name for site in gates.sites if not seen.issuperset(site.rows)]:
         raise EncoderError(f"without fused attention, gates of '{missing[0]}' do not act")
-
-
-def _sample(gates: HeadGates) -> list[Site]:
-    """The first and the last site of each kind of attention."""
-    sites = []
-    for kind in gates.before:
-        here = [site for site in gates.sites if site.kind == kind]
-        sites += here[:1] + here[1:][-1:]
-    return sites
 
 
 def first(output: Any) -> torch.Tensor:
@@ -97,20 +92,18 @@ def _zeroed(site: Site, head: int, closed: torch.Tensor, states: Callable[[], to
             columns.copy_(original)
 
 
-class _Values:
-    """Watches one call of a site, and finds the heads of values that a head's context vectors come from."""
-
-    def __init__(self) -> None:
-        self.mixing = False
+def _own_values(gates: HeadGates, site: Site) -> None:
+    """EncoderError if a head's context vectors are computed from the values of another head."""
+    mixing = False
 
     def attend(
-        self,
         attention: Attention,
         module: nn.Module,
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
     ) -> Attended:
+        nonlocal mixing
         with torch.enable_grad():
             own = value.detach().requires_grad_()
             context, weights = attention(query.detach(), key.detach(), own)
@@ -121,20 +114,16 @@ class _Values:
                 seed[:, :, head] = torch.nan
                 (reached,) = torch.autograd.grad(context, own, seed, retain_graph=True)
                 found = reached.isnan().flatten(2).any(2).any(0).nonzero().flatten().tolist()
-                self.mixing |= found != [head * groups // heads]
+                mixing |= found != [head * groups // heads]
         return context.detach(), weights
 
-
-def _own_values(gates: HeadGates, site: Site) -> None:
-    """EncoderError if a head's context vectors are computed from the values of another head."""
-    values = _Values()
-    watch(site.attention, values)
+    watch(site.attention, attend)
     try:
         with torch.no_grad():
             gates.model(**gates.inputs)
     finally:
-        unwatch(site.attention, values)
-    if values.mixing:
+        unwatch(site.attention, attend)
+    if mixing:
         raise EncoderError(f"a head of '{site.name}' is computed from the values of another")
 
 
@@ -159,13 +148,12 @@ def _own_units(gates: HeadGates, site: Site) -> None:
         nonlocal context
         context = args[0]
 
-    with ExitStack() as stack:
-        for layer in linear(site.attention):
+    with ExitStack() as stack, torch.enable_grad():
+        for layer in filter(is_linear, site.attention.modules()):
             if layer is not site.output:
                 stack.callback(layer.register_forward_hook(apart).remove)
         stack.callback(site.output.register_forward_pre_hook(take).remove)
-        with torch.enable_grad():
-            gates.model(**gates.inputs)
+        gates.model(**gates.inputs)
     used = []
     for head in (0, site.heads - 1):
         seed = torch.zeros_like(context)

@@ -1,18 +1,16 @@
-"""The one place where models of transformers compute attention, and those who watch it there.
+"""The attention interface of transformers, and functions that act in the place of a module's attention.
 
 Nearly every model asks `AttentionInterface` for its attention function, which returns the context vectors of
-all heads, (batch, tokens, heads, head size), before W_O mixes them. `get_interface` is the last that knows
-both the function's name and the eager function that a module would call instead. It is wrapped, rather than
-functions registered under names of ours, because the code of some models compares these names (GPT-2's eager
-attention, the masks of DeepSeek's sparse one), and because a model then stays watched whatever
-implementation is chosen later.
+all heads, (batch, tokens, heads, head size), before W_O mixes them. Its `get_interface` is wrapped, instead
+of registering functions under names of our own: some models compare these names (GPT-2's eager attention,
+DeepSeek's sparse masks), and a model stays watched whatever implementation is chosen later.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -23,29 +21,18 @@ if TYPE_CHECKING:
 #: context vectors (batch, tokens, heads, size), and attention weights or None
 Attended = tuple[torch.Tensor, torch.Tensor | None]
 #: attention of queries, keys and values, (batch, heads, tokens, size) each
-Attention = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Attended]
+Attention = Callable[..., Attended]
+#: takes the usual attention, its module, queries, keys and values; called in the place of that attention
+Watcher = Callable[..., Attended]
 
-#: the attribute of a module that has its watchers; copies of a model are watched by copies of these
+#: the attribute of a module that lists its watchers; a copied model has copies of methods that watch it
 WATCHERS = "head_watchers"
 
 
-class Watcher(Protocol):
-    """Is called in the place of the attention of the modules that it watches."""
-
-    def attend(
-        self,
-        attention: Attention,
-        module: nn.Module,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-    ) -> Attended: ...
-
-
 def watch(module: nn.Module, watcher: Watcher) -> None:
-    """Let `watcher` be called in the place of the attention function of a module.
+    """Call `watcher` in the place of a module's attention function.
 
-    GPT-2 can compute eager attention, and no other, in a way of its own. It then computes the usual one.
+    GPT-2's own eager attention (`reorder_and_upcast_attn`) is replaced by the usual one.
     """
     _install()
     if "reorder_and_upcast_attn" in vars(module):
@@ -56,13 +43,13 @@ def watch(module: nn.Module, watcher: Watcher) -> None:
 def unwatch(module: nn.Module, watcher: Watcher) -> None:
     """End what `watch` began."""
     watchers = module.__dict__.get(WATCHERS, [])
-    watchers[:] = [each for each in watchers if each is not watcher]
+    watchers[:] = [other for other in watchers if other != watcher]
     if not watchers:
         module.__dict__.pop(WATCHERS, None)
 
 
 def _attend(
-    function: Callable[..., Attended],
+    function: Attention,
     module: nn.Module,
     query: torch.Tensor,
     key: torch.Tensor,
@@ -70,15 +57,11 @@ def _attend(
     *args: Any,
     **kwargs: Any,
 ) -> Attended:
-    watchers = module.__dict__.get(WATCHERS)
-    if not watchers:
-        return function(module, query, key, value, *args, **kwargs)
-
     def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Attended:
         return function(module, query, key, value, *args, **kwargs)
 
-    for watcher in watchers:
-        attention = functools.partial(watcher.attend, attention, module)
+    for watcher in module.__dict__.get(WATCHERS, ()):
+        attention = functools.partial(watcher, attention, module)
     return attention(query, key, value)
 
 

@@ -12,13 +12,13 @@ from headspec.errors import EncoderError
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-#: of the probe; targets are shorter, so that attention to the source can be told from other attention
+#: targets are shorter than sources, so that attention to the source can be told from other attention
 TEXTS, TOKENS, TARGETS = 2, 8, 5
 SAMPLES = 4000  # of a waveform; a few frames remain of them
 
 
 def probe_inputs(model: PreTrainedModel) -> dict[str, Any]:
-    """Inputs for a model: token ids, pixels, mel features or a waveform; with a decoder, targets too.
+    """Return token ids, pixels, mel features or a waveform; for a decoder also targets.
 
     Raises
     ------

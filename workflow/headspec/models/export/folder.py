@@ -1,4 +1,4 @@
-"""A model without its closed heads, in a folder that is used without headspec."""
+"""Export of a model without its closed heads, to a folder for use without headspec."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ This prints the logits of a task, a row for each text. A pair is `("One text.", 
 
 @contextlib.contextmanager
 def complete(folder: Path) -> Iterator[Path]:
-    """A temporary folder that is renamed to `folder` when the block ends without error, else deleted."""
+    """Give a temporary folder that is renamed to `folder` when the block ends without error, else deleted."""
     temporary = folder.with_name(f".{folder.name}.tmp")
-    shutil.rmtree(temporary, ignore_errors=True)  # of a process that was killed
+    shutil.rmtree(temporary, ignore_errors=True)  # from a killed process
     temporary.mkdir(parents=True)
     try:
         yield temporary
@@ -68,11 +68,11 @@ def export(
     Parameters
     ----------
     model : loses its other heads, and its gates
-    kept : bool (layers, heads), chosen in whatever way
-    texts : task: examples on which the file is compared with the model whose other gates are closed; the
-        first task is that of the example in README.md
-    tokenizer : cuts and pads texts
-    about : what model.json says of the origin of the model and of its heads
+    kept : bool (layers, heads)
+    texts : task: examples on which the file is compared with the model whose other gates are closed;
+        README.md shows the first task
+    tokenizer : truncates and pads texts
+    about : entries of model.json on the model and the choice of heads
     folder : does not exist yet
 
     Returns
@@ -83,7 +83,7 @@ def export(
     ------
     EncoderError
         The heads cannot be removed one by one, the model cannot be expressed as ONNX, or its logits differ
-        by more than `TOLERANCE`. Then there is no folder.
+        by more than `TOLERANCE`. There is then no folder.
     """
     model.to("cpu").eval().gates.values = torch.from_numpy(kept).float()
     expected = onnx_file.logits(model, texts)
@@ -100,23 +100,15 @@ def export(
         tokenizer.save(str(temporary / "tokenizer.json"))
         compared = {"texts": sum(map(len, expected.values())), "largest_difference_of_logits": difference}
         layers = [np.flatnonzero(layer).tolist() for layer in kept]
+        packages = {name: metadata.version(name) for name in ("onnx", "onnxscript", "onnxruntime")}
+        versions = {"headspec": VERSION, **tables.versions(), **packages}
         described = {"tasks": model.classes, "kept_heads": layers, **about, "compared": compared}
-        described["versions"] = _versions()
+        described["versions"] = versions
         (temporary / "model.json").write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
-        (temporary / "README.md").write_text(
-            _card(model, kept, folder.name, next(iter(texts))), encoding="utf-8"
-        )
+        card = CARD.format(
+            name=folder.name, model_type=model.encoder.config.model_type, task=next(iter(texts)),
+            n_kept=int(kept.sum()), n_heads=int(model.gates.exists.sum()),
+            tasks=" and ".join(model.classes), version=VERSION,
+        )  # fmt: skip
+        (temporary / "README.md").write_text(card, encoding="utf-8")
     return difference
-
-
-def _versions() -> dict[str, str]:
-    """Versions of what made the folder, and of what it was tried with."""
-    packages = {name: metadata.version(name) for name in ("onnx", "onnxscript", "onnxruntime")}
-    return {"headspec": VERSION, **tables.versions(), **packages}
-
-
-def _card(model: MultiTask, kept: np.ndarray, name: str, task: str) -> str:
-    kind, n_heads = model.encoder.config.model_type, int(model.gates.exists.sum())
-    counts = {"n_kept": int(kept.sum()), "n_heads": n_heads}
-    named = {"name": name, "model_type": kind, "tasks": " and ".join(model.classes), "task": task}
-    return CARD.format(**counts, **named, version=VERSION)

@@ -1,4 +1,4 @@
-"""Numbers of heads that attention modules keep in attributes, found by what they read and by trying."""
+"""Attributes of attention modules that count heads, found by the ones read and by trying."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import nn
 
 from headspec.errors import EncoderError
 
-#: most ways of setting attributes that are tried
+#: most combinations of attributes that are tried
 MOST = 4096
 CONFIG = "config"
 #: whether an attribute is of a module's config, and its name
@@ -22,25 +22,25 @@ Place = tuple[bool, str]
 
 @dataclass(frozen=True)
 class Numbers:
-    """Heads of queries, and of keys, and the length of a context vector."""
+    """Number of query heads and of key heads, and the length of a context vector."""
 
     heads: int
     keys: int
     size: int
 
     def all(self) -> tuple[int, ...]:
-        """What an attribute may count: heads, key heads, query heads for each of these, and widths."""
+        """The counts that an attribute may hold: heads, key heads, query heads per key head, and widths."""
         return self.heads, self.keys, self.heads // self.keys, self.heads * self.size, self.keys * self.size
 
 
 def parts(attention: nn.Module) -> list[nn.Module]:
-    """The modules of an attention that may count heads: all but its layers, which have their sizes alone."""
+    """The modules of an attention that may count heads: all except its layers, which only have sizes."""
     return [module for module in attention.modules() if getattr(module, "weight", None) is None]
 
 
 @contextmanager
 def noted(attentions: Iterable[nn.Module]) -> Iterator[dict[nn.Module, set[Place]]]:
-    """Notes, for each module, which attributes of it and of its config are read in the block."""
+    """Note which attributes of each module and its config are read in the block."""
     read: dict[nn.Module, set[Place]] = {module: set() for module in attentions}
     found = {module: (type(module), module.__dict__.get(CONFIG)) for module in read}
     try:
@@ -58,13 +58,12 @@ def noted(attentions: Iterable[nn.Module]) -> Iterator[dict[nn.Module, set[Place
                 module.__dict__[CONFIG] = config
 
 
-def _noting(kind: type, of_config: bool, read: set[Place]) -> type:
-    """A class like `kind` whose objects note what is read of them."""
-
+def _noting(kind: type, in_config: bool, read: set[Place]) -> type:
+    """A class like `kind` whose objects note the attributes that are read."""
     usual: Any = kind.__getattribute__
 
     def get(self: Any, name: str) -> Any:
-        read.add((of_config, name))
+        read.add((in_config, name))
         return usual(self, name)
 
     return type(kind.__name__, (kind,), {"__getattribute__": get})
@@ -77,30 +76,32 @@ def settle(
 ) -> None:
     """Set the attributes of attention modules so that the model computes what it should.
 
-    What an attribute counts is told by its value, and is the same in all modules of a class. Where it may be
-    none of what changes, or one of several, all ways are tried, those that change least first.
+    The value of an attribute tells what it may count, the same in all modules of a class. Where that is
+    ambiguous, all combinations are tried, those with the fewest changes first.
 
     Parameters
     ----------
     changes : module: its numbers before and after
-    read : module: the attributes that matter
+    read : module: the attributes that its code reads
     same : whether the model computes what it should; raises if numbers do not fit
 
     Raises
     ------
     EncoderError
-        There is no such way.
+        No combination fits.
     """
     counts: dict[tuple[type, Place], set[int]] = {}
     for module, (before, _) in changes.items():
         for place in read[module]:
             value = getattr(_holder(module, place), place[1], None)
-            of_value = {i for i, n in enumerate(before.all()) if type(value) is int and value == n}
-            counts[type(module), place] = counts.get((type(module), place), of_value) & of_value
+            meanings = {i for i, n in enumerate(before.all()) if type(value) is int and value == n}
+            counts[type(module), place] = counts.get((type(module), place), meanings) & meanings
     counts = {place: counts[place] for place in sorted(counts, key=str) if counts[place]}
-    ways = list(itertools.islice(itertools.product(*([None, *each] for each in counts.values())), MOST))
-    for way in sorted(ways, key=lambda way: len(way) - way.count(None)):
-        chosen = {place: number for place, number in zip(counts, way, strict=True) if number is not None}
+    choices = itertools.product(*([None, *meanings] for meanings in counts.values()))
+    for choice in sorted(
+        itertools.islice(choices, MOST), key=lambda choice: len(choice) - choice.count(None)
+    ):
+        chosen = {place: number for place, number in zip(counts, choice, strict=True) if number is not None}
         kept = [(module, dict(module.__dict__)) for module in changes]
         _set(changes, chosen)
         try:
@@ -122,7 +123,7 @@ def _set(
 ) -> None:
     for module, (_, after) in changes.items():
         own = {place: number for (kind, place), number in chosen.items() if kind is type(module)}
-        if any(of_config for of_config, _ in own):
+        if any(in_config for in_config, _ in own):
             module.__dict__[CONFIG] = copy.copy(module.__dict__[CONFIG])  # other modules share it
         for place, number in own.items():
             setattr(_holder(module, place), place[1], after.all()[number])

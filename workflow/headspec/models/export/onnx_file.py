@@ -1,4 +1,4 @@
-"""A multi-task model as an ONNX file, and how far its logits are from given ones."""
+"""A multi-task model as an ONNX file, and the difference of its logits."""
 
 from __future__ import annotations
 
@@ -17,15 +17,13 @@ from headspec.errors import EncoderError, listing
 from headspec.models.batching import Batch, Examples
 from headspec.models.multitask import MultiTask
 
-#: bytes of weights above which they are in a file of their own: protobuf ends at 2 GB
+#: bytes of weights above which they get a file of their own: protobuf ends at 2 GB
 LARGEST = 1_900_000_000
-BATCH = 16  # examples of a batch
-#: examples of a task whose logits are compared
-COMPARED = 64
+BATCH, COMPARED = 16, 64  # examples of a batch, and of a task whose logits are compared
 
 
 class Logits(nn.Module):
-    """A model as a function of tokens, to the logits of all its tasks."""
+    """A model as a function of tokens that returns the logits of all tasks."""
 
     def __init__(self, model: MultiTask) -> None:
         super().__init__()
@@ -43,7 +41,7 @@ class Logits(nn.Module):
 
 
 def installed() -> None:
-    """EncoderError if a package that this needs is not there."""
+    """EncoderError if a package for ONNX is missing."""
     missing = [name for name in ("onnx", "onnx_ir", "onnxscript", "onnxruntime") if find_spec(name) is None]
     if missing:
         raise EncoderError(
@@ -58,16 +56,10 @@ def inputs(batch: Batch) -> dict[str, torch.Tensor]:
 
 
 def write(model: MultiTask, examples: Examples, path: Path) -> None:
-    """Write the model to `path`: inputs of any number and length of texts, an output for each task.
+    """Write the model to `path`, for any number and length of texts, with an output for each task.
 
-    Parameters
-    ----------
-    examples : some of the model's, at least one; they say whether it takes token types
-
-    Raises
-    ------
-    EncoderError
-        torch cannot express this encoder as ONNX.
+    `examples` (at least one) show whether it takes token types. EncoderError if torch cannot express the
+    encoder as ONNX.
     """
     from onnx_ir.passes.common import DeduplicateInitializersPass
 
@@ -106,7 +98,7 @@ def batches(examples: Examples) -> list[Batch]:
 
 @torch.no_grad()
 def logits(model: MultiTask, texts: dict[str, Examples]) -> dict[str, np.ndarray]:
-    """Task: logits of its first examples by the model with its gates as they are, (n, classes) float32."""
+    """Logits of the first examples of each task by the model with its gates, (n, classes) float32."""
     model.eval()
     return {
         task: torch.cat([model.logits(task, model.pool(batch)) for batch in batches(examples)]).numpy()
@@ -115,11 +107,9 @@ def logits(model: MultiTask, texts: dict[str, Examples]) -> dict[str, np.ndarray
 
 
 def opened(path: Path, threads: int = 0) -> Callable[[Batch], dict[str, np.ndarray]]:
-    """What the file computes in onnxruntime: task: logits of a batch, (batch, classes).
+    """Open the file in onnxruntime: a function of a batch that returns the logits of each task.
 
-    Parameters
-    ----------
-    threads : 0 for as many as there are cores
+    `threads` of 0 are as many as there are cores.
     """
     import onnxruntime
 
@@ -136,7 +126,7 @@ def opened(path: Path, threads: int = 0) -> Callable[[Batch], dict[str, np.ndarr
 
 
 def difference(path: Path, texts: dict[str, Examples], expected: dict[str, np.ndarray]) -> float:
-    """The largest absolute difference of the file's logits from those `expected`, of all tasks."""
+    """The largest absolute difference of the file's logits from `expected` ones."""
     run, largest = opened(path), 0.0
     for task, examples in texts.items():
         found = np.concatenate([run(batch)[task] for batch in batches(examples)])

@@ -1,4 +1,4 @@
-"""Biases of positions that a model computes for all heads, and hands to the attention of each layer."""
+"""Position biases that a model computes for all heads and passes to the attention of each layer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headspec.models.attention.sites import Site
 
 @contextmanager
 def noted(sites: Iterable[Site]) -> Iterator[dict[nn.Module, set[str]]]:
-    """Notes, for each attention module, the arguments in the block that have a part for each head."""
+    """Note the arguments of each attention module in the block that have a part for each head."""
     found: dict[nn.Module, set[str]] = {}
 
     def note(heads: int, module: nn.Module, args: tuple, kwargs: dict) -> None:
@@ -41,13 +41,7 @@ def _by_head(value: Any, heads: int) -> bool:
 
 
 def select(attention: nn.Module, arguments: set[str], heads: int, kept: np.ndarray) -> None:
-    """Let an attention have the parts of some heads of these arguments.
-
-    Parameters
-    ----------
-    heads : number of all
-    kept : their indices
-    """
+    """Pass an attention only the parts of `kept` heads, of these arguments; `heads` is the number of all."""
     if arguments:
         hook = functools.partial(_selected, arguments, heads, kept.tolist())
         attention.register_forward_pre_hook(hook, with_kwargs=True)

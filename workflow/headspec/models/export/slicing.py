@@ -1,4 +1,4 @@
-"""Closed heads removed: a model without their rows of W_Q, W_K, W_V and their columns of W_O."""
+"""Models without some heads: rows of W_Q, W_K and W_V and columns of W_O removed."""
 
 from __future__ import annotations
 
@@ -34,39 +34,38 @@ TOLERANCE = {torch.float64: 1e-8, torch.float32: 1e-4, torch.bfloat16: 3e-2, tor
 def remove_heads(
     model: PreTrainedModel, heads: np.ndarray, inputs: Mapping[str, torch.Tensor] | None = None
 ) -> PreTrainedModel:
-    """A smaller model that computes what `model` does with the gates of some heads at 0.
+    """Return a smaller model that computes what `model` does with some heads closed.
 
-    It takes the place of `prune_heads` of transformers 4. A layer that keeps no head has the bias of W_O in
-    place of its attention. Heads of keys and values go with the last of their query heads. Layers that share
-    their weights (ALBERT) get attention weights of their own and go on sharing the others.
+    It replaces `prune_heads` of transformers 4. A layer that keeps no head returns the bias of W_O. Heads of
+    keys and values go with the last of their query heads. Layers that share weights (ALBERT) get their own
+    attention weights and go on sharing the others.
 
     Parameters
     ----------
     model : any model that `HeadGates` takes; it stays as it is
-    heads : bool (layers, heads), those to remove, such as ``top_heads(-scores, 0.3)``
-    inputs : as of `HeadGates`
+    heads : bool (layers, heads), True to remove, such as ``top_heads(-scores, 0.3)``
+    inputs : as in `HeadGates`
 
     Returns
     -------
     smaller : a copy, of modules of transformers and torch. ``torch.save(smaller, path)`` keeps it, and
-        ``torch.load(path, weights_only=False)`` brings it back, without headspec unless positions have a bias
-        for each head (MPNet, BLOOM). `save_pretrained` does not fit: no config can say which heads each layer
-        has.
+        ``torch.load(path, weights_only=False)`` loads it, without headspec unless positions have a bias for
+        each head (MPNet, BLOOM). `save_pretrained` cannot keep it: no config says which heads a layer has.
 
     Raises
     ------
     EncoderError
         A head cannot be computed without the others, or the smaller model would not compute the same.
     ValueError
-        `heads` is not bool, or not of this model's heads.
+        `heads` is not bool, or not of the model's shape.
 
     Examples
     --------
     >>> small = headspec.remove_heads(model, headspec.top_heads(-scores, 0.3))
     """
     smaller, heads = copy.deepcopy(model), np.asarray(heads)
-    for watcher in [each for module in smaller.modules() for each in module.__dict__.get(WATCHERS, ())]:
-        watcher.remove()  # copies of the model's gates
+    for watcher in [watcher for module in smaller.modules() for watcher in vars(module).get(WATCHERS, ())]:
+        watcher.__self__.remove()  # a copy of gates on the model
     gates = HeadGates(smaller, inputs)
 
     with gates.closed(heads):
@@ -102,9 +101,9 @@ def remove_heads(
 
 
 def _outputs(gates: HeadGates) -> list[torch.Tensor]:
-    """Outputs of the model by its own implementation of attention and by the eager one.
+    """Outputs with the model's own implementation of attention, and with the eager one.
 
-    They read different attributes: fused attention may tell from shapes how many heads share a key.
+    They read different attributes: fused attention may infer from shapes how many heads share a key.
     """
     model = gates.model
     chosen = model.config._attn_implementation
@@ -120,13 +119,10 @@ def _outputs(gates: HeadGates) -> list[torch.Tensor]:
 
 
 def _unshared(gates: HeadGates) -> HeadGates:
-    """Give each layer of an ALBERT its own attention weights, and gates to them.
-
-    Its groups of layers become as many as there are calls of them.
-    """
-    model, own = gates.model, {id(each.parameter) for each in head_slices(gates, "qkvo")}
+    """Give each layer of an ALBERT a group of its own, with its own attention weights; return new gates."""
+    model, own = gates.model, {id(part.parameter) for part in head_slices(gates, "qkvo")}
     gates.remove()
-    stack: Any = next((each for each in model.modules() if hasattr(each, "albert_layer_groups")), None)
+    stack: Any = next((module for module in model.modules() if hasattr(module, "albert_layer_groups")), None)
     if stack is None:
         name = next(site.name for site in gates.sites if len(site.rows) > 1)
         raise EncoderError(f"several layers are '{name}', and would keep different heads of it")
@@ -141,7 +137,7 @@ def _unshared(gates: HeadGates) -> HeadGates:
 
 
 class _Cut(NamedTuple):
-    """A site without some of its heads: indices of those that are computed, numbers before and after."""
+    """A site without some heads: indices of the computed ones, numbers before and after."""
 
     kept: np.ndarray
     before: Numbers
@@ -149,12 +145,7 @@ class _Cut(NamedTuple):
 
 
 def _cut(model: PreTrainedModel, site: Site, slices: list[Slice], kept: np.ndarray) -> _Cut:
-    """Remove all heads but `kept`, bool (heads,), from the weights of a site.
-
-    Parameters
-    ----------
-    slices : of all heads of the model
-    """
+    """Remove all heads except `kept`, bool (heads,), from the weights of a site; `slices` are the model's."""
     assert site.output is not None
     hidden, names = site.columns().shape[-1], {module: name for name, module in model.named_modules()}
     computed = np.flatnonzero(kept if kept.any() else np.arange(len(kept)) == 0)  # nothing reads this one
@@ -163,19 +154,19 @@ def _cut(model: PreTrainedModel, site: Site, slices: list[Slice], kept: np.ndarr
         for module in model.modules()
         for name, p in module.named_parameters(recurse=False)
     }
-    used = [(each, frozenset(np.flatnonzero(each.heads[site.rows[0]]).tolist())) for each in slices]
-    used = [(each, users) for each, users in used if users]
-    groups = {users for _, users in used if 1 < len(users) < site.heads}  # that share keys and values
+    used = [(part, frozenset(np.flatnonzero(part.heads[site.rows[0]]).tolist())) for part in slices]
+    used = [(part, users) for part, users in used if users]
+    groups = {users for _, users in used if 1 < len(users) < site.heads}  # which share keys and values
     sizes = Counter(users for users in groups for head in computed if head in users)
     uneven = len(set(sizes.values())) > 1
-    for _, of_parameter in itertools.groupby(used, key=lambda each: id(each[0].parameter)):
-        every = list(of_parameter)
-        rows = [(each, users) for each, users in every if not users.isdisjoint(computed)]
+    for _, parts in itertools.groupby(used, key=lambda pair: id(pair[0].parameter)):
+        every = list(parts)
+        rows = [(part, users) for part, users in every if not users.isdisjoint(computed)]
         parameter, across = every[0][0].parameter, every[0][0].across
         module, name = owners[id(parameter)]
         if not rows:
             raise EncoderError(f"'{names[module]}' is of one head alone")
-        whole = torch.cat([each.of(parameter.detach()) for each, _ in rows])
+        whole = torch.cat([part.view(parameter.detach()) for part, _ in rows])
         left = nn.Parameter(whole.T.contiguous() if across else whole, parameter.requires_grad)
         setattr(module, name, left)
         _resize(module)
@@ -187,8 +178,8 @@ def _cut(model: PreTrainedModel, site: Site, slices: list[Slice], kept: np.ndarr
                 f"'{names[module]}' has queries, keys and values in one matrix, where heads of keys cannot "
                 "serve different numbers of heads"
             )
-        of_query = [i for head in computed for i, (_, users) in enumerate(rows) if head in users]
-        model.set_submodule(names[module], plain(Grouped(module, of_query)))
+        key_heads = [i for head in computed for i, (_, users) in enumerate(rows) if head in users]
+        model.set_submodule(names[module], plain(Grouped(module, key_heads)))
     if not kept.any():
         model.set_submodule(names[site.output], plain(Constant(site.output, hidden)))
     after = len(computed) if uneven or not groups else len(sizes)
@@ -197,7 +188,7 @@ def _cut(model: PreTrainedModel, site: Site, slices: list[Slice], kept: np.ndarr
 
 
 def _resize(layer: nn.Module) -> None:
-    """Bring the sizes that a linear layer keeps up to date."""
+    """Update the sizes that a linear layer keeps."""
     if isinstance(layer, nn.Linear):
         layer.out_features, layer.in_features = layer.weight.shape
     elif isinstance(layer, Conv1D):

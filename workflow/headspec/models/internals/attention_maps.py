@@ -1,4 +1,4 @@
-"""Attention weights of every layer of an unmodified model, one layer at a time."""
+"""Attention weights of an unmodified model, one layer at a time."""
 
 from __future__ import annotations
 
@@ -17,17 +17,14 @@ from headspec.models.modes import evaluating, unfused
 
 @contextmanager
 def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
-    """Give every layer's attention weights to `receive` during forward passes within the block.
+    """Give every row's attention weights to `receive` during forward passes within the block.
 
-    Weights are those after the softmax: the row of a token sums to 1, and padding has weight 0. Rows of
-    padding have no meaning. A module shared by several layers (ALBERT) gives the map of each layer. The
-    layers of an encoder-decoder are numbered by kind of attention (`headspec.attention`), and those of its
-    decoder come only if that runs.
+    Weights are taken after the softmax: the weights of a token sum to 1, and padding has weight 0. Those of
+    padding itself mean nothing.
 
-    Fused attention never has the weights, so the model runs unfused here, without dropout. Types that compute
-    attention themselves return weights only with `output_attentions`; hooks take them out of what a module
-    returns, so that the model, which would collect those of all layers, holds none. On leaving, the model is
-    as before.
+    The model runs unfused and without dropout, because fused attention has no weights. Types that compute
+    attention themselves return weights only with `output_attentions`; hooks take them out of the outputs of
+    modules, so that the model does not collect all layers.
 
     Raises
     ------
@@ -35,24 +32,24 @@ def attention_maps(gates: HeadGates, receive: Receiver) -> Iterator[None]:
         The model runs without giving its weights (raised within the block, at the forward pass).
     """
     model: Any = gates.model
-    first = next(model.parameters()).device  # of several, where the layers of one model have several
+    first = next(model.parameters()).device  # layers may be on several
     own = [site for site in gates.sites if site.own]
 
     def take(site: Site, module: Any, args: tuple, output: Any) -> Any:
-        place = next((i for i, each in enumerate(output) if _is_map(each, site)), None)
-        if place is None:
+        index = next((i for i, part in enumerate(output) if _is_map(part, site)), None)
+        if index is None:
             raise EncoderError(
                 f"the attention of this {model.config.model_type} cannot be captured: no weights"
             )
-        receive(site.rows[0], output[place].to(first))
-        return type(output)([*output[:place], None, *output[place + 1 :]])
+        receive(site.rows[0], output[index].to(first))
+        return type(output)([*output[:index], None, *output[index + 1 :]])
 
     def asked(module: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         return args, kwargs | {"output_attentions": True}
 
     with ExitStack() as stack:
         for site in own:
-            # before other hooks: transformers has its own to collect the weights of all layers
+            # before the hooks of transformers, which collect the weights of all layers
             hook = site.attention.register_forward_hook(functools.partial(take, site), prepend=True)
             stack.callback(hook.remove)
         if own:

@@ -1,7 +1,7 @@
 """Layer-wise relevance propagation as a modified backward pass of the unmodified model.
 
-Relevance is gradient x input of a network made locally linear: by these rules it keeps its output, but
-its gradients change. A head's relevance is then the gradient at its gate, xi_h * df/dxi_h at xi_h = 1.
+Relevance is gradient x input of a network made locally linear, with the same output but other gradients.
+A head's relevance is the gradient at its gate, xi_h * df/dxi_h at xi_h = 1.
 
 ============================================  ==========================================================
 operation                                     rule
@@ -14,11 +14,11 @@ softmax of attention, `attnlrp`               its tangent, whose offset absorbs 
 ============================================  ==========================================================
 
 `constant_attention` is Ali et al. 2022, whose models have no gated MLP; `attnlrp` is Achtibat et al. 2024.
-The former is the default: its relevance ends in embeddings and biases alone, and it follows the size of the
-effect of closing single heads as well as the latter's does.
+The former is the default: its relevance ends in embeddings and biases alone, and it agrees with the effect
+of closing single heads equally well.
 
-The library of the latter, lxt 2.1, is not used: it cannot be imported with transformers 5, knows only BERT,
-GPT-2, Llama, Qwen2 and Qwen3 of our types, and patches their modules for good.
+The library of AttnLRP, lxt 2.1, cannot be imported with transformers 5, knows only BERT, GPT-2, Llama, Qwen2
+and Qwen3 of our types, and patches their modules for good.
 """
 
 from __future__ import annotations
@@ -50,10 +50,9 @@ PRODUCTS = {
 
 @contextmanager
 def propagating(gates: HeadGates, rules: Rules) -> Iterator[None]:
-    """Gradients of forward passes in this context follow `rules`; outputs stay the same.
+    """Make gradients of all computations in this block follow `rules`; outputs stay the same.
 
-    The rules hold for all that is computed in the context, thus also for pooler and classifier. Attention
-    is unfused, so that its softmax can be seen.
+    Attention is unfused, so that its softmax is seen.
     """
     activations = register_module_forward_hook(_scaled)
     try:
@@ -65,7 +64,7 @@ def propagating(gates: HeadGates, rules: Rules) -> Iterator[None]:
 
 @functools.cache
 def _activations() -> tuple[type, ...]:
-    """transformers' classes of activations, and torch's that it uses."""
+    """The classes of activations that transformers has or uses."""
     from transformers.activations import ACT2CLS  # slow to import
 
     return tuple(entry[0] if isinstance(entry, tuple) else entry for entry in ACT2CLS.values())
@@ -83,7 +82,7 @@ class _Propagation(TorchFunctionMode):
     def __init__(self, rules: Rules, gates: HeadGates) -> None:
         super().__init__()
         self.constant_attention, self.gates = rules == "constant_attention", gates
-        self.own = any(site.own for site in gates.sites)  # then every softmax is one of attention
+        self.own = any(site.own for site in gates.sites)  # then every softmax is taken for attention's
 
     def __torch_function__(
         self, func: Callable, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
@@ -92,17 +91,14 @@ class _Propagation(TorchFunctionMode):
         if func is F.layer_norm:
             return _layer_norm(*args, **kwargs)
         output = func(*args, **kwargs)
-        if func in ROOTS or (func in SOFTMAX and self.constant_attention and self._attending):
+        # outside attention there are other softmaxes, such as the router's of a mixture of experts
+        attending = self.own or self.gates.attending
+        if func in ROOTS or (func in SOFTMAX and self.constant_attention and attending):
             return output.detach()
         factors = args[1:3] if func is torch.baddbmm else args[:2]
         if func in PRODUCTS and all(map(_is_state, factors)):
             output.register_hook(lambda gradient: gradient / 2)
         return output
-
-    @property
-    def _attending(self) -> bool:
-        """Whether a softmax is one of attention, and not, say, of the router of a mixture of experts."""
-        return self.own or self.gates.attending
 
 
 def _layer_norm(

@@ -1,4 +1,4 @@
-"""Passes in which one head makes something else, however often the model is called."""
+"""Full passes in which the context vectors of one head are replaced."""
 
 from __future__ import annotations
 
@@ -15,15 +15,11 @@ if TYPE_CHECKING:
 
 
 class Replacing:
-    """Full passes, with the interface of `Resuming`.
-
-    An encoder-decoder calls its decoder once to read a text and many times to write one, and some examples
-    are read in several passes, so that the order of calls says nothing of what can be kept.
+    """Full passes, with the interface of `Resuming`, for models that a `run` calls several times.
 
     Attributes
     ----------
-    contexts : row: its context vectors (batch, tokens, heads, size) in the last `record`, when it was called
-        first
+    contexts : row: context vectors (batch, tokens, heads, size) of its first call in the last `record`
     """
 
     def __init__(self, gates: HeadGates) -> None:
@@ -37,7 +33,7 @@ class Replacing:
         self.contexts = {}
 
     def record(self, run: Callable[[], Result]) -> Result:
-        """The result of `run`."""
+        """Return the result of `run`, and keep its context vectors."""
         found: dict[int, torch.Tensor] = {}
 
         def note(layer: int, context: torch.Tensor) -> torch.Tensor:
@@ -50,26 +46,22 @@ class Replacing:
         return result
 
     def without(self, layer: int, head: int, run: Run, instead: torch.Tensor | None = None) -> torch.Tensor:
-        """The result of `run` without a head's contribution to its layer.
-
-        Parameters
-        ----------
-        instead : (batch, tokens or 1, size), optional
-            Context vectors of the tokens, or one for all tokens of a text, in place of the head's own.
-        """
+        """As `Resuming.without`."""
 
         def edit(row: int, context: torch.Tensor) -> torch.Tensor:
             if row != layer:
                 return context
-            beams = 1 if instead is None else len(context) // len(instead)  # of a text follow one another
-            return replaced(context, head, None if instead is None else instead.repeat_interleave(beams, 0))
+            if instead is None:
+                return replaced(context, head, None)
+            beams = len(context) // len(instead)  # the beams of a text follow one another
+            return replaced(context, head, instead.repeat_interleave(beams, 0))
 
         with self.gates.edited(edit):
             return run()
 
 
 def ablating(model: MultiTask, task: str) -> Resuming | Replacing:
-    """Passes of a model on examples of a task with one head replaced."""
+    """Return passes of a model on examples of a task, in which one head can be replaced."""
     if model.encoder.config.is_encoder_decoder or model.classifier(task).reads_again:
         return Replacing(model.gates)
     return Resuming(model.encoder, model.gates)

@@ -1,8 +1,8 @@
-"""Vectors that models compute for texts."""
+"""Vectors of texts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -36,21 +36,9 @@ def vectors(
     device: Device,
     progress: Progress | None = None,
 ) -> np.ndarray:
-    """The pooled vectors of texts that the model's classifiers receive, without dropout.
+    """Return the vectors of texts that the model's classifiers receive, (len(rows), hidden) float32.
 
-    Parameters
-    ----------
-    task : the task of the texts or of the model, for messages
-    rows : which of the examples
-
-    Returns
-    -------
-    (len(rows), hidden) float32, in the order of `rows`
-
-    Raises
-    ------
-    NumericalError
-        A vector is not finite.
+    NumericalError, which names `task`, if a vector is not finite.
     """
     model.to(device.name).eval()
     with device.cast():
@@ -59,23 +47,17 @@ def vectors(
     return values
 
 
-def of_tasks(
-    models: Iterator[tuple[str, MultiTask]], n_models: int, texts: Examples, device: Device
+def representations(
+    models: Iterable[tuple[str, MultiTask]], texts: Examples, device: Device, n_models: int = 1
 ) -> pd.DataFrame:
-    """The vectors of the same texts by the model of each task.
+    """Return the vectors of the same texts by the model of each task, as a table 'representations'.
 
     Parameters
     ----------
     models : (task, its model), loaded one at a time
-    n_models : the number of models
     texts : in the order of their column `example`
-
-    Returns
-    -------
-    table 'representations'
     """
-    progress = Progress(n_models * len(texts), "texts")
-    rows = np.arange(len(texts))
+    progress, rows = Progress(n_models * len(texts), "texts"), np.arange(len(texts))
     frames = []
     for task, model in models:
         values = vectors(model, task, texts, rows, device, progress)
@@ -83,27 +65,14 @@ def of_tasks(
     return pd.concat(frames, ignore_index=True)
 
 
-def features(model: MultiTask, task: str, examples: Examples, device: Device) -> pd.DataFrame:
-    """Vectors of a task's examples by a frozen encoder, to train classifiers on.
-
-    Returns
-    -------
-    table 'representations'
-    """
-    progress, rows = Progress(len(examples), "examples"), np.arange(len(examples))
-    values = vectors(model, task, examples, rows, device, progress)
-    return pd.DataFrame({"task": task, "example": examples.example, "vector": list(values)})
-
-
-def mean_of_tasks(
+def task_means(
     model: MultiTask, examples: Mapping[str, Examples], rows: Mapping[str, np.ndarray], device: Device
 ) -> pd.DataFrame:
-    """The mean vector of each task's texts (TextEmb of Vu et al. 2020, for a model with mean pooling).
+    """Return the mean vector of each task's texts (TextEmb of Vu et al. 2020, with mean pooling).
 
     Parameters
     ----------
-    examples : task: its examples
-    rows : task: the rows of its examples to average
+    examples, rows : task: its examples, and the rows of them to average
 
     Returns
     -------

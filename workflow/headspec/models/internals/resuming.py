@@ -22,14 +22,13 @@ Result = TypeVar("Result")
 
 @dataclass
 class Point:
-    """A call of attention, and what is known before it.
+    """A call of attention.
 
     Attributes
     ----------
-    finished : modules and their outputs
-        The calls that have ended while the call that contains them has not, in order: earlier layers as
-        a whole, and parts of this layer.
-    context : (batch, tokens, heads, size), the context vectors of its heads
+    finished : modules and outputs of the calls that ended before it, inside calls that have not: earlier
+        layers as a whole, and parts of this layer
+    context : (batch, tokens, heads, size)
     """
 
     finished: list[tuple[nn.Module, Any]]
@@ -40,21 +39,19 @@ class Resuming:
     """Passes of an unmodified encoder that repeat only what follows a change of one head.
 
     `record` runs the encoder and keeps, for every call of attention, its context vectors and the outputs of
-    the modules that have finished before it. `without` runs the encoder's code again on the same batch: these
-    modules return what they returned, that attention returns its context vectors without those of one head,
-    and all others compute. Which modules these are follows from the order of calls, so that neither layers
-    nor their arguments have to be known, and a module shared by several layers (ALBERT) is no special case.
-    Over all heads of a deep encoder this saves half of the operations: layers above a head have to be
-    computed.
+    modules that have finished before it. `without` runs the encoder again on the same batch: these modules
+    return what they returned, that attention returns its context vectors without one head, and all others
+    compute. The order of calls tells which modules these are, whatever layers are called, or share.
+    Over all heads of a deep encoder this saves half of the operations.
 
-    The context manager replaces `forward` of the encoder's modules, and checks on a small batch that a
-    head left out is a closed gate; no gradients, no dropout.
+    The context manager replaces `forward` of the encoder's modules, and checks on a small batch that leaving
+    out a head is closing its gate. There are no gradients and no dropout.
 
     Raises
     ------
     EncoderError
-        The encoder does not repeat its calls, changes states that modules have returned, or differs
-        from the encoder with a closed gate.
+        The encoder does not repeat its calls, changes states that modules have returned, or differs from the
+        encoder with a closed gate.
     """
 
     def __init__(self, encoder: PreTrainedModel, gates: HeadGates) -> None:
@@ -105,11 +102,11 @@ class Resuming:
     @property
     def contexts(self) -> dict[int, torch.Tensor]:
         """Row: its context vectors (batch, tokens, heads, size) in the last `record`."""
-        first = next(self.encoder.parameters()).device  # of several, as in `models.language.spread`
+        first = next(self.encoder.parameters()).device  # layers may be on several
         return {layer: point.context.to(first) for layer, point in self.points.items()}
 
     def record(self, run: Callable[[], Result]) -> Result:
-        """The result of `run`, which calls the encoder once; later passes start from its states."""
+        """Return the result of `run`, which calls the encoder once, and keep its states."""
         self.points, self._open = {}, [[]]
         try:
             with self.gates.edited(self._note):
@@ -118,7 +115,7 @@ class Resuming:
             self._open = None
 
     def without(self, layer: int, head: int, run: Run, instead: torch.Tensor | None = None) -> torch.Tensor:
-        """The result of `run`, the same as in `record`, without a head's contribution to its layer.
+        """Return the result of `run`, the same as in `record`, without a head.
 
         Parameters
         ----------
@@ -161,14 +158,13 @@ class Resuming:
             self.gates.values = values
             closed = run()
             self.gates.values = None
-            half = self.encoder.dtype == torch.bfloat16
-            within = 0.05 if half else 1e-4
+            within = 0.05 if self.encoder.dtype == torch.bfloat16 else 1e-4
             if not torch.allclose(resumed, closed, rtol=within, atol=within * float(closed.abs().max())):
                 raise self._refusal(f"without head {head} of layer {layer} it differs from closing its gate")
 
 
 def replaced(context: torch.Tensor, head: int, instead: torch.Tensor | None) -> torch.Tensor:
-    """Context vectors (batch, tokens, heads, size) in which those of a head are zeros, or `instead`."""
+    """Return context vectors (batch, tokens, heads, size) with a head's replaced by zeros or `instead`."""
     changed = context.clone()
     changed[..., head, :] = 0 if instead is None else instead.to(context)
     return changed

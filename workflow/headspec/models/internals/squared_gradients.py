@@ -1,9 +1,9 @@
 """Squared gradients of single examples, summed over a batch, in one backward pass.
 
-The gradient of an example with respect to the weight of a linear layer is the product of what came in and of
-the gradient of what went out, summed over the example's tokens. These two are the same for a batch as for its
-examples one by one, so only the product is formed for each example (Goodfellow 2015; Dangel et al. 2020,
-BackPACK). Weights of norms, biases and embeddings have sums in place of the product.
+The gradient of an example with respect to the weight of a linear layer is the product of the layer's input
+and the gradient of its output, summed over tokens. Both come from one pass over the batch; only the product
+is formed for each example (Goodfellow 2015; Dangel et al. 2020, BackPACK). For norms, biases and embeddings
+it is a sum.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.func import functional_call
 ON_GPU = 2**26
 
 Loss = Callable[[], torch.Tensor]
-Calls = list[tuple[torch.Tensor, torch.Tensor]]  # what came in, and the gradient of what went out, (n, ...)
+Calls = list[tuple[torch.Tensor, torch.Tensor]]  # input and gradient of the output, (n, ...)
 Sums = dict[str, torch.Tensor]
 
 
@@ -27,13 +27,13 @@ class Squares:
 
     Parameters
     ----------
-    model : what computes the loss, with the batch as the first dimension
+    model : computes the loss, with the batch as the first dimension of its states
     parameters : parameters of `model` whose gradients are squared
 
     Attributes
     ----------
     sums : for each parameter, the sum over all examples so far
-    supported : whether every parameter belongs to a module whose gradients are known here
+    supported : whether every parameter belongs to a linear layer, a norm or an embedding
     """
 
     def __init__(self, model: nn.Module, parameters: Sequence[nn.Parameter]) -> None:
@@ -49,12 +49,9 @@ class Squares:
         self.supported = known == len(self.parameters)
 
     def add(self, loss: Loss, size: int) -> None:
-        """Add the squared gradients of each of `size` examples, of whose losses `loss` computes the sum.
+        """Add the squared gradients of `size` examples; `loss` returns the sum of their losses.
 
-        Raises
-        ------
-        ValueError
-            What went out of a module does not have the examples as its first dimension.
+        ValueError if the output of a module does not have the examples as its first dimension.
         """
         calls: list[tuple[nn.Module, torch.Tensor, torch.Tensor]] = []
 
@@ -77,14 +74,14 @@ class Squares:
         by_module: dict[nn.Module, list[tuple[torch.Tensor, torch.Tensor]]] = {}
         for (module, into, _), grad in zip(calls, grads, strict=True):
             by_module.setdefault(module, []).append((into, grad))
-        for module, of_calls in by_module.items():
+        for module, pairs in by_module.items():
             if add := _kind(module):
-                add(module, of_calls, self._modules[module])
+                add(module, pairs, self._modules[module])
 
 
 def _linear(module: nn.Module, calls: Calls, sums: Sums) -> None:
-    """Of a Linear, whose weight is (out, in), or of a Conv1D, (in, out)."""
-    into, grad = (torch.cat([_by_token(each) for each in of], 1) for of in zip(*calls, strict=True))
+    """Add gradients of a Linear, whose weight is (out, in), or of a Conv1D, (in, out)."""
+    into, grad = (torch.cat([_by_token(part) for part in parts], 1) for parts in zip(*calls, strict=True))
     first, second = (into, grad) if _is_conv1d(module) else (grad, into)
     if "weight" in sums and grad.is_cuda:
         at_once = max(1, ON_GPU // sums["weight"].numel())
@@ -105,7 +102,7 @@ def _by_token(states: torch.Tensor) -> torch.Tensor:
 
 
 def _norm(module: nn.Module, calls: Calls, sums: Sums) -> None:
-    """Of a norm, whose output is a weight times what is the output without it, plus a bias."""
+    """Add gradients of a norm, whose output is linear in its weight and bias."""
     plain = {
         name: torch.full_like(p, float(name == "weight"))
         for name, p in module.named_parameters(recurse=False)
@@ -113,17 +110,17 @@ def _norm(module: nn.Module, calls: Calls, sums: Sums) -> None:
     size = len(calls[0][1])
     factors = {"weight": lambda a: functional_call(module, plain, (a,)).float(), "bias": torch.ones_like}
     for name, total in sums.items():
-        each = [(g.float() * factors[name](a)).reshape(size, -1, *total.shape).sum(1) for a, g in calls]
-        total += torch.stack(each).sum(0).square().sum(0)
+        by_call = [(g.float() * factors[name](a)).reshape(size, -1, *total.shape).sum(1) for a, g in calls]
+        total += torch.stack(by_call).sum(0).square().sum(0)
 
 
 def _embedding(module: nn.Module, calls: Calls, sums: Sums) -> None:
-    """Of an Embedding: an example's gradients are added up over its tokens with the same index."""
+    """Add gradients of an Embedding: sums over an example's tokens with the same index."""
     indices = torch.cat([a.flatten(1) for a, _ in calls], 1)
     grad = torch.cat([_by_token(g) for _, g in calls], 1)
-    for index, of_example in zip(indices, grad, strict=True):
-        used, place = index.unique(return_inverse=True)
-        own = of_example.new_zeros(len(used), of_example.shape[1]).index_add_(0, place, of_example)
+    for index, example in zip(indices, grad, strict=True):
+        used, inverse = index.unique(return_inverse=True)
+        own = example.new_zeros(len(used), example.shape[1]).index_add_(0, inverse, example)
         sums["weight"].index_add_(0, used, own.square_())
 
 

@@ -1,23 +1,25 @@
-"""What a language model does with the states of its encoder: the logits of all tokens, or of some."""
+"""Language models with their heads, which give all tokens or some of them their logits."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from headspec.errors import EncoderError
+from headspec.models.pretrained import from_pretrained
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 #: number of tokens on which a head is compared with its model
 TOKENS = 8
-#: largest difference of numbers that should be equal, as a share of the largest; of weights in bfloat16
-TOLERANCE, OF_HALF = 1e-4, 2**-6
+#: largest difference of equal numbers, as a share of the largest, in float32 and with weights in bfloat16
+TOLERANCE, HALF_TOLERANCE = 1e-4, 2**-6
 #: errors of code that needs more of an encoder than its last states
 UNFIT = (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
 
@@ -25,10 +27,9 @@ UNFIT = (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueErr
 class LanguageHead(nn.Module):
     """The head of a causal or masked language model: states (n, hidden) to logits (n, tokens), float32.
 
-    Models transform states before the output embedding, and logits after it, in ways of their own. So the
-    model's own code runs, with an encoder that returns the given states. It multiplies in float32 under
-    autocast, too: in bfloat16, logits between 16 and 32 are multiples of an eighth, and those of two answers
-    often equal.
+    Models transform states before the output embedding, and logits after it. So the model's own code runs,
+    with an encoder that returns the given states. It runs in float32 under autocast, too: in bfloat16, logits
+    between 16 and 32 are multiples of an eighth, and two answers often have the same.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ class LanguageHead(nn.Module):
 
     Attributes
     ----------
-    bias : of heads for some tokens, added to their logits, (tokens,); 0 unless calibrated
+    bias : added to the logits of a restricted head, (tokens,); 0 unless calibrated
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -55,7 +56,7 @@ class LanguageHead(nn.Module):
         return found
 
     def restricted(self, tokens: Sequence[int]) -> LanguageHead:
-        """A head for some tokens alone, with weights of its own."""
+        """Return a head for some tokens alone, with weights of its own."""
         output = self.tokens
         head = copy.deepcopy(self, {id(each): each for each in (output, *output.parameters())})
         rows = nn.Linear(output.in_features, len(tokens), device=output.weight.device)
@@ -93,16 +94,16 @@ class _States(nn.Module):
 
 
 class _Output(tuple):
-    """What an encoder returns: its last states, and nothing else that code may ask for."""
+    """The output of an encoder: its last states, and None for all else that code may ask for."""
 
     def __getattr__(self, name: str) -> torch.Tensor | None:
         return self[0] if name == "last_hidden_state" else None
 
 
 def _as_now(head: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Rename the weights of a head for some tokens that was saved without a bias of its own.
+    """Rename the weights of a restricted head that was saved without a bias of its own.
 
-    Heads of causal models were linear layers, those of masked models had their present names.
+    Heads of causal models were linear layers; heads of masked models had their present names.
     """
     assert isinstance(head, LanguageHead)
     if prefix + "weight" in state:
@@ -113,19 +114,19 @@ def _as_now(head: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> Non
 
 
 def half(model: PreTrainedModel) -> bool:
-    """Whether a model has weights in bfloat16 (`headspec.models.pretrained.half`)."""
+    """Whether a model has weights in bfloat16."""
     return any(parameter.dtype == torch.bfloat16 for parameter in model.parameters())
 
 
 def near(found: torch.Tensor, expected: torch.Tensor, model: PreTrainedModel) -> bool:
-    """Whether two tensors that a model has computed are equal, up to rounding."""
-    most = expected.abs().max() * (OF_HALF if half(model) else TOLERANCE)
+    """Whether two tensors that a model computes are equal, up to rounding."""
+    most = expected.abs().max() * (HALF_TOLERANCE if half(model) else TOLERANCE)
     return found.shape == expected.shape and bool((found - expected).abs().max() <= most)
 
 
 @torch.no_grad()
 def check(model: PreTrainedModel, where: str) -> None:
-    """EncoderError if `LanguageHead`, on a few tokens, does not give the logits that the model returns.
+    """EncoderError if `LanguageHead` does not give the model's logits of a few tokens.
 
     Parameters
     ----------
@@ -150,3 +151,29 @@ def check(model: PreTrainedModel, where: str) -> None:
         raise EncoderError(
             f"{refused}: from the last states of its encoder, its head makes other logits than {kind} returns"
         )
+
+
+def language_model(path: Path, where: str, causal: bool = True, dtype: str = "fp32") -> PreTrainedModel:
+    """Load the causal or masked language model at `path`.
+
+    Parameters
+    ----------
+    where : config key of its source, and the source, for errors
+    dtype : of its weights, {"fp32", "bf16"}; the latter as by `keep_half`
+
+    Raises
+    ------
+    EncoderError
+        It cannot be loaded, its weights have no language-model head, or `LanguageHead` is not its head.
+    """
+    from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+
+    loading = AutoModelForCausalLM if causal else AutoModelForMaskedLM
+    try:
+        model, missing = from_pretrained.load(loading, path, dtype)
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        raise EncoderError(f"{where} cannot be loaded as a language model: {error}") from None
+    if missing:
+        raise EncoderError(f"{where} has no language-model head: its weights lack {min(missing)}")
+    check(model.eval(), where)
+    return model

@@ -1,4 +1,4 @@
-"""How likely a language model finds tokens."""
+"""Log-probabilities of tokens in a language model."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ LOGITS = 2**26
 
 
 def log_probabilities(head: LanguageHead, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """The log-probability of the token that follows each state, (n,) float32.
+    """Return the log-probability of the token after each state, (n,) float32.
 
     Parameters
     ----------
-    head : of a language model, (n, hidden) to (n, vocabulary) float32
     states : (n, hidden)
     tokens : (n,)
     """
 
-    def of_part(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    def part(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         return -F.cross_entropy(head(states), tokens, reduction="none")
 
     at_once = max(1, LOGITS // head.tokens.out_features)
     if len(states) <= at_once:
-        return of_part(states, tokens)
+        return part(states, tokens)
     parts = zip(states.split(at_once), tokens.split(at_once), strict=True)
-    return torch.cat([checkpoint(of_part, *part, use_reentrant=False) for part in parts])
+    return torch.cat([checkpoint(part, *given, use_reentrant=False) for given in parts])

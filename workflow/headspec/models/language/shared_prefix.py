@@ -1,4 +1,4 @@
-"""Passes of rows that begin with the same tokens, which the encoder reads once for all of them."""
+"""Passes of rows that begin with the same tokens, read once for all."""
 
 from __future__ import annotations
 
@@ -15,11 +15,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class _Begun(DynamicLayer):
-    """Keys and values of the prefix in a layer, followed by those of every row's own tokens.
-
-    It does not keep these, so that memory is that of one layer.
-    """
+class _Prefix(DynamicLayer):
+    """Keys and values of the prefix in a layer; those of a row's own tokens follow, and are not kept."""
 
     def __init__(self, read: DynamicLayer) -> None:
         super().__init__()
@@ -36,10 +33,10 @@ class _Begun(DynamicLayer):
 
 @torch.no_grad()
 def possible(encoder: PreTrainedModel) -> bool:
-    """Whether `output` is what it says, seen from the kinds of layers, and on a few tokens.
+    """Whether `output` holds for an encoder, by its kinds of layers and on a few tokens.
 
-    Layers with a sliding window are masked alike in both passes, whatever its size. Those that remember a
-    state, and not keys and values (Mamba, convolutions), or the keys of another layer, are not shared.
+    Layers with a sliding window are masked in both passes. Layers that keep a state instead of keys and
+    values (Mamba, convolutions), or share the keys of another layer, are not supported.
     """
     kinds = {type(layer) for layer in DynamicCache(config=encoder.config).layers}
     if kinds - {DynamicLayer, DynamicSlidingWindowLayer}:
@@ -52,14 +49,13 @@ def possible(encoder: PreTrainedModel) -> bool:
 
 
 def output(encoder: PreTrainedModel, prefix: int, inputs: dict[str, torch.Tensor]) -> BaseModelOutput:
-    """The output of an encoder, the same as ``encoder(**inputs)`` up to rounding, where it is `possible`.
+    """Return the output of ``encoder(**inputs)`` up to rounding, where it is `possible`.
 
-    Gates must be those of all rows, and modules of the encoder must not be looked into: they see the prefix
-    as a row of its own.
+    All rows must have the same gates; modules of the encoder see the prefix as a row of its own.
 
     Parameters
     ----------
-    prefix : number of tokens that all rows begin with; each row has more
+    prefix : number of first tokens that all rows share; each row has more
     inputs : ``input_ids`` (batch, tokens); ``attention_mask`` (batch, tokens), or (batch, 1, tokens, tokens)
         with ``position_ids`` (batch, tokens)
 
@@ -67,12 +63,12 @@ def output(encoder: PreTrainedModel, prefix: int, inputs: dict[str, torch.Tensor
     -------
     last_hidden_state : (batch, tokens, hidden)
     """
-    read = DynamicCache()  # without the config: layers with a sliding window would forget what rows need
+    read = DynamicCache()  # without the config: layers with a sliding window would drop what rows need
     ids, mask = inputs["input_ids"], inputs["attention_mask"]
     begun = encoder(input_ids=ids[:1, :prefix], past_key_values=read, use_cache=True).last_hidden_state
     own = {"input_ids": ids[:, prefix:], "attention_mask": mask if mask.dim() == 2 else mask[:, :, prefix:]}
     if "position_ids" in inputs:
         own["position_ids"] = inputs["position_ids"][:, prefix:]
-    cache = Cache(layers=[_Begun(layer) for layer in read.layers])
+    cache = Cache(layers=[_Prefix(layer) for layer in read.layers])
     states = encoder(**own, past_key_values=cache, use_cache=True).last_hidden_state
     return BaseModelOutput(last_hidden_state=torch.cat([begun.expand(len(ids), -1, -1), states], dim=1))

@@ -1,4 +1,4 @@
-"""A model that learns nothing, with its layers on several GPUs, by accelerate."""
+"""Models that are only evaluated, with their layers on several GPUs, by accelerate."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from headspec.models.multitask import MultiTask
 
 
-def places(model: MultiTask, key: str, memory: Mapping[int, int] | None = None) -> dict[str, int]:
-    """Module of the encoder: the GPU of its weights. Layers stay whole, and GPUs have about equal shares.
+def device_map(model: MultiTask, key: str, memory: Mapping[int, int] | None = None) -> dict[str, int]:
+    """Return the GPU of each module of the encoder: whole layers, in about equal shares.
 
     Parameters
     ----------
     key : config key of the model, for errors
-    memory : GPU: its free bytes; by default of those that this process may use
+    memory : GPU: its free bytes; by default of the GPUs that this process may use
 
     Raises
     ------
@@ -45,17 +45,17 @@ def places(model: MultiTask, key: str, memory: Mapping[int, int] | None = None) 
     return found
 
 
-def spread(model: MultiTask, of: Mapping[str, int]) -> None:
-    """Put each part of the encoder in its place, where it stays when the model is moved.
+def dispatch(model: MultiTask, devices: Mapping[str, int]) -> None:
+    """Put each module of the encoder on its device, where it stays when the model is moved.
 
-    Its inputs and outputs are on the first GPU, with the classifiers and the head.
+    Inputs and outputs are on the first GPU, with the classifiers and the head.
 
     Parameters
     ----------
-    of : from `places`
+    devices : from `device_map`
     """
     from accelerate import dispatch_model
 
     encoder: Any = model.encoder
-    dispatch_model(encoder, {**of}, main_device=next(iter(of.values())), force_hooks=True)
+    dispatch_model(encoder, {**devices}, main_device=next(iter(devices.values())), force_hooks=True)
     encoder._apply = lambda fn, recurse=True: encoder

@@ -1,4 +1,4 @@
-"""Checks of a model's files; without torch, so that a wrong model is refused before any job starts."""
+"""Checks of a model's files before any job starts; without torch."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def architecture(path: Path, model: Model, key: str) -> str:
-    """The family of the model at `path`.
+    """Return the family of the model at `path`.
 
     Raises
     ------
     EncoderError
-        It is no model of transformers, of a type that no study takes, it has neither safetensors nor GGUF
-        weights, or something beside them would be loaded, too.
+        It is no model of transformers, its type is refused, it has neither safetensors nor GGUF weights, or
+        transformers would load something beside them, too.
     """
     beside = path if path.is_dir() else path.parent
     if (beside / "adapter_config.json").is_file():
@@ -75,7 +75,7 @@ def verify(path: Path, model: Model, key: str) -> None:
 
 
 def check_model(path: Path, model: Model, key: str) -> None:
-    """EncoderError if the model at `path` cannot be gated, or disagrees with the config."""
+    """EncoderError if the model at `path` is refused, or disagrees with the config."""
     architecture(path, model, key)
     pooled(path, model, key)
     sizes.check(model, key)

@@ -1,4 +1,4 @@
-"""What a model's config.json says of it, or the start of a GGUF file."""
+"""Settings in a model's config.json, or at the start of a GGUF file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZES = (
     "num_attention_heads", "n_head", "n_heads", "encoder_layers", "decoder_layers", "num_layers",
     "num_decoder_layers", "encoder_attention_heads", "decoder_attention_heads", "num_heads",
 )  # fmt: skip
-#: of stacks, the names of layers and of heads; T5's decoder may leave out its layers
+#: names of the numbers of layers and heads of each stack; T5's decoder may leave out its layers
 STACKS = {
     SELF: (("num_hidden_layers", "n_layer", "n_layers"), ("num_attention_heads", "n_head", "n_heads")),
     ENCODER: (("encoder_layers", "num_layers"), ("encoder_attention_heads", "num_heads")),
@@ -38,21 +38,25 @@ GGUF_SIZES = {
 #: numbers in GGUF files, in the notation of struct; the others are texts and lists
 GGUF_NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 GGUF_TEXT, GGUF_LIST = 8, 9
-#: names of what each layer of a hybrid model is, and of the numbers of its layers with attention
+#: names of the types of layers of hybrid models, and of the numbers of layers with attention
 LAYER_TYPES = ("layer_types", "layers_block_type", "hybrid_override_pattern")
 ATTENDING = ("full_attn_idxs", "attn_layer_indices")
-#: layers that have no attention heads; letters are those of Nemotron-H's pattern
+#: types of layers without attention heads; single letters are Nemotron-H's
 HEADLESS = {"linear_attention", "conv", "mamba", "recurrent", "moe", "mlp", "M", "E", "-"}
 
 
 def settings(path: Path, key: str, source: str) -> dict[str, Any]:
-    """The content of the model's config.json; for a GGUF file its `model_type`, and the sizes in it."""
+    """Return the content of the model's config.json, or `model_type` and sizes of a GGUF file.
+
+    Raises
+    ------
+    EncoderError
+        The file is missing or broken, or a size in it is no number above 0.
+    """
     if path.is_file() and path.suffix != ".gguf":
         raise EncoderError(f"{key}.source: '{source}' is a file; expected the model's folder, or a GGUF file")
     try:
-        if path.is_file():
-            return _checked(_gguf(path))
-        return _checked(json.loads(_config(path).read_text()))
+        return _checked(_gguf(path) if path.is_file() else json.loads(_config(path).read_text()))
     except (OSError, ValueError, RecursionError, struct.error) as error:
         problem = "is not a GGUF file" if path.is_file() else "has no readable config.json"
         found = [] if path.is_file() else [*path.glob("*.gguf"), *path.glob("*/config.json")]
@@ -80,7 +84,7 @@ def _checked(config: Any) -> dict[str, Any]:
 
 
 def _gguf(path: Path) -> dict[str, Any]:
-    """Architecture and sizes from the start of a GGUF file; parsing the whole file would take seconds."""
+    """Read architecture and sizes at the start of a GGUF file; parsing all of it would take seconds."""
     with open(path, "rb") as file:
 
         def number(code: str) -> Any:
@@ -93,8 +97,8 @@ def _gguf(path: Path) -> dict[str, Any]:
             if kind == GGUF_TEXT:
                 return text()
             if kind == GGUF_LIST:
-                of, length = number("I"), number("Q")
-                return [value(of) for _ in range(length)]
+                entries, length = number("I"), number("Q")
+                return [value(entries) for _ in range(length)]
             if kind not in GGUF_NUMBERS:
                 raise ValueError(f"a value has type {kind}, which is unknown")
             return number(GGUF_NUMBERS[kind])
@@ -116,7 +120,7 @@ def _gguf(path: Path) -> dict[str, Any]:
 
 
 def positions(config: Mapping[str, Any]) -> int | None:
-    """The most tokens that a model with this config.json takes; None if any number."""
+    """The most tokens that a model with this config.json takes; None without a limit."""
     stored = config.get("max_position_embeddings", config.get("n_positions"))
     if not stored or not config.get("position_biased_input", True):
         return None  # DeBERTa's positions are relative
@@ -126,18 +130,19 @@ def positions(config: Mapping[str, Any]) -> int | None:
 
 
 def heads_by_layer(config: Mapping[str, Any]) -> dict[str, list[int]] | None:
-    """Kind of attention: number of heads in each of its layers; None where the config does not say."""
-    sizes = [
-        [next((config[name] for name in names if config.get(name)), None) for names in of_stack]
-        for of_stack in STACKS.values()
-    ]
-    (layers, heads), (of_encoder, n), (of_decoder, others) = sizes
+    """The number of heads in each layer, by kind of attention; None where the config does not say."""
+
+    def setting(names: tuple[str, ...], default: Any = None) -> Any:
+        return next((config[name] for name in names if config.get(name)), default)
+
     if writes(config):
-        if not (of_encoder and n and of_decoder and others):
+        (n, heads), (m, others) = ([setting(names) for names in STACKS[kind]] for kind in (ENCODER, DECODER))
+        if not (n and heads and m and others):
             return None
-        return {ENCODER: [n] * of_encoder, DECODER: [others] * of_decoder, CROSS: [others] * of_decoder}
-    types = next((config[name] for name in LAYER_TYPES if config.get(name)), [""] * (layers or 0))
+        return {ENCODER: [heads] * n, DECODER: [others] * m, CROSS: [others] * m}
+    layers, heads = (setting(names) for names in STACKS[SELF])
+    types = setting(LAYER_TYPES, [""] * (layers or 0))
     if not (heads and types):
         return None
-    among = next((config[name] for name in ATTENDING if config.get(name)), range(len(types)))
+    among = setting(ATTENDING, range(len(types)))
     return {SELF: [heads * (i in among and kind not in HEADLESS) for i, kind in enumerate(types)]}

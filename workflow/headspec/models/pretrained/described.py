@@ -10,24 +10,24 @@ from headspec.models.pretrained.folders import present
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
-#: that of transformers
+#: its type in transformers
 MODEL_TYPE = "m2m_100"
-#: special tokens by their numbers; the second begins and ends every text that is written
+#: special tokens by their ids; the second begins and ends every text that is written
 SPECIAL = PAD, END, UNKNOWN = "<pad>", "</s>", "<unk>"
-#: of sinusoids, most that a text may have
+#: sinusoids, and so the most tokens of a text
 POSITIONS = 1024
 
 
 def is_described(model: Model) -> bool:
-    """Whether a model has no files; jobs that take none of these do not know the key."""
+    """Whether a model is described instead of named; jobs that take no such models lack the key."""
     return getattr(model, "transformer", None) is not None
 
 
 def config(model: Model) -> dict[str, Any]:
-    """The config.json of a described model: M2M100's architecture, with the widths of Vaswani et al. (2017).
+    """Return the config.json of a described model: M2M100, with the widths of Vaswani et al. (2017).
 
-    It normalises what goes into a sublayer, not what comes out: fresh weights then learn from the start
-    (Xiong et al. 2020). They begin with the standard deviation of Xavier's for square matrices.
+    It normalises the input of sublayers, not their output, so that fresh weights learn from the start (Xiong
+    et al. 2020). Weights have the standard deviation of Xavier's initialisation of square matrices.
     """
     described: Any = model.transformer
     sizes = described if isinstance(described, dict) else vars(described)
@@ -61,7 +61,7 @@ def config(model: Model) -> dict[str, Any]:
 
 
 def content(model: Model, key: str) -> dict[str, Any] | None:
-    """The config.json of any model, without a network: None for a hub model that is not in the cache."""
+    """Return the config.json of any model, or None for a hub model that is not in the cache."""
     if is_described(model):
         return config(model)
     path = present(model, key)

@@ -1,4 +1,4 @@
-"""Where the files of a model are: a local path, or the cache of the hub."""
+"""The files of a model: at a local path, or in the cache of the hub."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headspec.errors import EncoderError
 if TYPE_CHECKING:
     from headspec.config.sections.model import Model
 
-#: what transformers opens in a model's folder beside weights; all else is documents, code, and other formats
+#: files that transformers opens in a model's folder beside weights
 TEXTS = ("*.json", "*.jinja", "*.txt", "*.model", "*.spm", "*.codes", "*.tokenizer")
 FETCHED = (*TEXTS, "model*.safetensors")
 DESCRIBING = ("*config.json", "modules.json")
@@ -22,9 +22,7 @@ WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 
 
 def folder(model: Model, key: str, files: Sequence[str] = FETCHED) -> Path:
-    """The local path of a model: a folder, a GGUF file, or a folder in the hub's cache.
-
-    A hub model whose weights are not in the cache is downloaded.
+    """Return the local path of a model: a folder or GGUF file; a hub model is downloaded if not cached.
 
     Parameters
     ----------
@@ -58,14 +56,14 @@ def folder(model: Model, key: str, files: Sequence[str] = FETCHED) -> Path:
 
 
 def planned(model: Model, key: str) -> Path:
-    """The same for planning: files that describe the model may be all there is, and the hub is asked once."""
+    """`folder` for planning: a hub model may lack weights, and the hub is asked only once."""
     if model.source.startswith("hub:") and not cached(model) and (reason := hub.unreachable()):
         raise _unavailable(model, key, f"no connection to the hub ({reason})")
     return folder(model, key, DESCRIBING)
 
 
 def _unavailable(model: Model, key: str, reason: str) -> EncoderError:
-    """The error for a hub model that is neither in the cache nor can be downloaded, for this `reason`."""
+    """The error for a hub model that is not in the cache and cannot be downloaded."""
     from huggingface_hub import constants
 
     name, revision = hub_name(model)
@@ -77,14 +75,14 @@ def _unavailable(model: Model, key: str, reason: str) -> EncoderError:
 
 
 def present(model: Model, key: str) -> Path | None:
-    """The same without a network: None for a hub model that is not in the cache, or one without files."""
+    """`folder` without a network: None for a model without files, or of the hub and not in the cache."""
     if not model.source:
         return None
     return cached(model) if model.source.startswith("hub:") else folder(model, key)
 
 
 def cached(model: Model) -> Path | None:
-    """The folder of a hub model in the cache, if it has config and weights; uses no network."""
+    """The folder of a hub model in the cache, if it has config and weights there."""
     from huggingface_hub import errors, snapshot_download
 
     name, revision = hub_name(model)
@@ -102,10 +100,7 @@ def hub_name(model: Model) -> tuple[str, str | None]:
 
 
 def weight_files(path: Path) -> list[Path]:
-    """The files that weights in a folder are loaded from: one, or an index and its shards.
-
-    None unless all of them are there.
-    """
+    """The files of weights in a folder: one, or an index and its shards; none unless all are there."""
     if (path / WEIGHTS).is_file():
         return [path / WEIGHTS]
     if not (path / INDEX).is_file():
@@ -120,7 +115,7 @@ def weight_files(path: Path) -> list[Path]:
 
 
 def tensors(path: Path) -> dict[str, list[int]]:
-    """Tensor: its shape, in the weights of a folder; none where loading would report that it cannot."""
+    """The shape of each tensor in the weights of a folder; none where loading would fail."""
     from safetensors import SafetensorError, safe_open
 
     shapes: dict[str, list[int]] = {}
@@ -135,10 +130,7 @@ def tensors(path: Path) -> dict[str, list[int]]:
 
 
 def text_files(path: Path) -> list[Path]:
-    """What transformers may open beside weights: the texts in a model's folder and in the folders in it.
-
-    Of a GGUF file, those in its folder.
-    """
+    """Other files that transformers may open: in a model's folder and subfolders, or beside a GGUF file."""
     places = [path, *sorted(path.glob("*/"))] if path.is_dir() else [path.parent]
     found = {file for place in places for kind in TEXTS for file in place.glob(kind) if file.is_file()}
     return sorted(found)

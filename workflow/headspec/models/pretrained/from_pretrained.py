@@ -1,13 +1,17 @@
-"""What loading a tokenizer and loading an encoder by ``from_pretrained`` have in common."""
+"""Loading by ``from_pretrained`` of transformers, in float32 or with linear layers in bfloat16."""
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 def location(path: Path) -> dict[str, Any]:
-    """Arguments of ``from_pretrained`` for a folder or a GGUF file."""
+    """Return the arguments of ``from_pretrained`` for a folder or a GGUF file."""
     arguments: dict[str, Any] = {"local_files_only": True}
     if path.is_file():
         return arguments | {"pretrained_model_name_or_path": path.parent, "gguf_file": path.name}
@@ -20,3 +24,56 @@ def silence() -> None:
 
     logging.disable_progress_bar()
     logging.set_verbosity_error()
+
+
+def load(loading: Any, path: Path, dtype: str = "fp32") -> tuple[PreTrainedModel, set[str]]:
+    """Load safetensors or GGUF weights without running remote code.
+
+    Parameters
+    ----------
+    loading : class of transformers
+    dtype : {"fp32", "bf16"}; the latter as by `keep_half`
+
+    Returns
+    -------
+    model, and the names of its parameters that the files lack
+    """
+    import torch
+
+    silence()
+    model, info = loading.from_pretrained(
+        **location(path), dtype={"fp32": torch.float32, "bf16": torch.bfloat16}[dtype],
+        use_safetensors=True, trust_remote_code=False, output_loading_info=True,
+    )  # fmt: skip
+    if dtype == "bf16":
+        keep_half(model)
+    return model, set(info["missing_keys"])
+
+
+def keep_half(model: PreTrainedModel) -> None:
+    """Keep the linear layers of a model's encoder in bfloat16, all else in float32.
+
+    The encoder runs under autocast, which rounds the weights of these layers anyway: where bfloat16 can hold
+    them, results are those of float32 under autocast. Embeddings, sums over layers, normalisation, and the
+    head of a language model remain in float32.
+    """
+    import torch
+    from transformers.pytorch_utils import Conv1D
+
+    encoder: Any = model.base_model
+    linear = {module for module in encoder.modules() if isinstance(module, (torch.nn.Linear, Conv1D))}
+    for module in model.modules():
+        if module in linear:
+            module.to(torch.bfloat16)
+            continue
+        for tensor in [*module.parameters(recurse=False), *module.buffers(recurse=False)]:
+            if tensor.is_floating_point():
+                tensor.data = tensor.data.float()
+    forward = encoder.forward
+
+    @functools.wraps(forward)
+    def cast(*args: Any, **kwargs: Any) -> Any:
+        with torch.autocast(next(encoder.parameters()).device.type, torch.bfloat16):
+            return forward(*args, **kwargs)
+
+    encoder.forward = cast

@@ -1,4 +1,4 @@
-"""Which vector stands for a text, by the config or by the model's own files; without torch."""
+"""The vector that stands for a text, by the config or the model's own files; without torch."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ MODES = {"cls": "cls", "mean": "mean", "lasttoken": "last"}
 
 
 class Pooled(NamedTuple):
-    """A pooling, and where it is said."""
+    """A pooling, and the reason for it."""
 
     pooling: str
     reason: str
 
 
 def sources(path: Path) -> list[Path]:
-    """The files of a model at `path` that say its pooling: its modules, and the settings of that which pools.
+    """Return the files that name a model's pooling: its modules, and the settings of the pooling module.
 
     Raises
     ------
@@ -48,14 +48,14 @@ def sources(path: Path) -> list[Path]:
 
 
 def pooled(path: Path, model: Model, key: str) -> Pooled:
-    """The pooling of a model at `path`, and where it is said.
+    """Return the pooling of a model at `path`, and the reason.
 
-    ``auto`` is what sentence-transformers does with the model, else the convention of its type.
+    ``auto`` follows the files of sentence-transformers, else the convention of the model's type.
 
     Raises
     ------
     EncoderError
-        The files of sentence-transformers cannot be read, or name a mode of which there is no pooling here.
+        The files of sentence-transformers cannot be read, or name an unknown mode.
     """
     if model.pooling != "auto":
         return Pooled(model.pooling, f"{key}.pooling")
@@ -73,11 +73,11 @@ def pooled(path: Path, model: Model, key: str) -> Pooled:
     return Pooled(convention.pooling, f"{convention.reason}{lacks}")
 
 
-def _convention(path: Path, of: str) -> Pooled:
-    """The pooling of models of a family; of an encoder it is that of what it was pretrained with."""
-    if of == CONTINUES:
+def _convention(path: Path, family: str) -> Pooled:
+    """The pooling of models of a family; an encoder has the one that it was pretrained with."""
+    if family == CONTINUES:
         return Pooled("last", "it continues texts")
-    if of == WRITES:
+    if family == WRITES:
         return Pooled("mean", "an encoder-decoder")
     if path.is_file() or any(".pooler." in f".{name}" for name in tensors(path)):
         return Pooled("first", "its weights have a pooler")
@@ -99,7 +99,7 @@ def _mode(file: Path) -> str:
 
 
 def _read(file: Path, kind: type) -> Any:
-    """The content of a JSON file, which is of this kind."""
+    """Read a JSON file whose content is of this kind."""
     try:
         content = json.loads(file.read_text())
     except (OSError, ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Sizes that must agree: tokens of a tokenizer, sizes in config.json, rows of embeddings."""
+"""Checks that sizes agree: tokens of a tokenizer, sizes in config.json, rows of embeddings."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ EMBEDDINGS = {
 
 
 def check(model: Model, key: str) -> None:
-    """EncoderError if sizes of a model that is here disagree, or `max_length` exceeds its positions.
-
-    Weights without a name in `EMBEDDINGS` are compared as they are loaded.
-    """
+    """EncoderError if sizes of a model disagree, or `max_length` exceeds its positions."""
     config = content(model, key)
     if config is None:
         return
@@ -52,7 +49,7 @@ def check(model: Model, key: str) -> None:
 
 
 def check_tokens(tokens: int, embeddings: int | None, model: Model, key: str) -> None:
-    """EncoderError if a tokenizer has numbers of more `tokens` than a model has `embeddings`."""
+    """EncoderError if a tokenizer has more `tokens` than a model has `embeddings`."""
     if embeddings and tokens > embeddings:
         raise EncoderError(
             f"{key}.source: the tokenizer of '{model.source}' has {tokens} tokens, but the model has "
@@ -72,7 +69,7 @@ def _rows(path: Path) -> dict[str, int]:
 
 
 def _tokens(path: Path) -> int:
-    """Tokens of the tokenizer in a folder, by the largest number; 0 where none of its files says it."""
+    """Tokens of the tokenizer in a folder, by the largest id; 0 where no file says it."""
 
     def read(name: str) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Checks of all models of a study, and whether they can learn its tasks; jobs do not import it."""
+"""Checks of the models of a study against its tasks; jobs do not import this module."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
 
 
 def check_tasks(model: Model, key: str, tasks: Mapping[str, Task]) -> None:
-    """EncoderError if a model that is here cannot learn one of `tasks`, or be judged by lists of heads."""
+    """EncoderError if a model whose files are here cannot learn `tasks`, or has lists of heads in vain."""
     config = content(model, key) or {}
-    of_type = config["model_type"]
+    model_type = config["model_type"]
     where, what = (f"{key}.source", f"'{model.source}'") if model.source else (f"{key}.transformer", "it")
     if model.heads and writes(config):
         raise EncoderError(
-            f"{key}.heads: got {listing(model.heads)}, expected none for an encoder-decoder ({of_type}), "
+            f"{key}.heads: got {listing(model.heads)}, expected none for an encoder-decoder ({model_type}), "
             "whose heads have a kind of attention beside layer and head"
         )
     for name, task in tasks.items():
         if kind(task).writes and not writes(config):
             raise EncoderError(
-                f"{key}.source: '{model.source}' is of type {of_type}, which has no cross-attention and "
+                f"{key}.source: '{model.source}' is of type {model_type}, which has no cross-attention and "
                 f"writes no texts for tasks.{name}; expected an encoder-decoder, such as Marian or T5"
             )
         if writes(config) and not kind(task).writes:
             raise EncoderError(
-                f"{where}: {what} is of type {of_type}, an encoder-decoder, but tasks.{name} is "
+                f"{where}: {what} is of type {model_type}, an encoder-decoder, but tasks.{name} is "
                 f"a {task.type} task; expected tasks of translation alone, or another model"
             )
 
 
 def check_attention(model: Model, key: str, kinds: Sequence[str]) -> None:
-    """EncoderError if `gates.attention` names `kinds` that a model that is here does not have."""
+    """EncoderError if `gates.attention` names `kinds` that a model does not have."""
     config = content(model, key) or {}
     if kinds and not writes(config):
         raise EncoderError(

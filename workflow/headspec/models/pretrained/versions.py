@@ -1,8 +1,8 @@
 """Versions of pretrained models, on which reruns depend.
 
-The version of a hub model is its commit; a model that the config describes has none. The version of a model
-in a package or at a local path is a hash of the files that are loaded: weights and all JSON but tokenizers'
-for stages that run the model, all but weights for tokenization.
+The version of a hub model is its commit; a model that the config describes has none. Other versions are
+hashes of the files that are loaded: weights and JSON other than tokenizers' for stages that run the model,
+all but weights for tokenization.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def weights(model: Model, key: str, results: Path | None = None) -> str:
 
     Parameters
     ----------
-    results : a folder with tables if the model has results, which could belong to another version
+    results : the folder of the model's tables, if any, which could belong to another version
 
     Raises
     ------
     EncoderError
-        The commit of a hub model is unknown, and there are results.
+        A hub model's commit is unknown, and there are results.
     """
     return _version(model, key, results, _weight_files)
 
@@ -50,7 +50,7 @@ def tokenizer(model: Model, key: str, results: Path | None = None) -> str:
     return _version(model, key, results, _tokenizer_files)
 
 
-def _version(model: Model, key: str, results: Path | None, files_of: Callable[[Path], list[Path]]) -> str:
+def _version(model: Model, key: str, results: Path | None, opened: Callable[[Path], list[Path]]) -> str:
     if not model.source:
         return ""
     if model.source.startswith("hub:"):
@@ -64,7 +64,7 @@ def _version(model: Model, key: str, results: Path | None, files_of: Callable[[P
         return revision
     path = folder(model, key)
     digest = hashlib.sha256()
-    for file in files_of(path):
+    for file in opened(path):
         name = os.path.relpath(file, path) if path.is_dir() or file != path else ""
         digest.update(f"{name} {hashes.sha256(file)}\n".encode())
     package = distribution(model.source) if model.source.startswith("package:") else ""
@@ -73,7 +73,7 @@ def _version(model: Model, key: str, results: Path | None, files_of: Callable[[P
 
 @contextmanager
 def held(version: Callable[[Model, str], str], planned: str, model: Model, key: str) -> Iterator[None]:
-    """Load a model that is still the one that a job was planned with.
+    """Check that a model loaded in this block is the one that its job was planned with.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def held(version: Callable[[Model, str], str], planned: str, model: Model, key: 
     Raises
     ------
     ChangedError
-        Its files were replaced. Those of a hub model, whose folder is named by their commit, are not.
+        Its files were replaced; files of hub models, in folders named by commits, are not.
     """
     if not model.source or model.source.startswith("hub:"):
         yield
@@ -106,7 +106,7 @@ def _stat_keys(model: Model, key: str) -> list[hashes.StatKey]:
 
 
 def _weight_files(path: Path) -> list[Path]:
-    """What is opened to run a model at `path`, a folder or a GGUF file."""
+    """The files opened to run a model at `path`, a folder or a GGUF file."""
     read = [
         file for file in text_files(path) if file.suffix == ".json" and not TOKENIZER.fullmatch(file.name)
     ]
@@ -114,16 +114,16 @@ def _weight_files(path: Path) -> list[Path]:
 
 
 def _tokenizer_files(path: Path) -> list[Path]:
-    """What is opened to load its tokenizer."""
+    """The files opened to load its tokenizer."""
     return sorted({*text_files(path), *([path] if path.is_file() else [])})
 
 
 @functools.cache
 def commit(source: str) -> str:
-    """The commit of a hub model: the one in `source`, else in the cache, else on the hub.
+    """Return the commit of a hub model: the one in `source`, else in the cache, else on the hub.
 
-    It is the same before and after the model is downloaded. Without a connection, the commit of a model
-    that is not in the cache is the one last stored in this folder, else unknown ("").
+    Downloading the model does not change it. Without cache and connection, it is the one last stored in
+    this folder, else unknown ("").
     """
     seen = hashes.FOLDER / hashlib.sha256(source.encode()).hexdigest()
     model = section({"source": source})

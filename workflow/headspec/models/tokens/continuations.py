@@ -1,8 +1,7 @@
-"""Continuations of a text, read beside each other.
+"""Continuations of a text, in one row after the text, which is thus read once.
 
-The continuations of an example stand in one row, after the text that they continue, which is thus read once.
-Each attends to the text and to itself, at the positions that it has alone. So an example stays one row of a
-batch, and its gates, states and attention are those of one row, whatever its number of continuations.
+Each attends to the text and to itself, at the positions that it has alone. An example with several
+continuations is still one row of a batch, with the gates, states and attention of one row.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ NONE = -1
 
 
 def in_a_row(text: Sequence[int], continuations: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
-    """The tokens that a model reads to score continuations: of each all but the last, which predicts nothing.
+    """Return the tokens that a model reads to score continuations; the last of each predicts nothing.
 
     Returns
     -------
     ids : tokens of the text, then of every continuation
-    branches : 0 for tokens of the text, i for those of the i-th continuation, from 1
+    branches : 0 for tokens of the text, i for tokens of the i-th continuation, from 1
     """
     ids, branches = list(text), [0] * len(text)
     for branch, tokens in enumerate(continuations, 1):
@@ -31,7 +30,7 @@ def in_a_row(text: Sequence[int], continuations: Sequence[Sequence[int]]) -> tup
 
 
 def attention(branches: torch.Tensor, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """The arguments of an encoder by which continuations in a row do not see each other.
+    """Return arguments of an encoder by which continuations in a row do not see each other.
 
     Parameters
     ----------
@@ -44,8 +43,8 @@ def attention(branches: torch.Tensor, dtype: torch.dtype) -> dict[str, torch.Ten
     """
     n = branches.shape[1]
     before = torch.ones(n, n, dtype=torch.bool, device=branches.device).tril()
-    of_text = branches[:, None] == 0
-    attended = before & (of_text | (branches[:, None] == branches[..., None]))  # (batch, tokens, tokens)
+    text = branches[:, None] == 0
+    attended = before & (text | (branches[:, None] == branches[..., None]))  # (batch, tokens, tokens)
     mask = torch.zeros(attended.shape, dtype=dtype, device=branches.device)
     mask = mask.masked_fill(~attended, torch.finfo(dtype).min)
     return {"attention_mask": mask[:, None], "position_ids": attended.sum(-1) - 1}

@@ -1,4 +1,4 @@
-"""Texts that a language model goes on from, and the tokens that follow."""
+"""Prompts and the tokens that follow them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def special_tokens(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]]:
-    """The special tokens with which texts start and end."""
+    """Return the special tokens with which texts start, and end."""
     probe = tokenizer("a", return_special_tokens_mask=True)
     special = list(zip(probe["input_ids"], probe["special_tokens_mask"], strict=True))
     start, end = (
@@ -21,11 +21,11 @@ def special_tokens(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[
 
 
 def following(ids: Callable[[str], list[int]], prompt: str, answer: str) -> list[int]:
-    """The tokens of an answer after a prompt; none where the tokenizer joins the two.
+    """Return the tokens of an answer after a prompt; none where the tokenizer joins the two.
 
     Parameters
     ----------
-    ids : the tokens of a text that the model goes on from
+    ids : tokenizes a text that the model continues
     """
     before, whole = ids(prompt), ids(prompt + answer)
     return whole[len(before) :] if whole[: len(before)] == before else []

@@ -1,4 +1,4 @@
-"""Texts without tokens, from which no model predicts anything."""
+"""Texts without tokens, of which a model can predict nothing."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from headspec.errors import EncoderError
 
 
 def check(examples: Iterable[int], sequences: Iterable[Sized], key: str = "") -> None:
-    """EncoderError if an example has no tokens, because its text is empty and the tokenizer adds none.
+    """EncoderError if an example has no tokens: its text is empty, and the tokenizer adds none.
 
     Parameters
     ----------
-    examples : their numbers
-    sequences : tokens of each
-    key : config key of what the texts stand in
+    examples : numbers of the examples
+    sequences : the tokens of each
+    key : config key of the texts
     """
     empty = [example for example, ids in zip(examples, sequences, strict=True) if not len(ids)]
     if empty:

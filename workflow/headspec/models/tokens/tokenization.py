@@ -1,4 +1,4 @@
-"""From texts to tokens."""
+"""Tokenizers of models, and tables of tokens."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ token_type_ids: text of a pair that each token is of; null where the model has n
 
 
 def schema(columns: Mapping[str, pa.DataType]) -> Schema:
-    """`TOKENS` with the further `columns` of a kind of task."""
+    """`TOKENS` with the additional `columns` of a kind of task."""
     return Schema({**TOKENS.columns, **columns}, TOKENS.keys)
 
 
 def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokenizerBase:
-    """The model's tokenizer; it returns token types if and only if the model uses them.
+    """Return the model's tokenizer, which returns token types if and only if the model uses them.
 
     Parameters
     ----------
-    vocabulary : path of the table `vocabulary` of a model that the config describes
+    vocabulary : path of the table `vocabulary`, for a model that the config describes
 
     Raises
     ------
     EncoderError
-        The model has no tokenizer that can be loaded, or no fast one.
+        The model has no tokenizer that can be loaded, or only a slow one.
     """
     from transformers import AutoTokenizer  # slow to import, and only needed here
 
@@ -91,8 +91,8 @@ def tokenizer(model: Model, key: str, vocabulary: str = "") -> PreTrainedTokeniz
     return loaded
 
 
-def of_job(job: Any) -> PreTrainedTokenizerBase:
-    """The tokenizer that a job was planned with; errors as `tokenizer` and `versions.held`.
+def job_tokenizer(job: Any) -> PreTrainedTokenizerBase:
+    """Return the tokenizer that a job was planned with; raises as `tokenizer` and `versions.held`.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def _config(path: Path) -> PretrainedConfig:
 
 
 def kinds_of_attention(model: Model, key: str) -> dict[str, int]:
-    """Layers by kind of attention of an encoder-decoder (`headspec.attention`); none of other models."""
+    """Return the number of layers of each kind of attention in an encoder-decoder; empty for other models."""
     content = described.content(model, key) or {}
     if not writes(content):
         return {}
@@ -118,15 +118,14 @@ def kinds_of_attention(model: Model, key: str) -> dict[str, int]:
         content = _config(folder(model, key)).to_dict()  # with the defaults that config.json leaves out
     heads = heads_by_layer(content)
     assert heads is not None
-    return {kind: len(of_layers) for kind, of_layers in heads.items()}
+    return {kind: len(layers) for kind, layers in heads.items()}
 
 
 def delimit(tokenizer: PreTrainedTokenizerBase) -> None:
     """Make a tokenizer that adds no special tokens (GPT, GPT-2, Qwen) end every text with one.
 
-    Otherwise nothing would separate the two texts of a pair. The token is the separator, else the end of
-    text, else (for GPT, whose byte pairs leave hardly any word unknown) the unknown token. Fine-tuning
-    gives it its meaning, like the delimiter of Radford et al. (2018).
+    Otherwise nothing would separate the texts of a pair. The token is the separator, else the end of text,
+    else (GPT) the unknown token. Fine-tuning gives it its meaning (Radford et al. 2018).
     """
     end = tokenizer.sep_token or tokenizer.eos_token or tokenizer.unk_token
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
@@ -139,12 +138,12 @@ def delimit(tokenizer: PreTrainedTokenizerBase) -> None:
 def encode(
     tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Classes
 ) -> tuple[pd.DataFrame, int]:
-    """The table 'tokens' of a data table, and how many examples are cut (`headspec.tasks.tokens.Encoding`).
+    """Return the table 'tokens' of a data table, and the number of truncated examples.
 
     Raises
     ------
     EncoderError
-        An example has no tokens, because its text is empty and the tokenizer adds none.
+        An example has no tokens.
     """
     frame, truncated = encoding(classes).encode(tokenizer, table, max_length, classes)
     empty.check(frame["example"], frame["input_ids"])

@@ -1,7 +1,7 @@
-"""The vocabulary of a model with fresh weights: pieces of training texts, and the tokenizer that they make.
+"""Vocabularies of models with fresh weights, and their tokenizers.
 
-Pieces are those of SentencePiece's unigram model (Kudo 2018, aclanthology.org/P18-1007). A text is written
-in the language whose token stands before its source (Johnson et al. 2017, aclanthology.org/Q17-1024).
+Pieces of training texts are chosen by SentencePiece's unigram model (Kudo 2018, aclanthology.org/P18-1007).
+A token before the source names the language of the target (Johnson et al. 2017, aclanthology.org/Q17-1024).
 """
 
 from __future__ import annotations
@@ -30,26 +30,24 @@ token: its number, from 0
 piece: the letters that it stands for, with \u2581 for a space; special tokens and languages first
 score: log-probability of the piece in the training texts; 0 of special tokens and languages
 """
-#: SentencePiece's words for a vocabulary that does not fit the texts: what it should have
+#: messages of SentencePiece for a size that does not fit the texts, with the bound
 TOO_SMALL = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 TOO_LARGE = re.compile(r"set it to a value <= (\d+)")
 
 
-def mark(language: str) -> str:
+def language_token(language: str) -> str:
     """The token of a language."""
     return f">>{language}<<"
 
 
-def marks(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
-    """Language: its token, of a tokenizer that `tokenizer` has made."""
+def language_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
+    """Return the token of each language, for a tokenizer made by `tokenizer`."""
     added = (str(token) for token in tokenizer.get_added_vocab())
-    return {token[2:-2]: token for token in added if token == mark(token[2:-2])}
+    return {token[2:-2]: token for token in added if token == language_token(token[2:-2])}
 
 
 def pieces(texts: Iterable[str], size: int, languages: Iterable[str], key: str) -> pd.DataFrame:
-    """A vocabulary of `size` tokens, with one for each of `languages`: the table `vocabulary`.
-
-    It depends on nothing but its arguments.
+    """Make the table `vocabulary` of `size` tokens, with one for each of `languages`; it is deterministic.
 
     Parameters
     ----------
@@ -66,7 +64,7 @@ def pieces(texts: Iterable[str], size: int, languages: Iterable[str], key: str) 
             sentence_iterator=(" ".join(text.split()) for text in texts), model_writer=written,
             model_type="unigram", vocab_size=size, normalization_rule_name="nfkc", character_coverage=1.0,
             pad_id=0, eos_id=1, unk_id=2, bos_id=-1, pad_piece=PAD, eos_piece=END, unk_piece=UNKNOWN,
-            control_symbols=[mark(language) for language in languages],
+            control_symbols=[language_token(language) for language in languages],
             num_threads=1,  # sums of several threads round differently each time
             minloglevel=2,
         )  # fmt: skip
@@ -85,7 +83,7 @@ def pieces(texts: Iterable[str], size: int, languages: Iterable[str], key: str) 
 
 
 def tokenizer(vocabulary: pd.DataFrame) -> PreTrainedTokenizerBase:
-    """The tokenizer of a table `vocabulary`, which splits texts as SentencePiece does."""
+    """Return the tokenizer of a table `vocabulary`, which splits texts as SentencePiece does."""
     from transformers import PreTrainedTokenizerFast  # slow to import, and only needed here
 
     names = vocabulary["piece"].tolist()
@@ -99,7 +97,7 @@ def tokenizer(vocabulary: pd.DataFrame) -> PreTrainedTokenizerBase:
     made.post_processor = processors.TemplateProcessing(
         single=f"$A {END}", pair=f"$A {END} $B {END}", special_tokens=[(END, SPECIAL.index(END))]
     )
-    languages = [name for name in names if name.startswith(">>") and name == mark(name[2:-2])]
+    languages = [name for name in names if name.startswith(">>") and name == language_token(name[2:-2])]
     return PreTrainedTokenizerFast(
         tokenizer_object=made, pad_token=PAD, eos_token=END, unk_token=UNKNOWN,
         additional_special_tokens=[AddedToken(name, rstrip=True, special=True) for name in languages],

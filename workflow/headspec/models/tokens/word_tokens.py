@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 
 def separators(tokenizer: PreTrainedTokenizerBase, classes: Iterable[Classes] = ()) -> set[int]:
-    """Ids of the special tokens that end texts or stand between the two texts of a pair.
+    """Return the special tokens that end texts or stand between the two texts of a pair.
 
-    Empty for a tokenizer that only starts texts with a token and does not mark pairs. In a text, a token
-    of these is a separator if it is not the first one, because some tokenizers start with the same token.
+    Empty for a tokenizer that only starts texts with a token and does not mark pairs. The first token of a
+    text is no separator: some tokenizers start with the same token.
 
     Parameters
     ----------
-    classes : of the tasks; those of what the model writes say in which languages texts are, and how they end
+    classes : `Classes` of the tasks; for texts that the model writes they give languages and last tokens
     """
     found: set[int] = set()
-    for of_task in [*classes] or [None]:
-        kind = encoding(of_task)
-        kind.begin(tokenizer, of_task)
-        found |= {*kind.ends(of_task)}
+    for task in [*classes] or [None]:
+        kind = encoding(task)
+        kind.begin(tokenizer, task)
+        found |= {*kind.ends(task)}
         pair = tokenizer("a", "b", return_special_tokens_mask=True)
         special = zip(pair["input_ids"][1:], pair["special_tokens_mask"][1:], strict=True)
         found |= {token for token, is_special in special if is_special}
@@ -48,8 +48,8 @@ class WordTokens:
 
     Attributes
     ----------
-    examples : the sentences that fit the model; `example` is the row in the table they come from
-    words : for each, the word that every token belongs to, from 0, or -1 for special tokens
+    examples : the sentences that fit the model; `example` is the number of the sentence
+    words : for each, the word of every token, from 0, or -1 for special tokens
     """
 
     examples: Examples
@@ -62,7 +62,7 @@ def encode_words(
     config: Mapping[str, Any],
     prefixes: Sequence[str] = ("",),
 ) -> tuple[WordTokens, dict[str, int]]:
-    """Tokenize sentences of words, without any that do not fit the model.
+    """Tokenize sentences of words, except those that do not fit the model.
 
     Parameters
     ----------
@@ -72,8 +72,8 @@ def encode_words(
     Returns
     -------
     tokens
-    left_out : numbers of sentences that have more tokens than the model has positions (`too_long`), and
-        that have a word without tokens (`lost_words`), such as one of characters that the tokenizer drops
+    left_out : number of sentences with more tokens than the model has positions (`too_long`), and of others
+        with a word that has no tokens (`lost_words`)
 
     Raises
     ------
@@ -83,20 +83,20 @@ def encode_words(
     longest = positions(config) or np.inf
     before = [prefix.split() for prefix in prefixes]
     turns = [before[row % len(before)] for row in range(len(sentences))]
-    encoded, words_of = with_words(
+    encoded, token_words = with_words(
         tokenizer, [[*prefix, *words] for prefix, words in zip(turns, sentences, strict=True)]
     )
-    words_of = [np.maximum(word - len(prefix), NONE) for prefix, word in zip(turns, words_of, strict=True)]
+    token_words = [np.maximum(w - len(prefix), NONE) for prefix, w in zip(turns, token_words, strict=True)]
     left_out = {"too_long": 0, "lost_words": 0}
-    kept, of_tokens = [], []
-    for row, (words, word) in enumerate(zip(sentences, words_of, strict=True)):
+    kept, words_kept = [], []
+    for row, (words, word) in enumerate(zip(sentences, token_words, strict=True)):
         if len(word) > longest:
             left_out["too_long"] += 1
         elif len(np.unique(word[word >= 0])) < len(words):
             left_out["lost_words"] += 1
         else:
             kept.append(row)
-            of_tokens.append(word)
+            words_kept.append(word)
     if not kept:
         raise EncoderError(
             f"none of {len(sentences)} sentences is left: {left_out['too_long']} have more than the model's "
@@ -105,4 +105,4 @@ def encode_words(
     kinds = encoded.get("token_type_ids") or [None] * len(sentences)
     columns = {"input_ids": encoded["input_ids"], "token_type_ids": kinds}
     frame = pd.DataFrame({name: [values[row] for row in kept] for name, values in columns.items()})
-    return WordTokens(Examples(frame.assign(example=kept, label=np.nan)), of_tokens), left_out
+    return WordTokens(Examples(frame.assign(example=kept, label=np.nan)), words_kept), left_out

@@ -43,7 +43,7 @@ def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any]
         It has no token for a language, or has languages of which the task names none.
     """
     settings = {"source_language": "src_lang", "target_language": "tgt_lang"}
-    if marked := sorted(vocabulary.marks(tokenizer)):  # which a text before the source tells
+    if marked := sorted(vocabulary.language_tokens(tokenizer)):  # which a text before the source tells
         settings = {"target_language": ""}
     known = marked or sorted(getattr(tokenizer, "lang_code_to_id", {}))
     for setting, name in settings.items():
@@ -98,7 +98,7 @@ class PairEncoding(Encoding):
         text = tokenizer(text_target="a", add_special_tokens=False)["input_ids"]
         start = next(i for i in range(len(whole)) if whole[i : i + len(text)] == text)
         around = {"before": whole[:start], "after": whole[start + len(text) :]}
-        mark = vocabulary.marks(tokenizer).get(classes["target_language"])
+        mark = vocabulary.language_tokens(tokenizer).get(classes["target_language"])
         prefix = {"prefix": f"{mark} {classes['prefix'] or ''}"} if mark else {}
         return classes | around | prefix | {"longest": max_length}
 

@@ -37,7 +37,7 @@ class LeakingUpdates:
     def step(self, task: str, rate: float) -> torch.Tensor:
         norm = torch.nn.utils.get_total_norm([gradient(p) for p in self.updates.parameters])
         torch._foreach_zero_(
-            [s.of(s.parameter.grad) for s in self.frozen[task] if s.parameter.grad is not None]
+            [s.view(s.parameter.grad) for s in self.frozen[task] if s.parameter.grad is not None]
         )
         clip(self.updates.parameters, self.updates.clip, norm)
         self.updates.apply(rate)

@@ -54,7 +54,7 @@ def rank(weights: list[nn.Parameter], slices: list[Slice], heads: dict[str, np.n
 
 
 def _size(s: Slice) -> int:
-    return s.of(s.parameter.detach()).numel()
+    return s.view(s.parameter.detach()).numel()
 
 
 @dataclass(frozen=True)

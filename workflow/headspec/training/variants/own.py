@@ -25,7 +25,7 @@ Moments = dict[str, torch.Tensor]
 def moments(part: Slice, state: dict) -> Moments:
     """The moments of a slice in the `state` of an optimizer of whole parameters."""
     whole = state.get(part.parameter, {})
-    return {name: v if name == "step" else part.of(v).flatten() for name, v in whole.items()}
+    return {name: v if name == "step" else part.view(v).flatten() for name, v in whole.items()}
 
 
 class SliceGroup:
@@ -38,7 +38,7 @@ class SliceGroup:
 
     def __init__(self, slices: list[Slice]) -> None:
         self.slices = slices
-        self.weights = [s.of(s.parameter.detach()) for s in slices]  # views of the model's weights
+        self.weights = [s.view(s.parameter.detach()) for s in slices]  # views of the model's weights
         self.copy = self.joined([s.parameter.detach() for s in slices])
         self.sizes = [weight.numel() for weight in self.weights]
         chunks = self.copy.split(self.sizes)
@@ -46,7 +46,7 @@ class SliceGroup:
 
     def joined(self, tensors: list[torch.Tensor]) -> torch.Tensor:
         """The slices, (n,), of tensors that have the shapes of the slices' parameters."""
-        return torch.cat([s.of(tensor).flatten() for s, tensor in zip(self.slices, tensors, strict=True)])
+        return torch.cat([s.view(tensor).flatten() for s, tensor in zip(self.slices, tensors, strict=True)])
 
     def read(self) -> None:
         """Copy from the model's weights."""
