@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -107,9 +107,7 @@ class Examples:
     def batch(self, rows: np.ndarray, device: str = "cpu") -> Batch:
         lengths = self.lengths[rows]
 
-        def padded(sequences: Any, fill: int = 0) -> torch.Tensor | None:
-            if sequences is None:
-                return None
+        def padded(sequences: Sequence[Sequence[int]], fill: int = 0) -> torch.Tensor:
             array = np.full((len(rows), lengths.max()), fill, dtype=np.int64)
             for values, length, row in zip(array, lengths, rows, strict=True):
                 values[:length] = sequences[row]
@@ -120,19 +118,10 @@ class Examples:
         if device == "cuda" and isinstance(labels, torch.Tensor):
             labels = labels.pin_memory()  # else the copy waits for the GPU
         labels = labels.to(device, non_blocking=True)
-        words = None if self.words is None else put(self._shares(rows), device)
-        branches, types = padded(self.branches, NONE), padded(self.kinds)
+        types = None if self.kinds is None else padded(self.kinds)
+        words = None if self.words is None else put(_shares([self.words[row] for row in rows]), device)
+        branches = None if self.branches is None else padded(self.branches, NONE)
         return Batch(padded(self.ids), mask, types, labels, rows, words, branches, kind=self.kind)
-
-    def _shares(self, rows: np.ndarray) -> np.ndarray:
-        """The share of each token in the state of a word, (batch, words, tokens)."""
-        words = [self.words[row] for row in rows]
-        counts = [int(numbers.max()) + 1 for numbers in words]
-        shares = np.zeros((len(rows), max(counts), self.lengths[rows].max()), dtype=np.float32)
-        for share, numbers, count in zip(shares, words, counts, strict=True):
-            inside = numbers == np.arange(count)[:, None]  # (words, tokens)
-            share[:count, : len(numbers)] = inside / inside.sum(1, keepdims=True).clip(1)
-        return shares
 
     def vectors(self, frame: pd.DataFrame) -> np.ndarray:
         """Their vectors in a table 'representations', (n, hidden) float32."""
@@ -175,6 +164,16 @@ class Examples:
         """`rows` in batches of similar length, sized for `device`; `prefix` as in `values`."""
         lengths = self.lengths - prefix + -(-prefix // ATTENDED)
         return LengthOrder(rows[np.argsort(-lengths[rows], kind="stable")], lengths, device)
+
+
+def _shares(words: list[np.ndarray]) -> np.ndarray:
+    """The share of each token in the state of a word, (batch, words, tokens)."""
+    counts = [int(numbers.max()) + 1 for numbers in words]
+    shares = np.zeros((len(words), max(counts), max(map(len, words))), dtype=np.float32)
+    for share, numbers, count in zip(shares, words, counts, strict=True):
+        inside = numbers == np.arange(count)[:, None]  # (words, tokens)
+        share[:count, : len(numbers)] = inside / inside.sum(1, keepdims=True).clip(1)
+    return shares
 
 
 def put(array: np.ndarray, device: str) -> torch.Tensor:

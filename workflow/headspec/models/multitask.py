@@ -172,8 +172,9 @@ class MultiTask(nn.Module):
         ----------
         pretrained : `encoders.reference` of an encoder that is as it was loaded, except for adapters
         """
-        described = {"pooling": self.pooling, "classes": self.classes}
-        described["language_model"] = self.head is not None
+        described = {
+            "pooling": self.pooling, "classes": self.classes, "language_model": self.head is not None,
+        }  # fmt: skip
         saved.write(Path(folder), self.encoder, self.classifiers, described, self.tokenizer, pretrained)
 
     @classmethod
