@@ -27,7 +27,7 @@ from support import tiny
 from support.data.labelled_texts import table
 from support.models import MODELS, make
 from support.running.studies import CONFIG, Folder
-from support.tiny import TYPES, pooling
+from support.tiny import TYPES, by_family, pooling
 
 #: model: its convention
 POOLING = dict.fromkeys(MODELS, "first") | dict.fromkeys(
@@ -94,7 +94,7 @@ def test_the_whole_path(finished, name):
     assert set(rows["task"]) == {"tone", "match"} and np.isfinite(rows["dissociation"]).all()
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", by_family(MODELS))
 def test_pairs_in_tokens(folders, name):
     """The texts of a pair are separated; models with token types get them."""
     tokenize = tokenizer(Model(source=str(folders / name), max_length=16), "m")
@@ -106,7 +106,7 @@ def test_pairs_in_tokens(folders, name):
     assert len(apart["input_ids"]) > len(together["input_ids"])
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", by_family(MODELS))
 def test_padding_does_not_matter(folders, name):
     """A text has the same vector alone and in a padded batch."""
     settings = Model(source=str(folders / name), max_length=16)
@@ -122,7 +122,7 @@ def test_padding_does_not_matter(folders, name):
     torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", by_family(MODELS))
 def test_every_word_matters(folders, name):
     """With the pooling of the convention; a decoder's first token, for example, attends only to itself."""
     settings = Model(source=str(folders / name), max_length=16)
@@ -179,7 +179,7 @@ def test_truncated_texts_keep_their_ends(folders):
     assert [i for i, token in enumerate(frame["input_ids"][0]) if token == end] == [3, 7]
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", by_family())
 def test_microbatches_give_the_same_gradients(kind):
     """With dropout, and they leave the same random state."""
     dropout = {"attention_dropout": 0.2} if tiny.encoder(kind).config.model_type in ("llama", "qwen2") else {}

@@ -17,7 +17,7 @@ from headspec.models import encoders
 from headspec.models.encoders import load
 from support import tiny
 from support.running.studies import bert, local_model
-from support.tiny import TYPES
+from support.tiny import by_family
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_the_config_overrides_the_pooling(folder):
     assert load(Model(source=str(folder), pooling="mean"), "models.own")[1] == "mean"
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", by_family())
 def test_random_weights_are_those_of_an_untrained_model(kind, tmp_path, monkeypatch):
     """As spread as the config says, others for every seed, and no draw of another purpose changes."""
     pretrained = tiny.encoder(kind)

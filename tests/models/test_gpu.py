@@ -21,7 +21,7 @@ from headspec.models.devices import Device
 from headspec.models.multitask import MultiTask
 from headspec.training.checkpoint import Checkpoint
 from headspec.training.loop import train, trainer
-from support.tiny import CPU, TYPES, encoder, examples
+from support.tiny import CPU, by_family, encoder, examples
 
 pytestmark = pytest.mark.needs("GPU")
 
@@ -56,7 +56,7 @@ def history(folder, net: MultiTask, device: Device, seconds: float = 1e9, microb
     return train(net, DATA, settings, None, 7, device, checkpoint, microbatches)
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", by_family())
 def test_importance_and_predictions_agree_with_a_cpu(kind):
     net, rows = model(kind), np.arange(40)
     gradients = [gate_gradients(net, "a", DATA["a"], rows, device) for device in (CPU, GPU)]
@@ -67,7 +67,7 @@ def test_importance_and_predictions_agree_with_a_cpu(kind):
     assert (predicted[0] == predicted[1]).mean() > 0.99
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", by_family())
 def test_attention_agrees_with_a_cpu(kind):
     """Also where training is in bf16: attention is measured in float32."""
     net, gpu = model(kind), Device("cuda", "bfloat16", 32_768, 4096)
@@ -75,7 +75,7 @@ def test_attention_agrees_with_a_cpu(kind):
     np.testing.assert_allclose(frames[0]["value"], frames[1]["value"], rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", by_family())
 def test_ablation_agrees_with_a_cpu(kind):
     net = model(kind)
     ablated = [ablate(net, "a", DATA["a"], np.arange(40), device, MEASURES) for device in (CPU, GPU)]

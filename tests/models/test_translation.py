@@ -28,7 +28,7 @@ from support.contexts import zeroed
 from support.data.labelled_texts import table
 from support.models import LANGUAGES, TRANSLATORS, make
 from support.running.studies import CONFIG
-from support.tiny import CPU, ENCODER_DECODERS, HEADS, KINDS
+from support.tiny import CPU, ENCODER_DECODERS, HEADS, KINDS, by_family
 from support.translators import classes, translator
 
 
@@ -41,7 +41,7 @@ def folders(shared) -> Path:
 COURSE: dict[str, list[float]] = {}
 
 
-@pytest.fixture(scope="module", params=TRANSLATORS)
+@pytest.fixture(scope="module", params=by_family(TRANSLATORS))
 def made(request, folders) -> tuple[MultiTask, Examples]:
     """A model that has learnt a little, so that what it writes depends on what it reads."""
     name = request.param
@@ -227,7 +227,7 @@ def test_a_saved_model_is_the_same(made, tmp_path):
     assert torch.equal(*found) and len(found[0].unique()) > 1
 
 
-@pytest.mark.parametrize("name", TRANSLATORS)
+@pytest.mark.parametrize("name", by_family(TRANSLATORS))
 def test_microbatches_of_texts_give_the_same_gradients(folders, name):
     results = []
     for microbatches in (1, 3):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 import pandas as pd
+import pytest
 import torch
 from transformers import AutoConfig, AutoModel, AutoModelForSeq2SeqLM, PreTrainedModel
 
@@ -62,6 +66,16 @@ TYPES = (
     "mpnet", "modernbert", "gpt2", "openai-gpt", "llama", "qwen2", "qwen3", "mistral",
 )  # fmt: skip
 ENCODER_DECODERS = tuple(_STACKS)
+#: types whose code of attention is another type's; tests by family leave them to the slow tier
+LIKE_OTHERS = {
+    "roberta", "xlm-roberta", "camembert", "electra", "deberta", "qwen2", "mistral", "bart", "mbart",
+    "m2m_100", "m2m100", "mt5", "tinybert",
+}  # fmt: skip
+
+
+def by_family(types: Iterable[str] = TYPES) -> list[Any]:
+    """Cases of a test for all `types`, of which the quick tier runs one of each family."""
+    return [pytest.param(name, marks=pytest.mark.slow) if name in LIKE_OTHERS else name for name in types]
 
 
 def pooling(kind: str) -> str:

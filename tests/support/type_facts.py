@@ -61,19 +61,20 @@ def states(
 
 
 def check_gates(model: PreTrainedModel, gates: HeadGates, given: dict[str, Any]) -> None:
-    """Gates of one change no bit; a closed head is its columns of W_O at zero, for each head."""
+    """Gates of one change no bit; each closed head is its columns of W_O at zero, and no other's."""
     ones = torch.ones(gates.layers, gates.heads)
     with torch.no_grad():
         plain = states(model, given, gates)
         assert torch.equal(plain, states(model, given, gates, ones))
-        seen = []
+        seen = [("closing none", plain)]
         for site in gates.sites:
             for head in range(site.heads):
                 values = ones.clone()
                 values[site.rows, head] = 0
                 closed = states(model, given, gates, values)
-                assert not torch.equal(closed, plain), f"head {head} of {site.name} changes nothing"
-                seen.append(closed)
+                same_as = [other for other, states in seen if torch.equal(closed, states)]
+                assert not same_as, f"closing head {head} of {site.name} is {same_as[0]}"
+                seen.append((f"closing head {head} of {site.name}", closed))
                 if site.output is None:
                     continue
                 columns = site.columns()[head]

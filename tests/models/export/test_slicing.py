@@ -9,7 +9,7 @@ import torch
 from headspec.errors import EncoderError
 from headspec.models.export.slicing import remove_heads
 from headspec.models.multitask import MultiTask
-from support.tiny import HEADS, LAYERS, TYPES, encoder, examples, pooling
+from support.tiny import HEADS, LAYERS, by_family, encoder, examples, pooling
 
 
 def model(kind: str, **settings) -> MultiTask:
@@ -37,7 +37,7 @@ def sets_of_heads() -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("name", sets_of_heads())
-@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("kind", by_family())
 def test_removed_heads_are_closed_heads(kind, name):
     kept = sets_of_heads()[name]
     gated, sliced = model(kind), model(kind)

@@ -15,12 +15,12 @@ from transformers.models.mpnet import modeling_mpnet
 from headspec.errors import EncoderError
 from headspec.models.gates import HeadGates
 from headspec.models.internals.attention_maps import attention_maps
-from support.tiny import HEADS, LAYERS, TYPES, encoder, examples
+from support.tiny import HEADS, LAYERS, by_family, encoder, examples
 
 CAUSAL = ("gpt2", "openai-gpt", "llama", "qwen2", "qwen3", "mistral")
 
 
-@pytest.fixture(scope="module", params=TYPES)
+@pytest.fixture(scope="module", params=by_family())
 def model(request):
     return encoder(request.param, attn_implementation="sdpa" if fused(request.param) else "eager")
 

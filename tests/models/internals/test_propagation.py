@@ -17,7 +17,7 @@ from headspec.models.gates import HeadGates
 from headspec.models.internals.propagation import Rules, propagating
 from headspec.models.multitask import MultiTask
 from support import tiny
-from support.tiny import HEADS, LAYERS, TYPES, encoder, examples
+from support.tiny import HEADS, LAYERS, by_family, encoder, examples
 
 CLASSES = {"a": ["x", "y", "z"]}
 RULES = get_args(Rules)
@@ -33,7 +33,7 @@ def multitask(kind: str, pooling: str | None = None, **settings) -> MultiTask:
     return model
 
 
-@pytest.fixture(scope="module", params=TYPES)
+@pytest.fixture(scope="module", params=by_family())
 def model(request) -> MultiTask:
     return multitask(request.param)
 

@@ -12,12 +12,12 @@ from headspec.models.internals.resuming import Resuming
 from headspec.models.multitask import MultiTask
 from support import tiny
 from support.contexts import at_outputs
-from support.tiny import HEADS, LAYERS, TYPES, encoder, examples
+from support.tiny import HEADS, LAYERS, TYPES, by_family, encoder, examples
 
 KINDS = list(TYPES)
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=by_family())
 def model(request) -> MultiTask:
     torch.manual_seed(1)
     pooling = tiny.pooling(request.param)

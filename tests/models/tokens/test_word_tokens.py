@@ -12,6 +12,7 @@ from headspec.errors import EncoderError
 from headspec.models.tokens.tokenization import tokenizer
 from headspec.models.tokens.word_tokens import encode_words, separators
 from support.models import MODELS, TEXTS, make
+from support.tiny import by_family
 
 #: model: what separates and ends texts
 SEPARATORS = {
@@ -26,7 +27,7 @@ SEPARATORS = {
 RELATIVE = ("deberta", "deberta-v3")
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=by_family(MODELS))
 def loaded(request, tmp_path_factory):
     folder = make(request.param, tmp_path_factory.mktemp("models") / request.param)
     found = tokenizer(SimpleNamespace(source=str(folder)), "models.tiny")
