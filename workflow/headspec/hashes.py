@@ -93,7 +93,7 @@ class FileCache:
             return {}
 
 
-SHA256, EMBEDDED = FileCache("sha256.json"), FileCache("embedded.json")
+SHA256, RECORD_SHA256 = FileCache("sha256.json"), FileCache("record_sha256.json")
 
 
 def sha256(path: str | Path) -> str:
@@ -107,12 +107,16 @@ def record_sha256(path: str | Path) -> str:
     As in Snakemake's records it is of the bytes, after ``sha256:``. Larger files, and training states, whose
     times differ from run to run, have one in themselves (`files.embedded_sha256`), which is quick to read.
     """
+    return RECORD_SHA256.get(path, _record_sha256)
+
+
+def _record_sha256(path: str | Path) -> str:
     if os.path.getsize(path) > LARGEST or str(path).endswith(".pt"):
-        return EMBEDDED.get(path, files.embedded_sha256) or sha256(path)
+        return files.embedded_sha256(path) or sha256(path)
     return f"sha256:{sha256(path)}"
 
 
 def save() -> None:
     """Save the SHA-256 of files for other processes."""
     SHA256.save()
-    EMBEDDED.save()
+    RECORD_SHA256.save()

@@ -53,14 +53,15 @@ class Results:
         self.folder, self.recorded = folder, recorded
         self.found: dict[Path, dict[str, Any]] = {}
         self.changed: set[Path] = set()
-        self._place = functools.cache(self._place_in_study)  # there are many inputs and few names
+        # many results have the same inputs
+        self._place, self._sha256 = functools.cache(self._place_in_study), functools.cache(_sha256)
         for path in _files(folder):
             with contextlib.suppress(OSError):  # a running job is replacing it
                 self.found[path] = RESULTS.get(path, self._read)
 
     def place(self, path: Path, name: str) -> Path:
         """Where a file is that the record of `path` names; results of another study count as made here."""
-        study = min(self.found[path]["output"]).split("/", 2)[:2]
+        study = next(iter(self.found[path]["output"])).split("/", 2)[:2]
         return self._place(tuple(study), name)
 
     def in_place(self, path: Path) -> bool:
@@ -72,9 +73,8 @@ class Results:
         found = self.found[path]
         if found["problem"] or not self.in_place(path):
             return found["problem"] or f"a copy of {min(found['output'])}"
-        replaced = {
-            name for name, known in found["input"].items() if self._sha256(path, name) not in ("", known)
-        }
+        now = {name: self._sha256(self.place(path, name)) for name in found["input"]}
+        replaced = {name for name, known in found["input"].items() if now[name] not in ("", known)}
         return ", ".join(sorted(replaced | self._damaged_beside(path)))
 
     def damaged(self) -> list[Path]:
@@ -115,12 +115,6 @@ class Results:
         record = self.recorded(path)
         return bool(record) and record.endtime == status.st_mtime
 
-    def _sha256(self, path: Path, name: str) -> str:
-        """The SHA-256 of a file that the record of `path` names; empty if it is missing."""
-        with contextlib.suppress(OSError):
-            return record_sha256(self.place(path, name))
-        return ""
-
     def _damaged_beside(self, path: Path) -> set[str]:
         """Names of files without a record that are not as the job of `path` wrote them."""
         damaged = set()
@@ -149,6 +143,13 @@ class Results:
             except DamageError:
                 return DAMAGED
         return found
+
+
+def _sha256(path: Path) -> str:
+    """The SHA-256 of a file; empty if it is missing."""
+    with contextlib.suppress(OSError):
+        return record_sha256(path)
+    return ""
 
 
 def read_footer(path: Path) -> dict[str, Any]:
