@@ -98,7 +98,7 @@ def test_help_and_summary_load_little(tmp_path):
     """Help loads no library of numbers, and what a study found is read without torch."""
     heavy = "{'torch', 'transformers'} & set(sys.modules)"
     code = f"import sys; import headspec.cli; print({heavy} | {{'pandas', 'pydantic'}} & set(sys.modules))"
-    code += f"\nimport headspec.pipeline.summary; print({heavy})"
+    code += f"\nimport headspec.pipeline.commands.summary; print({heavy})"
     found = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(ROOT / "workflow")},

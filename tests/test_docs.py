@@ -26,7 +26,8 @@ from headspec.config.loading import load, strict_yaml
 from headspec.cost import graph
 from headspec.data.planned import Planned
 from headspec.explorer.sources import STUDY_TABLES
-from headspec.pipeline import outputs, summary
+from headspec.pipeline import outputs
+from headspec.pipeline.commands import summary
 from headspec.tables import Schema
 from support import pages
 from support.paths import ROOT

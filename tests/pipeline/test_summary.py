@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from headspec import tables
-from headspec.pipeline import state, summary
+from headspec.pipeline import state
+from headspec.pipeline.commands import summary
 from headspec.pipeline.outputs import schemas
 
 RUN = {"model": "m", "mixture": "a+b", "method": "tuned"}
@@ -21,7 +22,7 @@ def write(results: Path, name: str, rows: list[dict]) -> None:
 
 def found(results: Path) -> list[str]:
     """The lines of what was found."""
-    return [line[11:] for line in summary.of_results(results)[0].split("\n\n")[0].splitlines()]
+    return [line[11:] for line in summary.summarize(results)[0].split("\n\n")[0].splitlines()]
 
 
 def test_gates_count_by_what_they_are_compared_with(tmp_path):
@@ -45,7 +46,7 @@ def test_gates_count_by_what_they_are_compared_with(tmp_path):
     ]
     assert (
         "6 rows by pruning method and number of heads: tables/budgets.parquet"
-        in summary.of_results(tmp_path)[0]
+        in summary.summarize(tmp_path)[0]
     )
 
 
@@ -102,6 +103,6 @@ def test_results_that_were_copied_or_renamed_are_taken_as_they_are(tmp_path):
     row = RUN | {"task": "mean", "metric": "mean", "difference": -0.1, "p_holm": 0.01}
     for place in ("results/renamed", "elsewhere/tiny"):
         write(tmp_path / place, "sharing", [row])
-        state.note(tmp_path / place, {"study": "tiny"}, ["snakemake"], ["all"])
-        said, finished = summary.of_results(tmp_path / place)
+        state.note_start(tmp_path / place, {"study": "tiny"}, ["snakemake"], ["all"])
+        said, finished = summary.summarize(tmp_path / place)
         assert finished and said.startswith("found      tasks together")

@@ -15,7 +15,7 @@ from headspec import tables
 from headspec.config import variants
 from headspec.config.sections.iat import IAT
 from headspec.config.study import Study
-from headspec.pipeline import summary
+from headspec.pipeline.commands import summary
 from headspec.plots import alpha_delta, improvement, specialization, verdict
 from headspec.plots.drawing.style import interval_label
 from headspec.statistics.training.improvement import against, by_seed

@@ -21,7 +21,7 @@ from matplotlib.text import Text
 from headspec import tables
 from headspec.errors import HeadspecError
 from headspec.heads.ranking import importance_map, prune_count, top_heads
-from headspec.pipeline import summary
+from headspec.pipeline.commands import summary
 from headspec.plots import brain_encoding, curves, dissociation, fractions, importance, matrix, reliability
 from headspec.plots.drawing.style import number
 from support.figures import LARGE, LONG, NINE, SMALL, assert_readable, assert_same_bytes, frame, labelled
@@ -739,7 +739,7 @@ def test_summary_of_tables_of_an_older_headspec(tmp_path):
     with pytest.raises(
         HeadspecError, match="combined.parquet: no column 'unpruned_at_chance'.*; run snakemake again"
     ):
-        summary.of_results(tmp_path)
+        summary.summarize(tmp_path)
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from headspec import tables
 from headspec.errors import HeadspecError
 from headspec.files import sha256
-from headspec.pipeline.debug import of_result
+from headspec.pipeline.commands.debug import run_job
 from support.running.studies import Folder
 from support.running.terminals import on_terminal
 
@@ -53,4 +53,4 @@ def test_one_job_runs_by_itself_and_stops_at_its_breakpoint(tmp_path):
 
 def test_a_file_of_no_study_is_named(tmp_path):
     with pytest.raises(HeadspecError, match="x.parquet: expected a file in results/<study> of a study that"):
-        of_result(tmp_path / "x.parquet")
+        run_job(tmp_path / "x.parquet")

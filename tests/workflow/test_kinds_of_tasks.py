@@ -15,7 +15,7 @@ from sklearn import metrics as sk
 
 from headspec import per_example
 from headspec.errors import HeadspecError
-from headspec.pipeline.export import of_run
+from headspec.pipeline.commands.export import export_run
 from headspec.tasks.answer.metrics import agreement
 from headspec.tasks.metrics import chance, score
 from support.data import treebanks
@@ -298,7 +298,7 @@ def test_runs_of_words_are_not_exported(finished, monkeypatch):
     run = "results/tiny/runs/bert/tone+pos/tuned/seed0"
     expected = f"^{re.escape(run)}: pos: tasks on words; expected a run of tasks"
     with pytest.raises(HeadspecError, match=expected):
-        of_run(Path(run), n=3, task="tone")
+        export_run(Path(run), n=3, task="tone")
     assert not Path("results/tiny/export").exists()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from headspec import tables
 from headspec.errors import HeadspecError
-from headspec.pipeline.export import of_run
+from headspec.pipeline.commands.export import export_run
 from headspec.tasks.kinds import KINDS
 from headspec.tasks.metrics import score
 from support import language
@@ -135,7 +135,7 @@ def test_models_that_answer_prompts_are_not_exported(finished, monkeypatch):
     with pytest.raises(
         HeadspecError, match="its model answers prompts; export takes models with classifiers"
     ):
-        of_run(run, 3, "tone")
+        export_run(run, 3, "tone")
 
 
 def test_demonstrations_are_training_examples_drawn_by_seed(finished):

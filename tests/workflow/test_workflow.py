@@ -22,7 +22,7 @@ from headspec.models.batching import Examples
 from headspec.models.devices import Device
 from headspec.models.internals.representations import vectors
 from headspec.models.multitask import MultiTask
-from headspec.pipeline import summary
+from headspec.pipeline.commands import summary
 from support.paths import ROOT, SHARED
 from support.running.edits import setting
 from support.running.faults import FAULT, at_work, contents
@@ -189,7 +189,7 @@ def test_a_preview_is_the_first_mixture_alone(study):
     shared = ["seed", "task", "fraction", "dissociation", "ci_low", "ci_high"]
     assert len(first) and first[shared].equals(rows[shared])
     assert (preview / "figures" / "dissociation.png").exists()
-    text, _ = summary.of_results(preview)
+    text, _ = summary.summarize(preview)
     assert "tone+topic" in text and "frozen" not in text
     assert "Nothing to be done" in study.snakemake("--dry-run")
     study.set("methods", ["frozen"])

@@ -75,11 +75,11 @@ def summary(
 ) -> None:
     """Print what a study found."""
     from headspec import usage as jobs
-    from headspec.pipeline import summary as findings
+    from headspec.pipeline.commands.summary import summarize
 
     # a pager or a file has room for long lines
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    said, finished = (jobs.of_results(results), True) if usage else findings.of_results(results, width)
+    said, finished = (jobs.of_results(results), True) if usage else summarize(results, width)
     _say(said)
     raise typer.Exit(0 if finished else 1)
 
@@ -108,9 +108,9 @@ def power(
     variants: Annotated[int, typer.Option(min=1, help="Number of variants that Holm corrects for.")] = 1,
 ) -> None:
     """Say how many seeds, or examples, it takes to show an effect of IAT."""
-    from headspec.pipeline.power import of_results
+    from headspec.pipeline.commands.power import seeds_and_examples
 
-    _say(of_results(results, effect, power, level, variants))
+    _say(seeds_and_examples(results, effect, power, level, variants))
 
 
 @app.command()
@@ -138,9 +138,9 @@ def export(
 
     It is an ONNX file with its tokenizer, and runs without headspec.
     """
-    from headspec.pipeline.export import of_run
+    from headspec.pipeline.commands.export import export_run
 
-    _say(of_run(run, heads, task, out))
+    _say(export_run(run, heads, task, out))
 
 
 @app.command()
@@ -151,9 +151,9 @@ def debug(
 
     It reads the results that are there, and writes to a temporary folder.
     """
-    from headspec.pipeline.debug import of_result
+    from headspec.pipeline.commands.debug import run_job
 
-    of_result(result)
+    run_job(result)
 
 
 @app.command()

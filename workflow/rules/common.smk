@@ -289,24 +289,24 @@ def remake_command() -> str:
 def note_study() -> None:
     """Write the config beside the results, so that what belongs to them can be told."""
     targets = sorted(map(str, workflow.dag_settings.targets))
-    state.note(Path(result()), config, named_config(), targets)
+    state.note_start(Path(result()), config, named_config(), targets)
 
 
 def say_unfinished() -> None:
     """Let a report of a part of the study say so, by the text that its page begins with."""
     try:
-        now = state.of(Path(result()))
-        config["unfinished"] = now.told() if now else ""
+        start = state.last_start(Path(result()))
+        config["unfinished"] = state.unfinished(start, state.ask_snakemake(start)) if start else ""
     except HeadspecError as error:
         logger.warning(str(error))
 
 
 def remake_pages() -> None:
     """Make explorer and report again if they were made of a part of the study."""
-    if state.is_of_a_part(Path(result("explorer.html"))):
+    if state.says_unfinished(Path(result("explorer.html"))):
         with contextlib.suppress(HeadspecError):
             finished.write_explorer(Path(result()))
-    if state.is_of_a_part(Path(result("report.html"))):
+    if state.says_unfinished(Path(result("report.html"))):
         options = ["--cores", "1", "--quiet", "all", "--report", result("report.html")]
         subprocess.run([sys.executable, "-m", "snakemake", *named_config(), *options])
 

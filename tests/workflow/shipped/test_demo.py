@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from headspec import tables
-from headspec.pipeline import summary
+from headspec.pipeline.commands import summary
 from support.paths import ROOT
 from support.running.studies import Folder
 

@@ -41,11 +41,11 @@ def write_explorer(results: Path, output: Path | None = None) -> Path:
     """
     config, output = results / "config.yaml", output or results / "explorer.html"
     text = config.read_text(encoding="utf-8") if config.exists() else ""
-    own = state.belonging(results, find_tables(results))
+    own = state.select(results, find_tables(results))
     said = "\n".join(filter(None, own[1:]))
-    if not own.paths:
+    if not own.finished:
         raise MissingError(f"{results}: no table is finished\n{said}")
-    html = build_page(own.paths, glossary(), text, said)
+    html = build_page(own.finished, glossary(), text, said)
     with atomic(output) as temporary:
         temporary.write_text(html, encoding="utf-8")
     if own.unfinished:

@@ -1,7 +1,7 @@
-"""What belongs to a study, and what of it is finished: Snakemake's answer for the config of its last start.
+"""Which files belong to a study and which are finished, as Snakemake says for the config of the last start.
 
-A start writes that config beside the results, under the command that goes on. Results without it, such as
-those that a repository keeps, and those that were copied or renamed since are taken as they are.
+Each start writes its config, and the command that continues the study, beside the results. Without that file,
+as in results that a repository keeps, or after the folder was renamed, results are taken as they are.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,85 +26,10 @@ CONFIG = "config.yaml"
 BEGIN = "# snakemake "
 #: the target of a whole study
 ALL = "all"
-#: what pages of a part say, by which they are known
+#: in pages of unfinished studies
 UNFINISHED = "files are still to be made"
-#: made of the results by commands, and no part of them
+#: made of results by commands, so no part of a study
 PAGES = ("explorer.html",)
-
-
-def note(results: Path, config: dict[str, Any], command: Iterable[str], targets: Iterable[str]) -> None:
-    """Write the config of a start beside its results, under the command that goes on.
-
-    Targets of earlier starts with the same config are part of the command: their results belong to it, too.
-
-    Parameters
-    ----------
-    command : options of snakemake that name the config
-    """
-    text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
-    before, text_before = _noted(results)
-    earlier = _targets(before) if text == text_before else [ALL]
-    named = (each for each in targets if each.isidentifier())  # unlike a file, which one of these makes
-    asked = list(dict.fromkeys([*earlier, *named]))
-    line = shlex.join([*command, "--cores", "all", *(asked if asked != [ALL] else [])])
-    with atomic(results / CONFIG) as temporary:
-        temporary.write_text(f"{BEGIN}{line}\n{text}", "utf-8")
-
-
-@dataclass(frozen=True)
-class State:
-    """Results of the config that a study was last started with.
-
-    Attributes
-    ----------
-    command : goes on with the study
-    current : file below the results: whether it is there, and as the config, the code and its inputs have it
-    """
-
-    command: str
-    current: dict[str, bool]
-
-    def told(self) -> str:
-        """``unfinished: 19 of 160 files are still to be made; `snakemake --cores all` goes on``"""
-        own = [current for name, current in self.current.items() if name not in PAGES]
-        left = own.count(False)
-        return f"unfinished: {left} of {len(own)} {UNFINISHED}; `{self.command}` goes on" if left else ""
-
-
-class Belonging(NamedTuple):
-    """The files of a study.
-
-    Attributes
-    ----------
-    paths : those that are finished
-    unfinished : what the study lacks; empty of a finished one
-    left_out : files that its config does not make
-    """
-
-    paths: list[Path]
-    unfinished: str = ""
-    left_out: str = ""
-
-
-def belonging(results: Path, paths: Iterable[Path]) -> Belonging:
-    """Those of `paths` that are finished results of the study, and what is said of the others.
-
-    Without a config of this place, all are taken; if they cannot be compared with it, that is said.
-    """
-    names = {path: path.relative_to(results).as_posix() for path in paths}
-    try:
-        state = of(results)
-    except HeadspecError as error:
-        return Belonging([*names], str(error))
-    if state is None:
-        return Belonging([*names])
-    strange = [name for name in names.values() if name not in state.current]
-    left_out = (
-        f"left out, as the config of the study does not make them: {listing(strange)}" if strange else ""
-    )
-    return Belonging(
-        [path for path, name in names.items() if state.current.get(name)], state.told(), left_out
-    )
 
 
 class Start(NamedTuple):
@@ -114,14 +38,50 @@ class Start(NamedTuple):
     Attributes
     ----------
     folder : in which snakemake ran
-    snakefile, config : of it, the paths from there
-    command : goes on with the study, as a comment
+    snakefile, config : paths from there
+    command : continues the study
+    targets : of the command
     """
 
     folder: Path
     snakefile: Path
     config: Path
     command: str
+    targets: list[str]
+
+
+class Files(NamedTuple):
+    """The files of a study among others.
+
+    Attributes
+    ----------
+    finished : those that are finished
+    unfinished : what the study lacks, in words; empty if it is finished
+    left_out : files that its config does not make, in words
+    """
+
+    finished: list[Path]
+    unfinished: str = ""
+    left_out: str = ""
+
+
+def note_start(results: Path, config: dict[str, Any], command: Iterable[str], targets: Iterable[str]) -> None:
+    """Write the config of a start beside its results, below the command that continues it.
+
+    The command includes targets of earlier starts with the same config, whose results belong to it, too.
+
+    Parameters
+    ----------
+    command : options of snakemake that name the config
+    """
+    text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
+    before, text_before = _noted(results)
+    earlier = _targets(before) if text == text_before else [ALL]
+    named = (target for target in targets if target.isidentifier())  # unlike a file, which one of these makes
+    asked = list(dict.fromkeys([*earlier, *named]))
+    line = shlex.join([*command, "--cores", "all", *(asked if asked != [ALL] else [])])
+    with atomic(results / CONFIG) as temporary:
+        temporary.write_text(f"{BEGIN}{line}\n{text}", "utf-8")
 
 
 def last_start(results: Path) -> Start | None:
@@ -133,46 +93,65 @@ def last_start(results: Path) -> Start | None:
     root = results.parents[1]
     own = [name for name in ("Snakefile", "workflow/Snakefile") if (root / name).exists()]
     snakefile = Path(own[0]) if own else next(path for path in SNAKEFILES if path.exists())
-    return Start(root, snakefile, results.relative_to(root) / CONFIG, command)
+    return Start(root, snakefile, results.relative_to(root) / CONFIG, command, _targets(command))
 
 
-def of(results: Path) -> State | None:
-    """The state of the results of a study; None if no start has noted its config there, or in another place.
+def select(results: Path, paths: Iterable[Path]) -> Files:
+    """Select from `paths` the finished files of the study; all of them if Snakemake cannot tell."""
+    names = {path: path.relative_to(results).as_posix() for path in paths}
+    if (start := last_start(results)) is None:
+        return Files([*names])
+    try:
+        finished = ask_snakemake(start)
+    except HeadspecError as error:
+        return Files([*names], str(error))
+    strange = [name for name in names.values() if name not in finished]
+    left_out = f"left out, as the config of the study does not make them: {listing(strange)}" * bool(strange)
+    own = [path for path, name in names.items() if finished.get(name)]
+    return Files(own, unfinished(start, finished), left_out)
+
+
+def ask_snakemake(start: Start) -> dict[str, bool]:
+    """File of the study, below its results: whether it is there and current.
 
     Raises
     ------
     HeadspecError
-        Snakemake cannot compare them with the study, for example because its texts are missing.
+        Snakemake cannot compare the results with the study, for example because its texts are missing.
     """
-    if (start := last_start(results)) is None:
-        return None
+    results = start.config.parent
     asked = subprocess.run(
         [sys.executable, "-m", "snakemake", "--snakefile", start.snakefile, "--cores", "1", "--summary",
-         *_targets(start.command), "--configfile", start.config],
+         *start.targets, "--configfile", start.config],
         cwd=start.folder, capture_output=True, text=True,
     )  # fmt: skip
     header, *rows = asked.stdout.splitlines() or [""]
     if asked.returncode or not header.startswith("output_file\t"):
         reason = asked.stderr.partition("the study cannot be run:\n")[2] or asked.stderr
         raise HeadspecError(f"{results}: cannot be compared with its study: {reason.strip()}")
-    below = f"{start.config.parent}{os.sep}"
-    made = (row.split("\t") for row in rows)
-    files = {name.removeprefix(below): plan == "no update" for name, *_, plan in made}
-    return State(start.command.removeprefix("# "), files)
+    files = (row.split("\t") for row in rows)
+    return {name.removeprefix(f"{results}{os.sep}"): plan == "no update" for name, *_, plan in files}
 
 
-def is_of_a_part(page: Path) -> bool:
+def unfinished(start: Start, finished: dict[str, bool]) -> str:
+    """``unfinished: 19 of 160 files are still to be made; `snakemake --cores all` goes on``; empty without any."""
+    own = [done for name, done in finished.items() if name not in PAGES]
+    left = own.count(False)
+    return f"unfinished: {left} of {len(own)} {UNFINISHED}; `{start.command}` goes on" if left else ""
+
+
+def says_unfinished(page: Path) -> bool:
     """Whether a page was made of an unfinished study."""
     return page.is_file() and UNFINISHED.encode() in page.read_bytes()
 
 
 def _noted(results: Path) -> tuple[str, str]:
-    """The command that goes on, as a comment, and the config below it; empty if no start has written them."""
+    """The command that continues the study, and the config below it; empty if no start has written them."""
     path = results / CONFIG
     first, _, rest = path.read_text("utf-8").partition("\n") if path.is_file() else ("", "", "")
-    return (first, rest) if first.startswith(BEGIN) else ("", "")
+    return (first.removeprefix("# "), rest) if first.startswith(BEGIN) else ("", "")
 
 
 def _targets(command: str) -> list[str]:
-    words = shlex.split(command.removeprefix("# "))
+    words = shlex.split(command)
     return words[words.index("--cores") + 2 :] or [ALL]

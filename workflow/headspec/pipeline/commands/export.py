@@ -58,7 +58,7 @@ class Chosen:
     source: str
 
 
-def of_run(path: Path, n: int | None = None, task: str | None = None, out: Path | None = None) -> str:
+def export_run(path: Path, n: int | None = None, task: str | None = None, out: Path | None = None) -> str:
     """Export the model in the folder of a run, or of a pruned run of the section `gates`.
 
     Parameters

@@ -14,7 +14,7 @@ NAME, COLUMN = 44, 10
 NUMBERS = ("seeds", "examples", "both", "so far", "needed", "needed")
 
 
-def of_results(folder: Path, effect: float, wanted: float, level: float, variants: int) -> str:
+def seeds_and_examples(folder: Path, effect: float, wanted: float, level: float, variants: int) -> str:
     """A line for each variant of IAT in the table `improvement` of the results in `folder`.
 
     Parameters

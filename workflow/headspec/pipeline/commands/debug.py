@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from snakemake.workflow import Workflow
 
 
-def of_result(path: Path) -> None:
+def run_job(path: Path) -> None:
     """Run the script of the job that makes the result at `path` in this process, with what results are there.
 
     Its files go to a new temporary folder, with its log: those of the study stay as they are.

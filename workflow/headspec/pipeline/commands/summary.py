@@ -13,9 +13,9 @@ import pandas as pd
 
 from headspec import tables
 from headspec.errors import HeadspecError
-from headspec.pipeline import findings, state
-from headspec.pipeline.current import Results, other_versions
-from headspec.pipeline.findings import (
+from headspec.pipeline import state
+from headspec.pipeline.commands import findings
+from headspec.pipeline.commands.findings import (
     AT_CHANCE,
     UNLEARNT,
     by_method,
@@ -25,6 +25,7 @@ from headspec.pipeline.findings import (
     run_of,
     share,
 )
+from headspec.pipeline.current import Results, other_versions
 
 LABEL, NAME, METHOD = 11, 25, 7  # columns of a label, of a mixture's name at least, and of a method
 D, TEST = f"{'D %':>6}   {'[  low,   high]'}  ", f"{'p':>6}  {'case':<9}"
@@ -45,7 +46,7 @@ case       of the tasks one by one, whatever the p of their mean; double: every 
            inverted: none above 0, some clearly below; chance: an unpruned model learnt nothing"""
 
 
-def of_results(folder: Path, width: int | None = None) -> tuple[str, bool]:
+def summarize(folder: Path, width: int | None = None) -> tuple[str, bool]:
     """The summary of the results in `folder`, and whether these are a finished study.
 
     Results of another config, and those that are to be made again, are left out, which the summary says. It
@@ -61,12 +62,12 @@ def of_results(folder: Path, width: int | None = None) -> tuple[str, bool]:
         A table is missing, cannot be read, or was made by an older headspec.
     """
     paths = [folder / "tables" / f"{name}.parquet" for name in ("combined", *findings.OPTIONAL)]
-    own = state.belonging(folder, filter(Path.exists, paths))
+    own = state.select(folder, filter(Path.exists, paths))
     if not any(own):
         raise HeadspecError(
             f"{folder}: no tables/combined.parquet; expected the results of a study, such as results/demo"
         )
-    frames = {path.stem: _table(path.stem, path) for path in own.paths}
+    frames = {path.stem: _table(path.stem, path) for path in own.finished}
     combined = frames.pop("combined", pd.DataFrame(columns=["model", "method", "task", UNLEARNT]))
     outdated = other_versions(Results(folder))
     parts = [

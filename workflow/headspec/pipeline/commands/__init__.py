@@ -1,0 +1,1 @@
+"""What the commands of `headspec` do with the results of a study."""
