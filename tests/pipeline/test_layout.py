@@ -25,7 +25,7 @@ def wildcards(**values: object) -> Wildcards:
     return Wildcards(fromdict={name: str(value) for name, value in values.items()})
 
 
-def of_run(**other: object) -> Wildcards:
+def run_wildcards(**other: object) -> Wildcards:
     return wildcards(**{"model": "bert", "mixture": "tone+topic", "method": "tuned", "seed": 0, **other})
 
 
@@ -33,7 +33,7 @@ def test_runs_and_their_files():
     study = layout()
     assert study.mixtures["tone+topic"] == ("tone", "topic") and study.mixtures["match"] == ("match",)
     assert study.methods == ["tuned", "frozen", "single"]
-    assert study.of_runs(study.mixed, "pruning.parquet") == [
+    assert study.run_files(study.mixed, "pruning.parquet") == [
         f"{PAIR}/{method}/seed{seed}/pruning.parquet" for method in ("tuned", "frozen") for seed in (0, 1)
     ]
     assert study.log(RUN, "train").startswith("results/tiny/logs/runs/{model}/")
@@ -41,7 +41,7 @@ def test_runs_and_their_files():
 
 def test_a_mixture_that_the_study_lacks_is_named():
     with pytest.raises(ConfigError, match=r"no mixture 'tone\+topics' in tiny. Did you mean 'tone\+topic'?"):
-        Inputs(layout(), None).tasks(of_run(mixture="tone+topics"))
+        Inputs(layout(), None).tasks(run_wildcards(mixture="tone+topics"))
 
 
 def test_figures_of_single_mixtures_are_left_out_where_there_are_many(monkeypatch):
@@ -71,19 +71,19 @@ def test_figures_in_every_format():
 
 def test_settings_are_those_of_the_method():
     given = Inputs(layout(methods=["tuned", "frozen", "iat"], iat={"mixtures": ["tone+topic"]}))
-    assert given.training_settings(of_run())["epochs"] == 4 and "frozen" not in given.training_settings(
-        of_run()
-    )
-    assert given.training_settings(of_run(method="frozen"))["epochs"] == 3
-    assert given.training_settings(of_run(method="iat"))["sampling"] == "proportional"
-    assert given.variant_settings(of_run(method="iat-random")) == {"heads": "random", "alpha": 0.3}
+    assert given.training_settings(run_wildcards())[
+        "epochs"
+    ] == 4 and "frozen" not in given.training_settings(run_wildcards())
+    assert given.training_settings(run_wildcards(method="frozen"))["epochs"] == 3
+    assert given.training_settings(run_wildcards(method="iat"))["sampling"] == "proportional"
+    assert given.variant_settings(run_wildcards(method="iat-random")) == {"heads": "random", "alpha": 0.3}
     changed = {
         "controls": ["as-released", "no-dropout", "rescored", "lora"],
         "rate": "rewarmed",
         "peak": 0.01,
     }
     given = Inputs(layout(methods=["tuned", "iat"], iat={"mixtures": ["tone+topic"], **changed}))
-    assert {m: given.variant_settings(of_run(method=m)) for m in given.layout.retrained} == {
+    assert {m: given.variant_settings(run_wildcards(method=m)) for m in given.layout.retrained} == {
         "iat": {"heads": "top", "alpha": 0.3, "peak": 0.01},
         "iat-as-released": {"heads": "top", "alpha": 0.3, "peak": 0.01, "module": "leaking",
                             "dropout": False},
@@ -93,9 +93,9 @@ def test_settings_are_those_of_the_method():
         "lora": {"heads": "top", "alpha": 0.3, "peak": 0.01, "module": "lora"},
         "rewarmed": {"heads": "all", "alpha": None, "peak": 0.01},
     }  # fmt: skip
-    assert given.variant_modules(of_run(method="lora")) == ["training/variants/lora.py"]
+    assert given.variant_modules(run_wildcards(method="lora")) == ["training/variants/lora.py"]
     assert given.settings("pruning", "draws") == {"draws": 4}
-    assert given.model_settings("source")(of_run()) == {"source": "models/tiny-bert"}
+    assert given.model_settings("source")(run_wildcards()) == {"source": "models/tiny-bert"}
     task = given.task_settings("train_examples")(wildcards(task="tone"))
     assert task["text_a"] == "sentence" and not {"metrics", "test", "train_examples"} & set(task)
 
@@ -104,9 +104,12 @@ def test_a_method_trains_by_the_section_of_its_name():
     training = {"learning_rate": 1e-5, "decoder_learning_rate": None, "lora": {"rank": 2}}
     study = layout(methods=["tuned", "lora", "frozen", "atlas"], training=training)
     given = Inputs(study)
-    settings = given.training_settings(of_run(method="lora"))
+    settings = given.training_settings(run_wildcards(method="lora"))
     assert (settings["learning_rate"], settings["rank"], settings["layers"]) == (2e-4, 2, "all")
-    assert "rank" not in given.training_settings(of_run()) and given.features(of_run(method="lora")) == []
+    assert (
+        "rank" not in given.training_settings(run_wildcards())
+        and given.features(run_wildcards(method="lora")) == []
+    )
     trained = {method: study.trains(method) for method in study.trained}
     assert trained == {"tuned": "all", "lora": "adapters", "frozen": "classifiers", "single": "all"}
     assert study.trainings == sum(run.method != "frozen" for run in study.study.runs) == 6
@@ -117,21 +120,21 @@ def test_a_method_trains_by_the_section_of_its_name():
     assert atlas.before == {"lora": "frozen"}
     control = layout(methods=["tuned", "iat"], iat={"mixtures": ["tone+topic"], "controls": ["lora"]})
     assert control.trains("lora") == "all"
-    assert "rank" not in Inputs(control).training_settings(of_run(method="lora"))
+    assert "rank" not in Inputs(control).training_settings(run_wildcards(method="lora"))
 
 
 def test_files_of_a_run_are_in_the_order_of_its_tasks():
     given = Inputs(layout(methods=["tuned", "frozen", "iat"], iat={"mixtures": ["tone+topic"]}))
-    assert given.tokens("train")(of_run()) == [
+    assert given.tokens("train")(run_wildcards()) == [
         f"results/tiny/tokens/bert/{task}/train.parquet" for task in ("tone", "topic")
     ]
-    assert given.features(of_run()) == [] and len(given.features(of_run(method="frozen"))) == 2
-    assert given.branch("state.pt")(of_run(method="iat")) == f"{PAIR}/tuned/seed0/branch/0.1/state.pt"
-    assert given.of_seeds("pruning.parquet")(of_run()) == [
+    assert given.features(run_wildcards()) == [] and len(given.features(run_wildcards(method="frozen"))) == 2
+    assert given.branch("state.pt")(run_wildcards(method="iat")) == f"{PAIR}/tuned/seed0/branch/0.1/state.pt"
+    assert given.seed_files("pruning.parquet")(run_wildcards()) == [
         f"{PAIR}/tuned/seed{s}/pruning.parquet" for s in (0, 1)
     ]
-    assert given.source_model(of_run(method="pretrained", mixture="none")) == []
-    assert given.source_model(of_run()) == [f"{PAIR}/tuned/seed0/model/classifiers.json"]
+    assert given.source_model(run_wildcards(method="pretrained", mixture="none")) == []
+    assert given.source_model(run_wildcards()) == [f"{PAIR}/tuned/seed0/model/classifiers.json"]
 
 
 def test_gates_that_rank_heads_are_the_own_ones_of_tasks():
@@ -142,10 +145,12 @@ def test_gates_that_rank_heads_are_the_own_ones_of_tasks():
     )
     given = PrunedRuns(Inputs(study))
     chosen = ("subset/per_task/0.7", "l0/per_task/open", "l0-target/per_task/0.7")
-    of_pair = [f"{PAIR}/tuned/seed0/gates/{path}/gates.parquet" for path in chosen]
-    assert given.rankings(of_run()) == of_pair
-    assert given.rankings(of_run(method="frozen")) == [name.replace("tuned", "frozen") for name in of_pair]
-    assert given.rankings(of_run(mixture="match", method="single"))[:2] == [
+    pair_files = [f"{PAIR}/tuned/seed0/gates/{path}/gates.parquet" for path in chosen]
+    assert given.rankings(run_wildcards()) == pair_files
+    assert given.rankings(run_wildcards(method="frozen")) == [
+        name.replace("tuned", "frozen") for name in pair_files
+    ]
+    assert given.rankings(run_wildcards(mixture="match", method="single"))[:2] == [
         f"results/tiny/runs/bert/match/single/seed0/gates/{method}/gates.parquet"
         for method in ("subset/shared/0.7", "l0/shared/open")
     ]
@@ -157,8 +162,8 @@ def test_gates_that_rank_heads_are_the_own_ones_of_tasks():
             )
         )
     )
-    assert {*of_pair[:2]} <= {*named.files("gates.parquet")}
-    assert PrunedRuns(Inputs(layout())).rankings(of_run()) == []
+    assert {*pair_files[:2]} <= {*named.files("gates.parquet")}
+    assert PrunedRuns(Inputs(layout())).rankings(run_wildcards()) == []
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,7 @@ use rule attention as measured with:
 # the same, from another table of measures
 use rule roles as derived with:
     input:
-        lambda wildcards: INPUTS.of_run(
+        lambda wildcards: INPUTS.run_file(
             f"atlas/{STUDY.atlas.derived[wildcards.measure]}.parquet", **wildcards
         ),
     output:
@@ -246,7 +246,7 @@ use rule attention as cumulative with:
 rule heads:
     input:
         measures=lambda wildcards: LAYOUT.head_measures,
-        roles=tables_of(LAYOUT.atlas_runs, "atlas/roles.parquet"),
+        roles=run_tables(LAYOUT.atlas_runs, "atlas/roles.parquet"),
     output:
         heads=result("tables/heads.parquet"),
         agreement=result("tables/agreement.parquet"),
@@ -263,7 +263,7 @@ rule heads:
     params:
         script="heads",
         study=STUDY.study,
-        runs=settings_of(LAYOUT.atlas_runs),
+        runs=run_settings(LAYOUT.atlas_runs),
         compared=head_measures.compared(STUDY.atlas.rankings),
         fraction=STUDY.pruning.fraction,
         dissociation=INPUTS.settings("dissociation", "resamples", "confidence"),
@@ -277,7 +277,7 @@ rule heads:
 
 use rule heads as single_heads with:
     input:
-        tables_of(LAYOUT.atlas_runs, "atlas/ablated.parquet"),
+        run_tables(LAYOUT.atlas_runs, "atlas/ablated.parquet"),
     output:
         result("tables/single_heads.parquet"),
     log:
@@ -285,7 +285,7 @@ use rule heads as single_heads with:
     params:
         script="single_heads",
         study=STUDY.study,
-        runs=settings_of(LAYOUT.atlas_runs),
+        runs=run_settings(LAYOUT.atlas_runs),
         metrics=LAYOUT.main_metrics,
         dissociation=INPUTS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,
@@ -296,7 +296,7 @@ use rule heads as single_heads with:
 
 use rule heads as rankings with:
     input:
-        predictions=tables_of(LAYOUT.atlas_runs, "atlas/cumulative.parquet"),
+        predictions=run_tables(LAYOUT.atlas_runs, "atlas/cumulative.parquet"),
         texts=INPUTS.texts(LAYOUT.atlas_runs),
     output:
         pruning_curves=result("tables/pruning_curves.parquet"),
@@ -307,7 +307,7 @@ use rule heads as rankings with:
     params:
         script="rankings",
         study=STUDY.study,
-        runs=settings_of(LAYOUT.atlas_runs),
+        runs=run_settings(LAYOUT.atlas_runs),
         sources=INPUTS.text_sources(LAYOUT.atlas_runs),
         metrics=LAYOUT.main_metrics,
         fraction=STUDY.pruning.fraction,

@@ -182,16 +182,16 @@ def code(script: str, *modules):
     return function
 
 
-def tables_of(runs: list, name: str):
+def run_tables(runs: list, name: str):
     """Input: a table of each of `runs`, listed only if the rule has jobs.
 
     Every job that is submitted reads the rules anew. With tens of thousands of runs, lists that it does not
     need would take longer than many a job.
     """
-    return lambda wildcards: LAYOUT.of_runs(runs, name)
+    return lambda wildcards: LAYOUT.run_files(runs, name)
 
 
-def settings_of(runs: list):
+def run_settings(runs: list):
     """Parameter: `runs` as plain values, in the same way."""
     return lambda wildcards: plain(runs)
 

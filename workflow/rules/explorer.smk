@@ -8,8 +8,8 @@ from headspec.explorer.finished import glossary
 rule explorer:
     input:
         rules.dissociation.output,
-        tables_of(LAYOUT.mixed, "importance.parquet"),
-        tables_of(LAYOUT.mixed, "pruning.parquet"),
+        run_tables(LAYOUT.mixed, "importance.parquet"),
+        run_tables(LAYOUT.mixed, "pruning.parquet"),
         rules.correlation.input.similarity if STUDY.similarity.measures else [],
         rules.correlation.output if STUDY.similarity.measures else [],
         [rules.improvement.output, rules.iat_dissociation.output]

@@ -5,8 +5,8 @@ from headspec.pipeline.figures import Figure
 OF_RUN = ("model", "mixture", "method")
 MIXTURES = {mixture: list(tasks) for mixture, tasks in STUDY.mixture_tasks.items()}
 PRUNED = {
-    "pruning": INPUTS.of_seeds("pruning.parquet"),
-    "predictions": INPUTS.of_seeds("predictions.parquet"),
+    "pruning": INPUTS.seed_files("pruning.parquet"),
+    "predictions": INPUTS.seed_files("predictions.parquet"),
 }
 COMPARED_TASKS = {
     "similarity": result("tables/similarity.parquet"),
@@ -37,7 +37,7 @@ FIGURES = [
         "importance",
         "Importance",
         OF_RUN,
-        {"importance": INPUTS.of_seeds("importance.parquet")},
+        {"importance": INPUTS.seed_files("importance.parquet")},
         {"seeds": STUDY.seeds, "fraction": STUDY.pruning.fraction} | OF_TASKS,
     ),
     Figure(
@@ -165,7 +165,7 @@ FIGURES = [
         OF_RUN,
         {
             "curves": rules.rankings.output.pruning_curves,
-            "cumulative": INPUTS.of_first_seed("atlas/cumulative.parquet"),
+            "cumulative": INPUTS.first_seed_file("atlas/cumulative.parquet"),
         },
         {
             "metrics": INPUTS.main_metrics,

@@ -172,7 +172,7 @@ rule gate_tables:
     params:
         script="gate_tables",
         study=STUDY.study,
-        cells=settings_of(STUDY.pruned_runs),
+        cells=run_settings(STUDY.pruned_runs),
         open_ended=[
             name
             for name in PRUNED_RUNS.methods(open_ended=True)
@@ -194,7 +194,7 @@ rule gate_tables:
 use rule gate_tables as kept_roles with:
     input:
         gates=lambda wildcards: PRUNED_RUNS.files("gates.parquet"),
-        before=lambda wildcards: LAYOUT.of_runs(PRUNED_RUNS.runs, "atlas/roles.parquet"),
+        before=lambda wildcards: LAYOUT.run_files(PRUNED_RUNS.runs, "atlas/roles.parquet"),
         after=PRUNED_RUNS.roles_after,
     output:
         heads=result("tables/kept_roles.parquet"),
@@ -204,7 +204,7 @@ use rule gate_tables as kept_roles with:
     params:
         script="kept_roles",
         study=STUDY.study,
-        cells=settings_of(STUDY.pruned_runs),
+        cells=run_settings(STUDY.pruned_runs),
         keep_models=STUDY.gates.keep_models,
         seed=STUDY.data_seed,
         code=code("statistics/kept_roles.py"),

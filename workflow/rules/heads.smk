@@ -35,7 +35,7 @@ rule importance:
 
 rule reliability:
     input:
-        tables_of(STUDY.runs, "importance.parquet"),
+        run_tables(STUDY.runs, "importance.parquet"),
     output:
         result("tables/reliability.parquet"),
     log:
@@ -48,7 +48,7 @@ rule reliability:
         runtime=30,
     params:
         study=STUDY.study,
-        runs=settings_of(STUDY.runs),
+        runs=run_settings(STUDY.runs),
         fraction=STUDY.pruning.fraction,
         code=code("heads/reliability.py"),
     message:

@@ -7,8 +7,8 @@ pretrained_model = INPUTS.model_settings("source", "sha256", "pooling", "weights
 rule probe:
     input:
         model=rules.train.output.classifiers,
-        tokens=INPUTS.of_task("tokens/{model}", "train", "validation"),
-        texts=INPUTS.of_task("data", "train", "validation"),
+        tokens=INPUTS.task_tables("tokens/{model}", "train", "validation"),
+        texts=INPUTS.task_tables("data", "train", "validation"),
     output:
         result(RUN, "probes/{task}.parquet"),
     log:
@@ -39,8 +39,8 @@ rule probe:
 
 use rule probe as probe_pretrained with:
     input:
-        tokens=INPUTS.of_task("tokens/{model}", "train", "validation"),
-        texts=INPUTS.of_task("data", "train", "validation"),
+        tokens=INPUTS.task_tables("tokens/{model}", "train", "validation"),
+        texts=INPUTS.task_tables("data", "train", "validation"),
     output:
         result("probes/{model}/{task}.parquet"),
     log:
@@ -89,7 +89,7 @@ rule probe_tables:
 
 rule sharing:
     input:
-        evaluations=tables_of(PROBING.runs, "evaluation.parquet"),
+        evaluations=run_tables(PROBING.runs, "evaluation.parquet"),
     output:
         result("tables/sharing.parquet"),
     log:
@@ -102,7 +102,7 @@ rule sharing:
         runtime=30,
     params:
         study=STUDY.study,
-        runs=settings_of(PROBING.runs),
+        runs=run_settings(PROBING.runs),
         metrics=lambda wildcards: PROBING.metrics,
         resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
         seed=STUDY.data_seed,

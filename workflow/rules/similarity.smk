@@ -96,7 +96,7 @@ rule text_embedding:
 
 rule representations:
     input:
-        models=INPUTS.of_singles("model/classifiers.json"),
+        models=INPUTS.single_task_files("model/classifiers.json"),
         tokens=rules.tokenize_texts.output[0],
     output:
         result("similarity/{model}/seed{seed}/{texts}.parquet"),
@@ -126,7 +126,7 @@ rule representations:
 
 rule sensitivity:
     input:
-        models=INPUTS.of_singles("model/classifiers.json"),
+        models=INPUTS.single_task_files("model/classifiers.json"),
         tokens=INPUTS.compared_tokens,
     output:
         result("similarity/{model}/seed{seed}/{measure}.parquet"),

@@ -3,7 +3,7 @@
 
 rule dissociation:
     input:
-        predictions=tables_of(LAYOUT.mixed, "predictions.parquet"),
+        predictions=run_tables(LAYOUT.mixed, "predictions.parquet"),
         texts=INPUTS.texts(LAYOUT.mixed),
     output:
         dissociation=result("tables/dissociation.parquet"),
@@ -21,7 +21,7 @@ rule dissociation:
         runtime=60,
     params:
         study=STUDY.study,
-        runs=settings_of(LAYOUT.mixed),
+        runs=run_settings(LAYOUT.mixed),
         sources=INPUTS.text_sources(LAYOUT.mixed),
         metrics=LAYOUT.main_metrics,
         fraction=STUDY.pruning.fraction,
@@ -36,7 +36,7 @@ rule dissociation:
 
 use rule dissociation as preview_dissociation with:
     input:
-        predictions=tables_of(LAYOUT.preview, "predictions.parquet"),
+        predictions=run_tables(LAYOUT.preview, "predictions.parquet"),
         texts=INPUTS.texts(LAYOUT.preview),
     output:
         dissociation=result("preview/tables/dissociation.parquet"),
@@ -48,7 +48,7 @@ use rule dissociation as preview_dissociation with:
         log("preview/dissociation"),
     threads: 1
     params:
-        runs=settings_of(LAYOUT.preview),
+        runs=run_settings(LAYOUT.preview),
         sources=INPUTS.text_sources(LAYOUT.preview),
     message:
         "Dissociation of the first mixture of {params.study}"
@@ -70,7 +70,7 @@ rule contrasts:
         runtime=60,
     params:
         study=STUDY.study,
-        runs=settings_of(LAYOUT.mixed),
+        runs=run_settings(LAYOUT.mixed),
         sources=INPUTS.text_sources(LAYOUT.mixed),
         metrics=LAYOUT.main_metrics,
         pairs=LAYOUT.pairs,
@@ -88,7 +88,7 @@ rule contrasts:
 
 rule head_lists:
     input:
-        predictions=tables_of(LAYOUT.listed, "listed.parquet"),
+        predictions=run_tables(LAYOUT.listed, "listed.parquet"),
         texts=INPUTS.texts(LAYOUT.listed),
     output:
         result("tables/head_lists.parquet"),
@@ -102,7 +102,7 @@ rule head_lists:
         runtime=60,
     params:
         study=STUDY.study,
-        runs=settings_of(LAYOUT.listed),
+        runs=run_settings(LAYOUT.listed),
         sources=INPUTS.text_sources(LAYOUT.listed),
         metrics=LAYOUT.main_metrics,
         dissociation=INPUTS.settings("dissociation", "resamples", "confidence"),
@@ -142,7 +142,7 @@ rule correlation:
 
 rule iat_scores:
     input:
-        evaluations=LAYOUT.of_runs(STUDY.iat_runs, "evaluation.parquet"),
+        evaluations=LAYOUT.run_files(STUDY.iat_runs, "evaluation.parquet"),
     output:
         result("tables/iat.parquet"),
     log:
@@ -155,7 +155,7 @@ rule iat_scores:
         runtime=30,
     params:
         study=STUDY.study,
-        runs=settings_of(STUDY.iat_runs),
+        runs=run_settings(STUDY.iat_runs),
         variants=[plain(variant) for variant in STUDY.variants],
         rates=INPUTS.rates,
         metrics=LAYOUT.metrics,
@@ -182,7 +182,7 @@ rule improvement:
         runtime=60,
     params:
         study=STUDY.study,
-        runs=settings_of(STUDY.iat_runs),
+        runs=run_settings(STUDY.iat_runs),
         variants=[plain(variant) for variant in STUDY.variants],
         metrics=LAYOUT.metrics,
         resampling=INPUTS.settings("dissociation", "resamples", "confidence"),
@@ -196,7 +196,7 @@ rule improvement:
 
 use rule dissociation as iat_dissociation with:
     input:
-        predictions=LAYOUT.of_runs(LAYOUT.before_and_after, "predictions.parquet"),
+        predictions=LAYOUT.run_files(LAYOUT.before_and_after, "predictions.parquet"),
         texts=INPUTS.texts(LAYOUT.before_and_after),
     output:
         dissociation=result("tables/iat_dissociation.parquet"),
@@ -207,7 +207,7 @@ use rule dissociation as iat_dissociation with:
     log:
         log("iat_dissociation"),
     params:
-        runs=settings_of(LAYOUT.before_and_after),
+        runs=run_settings(LAYOUT.before_and_after),
         sources=INPUTS.text_sources(LAYOUT.before_and_after),
     message:
         "Dissociation of {params.study} before and after IAT"
@@ -229,7 +229,7 @@ rule specialization:
         runtime=60,
     params:
         study=STUDY.study,
-        runs=settings_of(LAYOUT.before_and_after),
+        runs=run_settings(LAYOUT.before_and_after),
         sources=INPUTS.text_sources(LAYOUT.before_and_after),
         metrics=LAYOUT.main_metrics,
         before="tuned",
@@ -263,7 +263,7 @@ rule transfer_scores:
         runtime=30,
     params:
         study=STUDY.study,
-        runs=settings_of(STUDY.transfer_runs),
+        runs=run_settings(STUDY.transfer_runs),
         tasks=STUDY.transfer.tasks,
         mixtures={mixture: list(LAYOUT.mixtures[mixture]) for mixture in STUDY.iat.mixtures},
         confidence=STUDY.dissociation.confidence,

@@ -308,7 +308,7 @@ class Inputs:
     def ranking_tables(self, wildcards: Any) -> list[str]:
         """The tables of a run that have the measures by which heads are ranked."""
         names = head_measures.tables(self.study.atlas.rankings)
-        return [self.of_run(f"atlas/{name}.parquet", **wildcards) for name in names]
+        return [self.run_file(f"atlas/{name}.parquet", **wildcards) for name in names]
 
     def treebank_version(self, wildcards: Any) -> str:
         """Version of the treebank, likewise."""
@@ -377,7 +377,7 @@ class Inputs:
             for task in self.translations(wildcards)
         ]
 
-    def of_task(self, folder: str, *splits: str) -> Function:
+    def task_tables(self, folder: str, *splits: str) -> Function:
         """Function for tables of a job's task in a folder, with wildcards, one for each split."""
         return lambda wildcards: [
             self.layout.result(folder.format(**wildcards), wildcards.task, f"{split}.parquet")
@@ -403,7 +403,7 @@ class Inputs:
 
     # --- runs
 
-    def of_run(self, name: str, **wildcards: object) -> str:
+    def run_file(self, name: str, **wildcards: object) -> str:
         """A file of the run with these `wildcards`: model, mixture, method and seed."""
         return self.layout.result(RUN.format(**wildcards), name)
 
@@ -414,7 +414,7 @@ class Inputs:
             variant = self.layout.variants[wildcards.method]
             run = {**wildcards, "method": variant.base}
             assert variant.delta is not None  # only plain training has none
-            return self.of_run(f"branch/{named(variant.delta)}/{name}", **run)
+            return self.run_file(f"branch/{named(variant.delta)}/{name}", **run)
 
         return function
 
@@ -422,22 +422,22 @@ class Inputs:
         """The model whose encoder is transferred; none for the method pretrained."""
         if wildcards.method == "pretrained":
             return []
-        return [self.of_run("model/classifiers.json", **wildcards)]
+        return [self.run_file("model/classifiers.json", **wildcards)]
 
-    def of_seeds(self, name: str) -> Function:
+    def seed_files(self, name: str) -> Function:
         """Function for a table of the runs of all seeds."""
         return lambda wildcards: [
-            self.of_run(name, **{**wildcards, "seed": seed}) for seed in self.study.seeds
+            self.run_file(name, **{**wildcards, "seed": seed}) for seed in self.study.seeds
         ]
 
-    def of_first_seed(self, name: str) -> Function:
+    def first_seed_file(self, name: str) -> Function:
         """Function for a table of the run of the first seed."""
-        return lambda wildcards: self.of_run(name, **{**wildcards, "seed": self.study.seeds[0]})
+        return lambda wildcards: self.run_file(name, **{**wildcards, "seed": self.study.seeds[0]})
 
-    def of_singles(self, name: str) -> Function:
+    def single_task_files(self, name: str) -> Function:
         """Function for a file of the single-task run, which is trained, of each compared task."""
         return lambda wildcards: [
-            self.of_run(name, model=wildcards.model, mixture=task, method="single", seed=wildcards.seed)
+            self.run_file(name, model=wildcards.model, mixture=task, method="single", seed=wildcards.seed)
             for task in self.layout.compared
         ]
 
@@ -447,7 +447,7 @@ class Inputs:
         if wildcards.method == "single":
             mixtures = list(dict.fromkeys(self.more_names("test", wildcards.mixture).values()))
         return [
-            self.of_run("submission.parquet", **{**wildcards, "mixture": mixture}) for mixture in mixtures
+            self.run_file("submission.parquet", **{**wildcards, "mixture": mixture}) for mixture in mixtures
         ]
 
 

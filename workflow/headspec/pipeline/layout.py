@@ -44,7 +44,7 @@ class Layout:
     def log(self, *names: str) -> str:
         return self.result("logs", *names) + ".log"
 
-    def of_runs(self, runs: Iterable[Run], name: str) -> list[str]:
+    def run_files(self, runs: Iterable[Run], name: str) -> list[str]:
         """A file of each of `runs`."""
         return [self.result("runs", run.path, name) for run in runs]
 
@@ -176,15 +176,15 @@ class Layout:
             if method.before and {name, method.before} <= methods
         }
 
-    def of_atlas(self, name: str) -> list[str]:
+    def atlas_tables(self, name: str) -> list[str]:
         """A table of each run in the atlas."""
-        return self.of_runs(self.atlas_runs, f"atlas/{name}.parquet")
+        return self.run_files(self.atlas_runs, f"atlas/{name}.parquet")
 
     @property
     def head_measures(self) -> list[str]:
         """All tables of measures of all runs in the atlas."""
         tables = [*head_measures.STANDARD, *head_measures.own(self.study.atlas.rankings)]
-        return [path for table in tables for path in self.of_atlas(table)]
+        return [path for table in tables for path in self.atlas_tables(table)]
 
     # --- figures
 

@@ -55,7 +55,7 @@ class PrunedRuns:
         """Inputs of the rule learn_gates: the model that it starts from, if it was trained."""
         if PRUNING_METHODS[wildcards.pruning_method].start != "trained":
             return {}
-        return {"model": self.inputs.of_run("model/classifiers.json", **_run(wildcards))}
+        return {"model": self.inputs.run_file("model/classifiers.json", **_run(wildcards))}
 
     def pruning(self, wildcards: Any) -> dict[str, str]:
         """Inputs of the rule pruned_run: the model, and what says which heads to keep."""
@@ -64,12 +64,12 @@ class PrunedRuns:
         if method.open_ended:
             kept = wildcards.kept if wildcards.kept.startswith(OPEN) else OPEN
             folder = f"gates/{wildcards.pruning_method}/{wildcards.scope}/{kept}"
-            files["state"] = self.inputs.of_run(f"{folder}/state.pt", **run)
+            files["state"] = self.inputs.run_file(f"{folder}/state.pt", **run)
         if table := _table(wildcards.pruning_method, method):
-            files["heads"] = self.inputs.of_run(table, **run)
+            files["heads"] = self.inputs.run_file(table, **run)
         if method.chosen == "copied":
             folder = f"gates/{self.study.gates.source}/{wildcards.scope}/{wildcards.kept}"
-            files["copied"] = self.inputs.of_run(f"{folder}/gates.parquet", **run)
+            files["copied"] = self.inputs.run_file(f"{folder}/gates.parquet", **run)
         return files
 
     def rankings(self, wildcards: Any) -> list[str]:

@@ -134,7 +134,7 @@ def ask_snakemake(start: Start) -> dict[str, bool]:
 
 
 def unfinished(start: Start, finished: dict[str, bool]) -> str:
-    """``unfinished: 19 of 160 files are still to be made; `snakemake --cores all` goes on``; empty without any."""
+    """``unfinished: 19 of 160 files are still to be made; `snakemake --cores all` goes on``, or empty."""
     own = [done for name, done in finished.items() if name not in PAGES]
     left = own.count(False)
     return f"unfinished: {left} of {len(own)} {UNFINISHED}; `{start.command}` goes on" if left else ""
