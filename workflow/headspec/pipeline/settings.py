@@ -1,0 +1,242 @@
+"""Settings of the rules, by wildcards: keys of the config that a stage uses, and versions of what it reads.
+
+Methods with a parameter `wildcards` are functions of params; methods that return a `Function` make one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+from headspec.code_hash import LIBRARY
+from headspec.config import variants
+from headspec.config.checks import prompt_keys
+from headspec.config.methods import METHODS
+from headspec.config.runs import PRETRAINED, REWARMED, Run
+from headspec.config.sections.task import LATER
+from headspec.config.study import plain
+from headspec.data import planned
+from headspec.data.planned import Planned
+from headspec.data.sources import readers, treebank
+from headspec.errors import ConfigError, nearest
+from headspec.heads import head_lists
+from headspec.models.pretrained import versions
+from headspec.pipeline.layout import Layout
+from headspec.tasks import find_part
+from headspec.tasks.classes import type_of
+from headspec.tasks.kinds import KINDS, kind
+
+#: module that loads a part of kinds of tasks by name: the part
+PARTS = {
+    "headspec/tasks/data.py": "data",
+    "headspec/tasks/tokens.py": "tokens",
+    "headspec/tasks/heads.py": "head",
+    "headspec/tasks/metrics.py": "metrics",
+    "headspec/tasks/prompts.py": "prompts",
+    "headspec/tasks/words/base.py": "units",
+}
+
+Values = dict[str, Any]
+Function = Callable[[Any], Any]  # called by Snakemake with the wildcards of a job
+
+
+class Settings:
+    """Settings for the rules of a study.
+
+    Parameters
+    ----------
+    plan : the tasks, if they were read; jobs on a cluster have none
+    """
+
+    def __init__(self, layout: Layout, plan: Planned | None = None) -> None:
+        self.layout, self.plan, self.study = layout, plan, layout.study
+        self._version, self._model_settings = cache(self._read_version), cache(self._read_model_settings)
+
+    def settings(self, section: str, *keys: str) -> Values:
+        """These keys of a section of the config."""
+        values = plain(getattr(self.study, section))
+        return {key: values[key] for key in keys}
+
+    def model_settings(self, *keys: str) -> Function:
+        """Function for these keys of a job's model; `weights` and `transformer` only if drawn at random."""
+        return lambda wildcards: self._model_settings(wildcards.model, keys)
+
+    def _read_model_settings(self, model: str, keys: tuple[str, ...]) -> Values:
+        values = plain(self.study.models[model])
+        usual = ("weights", PRETRAINED), ("transformer", None)
+        return {key: values[key] for key in keys if (key, values[key]) not in usual}
+
+    def head_lists(self, wildcards: Any) -> dict[str, list[list[int]]]:
+        """The lists of heads of a job's model."""
+        lists, key = self.study.models[wildcards.model].heads, f"models.{wildcards.model}.heads"
+        return {name: head_lists.read(lists[name], f"{key}.{name}") for name in sorted(lists)}
+
+    def task_settings(self, *without: str) -> Function:
+        """Function for the settings of a task that affect its data, except the keys `without`."""
+        excluded = {"test", *LATER, *without}
+        return lambda wildcards: plain(self.study.tasks[wildcards.task].model_dump(exclude=excluded))
+
+    def prompt_settings(self, wildcards: Any) -> Values:
+        """The keys of a task for the method `prompted`."""
+        task = self.study.tasks[wildcards.task]
+        return plain(task.model_dump(include={"type", *prompt_keys.KEYS}))
+
+    def split_settings(self, wildcards: Any) -> Values:
+        """The settings of a task that affect one of its further splits or test sets."""
+        task = self.study.tasks[wildcards.task]
+        stored = getattr(task, wildcards.kind)[wildcards.name]
+        without = {"further", "test", "train_examples", *LATER}
+        values = plain(task.model_dump(exclude=without))
+        return values | {wildcards.kind: {wildcards.name: stored}}
+
+    def text_sources(self, runs: list[Run]) -> Function:
+        """Function for the tasks of `runs` that share texts, as a dict of task: task with the texts."""
+        first: dict[tuple, str] = {}  # the first task of a source
+        shared = {}
+        for name, task in self.study.tasks.items():
+            if not task.pairs_of and (source := first.setdefault((task.source, task.subset), name)) != name:
+                shared[name] = source
+        for name, task in self.study.tasks.items():
+            if task.pairs_of:
+                shared[name] = shared.get(task.pairs_of, task.pairs_of)
+
+        @cache
+        def sources() -> Values:
+            used = {task for run in runs for task in run.tasks} if shared else set()
+            return {
+                task: source for name, source in shared.items() if name in used for task in (source, name)
+            }
+
+        return lambda wildcards: sources()
+
+    def training_settings(self, wildcards: Any) -> Values:
+        """The training settings that a run's method uses."""
+        values, method = dict(self._training), wildcards.method
+        sections = {name: values.pop(name) for name in METHODS if name in values}
+        of_kinds = {key: values.pop(key) for each in KINDS.values() for key in each.training if key in values}
+        if variant := self.layout.variants.get(method):
+            values["sampling"] = variant.sampling
+        elif method in sections:
+            values |= sections[method]
+        kinds = [kind(self.study.tasks[task]) for task in self.tasks(wildcards)]
+        trained = self.layout.trains(method) != "classifiers"
+        used = {key for each in kinds for key in each.training} if trained else set()
+        return values | {key: value for key, value in of_kinds.items() if value and key in used}
+
+    def trains(self, wildcards: Any) -> str:
+        """What a run's method trains."""
+        return self.layout.trains(wildcards.method)
+
+    @cached_property
+    def _training(self) -> Values:
+        return plain(self.study.training.model_dump(exclude={"checkpoint_minutes"}))
+
+    @property
+    def rates(self) -> Values:
+        """What decides the learning rates of training, and after a branch."""
+        training, iat = self.study.training, self.study.iat
+        rewarmed = (iat.peak or training.learning_rate) if iat.rate == REWARMED else None
+        return {**self.settings("training", "learning_rate", "warmup", "decay"), "peak": rewarmed}
+
+    def variant_settings(self, wildcards: Any) -> Values:
+        """The settings of a variant of training: its heads, their fraction, and what differs from IAT."""
+        variant, study = self.layout.variants[wildcards.method], self.study
+        return variants.settings(variant, study.iat, study.importance.samples, study.training.learning_rate)
+
+    def variant_modules(self, wildcards: Any) -> list[str]:
+        """The module that restricts a variant of training."""
+        return [f"training/variants/{self.variant_settings(wildcards).get('module', 'own')}.py"]
+
+    def tasks(self, wildcards: Any) -> list[str]:
+        """The tasks of a run's mixture, in order; ConfigError for a mixture that the study does not have."""
+        known, name = self.layout.mixtures, wildcards.mixture
+        if name not in known:
+            raise ConfigError(f"no mixture '{name}' in {self.study.study}.{nearest(name, known)}")
+        return list(known[name])
+
+    def translations(self, wildcards: Any) -> list[str]:
+        """The tasks of a run whose texts the model writes."""
+        return [name for name in self.tasks(wildcards) if kind(self.study.tasks[name]).writes]
+
+    def metrics(self, wildcards: Any) -> dict[str, list[str]]:
+        return {task: self.layout.metrics[task] for task in self.tasks(wildcards)}
+
+    def all_metrics(self, wildcards: Any) -> dict[str, list[str]]:
+        """All metrics, also those by which models are not compared."""
+        return {task: self.study.tasks[task].all_metrics for task in self.tasks(wildcards)}
+
+    def beams(self, wildcards: Any) -> dict[str, int]:
+        """The number of beams of each task of a run that is not decoded greedily."""
+        tasks = {name: self.study.tasks[name] for name in self.tasks(wildcards)}
+        return {name: n for name, task in tasks.items() if (n := kind(task).beams(task)) > 1}
+
+    def main_metrics(self, wildcards: Any) -> dict[str, str]:
+        return {task: self.layout.main_metrics[task] for task in self.tasks(wildcards)}
+
+    def kind_modules(self, wildcards: Any, code: Iterable[str]) -> list[str]:
+        """The parts of the kinds of a job's tasks that `code` lacks, but has the loaders of."""
+        tasks = self.study.tasks
+        if wildcards.get("task") in tasks:
+            used = [wildcards.task]
+        else:
+            used = self.tasks(wildcards) if wildcards.get("mixture") else list(tasks)
+        types = dict.fromkeys(tasks[name].type for name in used)
+        if wildcards.get("texts"):  # which no task has, and are read as if they had scores
+            types = {type_of(None): None}
+        parts = [part for loader, part in PARTS.items() if loader in code]
+        found = (find_part(name, part) for name in types for part in parts)
+        modules = dict.fromkeys(str(module.origin) for module in found if module)
+        return [module for module in modules if os.path.relpath(module, LIBRARY.parent) not in code]
+
+    def vocabulary_settings(self, wildcards: Any) -> Values:
+        """Size and languages of a vocabulary."""
+        made = self.study.models[wildcards.model].transformer
+        tasks = [self.study.tasks[task] for task in self.learnt_tasks]
+        languages = {language for task in tasks for language in kind(task).languages(task)}
+        return {"languages": sorted(languages), "size": made.vocabulary if made else 0}
+
+    @cached_property
+    def learnt_tasks(self) -> list[str]:
+        return list(self.study.in_order([task for run in self.study.runs for task in run.tasks]))
+
+    @cached_property
+    def all_leaks(self) -> dict[str, dict[str, list[int] | None]]:
+        return planned.leaks(self.study, self.plan or planned.prepare_tasks(self.study))
+
+    def leaks(self, wildcards: Any) -> dict[str, list[int]]:
+        """The training rows of a task on which other tasks are evaluated, by other task."""
+        return {o: keys for o, keys in self.all_leaks[wildcards.task].items() if keys is not None}
+
+    def more_names(self, kind: str, mixture: str) -> dict[str, str]:
+        """The task of each further split, or prediction file of a test set (`kind`), of a mixture."""
+        tasks = self.layout.mixtures[mixture]
+        return {name: task for task in tasks for name in getattr(self.study.tasks[task], kind)}
+
+    # --- versions
+
+    def source_version(self, wildcards: Any) -> str:
+        """Version of a task's source, as far as it is in a package or on the hub."""
+        task = self.study.tasks[wildcards.task]
+        packaged = str(task.source).startswith("package:")
+        more = [getattr(task, wildcards.kind)[wildcards.name]] if wildcards.get("kind") else []
+        return readers.version(task.source or "", readers.local_files(task, *more) if packaged else ())
+
+    def weights_version(self, wildcards: Any) -> str:
+        """Version of the config and weights of a pretrained model."""
+        return self._version("weights", wildcards.model)
+
+    def tokenizer_version(self, wildcards: Any) -> str:
+        """Version of the config and tokenizer of a pretrained model."""
+        return self._version("tokenizer", wildcards.model)
+
+    def _read_version(self, part: str, model: str) -> str:
+        results = Path(self.layout.result("tokens", model))
+        return getattr(versions, part)(self.study.models[model], f"models.{model}", results)
+
+    def treebank_version(self, wildcards: Any) -> str:
+        """Version of the treebank, as of other sources."""
+        settings = self.study.atlas.treebank
+        return readers.version(settings.source, treebank.files(settings, "package:")) if settings else ""
