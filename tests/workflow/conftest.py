@@ -1,9 +1,10 @@
-"""The tiny study, finished once for all tests."""
+"""Tiny studies, finished once for all tests."""
 
 from __future__ import annotations
 
 import pytest
 
+from support.running import every_stage
 from support.running.studies import TOKEN, Folder
 
 
@@ -17,3 +18,11 @@ def finished(shared) -> Folder:
 def study(finished, tmp_path) -> Folder:
     """A copy of the finished study that a test may change."""
     return finished.copy(tmp_path / "study")
+
+
+@pytest.fixture(scope="session")
+def every_stage_finished(shared) -> Folder:
+    """A study with every stage, finished. Tests must not change it."""
+    return Folder(
+        shared("every_stage", lambda path: every_stage.new(path).snakemake(*every_stage.TARGETS, "explorer"))
+    )

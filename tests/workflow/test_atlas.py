@@ -107,7 +107,7 @@ def test_learnt_gates_prune_as_they_rank(finished, method, kept):
     found = predictions(MultiTask.load(run / "model"), {"tone": examples}, [mask], Device("cpu", None))
     expected = pd.Series(found["tone"][0].filled(), examples.example)
     of_method = pd.read_parquet(run / "atlas/cumulative.parquet").query(
-        "ranking == @way and task == 'tone' and order == 'top' and fraction == 0.5"
+        "ranking == @method and task == 'tone' and order == 'top' and fraction == 0.5"
     )
     assert len(of_method) == 40
     assert of_method["prediction"].to_numpy() == pytest.approx(expected.loc[of_method["example"]].to_numpy())

@@ -9,10 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from support.running import every_stage
 from support.running.faults import contents
 from support.running.storms import DISKS, Run, own_disk, storm
-from support.running.studies import Folder
 
 pytestmark = pytest.mark.slow
 
@@ -30,34 +28,27 @@ DAMAGED = {
 }
 
 
-@pytest.fixture(scope="module")
-def finished(shared) -> Folder:
-    """A study of every stage that was never disturbed."""
-    fill = lambda path: every_stage.new(path).snakemake(*every_stage.TARGETS)  # noqa: E731
-    return Folder(shared("every-stage", fill))
-
-
 def left_over(results: Path) -> list[str]:
     """Temporary files and checkpoints of unfinished runs."""
     kept = {"trunk.pt", "state.pt"}
     return [p.name for p in results.rglob("*") if p.suffix in (".tmp", ".pt") and p.name not in kept]
 
 
-def test_a_study_killed_at_random_moments_ends_with_the_same_bytes(finished, tmp_path):
-    study = finished.copy(tmp_path / "study", "results", ".snakemake")
+def test_a_study_killed_at_random_moments_ends_with_the_same_bytes(every_stage_finished, tmp_path):
+    study = every_stage_finished.copy(tmp_path / "study", "results", ".snakemake")
     counts = storm(study, KILLED, KILLS, CHANGES, np.random.default_rng(SEED))
     print(f"seed {SEED}: {counts}")
     assert sum(counts.values()) == KILLS
-    before, after = contents(finished.results), contents(study.results)
+    before, after = contents(every_stage_finished.results), contents(study.results)
     assert {name: before[name] for name in after} == after
     assert {"tables/improvement.parquet", "tables/budgets.parquet"} <= set(after)
     assert left_over(study.results) == []
     assert "Nothing to be done" in study.snakemake(*KILLED)
 
 
-def test_damaged_results_are_named_and_made_again(finished, tmp_path):
+def test_damaged_results_are_named_and_made_again(every_stage_finished, tmp_path):
     """A bit of each file has changed on the disk, and nothing else."""
-    study = finished.copy(tmp_path / "study")
+    study = every_stage_finished.copy(tmp_path / "study")
     rng = np.random.default_rng([SEED, 1])
     for name, made_from_it in DAMAGED.items():
         path = study.results / name
@@ -69,14 +60,14 @@ def test_damaged_results_are_named_and_made_again(finished, tmp_path):
     output = study.snakemake(*(f"results/tiny/{name}" for name in DAMAGED.values()))
     named = [f"results/tiny/{name}" for name in sorted(DAMAGED)]
     assert f"which are made again: {', '.join(named)}\n" in output
-    assert contents(study.results) == contents(finished.results)
+    assert contents(study.results) == contents(every_stage_finished.results)
 
 
 @pytest.mark.needs("mounts")
 @pytest.mark.parametrize("disk", DISKS)
-def test_a_disk_that_fails_at_a_random_moment_loses_nothing(finished, tmp_path, disk):
+def test_a_disk_that_fails_at_a_random_moment_loses_nothing(every_stage_finished, tmp_path, disk):
     rng = np.random.default_rng([SEED, len(disk)])
-    study = finished.copy(tmp_path / "study")
+    study = every_stage_finished.copy(tmp_path / "study")
     run = "runs/bert/tone+topic/tuned/seed0"
     shutil.rmtree(study.results / run)
     targets = [f"results/tiny/{run}/{name}.parquet" for name in ("predictions", "evaluation")]
@@ -90,7 +81,7 @@ def test_a_disk_that_fails_at_a_random_moment_loses_nothing(finished, tmp_path, 
         reported = f"{message}). " in started.output and "start snakemake again" in started.output
         assert reported or f"] {message}" in started.output, started.output
         study.snakemake(*targets)
-        before = contents(finished.results)
+        before = contents(every_stage_finished.results)
         after = contents(study.results)
         assert {name: before[name] for name in after} == after and f"{run}/predictions.parquet" in after
         assert left_over(study.results) == []
