@@ -21,6 +21,7 @@ from headspec.config.sections.task import Task
 from headspec.data import prepare
 from headspec.data.sources import treebank
 from headspec.errors import DataError
+from support.data.hub import offline
 
 N = 20
 TEXTS = [f"text {i}" for i in range(N)]
@@ -138,6 +139,7 @@ def test_extension_types_run_no_code(tmp_path, monkeypatch, name):
 
 def test_a_loading_script_of_a_data_set_is_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    offline(monkeypatch, tmp_path / "cache")
     script = tmp_path / "some" / "set" / "set.py"
     script.parent.mkdir(parents=True)
     script.write_text("import os\nos.mkdir('trace')\n")
@@ -288,6 +290,7 @@ def parsed(path: Path) -> None:
         assert str(error).startswith("atlas.treebank.")
 
 
+@pytest.mark.slow
 @settings(max_examples=3 * settings().max_examples)
 @given(st.lists(LINES | st.just(("# sent_id",)) | st.just(()), max_size=5))
 def test_any_treebank_gives_trees_or_an_error(tmp_path_factory, lines):
@@ -301,6 +304,7 @@ def test_any_treebank_gives_trees_or_an_error(tmp_path_factory, lines):
     parsed(path)
 
 
+@pytest.mark.slow
 @settings(max_examples=2 * settings().max_examples)
 @given(st.lists(st.lists(NESTED, max_size=2) | CELLS, min_size=3, max_size=3))
 def test_any_table_of_trees_gives_trees_or_an_error(tmp_path_factory, cells):

@@ -54,9 +54,6 @@ def test_the_same_letters_and_digits_are_the_same_text():
     )
     assert keys["key_a"][0] == keys["key_a"][1] != keys["key_a"][2]
     assert keys["key_a"][3] != 0 == keys["key_a"][4] and (keys["key_b"] == 0).all()
-
-
-def test_scripts_without_case_have_letters():
     keys = frame("東京は雨", "東京は、雨。", "東京は雪")["key_a"]
     assert keys[0] == keys[1] != keys[2] != 0
 
@@ -92,28 +89,22 @@ def test_occurs_agrees_with_sets_of_texts(singles, other_singles, pairs, other_p
 )
 def test_tasks_with_the_same_texts_hold_out_the_same(here, second):
     """Regardless of how source and labels are written, and of the order of rows."""
-    save(labelled(2000), here / "x.csv")
-    save(labelled(2000).sample(frac=1, random_state=1), here / "copy.csv")
+    save(labelled(800), here / "x.csv")
+    save(labelled(800).sample(frac=1, random_state=1), here / "copy.csv")
     first = prepare.prepare("first", Task(source="x.csv"), 0)
     for source in ("./x.csv", "copy.csv"):
         other = prepare.prepare("second", Task(source=source, **second), 0)
         for one, two in ((first, other), (other, first)):
             leaking = overlap.occurs(one.train, two.validation).sum()
             assert leaking <= 0.2 * len(two.validation)  # they may differ at the end of each class's part
-    again = prepare.prepare("third", Task(source="copy.csv"), 0)
-    assert set(again.validation["text_a"]) == set(first.validation["text_a"])
-    assert set(prepare.prepare("first", Task(source="x.csv"), 1).validation["text_a"]) != set(
-        first.validation["text_a"]
+    again, fewer, reseeded = (
+        set(prepare.prepare("third", Task(source="copy.csv", **more), seed).validation["text_a"])
+        for more, seed in (({}, 0), ({"validation_examples": 50}, 0), ({}, 1))
     )
+    assert fewer < again == set(first.validation["text_a"]) != reseeded
 
 
-def test_a_held_out_part_is_a_subset_of_a_larger_one(here):
-    save(labelled(500), here / "x.csv")
-    few, many = (prepare.prepare("t", Task(source="x.csv", validation_examples=n), 0) for n in (50, 100))
-    assert set(few.validation["text_a"]) < set(many.validation["text_a"])
-
-
-@pytest.mark.parametrize("symbols", ["\U0001f600", "?", "\u266a", "-_", "\u200b"])
+@pytest.mark.parametrize("symbols", ["\U0001f600", "-_"])
 def test_texts_without_letters_are_held_out_as_often_as_others(here, symbols):
     texts = [symbols * (i + 1) if i % 25 in (3, 10) else f"word {i}" for i in range(1000)]
     save(pd.DataFrame({"text": texts, "label": ["a", "b"] * 500}), here / "x.csv")

@@ -38,40 +38,28 @@ def replaced(column: str, at: slice, values: list[str]) -> pd.DataFrame:
     return frame
 
 
-def test_ordinary_rows_earn_none(here):
-    assert warned(labelled(100)) == []
-
-
-@pytest.mark.parametrize(
-    ("n", "expected"), [(9, []), (10, ["10 % of 100 training rows have an empty text; first at row 91"])]
+CONTRADICTING = labelled(50).assign(
+    label=lambda rows: rows["label"].map({"x": "y", "y": "z", "z": "x"}), text=lambda rows: rows["text"] + " "
 )
-def test_empty_rows(here, n, expected):
-    assert warned(replaced("text", slice(90, 89 + n), [" "] * n)) == [f"tasks.t: {line}" for line in expected]
+FILTERED = [labelled(7).assign(part="b"), labelled(50).assign(part="a"), labelled(20).assign(part="a")]
+ROWS = {
+    "ordinary": (labelled(100), {}, None),
+    "few empty": (replaced("text", slice(90, 98), [" "] * 9), {}, None),
+    "empty": (replaced("text", slice(90, 99), [" "] * 10), {},
+        "10 % of 100 training rows have an empty text; first at row 91"),
+    "contradicting": (pd.concat([labelled(50), CONTRADICTING]), {},
+        "100 % of 100 training rows contradict another row with the same text; first at rows 1 and 51"),
+    "repeated": (pd.concat([labelled(80), labelled(80).iloc[10:30]]), {},
+        "20 % of 100 training rows repeat the text and label of another row; first at rows 11 and 81"),
+    "numbered as stored": (pd.concat(FILTERED), {"filter": {"part": "a"}},
+        "29 % of 70 training rows repeat the text and label of another row; first at rows 8 and 58"),
+}  # fmt: skip
 
 
-def test_half_of_a_table_contradicts_the_other(here):
-    frame = labelled(50)
-    other = frame.assign(label=frame["label"].map({"x": "y", "y": "z", "z": "x"}), text=frame["text"] + " ")
-    (line,) = warned(pd.concat([frame, other]))
-    what, at = line.split("; ")
-    assert what == "tasks.t: 100 % of 100 training rows contradict another row with the same text"
-    assert at == "first at rows 1 and 51"
-
-
-def test_repeated_rows_do_not_contradict(here):
-    frame = labelled(80)
-    assert warned(pd.concat([frame, frame.iloc[10:30]])) == [
-        "tasks.t: 20 % of 100 training rows repeat the text and label of another row; first at rows 11 and 81"
-    ]
-
-
-def test_rows_are_numbered_as_they_are_stored(here):
-    """Also where a filter leaves some out."""
-    frame = labelled(50).assign(part="a")
-    frame = pd.concat([frame.head(7).assign(part="b"), frame, frame.head(20)])
-    assert warned(frame, filter={"part": "a"}) == [
-        "tasks.t: 29 % of 70 training rows repeat the text and label of another row; first at rows 8 and 58"
-    ]
+@pytest.mark.parametrize("case", ROWS)
+def test_rows_of_little_use(here, case):
+    frame, settings, expected = ROWS[case]
+    assert warned(frame, **settings) == ([f"tasks.t: {expected}"] if expected else [])
 
 
 def test_validation_rows_are_counted_by_themselves(here):

@@ -17,10 +17,10 @@ from support.data.explored import HOSTILE, study
 from support.paths import ROOT
 
 CHROMIUM = shutil.which("chromium")
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 QUIET = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
 QUIET += "--disable-component-update --disable-sync"
-VIEWS = (
+VIEWS = [
     "study",
     "mixture",
     "heads",
@@ -31,7 +31,7 @@ VIEWS = (
     "words",
     "glossary",
     "provenance",
-)
+]
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +82,8 @@ def values(page, panel: str) -> list[float]:
 def test_numbers_of_the_study_are_the_table(page, results):
     table = tables.read(results / "tables" / "combined.parquet").query("task == 'mean'")
     np.testing.assert_allclose(values(page, "panel-study-0"), table["dissociation"], rtol=1e-5)
+    saved = [float(row["dissociation"]) for row in saved_csv(page, "study-0")]
+    np.testing.assert_allclose(saved, table["dissociation"], rtol=1e-5)
 
 
 def test_models_that_learnt_nothing_are_crossed_and_counted_apart(page):
@@ -99,6 +101,8 @@ def test_every_view_opens(page):
         link.click()
         assert page.locator("main").inner_text().count("\n") > 1
         assert "[object" not in page.locator("main").inner_text()
+    page.go_back()
+    assert page.locator("h2").inner_text() == "Glossary"
 
 
 def test_a_mark_opens_its_mixture(page):
@@ -126,6 +130,8 @@ def test_the_slider_moves_numbers_and_masks_together(page, results):
 
 def test_heads_are_selected_by_keyboard_in_all_maps_and_kept_in_the_link(page, browser):
     visit(page, "heads")
+    boxes = [page.locator(f"#panel-map-a [data-head='{i}']").bounding_box() for i in (0, 4, 8)]
+    assert boxes[0]["y"] > boxes[1]["y"] > boxes[2]["y"]  # layers stand as in figures
     page.locator("#panel-map-a [data-head='0']").focus()
     page.keyboard.press("ArrowUp")  # the first layer is the lowest, as in figures
     page.keyboard.press("Enter")
@@ -143,12 +149,6 @@ def test_curves_have_a_line_at_chance(page):
     visit(page, "mixture")
     lines = page.locator("[id^=panel-curve] .chance").all()
     assert [float(line.get_attribute("data-chance")) for line in lines] == [0.55] * 2
-
-
-def test_layers_stand_as_in_figures(page):
-    visit(page, "heads")
-    boxes = [page.locator(f"#panel-map-a [data-head='{i}']").bounding_box() for i in (0, 4, 8)]
-    assert boxes[0]["y"] > boxes[1]["y"] > boxes[2]["y"]
 
 
 def test_a_task_has_one_colour_in_all_mixtures(browser, tmp_path):
@@ -193,26 +193,6 @@ def test_kinds_of_attention_have_maps_of_their_own(browser, tmp_path):
     page.close()
 
 
-def test_back_returns_to_the_view_before(page):
-    visit(page, "glossary")
-    page.go_back()
-    assert page.locator("h2").inner_text() == "Study"
-
-
-def test_exports_are_a_picture_and_its_table(page, results):
-    with page.expect_download() as saved:
-        page.locator("#panel-study-0 .exports button").nth(1).click()
-    lines = list(csv.DictReader(io.StringIO(Path(saved.value.path()).read_text(), newline="")))
-    table = tables.read(results / "tables" / "combined.parquet").query("task == 'mean'")
-    np.testing.assert_allclose(
-        [float(row["dissociation"]) for row in lines], table["dissociation"], rtol=1e-5
-    )
-    with page.expect_download() as saved:
-        page.locator("#panel-study-0 .exports button").nth(0).click()
-    picture = Path(saved.value.path()).read_text()
-    assert picture.startswith("<svg") and "var(" not in picture and picture.count("data-value") == len(table)
-
-
 def saved_csv(page, panel: str) -> list[dict[str, str]]:
     """What a panel saves as CSV."""
     with page.expect_download() as saved:
@@ -232,6 +212,7 @@ def test_every_panel_saves_its_picture_and_its_table(page, view):
             with page.expect_download() as saved:
                 page.locator(f"#{name} .exports button").first.click()
             text = Path(saved.value.path()).read_text()
+            assert text.startswith("<svg")
             picture = ElementTree.fromstring(text)
             marks = page.locator(f"#{name} svg [data-head], #{name} svg [data-value]").count()
             assert (
@@ -351,7 +332,6 @@ def test_nothing_is_wider_than_the_window(browser, file, width, scheme):
     page.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(browser, file, scheme):
     context = browser.new_context(bypass_csp=True, color_scheme=scheme)
@@ -366,7 +346,6 @@ def test_axe_finds_nothing_serious(browser, file, scheme):
     context.close()
 
 
-@pytest.mark.slow
 def test_a_large_study_is_small_and_quick(browser, tmp_path):
     """384 heads, seven tasks in all pairs, two seeds and the atlas: what a click draws before it is shown."""
     tasks = [f"task{i}" for i in range(7)]

@@ -6,13 +6,12 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from headspec import tables
 from headspec.errors import MissingError
 from headspec.explorer.finished import glossary, write_explorer
-from headspec.explorer.heads import BOUNDED, GROUP, MEASURES
+from headspec.explorer.heads import BOUNDED, GROUP, MEASURES, heads
 from headspec.explorer.page import data, harmless
 from headspec.explorer.sources import find_tables, read
 from headspec.heads.ranking import importance_map, top_heads
@@ -24,20 +23,24 @@ def results(tmp_path_factory) -> Path:
     return study(tmp_path_factory.mktemp("explored") / "results" / "small", tasks=HOSTILE)
 
 
+@pytest.fixture(scope="module")
+def views(results) -> dict:
+    return data(read(find_tables(results)), glossary())["views"]
+
+
 def text(column) -> list[str | None]:
     """A column of names, of which the page has each once."""
     return [None if place is None else column["values"][place] for place in column["places"]]
 
 
-def test_data_are_those_of_the_tables(results):
-    shown = data(read(find_tables(results)), glossary())["views"]
+def test_data_are_those_of_the_tables(results, views):
     combined = tables.read(results / "tables" / "combined.parquet")
-    assert text(shown["combined"]["task"]) == combined["task"].tolist()
-    np.testing.assert_allclose(shown["combined"]["dissociation"], combined["dissociation"], rtol=1e-5)
+    assert text(views["combined"]["task"]) == combined["task"].tolist()
+    np.testing.assert_allclose(views["combined"]["dissociation"], combined["dissociation"], rtol=1e-5)
 
 
-def test_ranks_give_the_heads_that_are_pruned(results):
-    group = data(read(find_tables(results)), glossary())["views"]["heads"][0]
+def test_ranks_give_the_heads_that_are_pruned(results, views):
+    group = views["heads"][0]
     run = results / "runs" / group["model"] / group["mixture"] / group["method"] / "seed0"
     table = tables.read(run / "importance.parquet")
     for task, ranks in group["ranks"].items():
@@ -45,9 +48,9 @@ def test_ranks_give_the_heads_that_are_pruned(results):
         assert [rank < 5 for rank in ranks[0]] == expected.ravel().tolist()
 
 
-def test_measures_are_means_over_seeds_with_those_of_their_intervals(results):
+def test_measures_are_means_over_seeds_with_those_of_their_intervals(results, views):
     table = tables.read(results / "tables" / "heads.parquet")
-    for group in data(read(find_tables(results)), glossary())["views"]["heads"]:
+    for group in views["heads"]:
         assert list(group["measures"]) == ["importance", *MEASURES]
         rows = table[(table[GROUP] == [group[name] for name in GROUP]).all(axis=1)]
         for measure, task in itertools.product(MEASURES, group["ranks"]):
@@ -59,27 +62,23 @@ def test_measures_are_means_over_seeds_with_those_of_their_intervals(results):
                 np.testing.assert_allclose(shown["low"], means["ci_low"].mean(), rtol=1e-3)
 
 
-def test_roles_are_those_of_most_seeds_and_say_what_of(results):
+@pytest.mark.parametrize("whole", [True, False])
+def test_roles_are_those_of_most_seeds_and_say_what_of(results, whole):
+    """Places are whole numbers, also where other heads have none, which makes floats."""
     sources = read(find_tables(results))
     table = sources.tables["head_roles"]
     first = (table["layer"] == 0) & (table["head"] < 3)
-    table.loc[first, ["role", "relation"]] = ["none", None]
+    table.loc[first | (not whole), ["role", "relation"]] = ["none", None]
     table.loc[first & (table["head"] == 0), ["role", "offset"]] = ["positional", -1]
     table.loc[first & (table["head"] == 1), ["role", "relation"]] = ["syntactic", "obj"]
     table.loc[first & (table["head"] == 2) & (table["seed"] == 0), "role"] = "rare word"  # half of the seeds
-    roles = data(sources, glossary())["views"]["heads"][0]["roles"]
+    if not whole:
+        sources.tables["head_roles"] = table.assign(
+            offset=table["offset"].where(first & (table["head"] == 0))
+        )
+    roles = heads(sources)[0]["roles"]
     assert roles["role"][:3] == ["positional", "syntactic", "none"]
     assert roles["of"][:3] == ["\u22121", "obj", None]
-
-
-def test_places_are_whole_where_other_heads_have_none(results):
-    sources = read(find_tables(results))
-    table = sources.tables["head_roles"]
-    first = (table["layer"] == 0) & (table["head"] == 0)
-    table[["role", "relation"]] = ["none", None]
-    table.loc[first, ["role", "offset"]] = ["positional", -1]
-    sources.tables["head_roles"] = table.assign(offset=table["offset"].where(first))  # missing: floats
-    assert data(sources, glossary())["views"]["heads"][0]["roles"]["of"][0] == "\u22121"
 
 
 def test_the_atlas_alone_has_its_own_importance(results):
@@ -89,22 +88,18 @@ def test_the_atlas_alone_has_its_own_importance(results):
     group = views["heads"][0]
     rows = table[(table[GROUP] == [group[name] for name in GROUP]).all(axis=1)]
     for task, shown in group["measures"]["importance"].items():
-        heads = rows[rows["task"] == task].groupby(["layer", "head"])["value"]
-        for name, expected in {"value": heads.mean(), "low": heads.min(), "high": heads.max()}.items():
+        seeds = rows[rows["task"] == task].groupby(["layer", "head"])["value"]
+        for name, expected in {"value": seeds.mean(), "low": seeds.min(), "high": seeds.max()}.items():
             np.testing.assert_allclose(shown[name], expected, rtol=1e-3)
         first = rows[(rows["task"] == task) & (rows["seed"] == group["seeds"][0])]
         assert group["ranks"][task][0].index(0) == first["value"].to_numpy().argmax()
     assert not views["combined"]
 
 
-def test_same_tables_same_bytes(results, tmp_path):
-    first, second = (write_explorer(results, tmp_path / f"{n}.html").read_bytes() for n in "ab")
-    assert first == second
-
-
 def test_names_end_neither_data_nor_title(results, tmp_path):
-    html = write_explorer(results, tmp_path / "page.html").read_text()
-    assert html.count("</script>") == html.count("<script") == 2
+    """And the same tables give the same bytes."""
+    html, again = (write_explorer(results, tmp_path / f"{n}.html").read_text() for n in "ab")
+    assert html == again and html.count("</script>") == html.count("<script") == 2
     content = re.search(r'id="data">(.*?)</script>', html, re.S)[1]
     assert "<" not in content
     assert set(HOSTILE) <= set(json.loads(content)["views"]["combined"]["task"]["values"])
@@ -115,19 +110,13 @@ def test_separators_of_lines_are_escaped():
     assert json.loads(harmless("\u2028</script>")) == "\u2028</script>"
 
 
-def test_views_without_tables_are_empty(results):
+def test_views_without_tables_are_empty_and_missing_numbers_null(results):
     sources = read(path for path in find_tables(results) if path.stem == "combined")
+    sources.tables["combined"].loc[0, "ci_low"] = np.nan
     views = data(sources, glossary())["views"]
-    assert views["combined"] and not views["heads"] and not views["improvement"]
+    assert views["combined"]["ci_low"][0] is None and not views["heads"] and not views["improvement"]
 
 
 def test_no_tables(tmp_path):
     with pytest.raises(MissingError, match="expected results of a study"):
         find_tables(tmp_path)
-
-
-def test_missing_numbers_are_null(results):
-    sources = read(find_tables(results))
-    sources.tables["combined"].loc[0, "ci_low"] = np.nan
-    assert data(sources, glossary())["views"]["combined"]["ci_low"][0] is None
-    assert pd.isna(sources.tables["combined"].loc[0, "ci_low"])
