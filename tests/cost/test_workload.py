@@ -162,7 +162,7 @@ def test_tokens_of_continuations_are_those_that_the_model_reads(here):
     study = loading.load(config)
     extent, tokenizer = workload.read(study), AutoTokenizer.from_pretrained("scoring")
     whole = Prompts(tokenizer, Wording(language.PROMPT, tuple(answers.values())), 60, "whole")
-    encoders = {"whole": whole, "texts": Pairs(tokenizer, 60, "texts")}
+    encoders = {"whole": whole, "texts": Pairs(tokenizer, Wording("", ()), 60, "texts")}
     encoders["mine"] = Prompts(tokenizer, Wording("{text_a}", ()), 60, "mine")
     for name, encoder in encoders.items():
         train = prepare.prepare(name, study.tasks[name], 0).train

@@ -76,7 +76,7 @@ def test_losses_are_those_of_the_model_itself(made):
     """Which shifts the targets by its own rules, for one text at a time without padding."""
     model, examples = made
     together = losses(model, examples, np.arange(8))
-    for row, target in enumerate(examples.gold.ids):
+    for row, target in enumerate(examples.gold.columns["ids"]):
         ids, labels = torch.tensor([examples.ids[row]]), torch.tensor([list(target)])
         with torch.no_grad():
             alone = model.encoder(input_ids=ids, labels=labels).loss
@@ -159,7 +159,7 @@ def test_label_smoothing_mixes_targets_with_all_tokens(made):
     head.eval()
     head.smoothing = 0.0
     for row in range(3):
-        target = torch.tensor([list(examples.gold.ids[row])])
+        target = torch.tensor([list(examples.gold.columns["ids"][row])])
         with torch.no_grad():
             output = model.encoder(input_ids=torch.tensor([examples.ids[row]]), labels=target)
         of_all = -output.logits.log_softmax(-1).mean()

@@ -41,7 +41,7 @@ def test_a_long_sentence_is_cut_at_a_word_and_its_rest_counts_as_wrong(longest, 
     assert list(frame["words"][0]) == [-1, *range(seen), -1]
     assert Examples(frame).label[:, 0] == [4]
     batch = Examples(frame, Decoder).batch(np.array([0]))
-    assert batch.labels.lengths.tolist() == [seen] and batch.labels.targets.shape == (1, seen, 2)
+    assert batch.labels.lengths == [seen] and batch.labels.targets.shape == (1, seen, 2)
     assert len(batch.labels.gold[0]) == 4
 
 
@@ -81,4 +81,4 @@ def test_the_state_of_a_word_is_the_mean_of_its_tokens():
         [[0, 0.5, 0.5, 0, 0], [0, 0, 0, 1, 0]],
         [[0, 1, 0, 0, 0], [0, 0, 0, 0, 0]],
     ]
-    assert batch.part(slice(1, 2)).labels.lengths.tolist() == [1]
+    assert batch.part(slice(1, 2)).labels.lengths == [1]

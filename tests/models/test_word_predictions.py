@@ -69,14 +69,14 @@ def found_by(model: MultiTask, task: str, states: torch.Tensor, labels: Annotati
 @pytest.mark.parametrize("task", CLASSES)
 def test_units_with_a_label_that_training_lacks_are_judged_as_what_they_are(task):
     taught, gold = NEW[task]
-    model, states = learnt(task, Annotations.of([4], [taught], [names(task, taught)]))
-    asked = Annotations.of([4], [[(0,) * (len(gold[0]) - 1) + (NONE,)]], [names(task, gold)])
+    model, states = learnt(task, Annotations.padded([4], [taught], [names(task, taught)]))
+    asked = Annotations.padded([4], [[(0,) * (len(gold[0]) - 1) + (NONE,)]], [names(task, gold)])
     assert found_by(model, task, states, asked) == [FOUND[task]]
 
 
 @pytest.mark.parametrize("task", CLASSES)
 def test_a_model_that_has_learnt_predicts_what_it_sees(task):
-    labels = Annotations.of([4, 3], GOLD[task], [names(task, units) for units in GOLD[task]])
+    labels = Annotations.padded([4, 3], GOLD[task], [names(task, units) for units in GOLD[task]])
     model, states = learnt(task, labels)
     with torch.no_grad():
         predicted = model.predictions(task, states, labels)

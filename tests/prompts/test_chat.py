@@ -51,8 +51,8 @@ def test_answers_follow_the_turn_of_the_model(tokenizer, answers):
 def test_a_conversation_that_is_too_long_loses_the_end_of_the_text(tokenizer, answers):
     whole = prompts(tokenizer, answers)
     longest = max(language.table()["text_a"], key=len)
-    most = len(whole.of(longest, None).input_ids) - 2
-    cut = prompts(tokenizer, answers, most=most).of(longest, None)
+    most = len(whole.prompt(longest, None).input_ids) - 2
+    cut = prompts(tokenizer, answers, most=most).prompt(longest, None)
     assert cut.cut and len(cut.input_ids) <= most
     end = tokenizer("\nassistant:", add_special_tokens=False)["input_ids"]
     assert cut.input_ids[-len(end) :] == end

@@ -59,7 +59,7 @@ class Made:
         of_class = Wording(PROMPT, tuple(WHOLE[name] for name in CLASSES)).showing(self.shown, CLASSES)
         self.prompts = {
             "whole": Prompts(split, of_class, most, "tasks.whole"),
-            "texts": Pairs(split, most, "tasks.texts"),
+            "texts": Pairs(split, Wording("", ()), most, "tasks.texts"),
             "answers": Prompts(split, Wording(PROMPT, ()), most, "tasks.answers"),
         }
         self.tables = {
@@ -158,7 +158,7 @@ def test_log_likelihoods_are_those_of_every_continuation_alone(kind, tmp_path):
             found, expected = found[:, 0] - found[:, 1], expected[:, 0] - expected[:, 1]
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
         assert found.std(0).min() > 1e-2
-        tokens = [len(tokens) for each in examples.gold.continuations for tokens in each]
+        tokens = [len(tokens) for each in examples.gold.columns["continuations"] for tokens in each]
         assert min(tokens) < max(tokens)
 
 
@@ -275,7 +275,7 @@ def test_models_that_do_not_read_continuations_beside_each_other_are_refused(tmp
 
 def test_one_text_may_begin_another(made):
     pairs = made.prompts["texts"]
-    found = pairs.of("the house was", "the house was really lovely")
+    found = pairs.prompt("the house was", "the house was really lovely")
     assert all(len(each) > 0 for each in found.continuations) and len(found.input_ids) > 0
     whole = [found.input_ids + each for each in found.continuations]
     assert whole[1][: len(whole[0])] == whole[0]

@@ -298,7 +298,7 @@ def test_prompts_without_tokens_are_refused(tmp_path, task, texts, problem):
         checks.check(study, {"a": prepared})
 
     def job() -> None:
-        wording = Wording.of(study.tasks["a"], language.CLASSES).showing(
+        wording = Wording.for_task(study.tasks["a"], language.CLASSES).showing(
             train[: study.tasks["a"].shots], language.CLASSES
         )
         prompts = Prompts(AutoTokenizer.from_pretrained(gpt), wording, 40, "tasks.a")

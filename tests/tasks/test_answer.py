@@ -291,7 +291,7 @@ def test_the_loss_is_that_of_the_window_with_the_answer(model, examples):
     batch = examples.batch(rows)
     with torch.no_grad():
         losses = model.losses("q", model.pool(batch), batch.labels)
-    for row, question in zip(rows, examples.gold.questions, strict=True):
+    for row, question in zip(rows, examples.gold.columns["questions"], strict=True):
         window, found = question.windows[0], logits(model, question.windows[0])
         span = (0, 0) if question.span[0] == tokens.NONE else question.span
         if question.golds:
@@ -317,12 +317,12 @@ def predicted(model: MultiTask, question: head.Question) -> str:
 
 
 def test_the_answer_is_the_best_of_all_windows(model, examples):
-    assert {1} < {len(question.windows) for question in examples.gold.questions}
+    assert {1} < {len(question.windows) for question in examples.gold.columns["questions"]}
     none = Mask("none", None, 0.0, None, np.zeros((LAYERS, HEADS), dtype=bool))
     found = under_masks(model, "q", examples, np.arange(len(examples)), [none], CPU)
-    expected = [predicted(model, question) for question in examples.gold.questions]
+    expected = [predicted(model, question) for question in examples.gold.columns["questions"]]
     assert found.texts[0].tolist() == expected
-    golds = [question.golds for question in examples.gold.questions]
+    golds = [question.golds for question in examples.gold.columns["questions"]]
     scores = list(map(metrics.agreement, expected, golds))
     assert found.values[0] == pytest.approx(np.array(scores))
     assert len({*expected}) > 4

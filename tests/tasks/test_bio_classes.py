@@ -11,7 +11,7 @@ from headspec.tasks.words import bio_classes as bio
 def test_spans_come_back(best):
     """Classes that begin every span with a beginning are those of the spans."""
     spans = bio.spans(best)
-    again = bio.of_words(
+    again = bio.word_classes(
         torch.zeros(len(spans), dtype=torch.long),
         torch.tensor(spans, dtype=torch.long).reshape(-1, 3),
         (1, len(best)),
@@ -23,7 +23,7 @@ def test_spans_come_back(best):
 def test_classes():
     assert bio.classes(2) == 5
     rows, spans = torch.tensor([1, 1]), torch.tensor([[0, 1, 1], [2, 2, 0]])
-    assert bio.of_words(rows, spans, (2, 4)).tolist() == [[0] * 4, [3, 4, 1, 0]]
+    assert bio.word_classes(rows, spans, (2, 4)).tolist() == [[0] * 4, [3, 4, 1, 0]]
     assert bio.spans([0, 4, 4, 2, 1]) == [
         (1, 2, 1),
         (3, 3, 0),

@@ -61,7 +61,7 @@ def annotation(name, rng, length):
 def annotations_of(lengths, units):
     """Annotations that have the indices of labels in place of their names."""
     plain = [[tuple(map(int, unit)) for unit in of_sentence] for of_sentence in units]
-    return Annotations.of(lengths, plain, list(map(written, plain)))
+    return Annotations.padded(lengths, plain, list(map(written, plain)))
 
 
 def predicted(name, units):
@@ -92,7 +92,7 @@ def test_it_learns_what_it_is_taught(example):
     optimizer = torch.optim.Adam(made.parameters(), lr=0.01)
     for _ in range(100):
         optimizer.zero_grad()
-        loss = made.of_targets(states, annotations.lengths, annotations.targets).sum()
+        loss = made.sentence_losses(states, annotations.lengths, annotations.targets).sum()
         loss.backward()
         optimizer.step()
     with torch.no_grad():
@@ -105,13 +105,15 @@ def test_padding_changes_nothing(example):
     name, made, states, annotations, known = example
     padded = torch.cat([states, torch.full((len(states), 3, HIDDEN), 9.0)], 1)
     with torch.no_grad():
-        losses = made.of_targets(padded, annotations.lengths, annotations.targets)
+        losses = made.sentence_losses(padded, annotations.lengths, annotations.targets)
         units = made.decode(padded, annotations.lengths, known)
         for row, length in enumerate(LENGTHS):
             part = slice(row, row + 1)
             alone = states[part, :length], annotations.lengths[part]
             targets = annotations[part].targets
-            torch.testing.assert_close(made.of_targets(*alone, targets), losses[part], rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(
+                made.sentence_losses(*alone, targets), losses[part], rtol=1e-4, atol=1e-5
+            )
             assert made.decode(*alone, known[part]) == units[part]
     assert losses.shape == (4,) and max(map(len, units)) > 0
 
@@ -119,7 +121,7 @@ def test_padding_changes_nothing(example):
 def test_gradients_reach_every_word_and_weight(example):
     name, made, states, annotations, _ = example
     states.requires_grad_()
-    losses = made.of_targets(states, annotations.lengths, annotations.targets)
+    losses = made.sentence_losses(states, annotations.lengths, annotations.targets)
     losses.sum().backward()
     for row, length in enumerate(LENGTHS):
         of_words = states.grad[row].abs().sum(-1)
@@ -133,7 +135,7 @@ def test_sentences_without_targets(example):
     name, made, states, _, _ = example
     gold = [[(0,) * (3 if name == "roles" else 1 if name == "tags" else 2) + (NONE,)]] * 4
     annotations = annotations_of(LENGTHS, gold)
-    losses = made.of_targets(states, annotations.lengths, annotations.targets)
+    losses = made.sentence_losses(states, annotations.lengths, annotations.targets)
     assert losses.isfinite().all() and ((losses == 0).all() or name in ("spans", "constituents"))
     units = made.decode(states, annotations.lengths, [[]] * 4)
     assert all(max(unit[:-1]) < length for row, length in zip(units, LENGTHS, strict=True) for unit in row)
@@ -143,9 +145,9 @@ def test_a_batch_without_any_unit(example):
     """Such as sentences without names, or without predicates."""
     name, made, states, _, _ = example
     annotations = annotations_of(LENGTHS, [[] for _ in LENGTHS])
-    losses = made.of_targets(states, annotations.lengths, annotations.targets)
+    losses = made.sentence_losses(states, annotations.lengths, annotations.targets)
     assert losses.isfinite().all() and (losses > 0).all() == (name in ("spans", "constituents"))
-    assert made.summed(states, annotations.lengths, annotations.labelled({0})).isfinite().all()
+    assert made.sentence_evidence(states, annotations.lengths, annotations.labelled({0})).isfinite().all()
 
 
 def test_sentences_that_are_cut(example):
@@ -154,7 +156,7 @@ def test_sentences_that_are_cut(example):
     cut = annotations_of(
         [2] * 4, [u if n > 1 else [] for u, n in zip(annotations.gold, LENGTHS, strict=True)]
     )
-    losses = made.of_targets(states[:, :2], cut.lengths, cut.targets)
+    losses = made.sentence_losses(states[:, :2], cut.lengths, cut.targets)
     units = made.decode(states[:, :2], cut.lengths, given(name, cut))
     assert losses.isfinite().all() and all(max(unit[:-1]) < 2 for row in units for unit in row)
 
@@ -162,9 +164,9 @@ def test_sentences_that_are_cut(example):
 def test_losses_are_float32_under_autocast(example):
     name, made, states, annotations, known = example
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        losses = made.of_targets(states, annotations.lengths, annotations.targets)
+        losses = made.sentence_losses(states, annotations.lengths, annotations.targets)
         units = made.decode(states, annotations.lengths, known)
-    exact = made.of_targets(states, annotations.lengths, annotations.targets)
+    exact = made.sentence_losses(states, annotations.lengths, annotations.targets)
     assert losses.dtype == torch.float32 and len(units) == 4
     torch.testing.assert_close(losses, exact, rtol=0.05, atol=0.02)
 
@@ -188,12 +190,12 @@ def test_evidence_is_what_the_prediction_follows_from(example):
     """A sentence alone has the same, it is differentiable, and raising it does not change the prediction."""
     name, made, states, annotations, known = example
     states.requires_grad_()
-    evidence = made.summed(states, annotations.lengths, known)
+    evidence = made.sentence_evidence(states, annotations.lengths, known)
     assert evidence.shape == (4,) and evidence.dtype == torch.float32
     evidence.sum().backward()
     for row, length in enumerate(LENGTHS):
         part = slice(row, row + 1)
-        alone = made.summed(states[part, :length], annotations.lengths[part], known[part])
+        alone = made.sentence_evidence(states[part, :length], annotations.lengths[part], known[part])
         torch.testing.assert_close(alone[0], evidence[row], rtol=1e-4, atol=1e-4)
         assert (states.grad[row, length:] == 0).all()
     assert (states.grad[0].abs().sum(-1) > 0).any()

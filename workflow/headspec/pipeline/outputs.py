@@ -234,10 +234,11 @@ def described() -> dict[str, Table]:
 
 def _of_kinds() -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
     """Table, further columns, and what they mean, of every `COLUMNS` of a module of a kind of task."""
-    for path in sorted(code_hash.LIBRARY.glob("tasks/*/*.py")):
+    for path in sorted(code_hash.LIBRARY.glob("tasks/**/*.py")):
         for text in _texts(path):
             for table, columns in re.findall(OF_KINDS, text, re.S):
-                module = importlib.import_module(f"headspec.tasks.{path.parent.name}.{path.stem}")
+                parts = path.relative_to(code_hash.LIBRARY.parent).with_suffix("").parts
+                module = importlib.import_module(".".join(parts))
                 yield table, module.COLUMNS, parsed(f".\n\n{columns}").columns
 
 

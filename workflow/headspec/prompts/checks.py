@@ -17,8 +17,6 @@ from headspec.tasks import prompts
 from headspec.tasks.texts.wording import Wording
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
     from headspec.config.sections.model import Model
     from headspec.config.sections.task import Task
     from headspec.config.study import Study
@@ -166,29 +164,17 @@ def _shots(key: str, task: Task, prepared: Prepared) -> Iterator[str]:
 def _prompts(
     path: Path, model: Model, key: str, wordings: Mapping[str, tuple[Task, Prepared]]
 ) -> Iterator[HeadspecError]:
-    """Problems of prompts and answers in the tokens of a model."""
+    """Find problems of prompts and answers in the tokens of a model."""
     from headspec.models.tokens.tokenization import tokenizer  # which takes a second to import
 
     loaded = tokenizer(model, key)
     for name, (task, prepared) in wordings.items():
+        classes = prepared.classes if isinstance(prepared.classes, list) else []
+        wording = Wording.for_task(task, classes)
         try:
-            yield from _of_task(path, loaded, model, key, task, f"tasks.{name}", prepared)
+            made = prompts.prompting(task.type)(loaded, wording, model.max_length, f"tasks.{name}")
+            yield from made.problems(model, key, task, prepared)
+            if made.scored:
+                check_scoring(path, model, key, made.scored)
         except EncoderError as error:
             yield from (EncoderError(f"{problem} (of {key})") for problem in error.errors)
-
-
-def _of_task(
-    path: Path,
-    tokenizer: PreTrainedTokenizerBase,
-    model: Model,
-    key: str,
-    task: Task,
-    of: str,
-    prepared: Prepared,
-) -> Iterator[HeadspecError]:
-    kind, most = prompts.prompting(task.type), model.max_length
-    classes = prepared.classes if isinstance(prepared.classes, list) else []
-    made = kind.encoder(tokenizer, task, classes, None, most, of)
-    yield from kind.problems(made, model, key, task, of, prepared)
-    if scoring := kind.scored(made, of):
-        check_scoring(path, model, key, scoring)

@@ -1,12 +1,13 @@
-"""The heads of tasks: from the states of an encoder to losses and predictions; by kind of task.
+"""Heads of tasks: from the states of an encoder to losses and predictions.
 
-The module `head` of a kind is imported when a task needs it, and is part of the code of no other job.
+The part ``head.py`` of a kind of task, which jobs import by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -23,30 +24,52 @@ if TYPE_CHECKING:
     from headspec.models.multitask import MultiTask
 
 
-class Targets(Protocol):
-    """What the predictions of a batch are compared with; a tensor of labels is one."""
+@dataclass
+class Targets:
+    """What the predictions of a batch are compared with: fields that have an item for each example.
 
-    def __getitem__(self, rows: slice, /) -> Any: ...
+    A tensor of labels is used in the same way.
+    """
 
-    def to(self, device: str, /, *, non_blocking: bool) -> Any: ...
+    def __getitem__(self, rows: slice) -> Self:
+        return replace(self, **{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+
+    def to(self, device: str, *, non_blocking: bool = True) -> Self:
+        """Move the tensors to a device."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
+        moved = {name: value.to(device, non_blocking=non_blocking) for name, value in tensors.items()}
+        return replace(self, **moved)
 
 
-class Gold(Protocol):
-    """What the predictions of all examples of a task are compared with; a tensor of labels is one."""
+class Gold:
+    """What the predictions of all examples of a task are compared with.
 
-    def __getitem__(self, rows: np.ndarray, /) -> Any:
-        """The `Targets` of a batch, on the CPU."""
+    A tensor of labels is used in the same way.
+
+    Parameters
+    ----------
+    collate : makes `Targets` from lists, of the items of a batch in each column
+    columns : have an item for each example
+    """
+
+    def __init__(self, collate: Callable[..., Targets | torch.Tensor], **columns: Sequence[Any] | np.ndarray):
+        self.collate, self.columns = collate, columns
+
+    def __getitem__(self, rows: np.ndarray) -> Targets | torch.Tensor:
+        """Return the targets of a batch, on the CPU."""
+        return self.collate(**{name: [column[row] for row in rows] for name, column in self.columns.items()})
 
 
 class Predicted(NamedTuple):
-    """What a head predicts of a batch.
+    """Predictions of a batch.
 
     Attributes
     ----------
-    values : (batch,) class index or score, or (batch, b) numbers that metrics need; nan where what they
-        follow from is not finite
+    values : (batch,) class index or score, or (batch, b) numbers for the metrics; nan where what they follow
+        from is not finite
     probabilities : (batch, classes), float32
-    texts : that the model has written
+    texts : written by the model
     """
 
     values: torch.Tensor
@@ -55,12 +78,12 @@ class Predicted(NamedTuple):
 
 
 class Head(nn.Module):
-    """What is behind the encoder for one task.
+    """What follows the encoder for one task.
 
     Attributes
     ----------
-    own_rate : whether the key `training.decoder_learning_rate` is about it
-    longest : most tokens of a text that it writes; 0 of heads that write none
+    own_rate : whether `training.decoder_learning_rate` applies to it
+    longest : most tokens of a text that it writes; 0 for heads that write none
     beams : texts that are followed at once while it writes one
     reads_again : whether predictions may take more passes of the encoder than that of `pool`
     whole_vocabulary : whether embeddings of tokens count that no example has
@@ -84,17 +107,17 @@ class Head(nn.Module):
 
     @classmethod
     def build(cls, model: MultiTask, classes: Any) -> Head:
-        """An untrained head for a task of these `Classes`."""
+        """Return an untrained head for these `Classes`."""
         return cls(model, classes)
 
     @classmethod
-    def gold(cls, frame: pd.DataFrame) -> Gold:
-        """What the examples of a table 'tokens' are compared with; by default their labels."""
+    def gold(cls, frame: pd.DataFrame) -> Gold | torch.Tensor:
+        """Return what the examples of a table 'tokens' are compared with; by default their labels."""
         return torch.tensor(frame["label"].to_numpy())
 
     @classmethod
     def pool(cls, model: MultiTask, batch: Batch) -> torch.Tensor:
-        """The states that heads take, (batch, ..., hidden); by default the vectors of texts."""
+        """Return the states that the head takes, (batch, ..., hidden); by default the vectors of texts."""
         return model.vectors(batch)
 
     @classmethod
@@ -104,16 +127,16 @@ class Head(nn.Module):
 
     @classmethod
     def attending(cls, model: MultiTask, batch: Batch) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-        """Kind of attention: the tokens that attend in `read`, (batch, tokens), and the mask of real ones."""
+        """Return per kind of attention the tokens that attend, (batch, tokens), and the mask of real ones."""
         return dict.fromkeys(model.gates.first_rows, (batch.input_ids, batch.attention_mask.bool()))
 
     def logits(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> torch.Tensor:
-        """Logits of what is predicted once for an example, (batch, classes); (batch, 1) of scores.
+        """Return logits of what is predicted once per example, (batch, classes); (batch, 1) for scores.
 
         Parameters
         ----------
         states : from `pool`
-        targets : where logits are those of continuations, their tokens
+        targets : with the tokens of continuations, if these are scored
         """
         raise NotImplementedError(f"{type(self).__name__} has no logits of whole examples")
 
@@ -122,31 +145,31 @@ class Head(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} has no answers of one token")
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """The loss of each example, (batch,), float32."""
+        """Return the loss of each example, (batch,), float32."""
         raise NotImplementedError
 
     def evidence(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """The logit that each example's prediction follows from, or their sum or mean, (batch,)."""
+        """Return the logit that each prediction follows from, or their sum or mean, (batch,)."""
         return self.logits(model, states, targets).amax(1)
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
-        """The predictions of a batch."""
+        """Return the predictions of a batch."""
         raise NotImplementedError
 
     def bleu(self, values: np.ndarray) -> float:
-        """BLEU of texts that it has written, from `Predicted.values`."""
+        """Return BLEU of written texts, from `Predicted.values`."""
         raise NotImplementedError(f"{type(self).__name__} writes no texts")
 
 
 def small(layer: nn.Linear) -> nn.Linear:
-    """A layer, with small weights and no bias to begin with."""
+    """Initialise a layer with small weights and no bias."""
     nn.init.normal_(layer.weight, std=0.02)
     nn.init.zeros_(layer.bias)
     return layer
 
 
 def unless_broken(values: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
-    """`values` (batch, ...), nan where what they follow from, (batch, ...), is not finite."""
+    """Return `values` (batch, ...), nan where `seen` (batch, ...), which they follow from, is not finite."""
     broken = ~seen.isfinite().flatten(1).all(1)
     return values.masked_fill(broken.reshape(-1, *[1] * (values.dim() - 1)), torch.nan)
 

@@ -1,91 +1,129 @@
-"""The part ``prompts.py`` of a kind of task: how its examples are put to a language model.
+"""How examples are put to a language model: the part ``prompts.py`` of a kind of task.
 
 It is imported when the method `prompted` has such a task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+import pandas as pd
+import pyarrow as pa
+
+from headspec.tables import INT
 from headspec.tasks import load_part
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
     from transformers import PreTrainedTokenizerBase
 
     from headspec.config.sections.model import Model
     from headspec.config.sections.task import Task
     from headspec.data.prepare import Prepared
     from headspec.errors import HeadspecError
+    from headspec.tasks.texts.wording import Wording
 
 
-class Encoder(Protocol):
-    """The examples of a task for one language model.
+COLUMNS = {"words": pa.list_(INT), "continuations": pa.list_(pa.list_(INT))}
+"""Columns of the table `tokens`:
+
+words: of prompts with a mask, 0 there and -1 elsewhere; else null
+continuations: of prompts, tokens of the answers scored after them, the right one of pairs first; of minimal
+    pairs, what follows their common beginning; null where an answer is the next token
+"""
+
+
+class Prompt(NamedTuple):
+    """The tokens of a prompt.
 
     Attributes
     ----------
-    columns : of the table 'tokens', beside those of all kinds
+    words : 0 at the mask, -1 elsewhere; None without a mask
+    cut : whether one of its texts was cut
+    continuations : tokens of the answers that are scored after it; None if that is the next token alone
     """
 
-    columns: Mapping[str, pa.DataType]
-
-    def answers(self, classes: Sequence[str]) -> list[int]:
-        """The token of each class's answer; none where continuations are scored."""
-
-    def content_free(self) -> Sequence[Any]:
-        """The tokens of prompts whose texts say nothing (`headspec.tasks.texts.prompts.Prompt`)."""
-
-    def encode(self, table: pd.DataFrame, classes: Sequence[str]) -> tuple[pd.DataFrame, int]:
-        """The table 'tokens' of a data table, and of how many examples a text was cut."""
+    input_ids: list[int]
+    words: list[int] | None
+    cut: bool
+    continuations: list[list[int]] | None = None
 
 
-class Prompting(Protocol):
-    """The object `PROMPTS` of a kind's ``prompts.py``.
+class Prompting:
+    """The examples of a task as prompts for one language model: `PROMPTS` of a kind is a subclass.
+
+    Parameters
+    ----------
+    wording : how examples become prompts
+    most : tokens that a prompt has at most
+    key : config key of the task, for errors
 
     Attributes
     ----------
     continues : whether it needs a model that continues texts
+
+    Raises
+    ------
+    EncoderError
+        The tokenizer lacks what the prompts need.
     """
 
-    continues: bool
+    continues = False
+    columns = COLUMNS
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, wording: Wording, most: int, key: str) -> None:
+        self.tokenizer, self.wording, self.most, self.key = tokenizer, wording, most, key
+
+    @property
+    def scored(self) -> str:
+        """The config key that asks for whole continuations to be scored; empty where none does."""
+        return f"{self.key}.type"
 
     def labels(self, classes: list[str]) -> list[str]:
-        """Names of the continuations that are scored."""
+        """Return the names of the continuations that are scored."""
+        return classes
 
-    def encoder(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        task: Task,
-        classes: list[str],
-        shown: pd.DataFrame | None,
-        most: int,
-        key: str,
-    ) -> Encoder:
-        """What makes prompts of examples.
+    def answers(self, classes: Sequence[str]) -> list[int]:
+        """Return the token of each class's answer; nothing where continuations are scored."""
+        return []
 
-        Parameters
-        ----------
-        shown : rows that are answered before each prompt
-        most : tokens that a prompt has at most
-        key : config key of the task, for errors
+    def content_free(self) -> list[Prompt]:
+        """Return prompts whose texts say nothing."""
+        return []
+
+    def prompts(self, table: pd.DataFrame, classes: Sequence[str]) -> list[Prompt]:
+        """Return the prompts of all examples of a data table."""
+        raise NotImplementedError
+
+    def encode(self, table: pd.DataFrame, classes: Sequence[str]) -> tuple[pd.DataFrame, int]:
+        """Tokenize the prompts of all examples of a labelled data table.
+
+        Returns
+        -------
+        frame : table 'tokens'; label is the index in `classes`, or without classes that of the right
+            continuation, 0
+        truncated : number of examples of which a text was cut
 
         Raises
         ------
         EncoderError
-            The tokenizer lacks what the prompts need.
+            A prompt does not fit, or has no tokens.
         """
-
-    def scored(self, encoder: Any, key: str) -> str:
-        """The config key that asks for whole continuations to be scored; empty where none does."""
+        prompts, index = self.prompts(table, classes), {name: float(i) for i, name in enumerate(classes)}
+        label = table["label"].map(index) if classes else 0.0
+        frame = pd.DataFrame({"example": table["example"], "label": label, "token_type_ids": None})
+        for name in ("input_ids", "words", "continuations"):
+            values = [getattr(prompt, name) for prompt in prompts]
+            frame[name] = pd.Series(values, index=table.index, dtype=object)
+        return frame, sum(prompt.cut for prompt in prompts)
 
     def problems(
-        self, encoder: Any, model: Model, model_key: str, task: Task, key: str, prepared: Prepared
+        self, model: Model, model_key: str, task: Task, prepared: Prepared
     ) -> Iterator[HeadspecError]:
-        """What planning finds in prompts and answers, without demonstrations."""
+        """Find what is wrong with prompts without demonstrations, and with answers, when planning."""
+        return iter(())
 
 
-def prompting(kind: str) -> Prompting:
+def prompting(kind: str) -> type[Prompting]:
     """Return `PROMPTS` of a kind of task."""
-    return cast(Prompting, load_part(kind, "prompts").PROMPTS)
+    return cast(type[Prompting], load_part(kind, "prompts").PROMPTS)

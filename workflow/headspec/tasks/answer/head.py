@@ -1,6 +1,6 @@
 """The first and the last token of an answer, from the states of a question and its context.
 
-That there is no answer is said by the first token, or the last of models whose tokens see earlier ones alone.
+The first token says that there is no answer, or the last one in models whose tokens see only earlier ones.
 Losses, evidence and importance are of the window that has the answer; the predicted answer is the best of all
 windows.
 """
@@ -16,9 +16,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from headspec.models.batching import Batch, put
+from headspec.tasks import heads
 from headspec.tasks.answer.metrics import agreement
 from headspec.tasks.answer.tokens import NONE, Pair
-from headspec.tasks.heads import Head, Predicted, small, unless_broken
+from headspec.tasks.heads import Gold, Head, Predicted, small, unless_broken
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,12 +32,12 @@ LONGEST = 30
 
 @dataclass
 class Question:
-    """What is known of an example.
+    """An example.
 
     Attributes
     ----------
     windows : the one that is learnt from, then the others
-    span : the first and last token of the answer in the first of these; `NONE` where there is none
+    span : the first and last token of the answer in the first window; `NONE` where there is none
     """
 
     windows: list[Pair]
@@ -44,21 +45,36 @@ class Question:
     context: str
     golds: list[str]
 
+    @classmethod
+    def from_row(cls, row: Any) -> Question:
+        """Return the example in a row of the table 'tokens'."""
+        ids, types = [row.input_ids, *row.windows], [row.token_type_ids, *row.window_types]
+        windows = [
+            Pair(list(tokens), [] if kinds is None else list(kinds), np.asarray(offsets).reshape(-1, 2))
+            for tokens, kinds, offsets in zip(ids, types, row.offsets, strict=True)
+        ]
+        first, last = row.span
+        return cls(windows, (first, last), row.context, list(row.answers))
 
-def _window(question: Question, k: int) -> Pair:
-    """The k-th window, or the first where there are fewer."""
-    return question.windows[k if k < len(question.windows) else 0]
+    def window(self, k: int) -> Pair:
+        """Return the k-th window, or the first where there are fewer."""
+        return self.windows[k if k < len(self.windows) else 0]
+
+    def text(self, window: int, first: int, last: int) -> str:
+        """Return the text of a span of tokens."""
+        offsets = self.window(window).offsets
+        return self.context[offsets[first][0] : offsets[last][1]].strip()
 
 
 @dataclass
-class Targets:
-    """The questions of a batch, all tensors on one device.
+class Targets(heads.Targets):
+    """The questions of a batch.
 
     Attributes
     ----------
     allowed : bool (batch, tokens), whether an answer can begin or end with a token
     lengths : (batch,), number of tokens
-    spans : (batch, 2), as of `Question`
+    spans : (batch, 2), `Question.span`
     """
 
     questions: list[Question]
@@ -66,17 +82,9 @@ class Targets:
     lengths: torch.Tensor
     spans: torch.Tensor
 
-    def __getitem__(self, rows: slice) -> Targets:
-        return Targets(self.questions[rows], self.allowed[rows], self.lengths[rows], self.spans[rows])
-
-    def to(self, device: str, non_blocking: bool = False) -> Targets:
-        tensors = self.allowed, self.lengths, self.spans
-        allowed, lengths, spans = (each.to(device, non_blocking=non_blocking) for each in tensors)
-        return Targets(self.questions, allowed, lengths, spans)
-
     @classmethod
-    def of(cls, questions: list[Question]) -> Targets:
-        """Those of the first window of each."""
+    def padded(cls, questions: list[Question]) -> Targets:
+        """Return the targets in the first window of each question."""
         lengths = [len(question.windows[0].ids) for question in questions]
         allowed = np.zeros((len(questions), max(lengths)), dtype=bool)
         for row, question in zip(allowed, questions, strict=True):
@@ -85,45 +93,20 @@ class Targets:
         spans = np.array([question.span for question in questions], dtype=np.int64)
         return cls(questions, *map(torch.from_numpy, (allowed, np.array(lengths), spans)))
 
-    def turned(self, k: int) -> Targets:
-        """The same of the k-th window of each, or of its first where it has fewer."""
-        return Targets.of([replace(each, windows=[_window(each, k)]) for each in self.questions])
-
-    def batch(self, device: str) -> Batch:
-        """What the model reads of the first window of each."""
-        shape = self.allowed.shape
-        ids, kinds, mask = (np.zeros(shape, dtype=np.int64) for _ in range(3))
-        for row, question in enumerate(self.questions):
+    def in_window(self, k: int, device: str) -> Batch:
+        """Return what the model reads of the k-th window of each question, with its targets."""
+        targets = Targets.padded([replace(each, windows=[each.window(k)]) for each in self.questions])
+        ids, kinds, mask = (np.zeros(targets.allowed.shape, dtype=np.int64) for _ in range(3))
+        for row, question in enumerate(targets.questions):
             window, n = question.windows[0], len(question.windows[0].ids)
             ids[row, :n], mask[row, :n] = window.ids, 1
             kinds[row, :n] = window.kinds or 0
-        types = put(kinds, device) if self.questions[0].windows[0].kinds else None
-        return Batch(put(ids, device), put(mask, device), types, self.to(device), np.arange(len(ids)))
-
-
-@dataclass
-class Gold:
-    """The questions of all examples of a task."""
-
-    questions: list[Question]
-
-    def __getitem__(self, rows: np.ndarray) -> Targets:
-        return Targets.of([self.questions[row] for row in rows])
-
-
-def _question(row: Any) -> Question:
-    """That of a row of the table 'tokens'."""
-    ids, kinds = [row.input_ids, *row.windows], [row.token_type_ids, *row.window_types]
-    windows = [
-        Pair(list(of_ids), [] if of_kinds is None else list(of_kinds), np.asarray(offsets).reshape(-1, 2))
-        for of_ids, of_kinds, offsets in zip(ids, kinds, row.offsets, strict=True)
-    ]
-    first, last = row.span
-    return Question(windows, (first, last), row.context, list(row.answers))
+        types = put(kinds, device) if targets.questions[0].windows[0].kinds else None
+        return Batch(put(ids, device), put(mask, device), types, targets.to(device), np.arange(len(ids)))
 
 
 class Spans(NamedTuple):
-    """The best span of each row: the sum of its logits, and its first and last token, (batch,) each."""
+    """The best span of each row, (batch,) each: the sum of its logits, its first and its last token."""
 
     scores: torch.Tensor
     first: torch.Tensor
@@ -131,7 +114,7 @@ class Spans(NamedTuple):
 
 
 def best(logits: torch.Tensor, allowed: torch.Tensor) -> Spans:
-    """The likeliest spans of at most `LONGEST` tokens; of equal ones the first, and of these the shortest.
+    """Return the likeliest spans of at most `LONGEST` tokens; of equal ones the first, then the shortest.
 
     Parameters
     ----------
@@ -163,15 +146,15 @@ class Answers(Head):
 
     @classmethod
     def gold(cls, frame: pd.DataFrame) -> Gold:
-        return Gold([_question(row) for row in frame.itertuples()])
+        return Gold(Targets.padded, questions=[Question.from_row(row) for row in frame.itertuples()])
 
     @classmethod
     def pool(cls, model: MultiTask, batch: Batch) -> torch.Tensor:
-        """The states of all tokens, (batch, tokens, hidden)."""
+        """Return the states of all tokens, (batch, tokens, hidden)."""
         return model.output(batch).last_hidden_state
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """The mean cross-entropy of the first and the last token, among those of the context and of none."""
+        """Return the mean cross-entropy of both ends, among tokens of the context and that of no answer."""
         logits, none = self.ends(model.dropout(states)).float(), _none(model, targets)
         rows = torch.arange(len(logits), device=logits.device)
         possible = targets.allowed.clone()
@@ -181,27 +164,26 @@ class Answers(Head):
         return F.cross_entropy(masked, spans, reduction="none").mean(1)
 
     def evidence(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """The sum of both logits of what is predicted of the window that is learnt from."""
+        """Return the sum of both logits of the prediction in the window that is learnt from."""
         _, spans, none = self._read(model, states, targets)
         return torch.where(self._absent(spans.scores, none), none, spans.scores)
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
-        """F1 and exact match of the best span of all windows, or of none, and its text."""
+        """Return F1 and exact match of the best span of all windows, or of no answer, and its text."""
         found = [self._read(model, states, targets)]
         for k in range(1, max(len(question.windows) for question in targets.questions)):
-            others = targets.turned(k)
-            batch = others.batch(str(states.device))
+            batch = targets.in_window(k, str(states.device))
             found.append(self._read(model, self.pool(model, batch), batch.labels))
         scores = torch.stack([spans.scores for _, spans, _ in found])
-        none = torch.stack([of_window for _, _, of_window in found]).amin(0)
+        none = torch.stack([none for _, _, none in found]).amin(0)
         which = scores.argmax(0)
         absent = self._absent(scores.amax(0), none).tolist()
         places = torch.stack([torch.stack(spans[1:]) for _, spans, _ in found])  # (windows, 2, batch)
         rows = torch.arange(len(states), device=states.device)
         chosen = zip(which.tolist(), places[which, :, rows].tolist(), strict=True)
         texts = [
-            "" if lacks else _text(question, *window)
-            for question, lacks, window in zip(targets.questions, absent, chosen, strict=True)
+            "" if lacks else question.text(window, *span)
+            for question, lacks, (window, span) in zip(targets.questions, absent, chosen, strict=True)
         ]
         values = [agreement(text, q.golds) for text, q in zip(texts, targets.questions, strict=True)]
         seen = torch.cat([logits.flatten(1) for logits, _, _ in found], dim=1)
@@ -211,24 +193,19 @@ class Answers(Head):
     def _read(
         self, model: MultiTask, states: torch.Tensor, targets: Targets
     ) -> tuple[torch.Tensor, Spans, torch.Tensor]:
-        """Of a window the logits, the best spans, and the scores of no answer, (batch,)."""
+        """Return the logits, the best spans, and the scores of no answer, (batch,), in a window."""
         logits = self.ends(model.dropout(states)).float()
         rows = torch.arange(len(logits), device=logits.device)
         return logits, best(logits, targets.allowed), logits[rows, _none(model, targets)].sum(1)
 
     def _absent(self, scores: torch.Tensor, none: torch.Tensor) -> torch.Tensor:
-        """Whether no answer is likelier than the best span, (batch,); it is, where there is no span."""
+        """Return where no answer is likelier than the best span, or there is no span, (batch,)."""
         return (none > scores) & self.unanswerable | scores.isneginf()
 
 
 def _none(model: MultiTask, targets: Targets) -> torch.Tensor:
-    """The token that stands for no answer, (batch,)."""
+    """Return the token that stands for no answer, (batch,)."""
     return targets.lengths - 1 if model.pooling == "last" else torch.zeros_like(targets.lengths)
-
-
-def _text(question: Question, window: int, span: list[int]) -> str:
-    offsets = _window(question, window).offsets
-    return question.context[offsets[span[0]][0] : offsets[span[1]][1]].strip()
 
 
 HEAD = Answers

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headspec.tasks.continuations.data import CLASSES, answers
-from headspec.tasks.texts.prompts import Answered, Prompts
+from headspec.tasks.prompts import Prompt, Prompting
+from headspec.tasks.texts.prompts import Prompts
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from headspec.data.prepare import Prepared
 
 #: distinct pairs of answers that are read while planning; jobs read all
 PAIRS = 300
 
 
-class OfAnswers(Answered):
+class AnswerPairs(Prompts):
+    """Prompts that are followed by the right or the wrong answer of an example."""
+
     continues = True
+    scored = Prompting.scored
 
     def labels(self, classes: list[str]) -> list[str]:
         return CLASSES
 
-    def scored(self, encoder: Prompts, key: str) -> str:
-        return f"{key}.type"
+    def prompts(self, table: pd.DataFrame, classes: Sequence[str]) -> list[Prompt]:
+        rows = zip(*(table[name] for name in ("text_a", "text_b", "label", "example")), strict=True)
+        return [
+            self.prompt(a, b, answers(label), f"{self.key}.label: example {example}")
+            for a, b, label, example in rows
+        ]
 
-    def longest(self, encoder: Prompts, prepared: Prepared, key: str) -> int:
-        text = encoder.filled("text", "text")
+    def longest_answer(self, prepared: Prepared) -> int:
+        text = self.filled("text", "text")
         pairs = prepared.train["label"].drop_duplicates().head(PAIRS).map(answers)
-        return max(len(encoder.following(text, each, f"{key}.label")) for pair in pairs for each in pair)
+        return max(len(self.following(text, each, f"{self.key}.label")) for pair in pairs for each in pair)
 
 
-PROMPTS = OfAnswers()
+PROMPTS = AnswerPairs

@@ -12,7 +12,7 @@ from headspec.tasks.constituents.cky import best_spans
 from headspec.tasks.constituents.units import PUNCTUATION
 from headspec.tasks.words.base import NONE
 from headspec.tasks.words.biaffine import Projection, weights
-from headspec.tasks.words.head import Decoder, Named, Units, of_sentences, within
+from headspec.tasks.words.head import Decoder, Named, Units, masked_means, within
 
 if TYPE_CHECKING:
     from headspec.models.multitask import MultiTask
@@ -32,7 +32,9 @@ class Constituents(Decoder):
         self.first, self.last = Projection(model.hidden, SIZE), Projection(model.hidden, SIZE)
         self.label = weights(len(self.labels) + 1, SIZE + 1, SIZE + 1)  # the last is that of none
 
-    def of_targets(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def sentence_losses(
+        self, states: torch.Tensor, lengths: Sequence[int], targets: torch.Tensor
+    ) -> torch.Tensor:
         scores = self._scores(states)
         none = scores.shape[-1] - 1
         label = torch.full(scores.shape[:3], none, device=states.device)
@@ -40,13 +42,15 @@ class Constituents(Decoder):
         for mark in self.marks:
             wanted = wanted & (targets[..., -1] != mark)
         sentence, unit = wanted.nonzero(as_tuple=True)
-        first, last, of_unit = targets[sentence, unit].T[:3]
-        label[sentence, first, last] = of_unit
+        first, last, wanted_label = targets[sentence, unit].T[:3]
+        label[sentence, first, last] = wanted_label
         losses = F.cross_entropy(scores.permute(0, 3, 1, 2), label, reduction="none")
         words = within(lengths, states)
-        return of_sentences(losses, (words[:, :, None] & words[:, None]).triu())
+        return masked_means(losses, (words[:, :, None] & words[:, None]).triu())
 
-    def summed(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
+    def sentence_evidence(
+        self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]
+    ) -> torch.Tensor:
         gain, _ = self._gains(states)
         found = torch.zeros(gain.shape)
         for row, spans in enumerate(self._spans(gain, lengths)):
@@ -54,7 +58,7 @@ class Constituents(Decoder):
                 found[row][span] = 1
         return (gain * found.to(gain.device)).sum((1, 2))
 
-    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> list[Units]:
+    def decode(self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]) -> list[Units]:
         gain, label = self._gains(states)
         labels = label.cpu().numpy()
         return [
@@ -63,20 +67,20 @@ class Constituents(Decoder):
         ]
 
     @staticmethod
-    def _spans(gain: torch.Tensor, lengths: torch.Tensor) -> list[list[tuple[int, int]]]:
-        """The spans of the best trees that are better with a label."""
+    def _spans(gain: torch.Tensor, lengths: Sequence[int]) -> list[list[tuple[int, int]]]:
+        """Return the spans of the best trees that are better with a label."""
         gains = gain.detach().clamp(min=0).cpu().double().numpy()
-        best = best_spans(gains, lengths.tolist())
+        best = best_spans(gains, lengths)
         return [[span for span in spans if row[span] > 0] for row, spans in zip(gains, best, strict=True)]
 
     def _gains(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """By how much the best label of a span beats none, and which it is, (batch, words, words)."""
+        """Return how much the best label of a span beats none, and this label, (batch, words, words)."""
         scores = self._scores(states).nan_to_num(0)
         best, label = scores[..., :-1].max(-1)
         return best - scores[..., -1], label
 
     def _scores(self, states: torch.Tensor) -> torch.Tensor:
-        """Scores of spans by first and last word and label, (batch, words, words, labels + 1)."""
+        """Return scores by first word, last word and label, (batch, words, words, labels + 1)."""
         scores = torch.einsum("bfi,lij,bej->bfel", self.first(states), self.label, self.last(states)).float()
         if self.marks:
             scores[..., self.marks] = -torch.inf

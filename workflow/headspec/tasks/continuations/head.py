@@ -1,4 +1,4 @@
-"""How likely a language model finds the continuations of a text."""
+"""Likelihoods of the continuations of texts under a language model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from headspec.models.language.likelihoods import log_probabilities
 from headspec.models.tokens.continuations import NONE
-from headspec.tasks.heads import Head, Predicted, unless_broken
+from headspec.tasks.heads import Gold, Head, Predicted, Targets, unless_broken
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Continuations:
-    """The continuations of the texts of a batch, k each, on the device.
+class Continuations(Targets):
+    """The continuations of the texts of a batch, k each.
 
     Attributes
     ----------
@@ -37,14 +37,11 @@ class Continuations:
     places: torch.Tensor
     targets: torch.Tensor
 
-    def __getitem__(self, rows: slice) -> Continuations:
-        return Continuations(self.right[rows], self.places[rows], self.targets[rows])
-
     @classmethod
-    def of(
-        cls, right: np.ndarray, lengths: Sequence[int], continuations: Sequence[Sequence[Sequence[int]]]
+    def padded(
+        cls, right: Sequence[float], lengths: Sequence[int], continuations: Sequence[Sequence[Sequence[int]]]
     ) -> Continuations:
-        """Those of texts of these `lengths`."""
+        """Return the targets of texts of these `lengths`."""
         shape = (len(lengths), len(continuations[0]), max(len(c) for each in continuations for c in each))
         places, targets = np.zeros(shape, dtype=np.int64), np.full(shape, NONE, dtype=np.int64)
         for row, (length, each) in enumerate(zip(lengths, continuations, strict=True)):
@@ -54,38 +51,23 @@ class Continuations:
                 targets[row, i, :n] = tokens
                 places[row, i, :n] = [length - 1, *range(start, start + n - 1)]
                 start += n - 1
-        return cls(
-            torch.from_numpy(right.astype(np.int64)), torch.from_numpy(places), torch.from_numpy(targets)
-        )
-
-    def to(self, device: str, non_blocking: bool = True) -> Continuations:
-        return Continuations(
-            *(each.to(device, non_blocking=non_blocking) for each in (self.right, self.places, self.targets))
-        )
+        return cls(*map(torch.from_numpy, (np.array(right, dtype=np.int64), places, targets)))
 
     def states(self, states: torch.Tensor) -> torch.Tensor:
-        """Of (batch, tokens, hidden), the states that predict the targets: (batch, k, tokens, hidden)."""
+        """Return the states that predict the targets, (batch, k, tokens, hidden).
+
+        Parameters
+        ----------
+        states : (batch, tokens, hidden)
+        """
         rows = torch.arange(len(states), device=states.device)
         return states[rows[:, None, None], self.places]
 
 
-@dataclass
-class Gold:
-    """Of all examples which continuation is right, the length of the text, and the tokens of each."""
-
-    right: np.ndarray
-    lengths: list[int]
-    continuations: list[list[list[int]]]
-
-    def __getitem__(self, rows: np.ndarray) -> Continuations:
-        lengths, each = [self.lengths[row] for row in rows], [self.continuations[row] for row in rows]
-        return Continuations.of(self.right[rows], lengths, each)
-
-
 class Likelihoods(Head):
-    """Log-likelihoods of k continuations by the head of a language model, and a bias for each.
+    """Log-likelihoods of k continuations under a language model, and a bias for each.
 
-    The loss is cross-entropy, restricted to them.
+    The loss is the cross-entropy restricted to them.
 
     Attributes
     ----------
@@ -99,15 +81,17 @@ class Likelihoods(Head):
     @classmethod
     def gold(cls, frame: pd.DataFrame) -> Gold:
         continuations = [[list(tokens) for tokens in each] for each in frame["continuations"]]
-        return Gold(frame["label"].to_numpy(), frame["input_ids"].str.len().tolist(), continuations)
+        lengths = frame["input_ids"].str.len().tolist()
+        right = frame["label"].to_numpy()
+        return Gold(Continuations.padded, right=right, lengths=lengths, continuations=continuations)
 
     @classmethod
     def pool(cls, model: MultiTask, batch: Batch) -> torch.Tensor:
-        """The states that predict tokens, (batch, k, tokens, hidden)."""
+        """Return the states that predict tokens, (batch, k, tokens, hidden)."""
         return batch.labels.states(model.output(batch).last_hidden_state)
 
     def logits(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> torch.Tensor:
-        """Log-likelihoods, (batch, k) float32."""
+        """Return log-likelihoods, (batch, k) float32."""
         assert model.head is not None
         real = targets.targets != NONE
         found = log_probabilities(model.head, states[real], targets.targets[real])
@@ -120,7 +104,7 @@ class Likelihoods(Head):
 
 
 class Pair(Likelihoods):
-    """Two continuations, of which the first is right; predicted is by how much it is the likelier."""
+    """Two continuations, the first of which is right; the prediction is how much likelier it is."""
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
         logits = self.logits(model, states, targets)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from headspec.tasks.dependencies.arborescence import best_tree
 from headspec.tasks.words.base import NONE
 from headspec.tasks.words.biaffine import Projection, weights
-from headspec.tasks.words.head import Decoder, Named, Units, of_sentences, within
+from headspec.tasks.words.head import Decoder, Named, Units, masked_means, within
 
 if TYPE_CHECKING:
     from headspec.models.multitask import MultiTask
@@ -36,48 +36,52 @@ class Dependencies(Decoder):
         self.arc = weights(ARC + 1, ARC + 1)
         self.label = weights(len(self.labels), LABEL + 1, LABEL + 1)
 
-    def of_targets(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def sentence_losses(
+        self, states: torch.Tensor, lengths: Sequence[int], targets: torch.Tensor
+    ) -> torch.Tensor:
         head, label = (torch.full(states.shape[:2], NONE, device=states.device) for _ in range(2))
         sentence, unit = (targets[..., -1] != NONE).nonzero(as_tuple=True)
         word, above, relation = targets[sentence, unit].T[:3]
         head[sentence, word] = torch.where(above == word, 0, above + 1)
         label[sentence, word] = relation
         arcs = self._arcs(states, lengths).transpose(1, 2)
-        of_arcs = F.cross_entropy(arcs, head, ignore_index=NONE, reduction="none")
+        arc_losses = F.cross_entropy(arcs, head, ignore_index=NONE, reduction="none")
         labels = self._labels(states, head.clamp(min=0)).transpose(1, 2)
-        of_labels = F.cross_entropy(labels, label, ignore_index=NONE, reduction="none")
-        return of_sentences(of_arcs + of_labels, head != NONE)
+        label_losses = F.cross_entropy(labels, label, ignore_index=NONE, reduction="none")
+        return masked_means(arc_losses + label_losses, head != NONE)
 
-    def summed(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
+    def sentence_evidence(
+        self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]
+    ) -> torch.Tensor:
         arcs = self._arcs(states, lengths)
         heads = self._trees(arcs, lengths)
         logits = arcs.gather(2, heads[..., None])[..., 0] + self._labels(states, heads).amax(-1)
         return logits.masked_fill(~within(lengths, states), 0).sum(1)
 
-    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> list[Units]:
+    def decode(self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]) -> list[Units]:
         heads = self._trees(self._arcs(states, lengths), lengths)
         labels = self._labels(states, heads).argmax(-1).tolist()
         above = torch.where(heads == 0, torch.arange(heads.shape[1], device=heads.device), heads - 1).tolist()
         return [
             list(zip(range(length), above[row], labels[row], strict=False))
-            for row, length in enumerate(lengths.tolist())
+            for row, length in enumerate(lengths)
         ]
 
     @staticmethod
-    def _trees(arcs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """The head of every word in the best tree, from 1, (batch, words); 0 for the root, and in padding."""
+    def _trees(arcs: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
+        """Return the head of each word in the best tree, from 1, (batch, words); 0 for root and padding."""
         scores = arcs.detach().cpu().double().nan_to_num(0).numpy()
         heads = np.zeros(arcs.shape[:2], dtype=np.int64)
-        for row, length in enumerate(lengths.tolist()):
+        for row, length in enumerate(lengths):
             heads[row, :length] = best_tree(scores[row, :length, : length + 1])
         return torch.from_numpy(heads).to(arcs.device)
 
     def _heads(self, states: torch.Tensor) -> torch.Tensor:
-        """States of the root and the words, (batch, words + 1, hidden)."""
+        """Return the states of the root and the words, (batch, words + 1, hidden)."""
         return torch.cat([self.root.to(states.dtype).expand(len(states), 1, -1), states], 1)
 
-    def _arcs(self, states: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        """Scores of heads, (batch, words, words + 1), -inf for the word itself and what is no word."""
+    def _arcs(self, states: torch.Tensor, lengths: Sequence[int]) -> torch.Tensor:
+        """Return the scores of heads, (batch, words, words + 1), -inf for the word itself and padding."""
         heads = self.arc_head(self._heads(states))
         scores = torch.einsum("bwi,ij,bhj->bwh", self.arc_word(states), self.arc, heads).float()
         words = states.shape[1]
@@ -86,7 +90,7 @@ class Dependencies(Decoder):
         return scores.masked_fill(~possible, -torch.inf)
 
     def _labels(self, states: torch.Tensor, head: torch.Tensor) -> torch.Tensor:
-        """Scores of each word's relation to its `head`, (batch, words, labels)."""
+        """Return the scores of each word's relation to its `head`, (batch, words, labels)."""
         rows = torch.arange(len(states), device=states.device)[:, None]
         above = self.label_head(self._heads(states))[rows, head]
         return torch.einsum("bwi,lij,bwj->bwl", self.label_word(states), self.label, above).float()

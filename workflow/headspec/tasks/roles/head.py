@@ -13,7 +13,7 @@ from headspec.tasks.heads import small
 from headspec.tasks.roles.units import PREDICATE
 from headspec.tasks.words import bio_classes as bio
 from headspec.tasks.words.base import NONE
-from headspec.tasks.words.head import Decoder, Named, Units, normalised, of_sentences, within
+from headspec.tasks.words.head import Decoder, Named, Units, masked_means, normalised, within
 
 if TYPE_CHECKING:
     from headspec.models.multitask import MultiTask
@@ -25,8 +25,8 @@ FARTHEST = 16  # words from the predicate, beyond which all are alike
 class Roles(Decoder):
     """Units are (predicate, first, last, role); predicates are given as (p, p, p, V).
 
-    A word is classified by a layer on its state, that of the predicate, and how far it is from it, in the
-    manner of Shi and Lin 2019 (arxiv.org/abs/1904.05255): cross-entropy of its tag, and its likeliest tag.
+    A layer classifies each word by its state, the state of the predicate and their distance, similar to Shi
+    and Lin 2019 (arxiv.org/abs/1904.05255): cross-entropy of its tag, and its likeliest tag.
     """
 
     def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
@@ -36,7 +36,9 @@ class Roles(Decoder):
         self.distance = nn.Embedding(2 * FARTHEST + 1, SIZE)
         self.scores = small(nn.Linear(SIZE, bio.classes(len(self.labels))))
 
-    def of_targets(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def sentence_losses(
+        self, states: torch.Tensor, lengths: Sequence[int], targets: torch.Tensor
+    ) -> torch.Tensor:
         rows, words = states.shape[:2]
         sentence, unit = (targets[..., -1] == self.predicate).nonzero(as_tuple=True)
         predicate = targets[sentence, unit, 0]
@@ -44,43 +46,45 @@ class Roles(Decoder):
         number[sentence, predicate] = torch.arange(len(sentence), device=states.device)
         row, unit = ((targets[..., -1] != NONE) & (targets[..., -1] != self.predicate)).nonzero(as_tuple=True)
         roles = targets[row, unit]
-        best = bio.of_words(number[row, roles[:, 0]], roles[:, 1:], (len(sentence), words))
+        best = bio.word_classes(number[row, roles[:, 0]], roles[:, 1:], (len(sentence), words))
         scores = self._scores(states, sentence, predicate)
         losses = F.cross_entropy(scores.transpose(1, 2), best, reduction="none")
-        losses = of_sentences(losses, within(lengths, states)[sentence])
-        return of_sentences(losses.expand(rows, -1), self._of_rows(sentence, rows))
+        losses = masked_means(losses, within(lengths, states)[sentence])
+        return masked_means(losses.expand(rows, -1), self._predicates(sentence, rows))
 
-    def summed(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
+    def sentence_evidence(
+        self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]
+    ) -> torch.Tensor:
         sentence, predicate = _places(given).to(states.device)
         best = self._scores(states, sentence, predicate).amax(-1)
-        of_predicates = (best * within(lengths, states)[sentence]).sum(1)
-        return (of_predicates * self._of_rows(sentence, len(states))).sum(1)
+        sums = (best * within(lengths, states)[sentence]).sum(1)
+        return (sums * self._predicates(sentence, len(states))).sum(1)
 
-    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> list[Units]:
+    def decode(self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]) -> list[Units]:
         places = _places(given)
         best = self._scores(states, *places.to(states.device)).argmax(-1).cpu().tolist()
         found: list[Units] = [[] for _ in given]
         for (row, predicate), tags in zip(places.T.tolist(), best, strict=True):
-            found[row] += [(predicate, *span) for span in bio.spans(tags[: int(lengths[row])])]
+            found[row] += [(predicate, *span) for span in bio.spans(tags[: lengths[row]])]
         return found
 
     @staticmethod
-    def _of_rows(sentence: torch.Tensor, rows: int) -> torch.Tensor:
-        """Which predicates each sentence has, (rows, predicates) bool."""
+    def _predicates(sentence: torch.Tensor, rows: int) -> torch.Tensor:
+        """Return which predicates each sentence has, (rows, predicates) bool."""
         return sentence == torch.arange(rows, device=sentence.device)[:, None]
 
     def _scores(self, states: torch.Tensor, sentence: torch.Tensor, predicate: torch.Tensor) -> torch.Tensor:
-        """Scores of tags, (predicates, words, tags), of predicates by their sentence and place."""
+        """Return the scores of tags, (predicates, words, tags), for predicates by sentence and place."""
         place = torch.arange(states.shape[1], device=states.device)
         distance = (place - predicate[:, None]).clamp(-FARTHEST, FARTHEST) + FARTHEST
         states = normalised(states)
-        of_predicate = self.of_predicate(states)[sentence, predicate]
-        layer = self.of_word(states)[sentence] + of_predicate[:, None] + self.distance(distance)
+        words = self.of_word(states)[sentence]
+        layer = words + self.of_predicate(states)[sentence, predicate][:, None] + self.distance(distance)
         return self.scores(F.gelu(layer)).float()
 
 
 def _places(given: Sequence[Named]) -> torch.Tensor:
-    """Sentence and word of every predicate, (2, predicates)."""
+    """Return the sentence and word of each predicate, (2, predicates)."""
     places = [(row, unit[0]) for row, units in enumerate(given) for unit in units]
     return torch.tensor(places, dtype=torch.long).reshape(-1, 2).T
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from headspec.tasks.heads import small
 from headspec.tasks.words import bio_classes as bio
 from headspec.tasks.words.base import NONE
-from headspec.tasks.words.head import Decoder, Named, Units, of_sentences, within
+from headspec.tasks.words.head import Decoder, Named, Units, masked_means, within
 
 if TYPE_CHECKING:
     from headspec.models.multitask import MultiTask
@@ -25,20 +25,24 @@ class Spans(Decoder):
         super().__init__(model, classes)
         self.scores = small(nn.Linear(model.hidden, bio.classes(len(self.labels))))
 
-    def of_targets(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def sentence_losses(
+        self, states: torch.Tensor, lengths: Sequence[int], targets: torch.Tensor
+    ) -> torch.Tensor:
         scores = self.scores(states).float()
         sentence, unit = (targets[..., -1] != NONE).nonzero(as_tuple=True)
-        best = bio.of_words(sentence, targets[sentence, unit], (states.shape[0], states.shape[1]))
+        best = bio.word_classes(sentence, targets[sentence, unit], (states.shape[0], states.shape[1]))
         losses = F.cross_entropy(scores.transpose(1, 2), best, reduction="none")
-        return of_sentences(losses, within(lengths, states))
+        return masked_means(losses, within(lengths, states))
 
-    def summed(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
+    def sentence_evidence(
+        self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]
+    ) -> torch.Tensor:
         best = self.scores(states).float().amax(-1)
         return (best * within(lengths, best)).sum(1)
 
-    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> list[Units]:
+    def decode(self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]) -> list[Units]:
         best = self.scores(states).float().argmax(-1).cpu().tolist()
-        return [list(bio.spans(row[:length])) for row, length in zip(best, lengths.tolist(), strict=True)]
+        return [list(bio.spans(row[:length])) for row, length in zip(best, lengths, strict=True)]
 
 
 HEAD = Spans

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from headspec.tasks.heads import small
 from headspec.tasks.words.base import NONE
-from headspec.tasks.words.head import Decoder, Named, Units, of_sentences, within
+from headspec.tasks.words.head import Decoder, Named, Units, masked_means, within
 
 if TYPE_CHECKING:
     from headspec.models.multitask import MultiTask
@@ -24,21 +24,25 @@ class Tags(Decoder):
         super().__init__(model, classes)
         self.scores = small(nn.Linear(model.hidden, len(self.labels)))
 
-    def of_targets(self, states: torch.Tensor, lengths: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    def sentence_losses(
+        self, states: torch.Tensor, lengths: Sequence[int], targets: torch.Tensor
+    ) -> torch.Tensor:
         scores = self.scores(states).float()
         label = torch.full(scores.shape[:2], NONE, device=scores.device)
         sentence, unit = (targets[..., -1] != NONE).nonzero(as_tuple=True)
         label[sentence, targets[sentence, unit, 0]] = targets[sentence, unit, 1]
         losses = F.cross_entropy(scores.transpose(1, 2), label, ignore_index=NONE, reduction="none")
-        return of_sentences(losses, label != NONE)
+        return masked_means(losses, label != NONE)
 
-    def summed(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> torch.Tensor:
+    def sentence_evidence(
+        self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]
+    ) -> torch.Tensor:
         best = self.scores(states).float().amax(-1)
         return (best * within(lengths, best)).sum(1)
 
-    def decode(self, states: torch.Tensor, lengths: torch.Tensor, given: Sequence[Named]) -> list[Units]:
+    def decode(self, states: torch.Tensor, lengths: Sequence[int], given: Sequence[Named]) -> list[Units]:
         best = self.scores(states).float().argmax(-1).cpu().tolist()
-        return [list(enumerate(row[:length])) for row, length in zip(best, lengths.tolist(), strict=True)]
+        return [list(enumerate(row[:length])) for row, length in zip(best, lengths, strict=True)]
 
 
 HEAD = Tags

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from headspec.tasks.heads import Head, Predicted, unless_broken
+from headspec.tasks.heads import Gold, Head, Predicted, unless_broken
 from headspec.tasks.text.tokens import NONE
 
 if TYPE_CHECKING:
@@ -26,22 +25,16 @@ if TYPE_CHECKING:
 LOGITS = 2**26
 
 
-@dataclass
-class Gold:
-    """The tokens that the states of all examples predict, `NONE` where none is."""
-
-    targets: list[list[int]]
-
-    def __getitem__(self, rows: np.ndarray) -> torch.Tensor:
-        """Those of a batch, (batch, tokens)."""
-        found = np.full((len(rows), max(len(self.targets[row]) for row in rows)), NONE, dtype=np.int64)
-        for of_row, row in zip(found, rows, strict=True):
-            of_row[: len(self.targets[row])] = self.targets[row]
-        return torch.from_numpy(found)
+def _padded(targets: list[list[int]]) -> torch.Tensor:
+    """Return the tokens that states predict, (batch, tokens), `NONE` where none is."""
+    found = np.full((len(targets), max(map(len, targets))), NONE, dtype=np.int64)
+    for row, tokens in zip(found, targets, strict=True):
+        row[: len(tokens)] = tokens
+    return torch.from_numpy(found)
 
 
 class Tokens(Head):
-    """Losses and predictions of logits; the loss is the mean cross-entropy of the tokens of a text."""
+    """Losses and predictions from logits; the loss of a text is the mean cross-entropy of its tokens."""
 
     whole_vocabulary = True
 
@@ -51,46 +44,46 @@ class Tokens(Head):
 
     @classmethod
     def gold(cls, frame: pd.DataFrame) -> Gold:
-        return Gold([list(targets) for targets in frame["targets"]])
+        return Gold(_padded, targets=[list(targets) for targets in frame["targets"]])
 
     @classmethod
     def pool(cls, model: MultiTask, batch: Batch) -> torch.Tensor:
-        """The states of all tokens, (batch, tokens, hidden)."""
+        """Return the states of all tokens, (batch, tokens, hidden)."""
         return model.output(batch).last_hidden_state
 
-    def of_states(self, model: MultiTask, states: torch.Tensor) -> torch.Tensor:
-        """Logits of tokens, (n, vocabulary) float32, of states (n, hidden)."""
+    def vocabulary_logits(self, model: MultiTask, states: torch.Tensor) -> torch.Tensor:
+        """Return logits of tokens, (n, vocabulary) float32, from states (n, hidden)."""
         raise NotImplementedError
 
     def losses(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        def of_part(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        def measure(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
             return F.cross_entropy(logits, tokens, reduction="none")[:, None]
 
-        return _mean(self._of_tokens(model, states, targets, of_part)[..., 0], targets)
+        return _mean(self._token_values(model, states, targets, measure)[..., 0], targets)
 
     def evidence(self, model: MultiTask, states: torch.Tensor, targets: Any) -> torch.Tensor:
-        """The mean over the predicted tokens of each text of the largest logit, (batch,)."""
-        found = self._of_tokens(model, states, targets, lambda logits, _: logits.amax(1, keepdim=True))
+        """Return the mean, over the predicted tokens of each text, of the largest logit, (batch,)."""
+        found = self._token_values(model, states, targets, lambda logits, _: logits.amax(1, keepdim=True))
         return _mean(found[..., 0], targets)
 
     def predict(self, model: MultiTask, states: torch.Tensor, targets: Any = None) -> Predicted:
-        """How many tokens were the likeliest, and the bits of all of them, (batch, 2)."""
+        """Return how many tokens were the likeliest, and the bits of all of them, (batch, 2)."""
 
-        def of_part(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        def measure(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
             bits = F.cross_entropy(logits, tokens, reduction="none") / log(2)
             return torch.stack([(logits.argmax(1) == tokens).float(), bits], dim=1)
 
-        values = self._of_tokens(model, states, targets, of_part).double().sum(1)
+        values = self._token_values(model, states, targets, measure).double().sum(1)
         return Predicted(unless_broken(values, torch.cat([states.flatten(1), values], dim=1)))
 
-    def _of_tokens(
+    def _token_values(
         self,
         model: MultiTask,
         states: torch.Tensor,
         targets: torch.Tensor,
-        of_part: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+        measure: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     ) -> torch.Tensor:
-        """What `of_part` makes of the logits and the tokens that are predicted; 0 elsewhere.
+        """Return what `measure` makes of logits and predicted tokens; 0 elsewhere.
 
         Returns
         -------
@@ -101,7 +94,7 @@ class Tokens(Head):
         at_once = max(1, LOGITS // model.encoder.get_input_embeddings().num_embeddings)
 
         def found(states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-            return of_part(self.of_states(model, states), tokens)
+            return measure(self.vocabulary_logits(model, states), tokens)
 
         if len(chosen) <= at_once:
             values = found(chosen, tokens)
@@ -111,21 +104,21 @@ class Tokens(Head):
         return values.new_zeros((*real.shape, values.shape[1])).index_put(real.nonzero(as_tuple=True), values)
 
 
-def _mean(of_tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Mean over the predicted tokens of each text, (batch,); 0 of none."""
-    return of_tokens.sum(1) / (targets != NONE).sum(1).clamp(min=1)
+def _mean(values: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Return means over the predicted tokens of each text, (batch,); 0 where there is none."""
+    return values.sum(1) / (targets != NONE).sum(1).clamp(min=1)
 
 
 class Own(Tokens):
     """The head of the language model itself, as it is."""
 
-    def of_states(self, model: MultiTask, states: torch.Tensor) -> torch.Tensor:
+    def vocabulary_logits(self, model: MultiTask, states: torch.Tensor) -> torch.Tensor:
         assert model.head is not None
         return model.head(states)
 
 
 class Tied(Tokens):
-    """The products of states, after a linear layer, with the embeddings of tokens, and a bias of each token.
+    """Products of states, after a linear layer, with the embeddings of tokens, and a bias for each token.
 
     The layer starts as the identity: then this is the pretrained head of the language models whose output
     embedding is that of the input (GPT-2, small Llamas and Qwens).
@@ -139,7 +132,7 @@ class Tied(Tokens):
         nn.init.zeros_(self.transform.bias)
         self.bias = nn.Parameter(torch.zeros(embeddings.num_embeddings))
 
-    def of_states(self, model: MultiTask, states: torch.Tensor) -> torch.Tensor:
+    def vocabulary_logits(self, model: MultiTask, states: torch.Tensor) -> torch.Tensor:
         embeddings = model.encoder.get_input_embeddings().weight
         return F.linear(self.transform(states), embeddings).float() + self.bias
 

@@ -58,7 +58,7 @@ class Counts:
             return None
         if task.chat and tokenizer.chat_template is None:
             return None
-        wording = Wording.of(task, classes)
+        wording = Wording.for_task(task, classes)
         labelled = texts.assign(label=np.resize(labels, len(texts)))
         whole = "".join(wording.answers) if self.scored(task, tokenizer, 0) else ""
 

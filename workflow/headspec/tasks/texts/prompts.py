@@ -1,23 +1,20 @@
-"""Tokens of prompts, and of the answers that follow them."""
+"""Prompts of texts, and the answers that follow them."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
-
-import pandas as pd
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from headspec.errors import EncoderError, HeadspecError, shown
 from headspec.models.tokens import empty
 from headspec.models.tokens.continued import following, special_tokens
-from headspec.tables import INT
-from headspec.tasks.continuations import data as continuations
+from headspec.tasks.prompts import Prompt, Prompting
 from headspec.tasks.texts.wording import CONTENT_FREE, Wording, conversation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import pandas as pd
     from transformers import PreTrainedTokenizerBase
 
     from headspec.config.sections.model import Model
@@ -27,55 +24,11 @@ if TYPE_CHECKING:
 FIELDS = ("text_a", "text_b")
 
 
-COLUMNS = {"words": pa.list_(INT), "continuations": pa.list_(pa.list_(INT))}
-"""Columns of the table `tokens`:
-
-words: of prompts with a mask, 0 there and -1 elsewhere; else null
-continuations: of prompts, tokens of the answers scored after them, the right one of pairs first; of minimal
-    pairs, what follows their common beginning; null where an answer is the next token
-"""
-
-
-class Prompt(NamedTuple):
-    """The tokens of a prompt.
-
-    Attributes
-    ----------
-    words : 0 at the mask, -1 elsewhere; None without a mask
-    cut : whether one of its texts was cut
-    continuations : tokens of the answers that are scored after it; None if that is the next token alone
-    """
-
-    input_ids: list[int]
-    words: list[int] | None
-    cut: bool
-    continuations: list[list[int]] | None = None
-
-
-def written(example: pd.Series, label: pd.Series, prompts: Sequence[Prompt]) -> pd.DataFrame:
-    """The table 'tokens' of prompts."""
-
-    def column(name: str) -> pd.Series:
-        return pd.Series([getattr(prompt, name) for prompt in prompts], index=example.index, dtype=object)
-
-    columns = {name: column(name) for name in ("input_ids", "words", "continuations")}
-    return pd.DataFrame({"example": example, "label": label, "token_type_ids": None} | columns)
-
-
-class Prompts:
-    """The prompts of a task for one language model.
-
-    Parameters
-    ----------
-    wording : how examples become prompts
-    most : number of tokens that a prompt has at most
-    key : config key of the task, for errors
-    """
-
-    columns = COLUMNS
+class Prompts(Prompting):
+    """Prompts whose answers are classes."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, wording: Wording, most: int, key: str) -> None:
-        self.tokenizer, self.wording, self.most, self.key = tokenizer, wording, most, key
+        super().__init__(tokenizer, wording, most, key)
         if wording.masked and tokenizer.mask_token is None:
             raise EncoderError(
                 f"{key}.prompt: got '{{mask}}' in it, which the model's tokenizer has no token for"
@@ -89,31 +42,31 @@ class Prompts:
         self.start = [] if wording.chat else self.start  # the template has it
 
     def ids(self, text: str) -> list[int]:
-        """The tokens of a text that the model reads, or continues."""
+        """Return the tokens of a text that the model reads or continues."""
         return [*self.start, *self._split(text), *self.end]
 
     def filled(self, text_a: str | None, text_b: str | None, mask: str = "") -> str:
-        """The text of an example's prompt, with `mask` in the place of a masked model's answer."""
+        """Return the text of an example's prompt, with `mask` as the answer of a masked model."""
         text = self.wording.filled(text_a, text_b, mask)
         return conversation(self.tokenizer, self.wording.turns, text) if self.wording.chat else text
 
     def _split(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
 
-    def of(
+    def prompt(
         self, text_a: str | None, text_b: str | None, answers: Sequence[str] = (), where: str = ""
     ) -> Prompt:
-        """The tokens of an example's prompt. Where they do not fit, the longer text is cut first, at its end.
+        """Return an example's prompt. Where it does not fit, the longer text is cut first, at its end.
 
         Parameters
         ----------
-        answers : that are scored whole after it
+        answers : scored whole after it
         where : config key of the answers, for errors
 
         Raises
         ------
         EncoderError
-            What is not the example's texts has too many tokens alone, or an answer has no tokens of its own.
+            There are too many tokens without the example's texts, or an answer has no tokens of its own.
         """
         texts = {"text_a": text_a, "text_b": text_b}
         ids, cut = self.ids(self._answered(**texts)), False
@@ -121,13 +74,13 @@ class Prompts:
         while (excess := len(ids) - most) > 0:
             starts = {name: self._starts(text) for name, text in texts.items()}
             longest = max(FIELDS, key=lambda name: len(starts[name]))
-            if not (of_longest := starts[longest]):
+            if not (places := starts[longest]):
                 raise EncoderError(
                     f"{self.key}.prompt: with {self.key}.shots and without the texts of an example it has "
                     f"{len(ids)} tokens, expected fewer than {most}, what max_length of the model leaves"
                 )
-            keep = max(0, len(of_longest) - excess)
-            texts[longest], cut = (texts[longest] or "")[: of_longest[keep] if keep else 0], True
+            keep = max(0, len(places) - excess)
+            texts[longest], cut = (texts[longest] or "")[: places[keep] if keep else 0], True
             ids = self.ids(self._answered(**texts))
         if not self.wording.masked:
             text, where = self._answered(**texts), where or f"{self.key}.answers"
@@ -137,11 +90,11 @@ class Prompts:
         return Prompt(ids, [0 if i == place else -1 for i in range(len(ids))], cut)
 
     def _answered(self, text_a: str | None, text_b: str | None) -> str:
-        """A prompt; of masked models with an answer, whose token the mask then takes, as in pretraining."""
+        """Return a prompt; that of masked models has an answer, which the mask then replaces."""
         return self.filled(text_a, text_b, self.wording.answers[0] if self.wording.masked else "")
 
     def _places(self, answer: str, text_a: str | None, text_b: str | None) -> range:
-        """The tokens of a prompt that have to do with an answer in the place of the mask."""
+        """Return the places of tokens that overlap an answer in the place of the mask."""
         text = self.wording.filled(text_a, text_b, answer)
         found = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         stop = len(text) - len(self.wording.parts(text_a, text_b)[1])
@@ -150,40 +103,23 @@ class Prompts:
         return range(len(self.start) + own[0], len(self.start) + own[-1] + 1)
 
     def _starts(self, text: str | None) -> list[int]:
-        """Where each token of a text starts in it."""
+        """Return where each token of a text starts."""
         if not isinstance(text, str) or not text:  # nan, as a table without second texts is read
             return []
         found = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         return [start for start, _ in found["offset_mapping"]]
 
+    def prompts(self, table: pd.DataFrame, classes: Sequence[str]) -> list[Prompt]:
+        return [self.prompt(a, b, self.whole) for a, b in zip(table["text_a"], table["text_b"], strict=True)]
+
     def encode(self, table: pd.DataFrame, classes: Sequence[str]) -> tuple[pd.DataFrame, int]:
-        """The prompts of all examples of a labelled data table.
-
-        Returns
-        -------
-        frame : table 'tokens'; label is the index in `classes`, or of pairs that of the right answer, 0
-        truncated : number of examples of which a text was cut
-
-        Raises
-        ------
-        EncoderError
-            As `of`, or a prompt has no tokens.
-        """
-        index = {name: float(i) for i, name in enumerate(classes)}
-        columns = (table[name] for name in ("text_a", "text_b", "label", "example"))
-        prompts = [
-            self.of(a, b, self.whole)
-            if classes
-            else self.of(a, b, continuations.answers(label), f"{self.key}.label: example {example}")
-            for a, b, label, example in zip(*columns, strict=True)
-        ]
-        empty.check(table["example"], (prompt.input_ids for prompt in prompts), f"{self.key}.prompt")
-        label = table["label"].map(index) if classes else pd.Series(0.0, index=table.index)
-        return written(table["example"], label, prompts), sum(prompt.cut for prompt in prompts)
+        frame, truncated = super().encode(table, classes)
+        empty.check(frame["example"], frame["input_ids"], f"{self.key}.prompt")
+        return frame, truncated
 
     def content_free(self) -> list[Prompt]:
-        """The tokens of prompts whose texts say nothing; EncoderError if one has none."""
-        prompts = [self.of(text, text, self.whole) for text in CONTENT_FREE]
+        """Return prompts whose texts say nothing; EncoderError if one has no tokens."""
+        prompts = [self.prompt(text, text, self.whole) for text in CONTENT_FREE]
         if not all(prompt.input_ids for prompt in prompts):
             raise EncoderError(
                 f"{self.key}.calibration: got true, but {self.key}.prompt has no tokens with an empty text, "
@@ -193,12 +129,12 @@ class Prompts:
         return prompts
 
     def answers(self, classes: Sequence[str]) -> list[int]:
-        """The token of each class's answer; none where they are scored whole. Raises as `tokens`."""
+        """Return the token of each class's answer; none where they are scored whole. Raises as `tokens`."""
         tokens = self.tokens(classes)
         return [] if self.whole else [token for (token,) in tokens]
 
     def tokens(self, classes: Sequence[str]) -> list[list[int]]:
-        """The tokens of each class's answer.
+        """Return the tokens of each class's answer.
 
         Raises
         ------
@@ -234,7 +170,7 @@ class Prompts:
         return answers if several else ()
 
     def following(self, prompt: str, answer: str, where: str) -> list[int]:
-        """The tokens of an answer after a prompt.
+        """Return the tokens of an answer after a prompt.
 
         Parameters
         ----------
@@ -252,7 +188,7 @@ class Prompts:
         return own
 
     def _filling(self, answer: str, where: str) -> list[int]:
-        """The token of an answer in the place of the mask; errors as `following`."""
+        """Return the token of an answer in the place of the mask; errors as `following`."""
         found = []
         for each in dict.fromkeys([self.wording.answers[0], answer]):
             ids, places = self.ids(self.filled("text", "text", each)), self._places(each, "text", "text")
@@ -279,54 +215,34 @@ class Prompts:
                 f"{where}: got {answer!r}, the tokens {shown(pieces)}; expected an answer of {expected}"
             )
 
+    @property
+    def scored(self) -> str:
+        return f"{self.key}.answers" if self.whole else ""
 
-class Answered:
-    """Tasks whose classes are answers to a prompt (`headspec.tasks.prompts.Prompting`)."""
-
-    continues = False
-
-    def labels(self, classes: list[str]) -> list[str]:
-        return classes
-
-    def encoder(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        task: Task,
-        classes: list[str],
-        shown: pd.DataFrame | None,
-        most: int,
-        key: str,
-    ) -> Prompts:
-        wording = Wording.of(task, classes)
-        return Prompts(tokenizer, wording if shown is None else wording.showing(shown, classes), most, key)
-
-    def scored(self, encoder: Prompts, key: str) -> str:
-        return f"{key}.answers" if encoder.whole else ""
-
-    def longest(self, encoder: Prompts, prepared: Prepared, key: str) -> int:
-        """Tokens of the longest answer."""
-        return max(map(len, encoder.tokens(list(prepared.classes or ()))))
+    def longest_answer(self, prepared: Prepared) -> int:
+        """Return the number of tokens of the longest answer."""
+        return max(map(len, self.tokens(list(prepared.classes or ()))))
 
     def problems(
-        self, encoder: Prompts, model: Model, model_key: str, task: Task, key: str, prepared: Prepared
+        self, model: Model, model_key: str, task: Task, prepared: Prepared
     ) -> Iterator[HeadspecError]:
-        longest = self.longest(encoder, prepared, key)
-        frame = len(encoder.ids(encoder.filled("", "" if task.paradigm == "pair" else None)))
+        longest = self.longest_answer(prepared)
+        frame = len(self.ids(self.filled("", "" if task.paradigm == "pair" else None)))
         if not frame and not task.shots:
             rows = prepared.validation
             without = rows["example"][(rows["key_a"] == 0) & (rows["key_b"] == 0)]
             try:
-                empty.check(without, [()] * len(without), f"{key}.prompt")
+                empty.check(without, [()] * len(without), f"{self.key}.prompt")
             except EncoderError as error:
                 yield error
         if task.calibration and not task.shots:
-            encoder.content_free()
+            self.content_free()
         least = frame * (1 + task.shots) + longest - 1
         if least >= model.max_length:
             yield EncoderError(
-                f"{key}.prompt: with {task.shots} shots and without texts it has about {least} "
+                f"{self.key}.prompt: with {task.shots} shots and without texts it has about {least} "
                 f"tokens, expected fewer than {model_key}.max_length ({model.max_length})"
             )
 
 
-PROMPTS = Answered()
+PROMPTS = Prompts

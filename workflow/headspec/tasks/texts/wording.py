@@ -28,7 +28,7 @@ class Wording:
     Attributes
     ----------
     prompt : with the fields ``{text_a}`` and, of pairs, ``{text_b}``; for masked models also ``{mask}``
-    answers : of each class, in the order of the classes; none where every example has its own
+    answers : of each class, in their order; none where every example has its own
     chat : whether prompts are turns of a user in a conversation, and answers those of the model
     before : what stands before every prompt: the demonstrations
     turns : in conversations, the prompt and the answer of every demonstration
@@ -41,14 +41,9 @@ class Wording:
     turns: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, task: Any, classes: list[str]) -> Wording:
-        """The wording of a task, without demonstrations.
-
-        Parameters
-        ----------
-        task : its keys `prompt`, `answers` and `chat`
-        """
-        return cls(task.prompt, tuple(task.answers[name] for name in classes), task.chat)
+    def for_task(cls, task: Any, classes: list[str]) -> Wording:
+        """Return the wording that the keys of a task say, without demonstrations."""
+        return cls(task.prompt or "", tuple(task.answers[name] for name in classes), task.chat)
 
     @property
     def masked(self) -> bool:
@@ -56,25 +51,25 @@ class Wording:
         return bool(MASK.search(self.prompt))
 
     def filled(self, text_a: str | None, text_b: str | None, mask: str = "") -> str:
-        """The prompt of an example, with this text in the place of the answer."""
+        """Return the prompt of an example, with this text in the place of the answer."""
         return self.before + mask.join(self.parts(text_a, text_b))
 
     def parts(self, text_a: str | None, text_b: str | None) -> list[str]:
-        """What stands before the answer, and what after it in the prompts of masked models."""
+        """Return what stands before the answer and, in prompts of masked models, after it."""
         return [part.format(text_a=text_a, text_b=text_b) for part in MASK.split(self.prompt)]
 
     def answered(self, text_a: str | None, text_b: str | None, answer: str) -> str:
-        """The prompt of an example with an answer, in its place or at the end."""
+        """Return the prompt of an example with an answer, in its place or at the end."""
         before, *after = self.parts(text_a, text_b)
         return self.before + answer.join([before, "".join(after)])
 
     def showing(self, rows: pd.DataFrame, classes: list[str]) -> Wording:
-        """The same after demonstrations: the rows of a data table in order, each with its answer."""
-        of_class = dict(zip(classes, self.answers, strict=True))
+        """Return this wording after demonstrations: rows of a data table, each with its answer."""
+        by_class = dict(zip(classes, self.answers, strict=True))
         bare = replace(self, before="", turns=())
         columns = (rows[name].tolist() for name in ("text_a", "text_b", "label"))
         shown = [
-            (a, b, of_class[label] if of_class else continuations.answers(label)[0])
+            (a, b, by_class[label] if by_class else continuations.answers(label)[0])
             for a, b, label in zip(*columns, strict=True)
         ]
         if self.chat:
@@ -83,7 +78,7 @@ class Wording:
 
 
 def conversation(tokenizer: Any, turns: Sequence[tuple[str, str]], question: str) -> str:
-    """The text of a conversation up to the model's answer, by the template of its tokenizer.
+    """Return the text of a conversation up to the model's answer, by the template of its tokenizer.
 
     Parameters
     ----------
@@ -100,6 +95,6 @@ def conversation(tokenizer: Any, turns: Sequence[tuple[str, str]], question: str
 
 
 def demonstrations(train: pd.DataFrame, shots: int, rng: np.random.Generator) -> pd.DataFrame:
-    """`shots` rows of a training table, as many of each class as its share asks for, in random order."""
+    """Draw rows of a training table, each class by its share, in random order."""
     drawn = stratified_order(train["label"], rng)[:shots]
     return train.iloc[rng.permutation(drawn)]

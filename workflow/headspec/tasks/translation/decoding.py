@@ -1,4 +1,4 @@
-"""Texts that an encoder-decoder writes: the targets of a batch, their loss, and what the model decodes."""
+"""Texts that an encoder-decoder writes: targets of a batch, their losses, and decoding."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from headspec.tasks.words.head import of_sentences
+from headspec.tasks import heads
+from headspec.tasks.words.head import masked_means
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 #: what targets have in place of tokens after their end
 NONE = -100
-#: the head is given a multiple of these: for every other number of rows, oneDNN would compile products anew
+#: the head gets a multiple of these rows, since oneDNN compiles products again for every other number
 ROWS = 64
 
 
 @dataclass
-class Targets:
-    """The target texts of a batch, all tensors on one device.
+class Targets(heads.Targets):
+    """The target texts of a batch.
 
     Attributes
     ----------
@@ -38,29 +39,24 @@ class Targets:
 
     @property
     def real(self) -> torch.Tensor:
-        """Mask of the tokens of the texts, and of those that the decoder reads in their places."""
+        """The mask of tokens of the texts, and of those that the decoder reads in their places."""
         return self.ids != NONE
 
-    def __getitem__(self, rows: slice) -> Targets:
-        return Targets(self.source[rows], self.ids[rows], self.texts[rows])
-
-    def to(self, device: str, non_blocking: bool = True) -> Targets:
-        source, ids = (each.to(device, non_blocking=non_blocking) for each in (self.source, self.ids))
-        return Targets(source, ids, self.texts)
-
-
-def padded(targets: Sequence[Sequence[int]]) -> np.ndarray:
-    """Tokens of targets, (batch, target tokens)."""
-    ids = np.full((len(targets), max(map(len, targets))), NONE, dtype=np.int64)
-    for row, of_text in zip(ids, targets, strict=True):
-        row[: len(of_text)] = of_text
-    return ids
+    @classmethod
+    def padded(cls, sources: Sequence[int], ids: Sequence[Sequence[int]], texts: list[str]) -> Targets:
+        """Return the targets of sources with these numbers of tokens."""
+        lengths = torch.tensor(sources)
+        source = torch.arange(int(lengths.max())) < lengths[:, None]
+        padded = np.full((len(ids), max(map(len, ids))), NONE, dtype=np.int64)
+        for row, tokens in zip(padded, ids, strict=True):
+            row[: len(tokens)] = tokens
+        return cls(source.long(), torch.from_numpy(padded), texts)
 
 
 def begun(encoder: PreTrainedModel, ids: torch.Tensor) -> torch.Tensor:
-    """What the decoder reads to write `ids` (batch, target tokens): one token later, after its first one.
+    """Return what the decoder reads to write `ids` (batch, target tokens), which are one token ahead.
 
-    The first one is the model's own, or for mBART the last token of the text, which may be its language.
+    The first token is the model's own; for mBART it is the last token of the text, which may be its language.
     """
     if hasattr(encoder, "prepare_decoder_input_ids_from_labels"):
         return encoder.prepare_decoder_input_ids_from_labels(ids)
@@ -69,16 +65,16 @@ def begun(encoder: PreTrainedModel, ids: torch.Tensor) -> torch.Tensor:
 
 
 def _output(states: torch.Tensor) -> Any:
-    """States of the encoder as it returns them."""
+    """Return states of the encoder in the form in which it returns them."""
     from transformers.modeling_outputs import BaseModelOutput  # slow to import, and only needed here
 
     return BaseModelOutput(last_hidden_state=states)
 
 
 def logits(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> torch.Tensor:
-    """Logits of every token of the targets, given those before it in its text, (tokens, vocabulary).
+    """Return logits of every token of the targets, given those before it in its text, (tokens, vocabulary).
 
-    The head, the largest matrix, is given these tokens alone, not what pads the shorter texts.
+    The head, the largest matrix, gets these tokens alone, without the padding of shorter texts.
 
     Parameters
     ----------
@@ -101,35 +97,35 @@ def logits(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> 
     return output.logits[: len(rows)].float()
 
 
-def _by_text(of_tokens: torch.Tensor, targets: Targets) -> torch.Tensor:
-    """Mean of the numbers of the tokens of each text, (tokens,) to (batch,)."""
-    in_rows = of_tokens.new_zeros(targets.ids.shape)
-    in_rows[targets.real] = of_tokens
-    return of_sentences(in_rows, targets.real)
+def _text_means(values: torch.Tensor, targets: Targets) -> torch.Tensor:
+    """Return the means of values of tokens over each text, (tokens,) to (batch,)."""
+    in_rows = values.new_zeros(targets.ids.shape)
+    in_rows[targets.real] = values
+    return masked_means(in_rows, targets.real)
 
 
 def losses(
     encoder: PreTrainedModel, states: torch.Tensor, targets: Targets, smoothing: float = 0.0
 ) -> torch.Tensor:
-    """The loss of each text, (batch,): the mean cross-entropy of its tokens.
+    """Return the loss of each text, (batch,): the mean cross-entropy of its tokens.
 
     Parameters
     ----------
-    states : as of `logits`
-    smoothing : share of a token's probability that is given to all tokens alike (Szegedy et al. 2016)
+    states : of the encoder
+    smoothing : share of a token's probability that all tokens get alike (Szegedy et al. 2016)
     """
-    of_tokens = F.cross_entropy(
+    values = F.cross_entropy(
         logits(encoder, states, targets),
         targets.ids[targets.real],
         reduction="none",
         label_smoothing=smoothing,
     )
-    return _by_text(of_tokens, targets)
+    return _text_means(values, targets)
 
 
 def evidence(encoder: PreTrainedModel, states: torch.Tensor, targets: Targets) -> torch.Tensor:
-    """The mean over the tokens of each text of the largest logit, (batch,); parameters as of `logits`."""
-    return _by_text(logits(encoder, states, targets).amax(-1), targets)
+    """Return the mean, over the tokens of each text, of the largest logit, (batch,)."""
+    return _text_means(logits(encoder, states, targets).amax(-1), targets)
 
 
 @torch.no_grad()
@@ -141,10 +137,10 @@ def written(
     tokenizer: PreTrainedTokenizerBase,
     beams: int = 1,
 ) -> list[str]:
-    """The texts that the model writes: at every token the likeliest, with a cache of what it has read.
+    """Return the texts that the model writes, by greedy search with a cache, or by beam search.
 
-    With several beams, the likeliest of the texts found by following so many at once, by the mean
-    log-probability of their tokens (unless the model's own settings have another penalty of length).
+    Beam search ranks texts by the mean log-probability of their tokens, unless the model's own settings have
+    another length penalty.
 
     Parameters
     ----------
@@ -161,10 +157,10 @@ def written(
         decoder_start_token_id=int(begun(encoder, around)[0, 0]),
         forced_bos_token_id=classes["before"][0] if classes["before"] else None,
     )
-    return [without_marks(tokenizer, of_text, classes) for of_text in ids.tolist()]
+    return [without_marks(tokenizer, tokens, classes) for tokens in ids.tolist()]
 
 
 def without_marks(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], classes: dict[str, Any]) -> str:
-    """The text of tokens, without special ones; not all tokenizers count languages among these."""
+    """Return the text of tokens, without special ones; not all tokenizers count languages among these."""
     marks = {*classes["before"], *classes["after"]}
     return tokenizer.decode([token for token in ids if token not in marks], skip_special_tokens=True)

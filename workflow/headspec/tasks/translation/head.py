@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from headspec.attention import CROSS, DECODER, ENCODER
-from headspec.tasks.heads import Head, Predicted, unless_broken
+from headspec.tasks.heads import Gold, Head, Predicted, unless_broken
 from headspec.tasks.metrics import score
 from headspec.tasks.translation import decoding
 from headspec.tasks.translation.classes import UNSPACED
 from headspec.tasks.translation.counting import counted
-from headspec.tasks.translation.decoding import Targets, begun, padded
+from headspec.tasks.translation.decoding import begun
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,28 +22,17 @@ if TYPE_CHECKING:
     from headspec.models.multitask import MultiTask
 
 
-@dataclass
-class Gold:
-    """The target texts of all examples: numbers of tokens of sources, tokens, and the texts themselves."""
-
-    sources: np.ndarray
-    ids: list[list[int]]
-    texts: list[str]
+class GoldTexts(Gold):
+    """The target texts of all examples."""
 
     @property
     def lengths(self) -> np.ndarray:
         """Numbers of tokens of the texts, (n,)."""
-        return np.array([len(ids) for ids in self.ids])
-
-    def __getitem__(self, rows: np.ndarray) -> Targets:
-        lengths = torch.from_numpy(self.sources[rows])
-        source = torch.arange(int(lengths.max())) < lengths[:, None]
-        ids = torch.from_numpy(padded([self.ids[row] for row in rows]))
-        return Targets(source.long(), ids, [self.texts[row] for row in rows])
+        return np.array([len(ids) for ids in self.columns["ids"]])
 
 
 class Writer(Head):
-    """What the model's own decoder and language-model head write; it has no weights of its own."""
+    """The model's own decoder and language-model head; it has no weights of its own."""
 
     def __init__(self, model: MultiTask, classes: dict[str, Any]) -> None:
         super().__init__(model, classes)
@@ -52,12 +40,13 @@ class Writer(Head):
 
     @classmethod
     def gold(cls, frame: pd.DataFrame) -> Gold:
-        sources = frame["input_ids"].str.len().to_numpy()
-        return Gold(sources, frame["target_ids"].tolist(), frame["target"].tolist())
+        sources, ids = frame["input_ids"].str.len().tolist(), frame["target_ids"].tolist()
+        texts = frame["target"].tolist()
+        return GoldTexts(decoding.Targets.padded, sources=sources, ids=ids, texts=texts)
 
     @classmethod
     def pool(cls, model: MultiTask, batch: Batch) -> torch.Tensor:
-        """The states of the tokens of sources, (batch, tokens, hidden)."""
+        """Return the states of the tokens of sources, (batch, tokens, hidden)."""
         return model.output(batch).last_hidden_state
 
     @classmethod
@@ -66,7 +55,7 @@ class Writer(Head):
 
     @classmethod
     def attending(cls, model: MultiTask, batch: Batch) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-        """Of the decoder a token of its own before those of the text, and not the last one."""
+        """In the decoder, a token of its own and all tokens of the text except the last."""
         written = begun(model.encoder, batch.labels.ids), batch.labels.real
         source = batch.input_ids, batch.attention_mask.bool()
         return {ENCODER: source, DECODER: written, CROSS: written}

@@ -10,12 +10,12 @@ from headspec.tasks.words import bio
 
 
 def classes(types: int) -> int:
-    """The number of classes of words."""
+    """Return the number of classes of words."""
     return 2 * types + 1
 
 
-def of_words(rows: torch.Tensor, spans: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
-    """The class of every word, (rows, words).
+def word_classes(rows: torch.Tensor, spans: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
+    """Return the class of each word, (rows, words).
 
     Parameters
     ----------
@@ -31,5 +31,5 @@ def of_words(rows: torch.Tensor, spans: torch.Tensor, shape: tuple[int, int]) ->
 
 
 def spans(best: Iterable[int]) -> list[tuple[int, int, int]]:
-    """(first, last, type) of the spans in the classes of a sentence's words."""
+    """Return (first, last, type) of the spans in the classes of a sentence's words."""
     return bio.spans((each % 2 == 1, (each - 1) // 2) if each else None for each in best)
