@@ -15,6 +15,7 @@ from headspec.cost import workload
 from headspec.data import planned, prepare
 from headspec.models.batching import Examples
 from headspec.models.tokens import tokenization
+from headspec.tasks.answer_pairs.prompts import AnswerPairs
 from headspec.tasks.minimal_pairs.prompts import Pairs
 from headspec.tasks.texts.prompts import Prompts
 from headspec.tasks.texts.wording import Wording
@@ -163,7 +164,7 @@ def test_tokens_of_continuations_are_those_that_the_model_reads(here):
     extent, tokenizer = workload.read(study), AutoTokenizer.from_pretrained("scoring")
     whole = Prompts(tokenizer, Wording(language.PROMPT, tuple(answers.values())), 60, "whole")
     encoders = {"whole": whole, "texts": Pairs(tokenizer, Wording("", ()), 60, "texts")}
-    encoders["mine"] = Prompts(tokenizer, Wording("{text_a}", ()), 60, "mine")
+    encoders["mine"] = AnswerPairs(tokenizer, Wording("{text_a}", ()), 60, "mine")
     for name, encoder in encoders.items():
         train = prepare.prepare(name, study.tasks[name], 0).train
         classes = [*answers] if name == "whole" else []

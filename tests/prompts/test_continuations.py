@@ -28,6 +28,7 @@ from headspec.models.multitask import MultiTask
 from headspec.models.tokens import continuations
 from headspec.models.tokens.tokenization import tokenizer
 from headspec.prompts.head import calibrate, prompted
+from headspec.tasks.answer_pairs.prompts import AnswerPairs
 from headspec.tasks.continuations.data import CLASSES as PAIR
 from headspec.tasks.minimal_pairs.prompts import Pairs
 from headspec.tasks.texts.prompts import Prompts
@@ -60,7 +61,7 @@ class Made:
         self.prompts = {
             "whole": Prompts(split, of_class, most, "tasks.whole"),
             "texts": Pairs(split, Wording("", ()), most, "tasks.texts"),
-            "answers": Prompts(split, Wording(PROMPT, ()), most, "tasks.answers"),
+            "answers": AnswerPairs(split, Wording(PROMPT, ()), most, "tasks.answers"),
         }
         self.tables = {
             "whole": table,

@@ -208,7 +208,7 @@ def test_questions_without_room_for_a_context_are_refused():
 def test_an_answer_is_read_where_most_of_it_stands_in_the_middle():
     cut = tokens.windows(pair(20), 14)  # eight tokens of context in each
     for first in range(20):
-        i, span = tokens.read(cut, 2 * first, 2 * first + 2)
+        i, span = tokens.learnt_window(cut, 2 * first, 2 * first + 2)
         window = cut[i]
         assert span[0] == span[1] and window.ids[span[0]] == first
         beside = min(span[0] - window.context.start, window.context.stop - 1 - span[1])
@@ -216,9 +216,9 @@ def test_an_answer_is_read_where_most_of_it_stands_in_the_middle():
             if first in (ids := other.ids[other.context]):
                 at = ids.index(first)
                 assert min(at, len(ids) - 1 - at) <= beside
-    i, (first, last) = tokens.read(cut, 10, 40)  # longer than a window
+    i, (first, last) = tokens.learnt_window(cut, 10, 40)  # longer than a window
     assert last - first + 1 == 8
-    assert tokens.read(cut, 7, 7) == (0, (tokens.NONE, tokens.NONE))
+    assert tokens.learnt_window(cut, 7, 7) == (0, (tokens.NONE, tokens.NONE))
 
 
 # --- spans

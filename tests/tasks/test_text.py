@@ -44,12 +44,12 @@ def tokenizers(folders):
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_a_causal_model_predicts_every_token_after_the_first(tokenizers, name):
     tokenizer = tokenizers[name]
-    found, cut = tokens.texts(tokenizer, TEXTS, range(len(TEXTS)), 12, causal=True)
+    found, cut = tokens.predicted_tokens(tokenizer, TEXTS, range(len(TEXTS)), 12, causal=True)
     assert cut == sum(len(ids) > 12 for ids in tokenizer(TEXTS)["input_ids"]) > 0
     for text, of_text in zip(TEXTS, found, strict=True):
         assert of_text.ids == tokenizer(text, truncation=True, max_length=12)["input_ids"]
         assert of_text.targets == [*of_text.ids[1:], tokens.NONE]
-    whole, _ = tokens.texts(tokenizer, TEXTS, range(len(TEXTS)), 10**4, causal=True)
+    whole, _ = tokens.predicted_tokens(tokenizer, TEXTS, range(len(TEXTS)), 10**4, causal=True)
     for text, of_text in zip(TEXTS, whole, strict=True):
         first = "" if tokenizer.bos_token_id == of_text.ids[0] else tokenizer.decode(of_text.ids[:1])
         assert of_text.size == len(text.encode()) - len(first.encode())
@@ -58,7 +58,7 @@ def test_a_causal_model_predicts_every_token_after_the_first(tokenizers, name):
 @pytest.mark.parametrize("name", ["bert", "roberta"])
 def test_a_masked_model_predicts_a_share_that_it_does_not_see(tokenizers, name):
     tokenizer = tokenizers[name]
-    found, _ = tokens.texts(tokenizer, TEXTS, range(len(TEXTS)), 64, causal=False)
+    found, _ = tokens.predicted_tokens(tokenizer, TEXTS, range(len(TEXTS)), 64, causal=False)
     for text, (ids, targets, size) in zip(TEXTS, found, strict=True):
         whole = tokenizer(text)["input_ids"]
         places = [i for i, token in enumerate(targets) if token != tokens.NONE]
@@ -67,12 +67,12 @@ def test_a_masked_model_predicts_a_share_that_it_does_not_see(tokenizers, name):
         assert [ids[i] for i in places] == [tokenizer.mask_token_id] * len(places)
         assert [targets[i] if i in places else ids[i] for i in range(len(ids))] == whole
         assert 0 < size <= len(text.encode())
-    again, _ = tokens.texts(tokenizer, TEXTS[::-1], range(len(TEXTS))[::-1], 64, causal=False)
+    again, _ = tokens.predicted_tokens(tokenizer, TEXTS[::-1], range(len(TEXTS))[::-1], 64, causal=False)
     assert again[::-1] == found
 
 
 def test_other_examples_have_other_tokens_masked(tokenizers):
-    found, _ = tokens.texts(tokenizers["bert"], TEXTS[:1] * 9, range(9), 64, causal=False)
+    found, _ = tokens.predicted_tokens(tokenizers["bert"], TEXTS[:1] * 9, range(9), 64, causal=False)
     assert len({tuple(of_text.targets) for of_text in found}) > 1
 
 

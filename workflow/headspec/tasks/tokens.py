@@ -1,7 +1,4 @@
-"""From the examples of tasks to tokens, by kind of task.
-
-The module `tokens` of a kind is imported when a task needs it, and is part of the code of no other job.
-"""
+"""From examples to tokens: the part ``tokens.py`` of a kind of task, which jobs import by name."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-#: metric: how a library counts for it, in the library's own notation, as far as this process has used any
+#: metric: signature of the library that counted for it in this process
 SIGNATURES: dict[str, str] = {}
 
 
@@ -28,7 +25,7 @@ class Encoding:
 
     Attributes
     ----------
-    columns : of the table, beside those of all kinds
+    columns : further columns of the table
     writes : whether the model writes texts, for which it needs its tokenizer
     """
 
@@ -43,8 +40,8 @@ class Encoding:
         Parameters
         ----------
         table : columns example, text_a, text_b and, if labelled, label
-        max_length : maximum number of tokens per example
-        classes : of the task
+        max_length : most tokens of an example
+        classes : `Classes` of the task
 
         Returns
         -------
@@ -56,7 +53,7 @@ class Encoding:
     def completed(
         self, tokenizer: PreTrainedTokenizerBase, classes: Any, max_length: int, key: str, family: str = READS
     ) -> Classes:
-        """`Classes` with what a model needs beside them.
+        """Return `Classes` with what a model needs to know beside them.
 
         Parameters
         ----------
@@ -66,21 +63,21 @@ class Encoding:
         return classes
 
     def begin(self, tokenizer: PreTrainedTokenizerBase, classes: Any, key: str = "") -> str:
-        """Let a tokenizer mark texts as those of a task; returns what stands before each.
+        """Set the languages of a tokenizer, and return the text before every source.
 
         Raises
         ------
         EncoderError
-            The tokenizer cannot; it names a key below `key`.
+            The tokenizer lacks a language; it names a key below `key`.
         """
         return ""
 
     def marks(self, classes: Any) -> list[int]:
-        """Tokens before and after texts that the model writes."""
+        """Return the special tokens around texts that the model writes."""
         return []
 
     def ends(self, classes: Any) -> list[int]:
-        """Those after texts that the model writes."""
+        """Return the special tokens after texts that the model writes."""
         return []
 
 

@@ -23,18 +23,16 @@ Answer = tuple[str, int]
 
 
 def answers(cell: Any, context: str) -> list[Answer]:
-    """The gold answers of a question, each a text and the place of its first character in the context.
-
-    None of a question without an answer.
+    """Return the gold answers of a question: texts, and the places of their first characters in the context.
 
     Parameters
     ----------
-    cell : a list of answers, or a mapping of lists of texts and places, or one of both as JSON or Python
+    cell : a list of answers, or a mapping of lists of texts and places; or one of both as JSON or Python
 
     Raises
     ------
     ValueError
-        It is no such thing, or an answer does not stand where it says; in a clause.
+        It is something else, or an answer does not stand where it says; in a clause.
     """
     found = _listed(_parsed(cell) if isinstance(cell, str) else cell)
     for text, start in found:
@@ -80,7 +78,7 @@ def _items(cell: Any, name: str) -> list[Any]:
 
 
 def _elsewhere(text: str, start: int, context: str) -> str:
-    """Where an answer is that is not at `start`: the nearest of its places."""
+    """Say where an answer is that is not at `start`: the nearest of its places."""
     places = [place for place in range(len(context)) if context.startswith(text, place)]
     if not places:
         return ", nor anywhere else"
@@ -88,7 +86,7 @@ def _elsewhere(text: str, start: int, context: str) -> str:
 
 
 def written(label: str) -> list[Answer]:
-    """The gold answers in the label of a table 'data'."""
+    """Return the gold answers in the label of a table 'data'."""
     return [(text, start) for text, start in json.loads(label)]
 
 
@@ -113,7 +111,7 @@ class Questions(Texts):
         return {"words": []}
 
     def classes(self, task: Task, labels: pd.Series) -> dict[str, Any]:
-        """Whether there are questions without an answer, so that it may be predicted that there is none."""
+        """Say whether there are questions without an answer, so that none may be predicted."""
         return {"type": task.type, "unanswerable": bool((labels == "[]").any())}
 
 

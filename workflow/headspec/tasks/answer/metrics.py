@@ -1,7 +1,7 @@
-"""Exact match and F1 of predicted answers, normalised as by the script of SQuAD.
+"""Exact match and F1 of predicted answers, normalised as in SQuAD's script (Rajpurkar et al. 2016, 2018).
 
-A prediction is its F1 and its exact match with the gold answer that it agrees with most (Rajpurkar et al.
-2016, 2018). The label is what predicting no answer gets: 1 where there is none, else 0.
+A prediction has its largest F1 and exact match over the gold answers. The label is the score of predicting
+no answer: 1 where there is none, else 0.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ PUNCTUATION, ARTICLES = str.maketrans("", "", string.punctuation), re.compile(r"
 
 
 def normalised(text: str) -> list[str]:
-    """The words of an answer that are compared: lower case, without punctuation and articles."""
+    """Return the words of an answer in lower case, without punctuation and articles."""
     return ARTICLES.sub(" ", text.lower().translate(PUNCTUATION)).split()
 
 
 def agreement(prediction: str, golds: Sequence[str]) -> tuple[float, float]:
-    """F1 and exact match of a predicted answer, each the largest over gold answers.
+    """Return F1 and exact match of a predicted answer, each the largest over gold answers.
 
     Parameters
     ----------
     prediction : empty for no answer
-    golds : none where there is no answer; those of articles and punctuation alone do not count
+    golds : empty without an answer; articles and punctuation alone do not count as one
     """
     found = normalised(prediction)
     expected = [words for gold in golds if (words := normalised(gold))] or [[]]

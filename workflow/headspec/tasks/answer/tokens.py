@@ -60,18 +60,18 @@ class Pair(NamedTuple):
     @property
     def context(self) -> slice:
         """The tokens of the context."""
-        of_context = np.flatnonzero(self.offsets[:, 0] != NONE)
-        return slice(int(of_context[0]), int(of_context[-1]) + 1) if len(of_context) else slice(0, 0)
+        places = np.flatnonzero(self.offsets[:, 0] != NONE)
+        return slice(int(places[0]), int(places[-1]) + 1) if len(places) else slice(0, 0)
 
     def window(self, start: int, stop: int) -> Pair:
-        """The question with these tokens of the context."""
+        """Return the question with these tokens of the context."""
         around = self.context
         kept = np.r_[: around.start, start:stop, around.stop : len(self.ids)]
         kinds = [self.kinds[i] for i in kept] if self.kinds else []
         return Pair([self.ids[i] for i in kept], kinds, self.offsets[kept])
 
     def span(self, start: int, stop: int) -> tuple[int, int]:
-        """The first and last token with one of these characters of the context; `NONE` if there is none."""
+        """Return the first and last token with one of these characters of the context, or `NONE`."""
         begins, ends = self.offsets.T
         own = np.flatnonzero((np.maximum(begins, start) < np.minimum(ends, stop)) & (begins != NONE))
         return (int(own[0]), int(own[-1])) if len(own) else (NONE, NONE)
@@ -80,19 +80,19 @@ class Pair(NamedTuple):
 def pairs(
     tokenizer: PreTrainedTokenizerBase, questions: Sequence[str], contexts: Sequence[str]
 ) -> list[Pair]:
-    """Questions and contexts as the tokenizer joins them, uncut."""
+    """Return questions and contexts as the tokenizer joins them, uncut."""
     encoded = tokenizer(list(questions), list(contexts), return_offsets_mapping=True, verbose=False)
     found = []
     for row, ids in enumerate(encoded["input_ids"]):
-        of_context = np.array([text == 1 for text in encoded.sequence_ids(row)])[:, None]
-        offsets = np.where(of_context, np.array(encoded["offset_mapping"][row]), NONE)
+        in_context = np.array([text == 1 for text in encoded.sequence_ids(row)])[:, None]
+        offsets = np.where(in_context, np.array(encoded["offset_mapping"][row]), NONE)
         kinds = encoded["token_type_ids"][row] if "token_type_ids" in encoded else []
         found.append(Pair(ids, kinds, offsets))
     return found
 
 
 def windows(pair: Pair, max_length: int) -> list[Pair]:
-    """A question with every part of its context that `max_length` tokens have room for.
+    """Return a question with each part of its context that fits in `max_length` tokens.
 
     Raises
     ------
@@ -114,20 +114,20 @@ def windows(pair: Pair, max_length: int) -> list[Pair]:
     return [pair.window(at, at + room) for at in (min(start, context.stop - room) for start in starts)]
 
 
-def read(of_context: Sequence[Pair], start: int, stop: int) -> tuple[int, tuple[int, int]]:
-    """The window in which an answer is learnt, and the answer's first and last token there.
+def learnt_window(cut: Sequence[Pair], start: int, stop: int) -> tuple[int, tuple[int, int]]:
+    """Return the window in which an answer is learnt, and the answer's first and last token there.
 
-    It is the one with most tokens of the answer, and of several the one with most context on both sides;
-    without an answer, the first.
+    It has most tokens of the answer and, among several such windows, most context on both sides; it is the
+    first window if there is no answer.
 
     Parameters
     ----------
     start, stop : characters of the answer; equal where there is none
     """
-    spans = [window.span(start, stop) for window in of_context]
+    spans = [window.span(start, stop) for window in cut]
 
     def beside(i: int) -> tuple[int, int]:
-        (first, last), context = spans[i], of_context[i].context
+        (first, last), context = spans[i], cut[i].context
         if first == NONE:
             return (0, 0)
         return last - first + 1, min(first - context.start, context.stop - 1 - last)
@@ -139,7 +139,7 @@ def read(of_context: Sequence[Pair], start: int, stop: int) -> tuple[int, tuple[
 class QuestionEncoding(Encoding):
     """Questions with the window of their context that is learnt from, and the other windows.
 
-    Truncated are those whose first answer no window has whole.
+    Questions count as truncated if no window has their whole first answer.
     """
 
     columns = COLUMNS
@@ -156,7 +156,7 @@ class QuestionEncoding(Encoding):
             except ValueError as error:
                 raise DataError(f"example {example}: {error}") from None
             text, start = answers[0] if answers else ("", 0)
-            which, span = read(cut, start, start + len(text))
+            which, span = learnt_window(cut, start, start + len(text))
             first, last = pair.span(start, start + len(text))
             truncated += span[1] - span[0] < last - first
             texts = {"span": span, "answers": [text for text, _ in answers]}
@@ -167,7 +167,7 @@ class QuestionEncoding(Encoding):
 
 
 def _row(cut: list[Pair]) -> dict[str, Any]:
-    """Windows as they stand in the table, the one that is learnt from first."""
+    """Return windows in the columns of the table; the first is learnt from."""
     first, *others = cut
     return {
         "input_ids": first.ids,

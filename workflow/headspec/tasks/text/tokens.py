@@ -39,8 +39,7 @@ class Predicted(NamedTuple):
     ----------
     ids : that the model reads
     targets : the token that the state of each predicts, or `NONE`
-    size : UTF-8 bytes of the characters that are predicted, with those that no token has, such as spaces
-        before a word
+    size : UTF-8 bytes of the predicted characters, and of those without a token, such as spaces before words
     """
 
     ids: list[int]
@@ -48,18 +47,18 @@ class Predicted(NamedTuple):
     size: int
 
 
-def texts(
+def predicted_tokens(
     tokenizer: PreTrainedTokenizerBase,
     rows: Sequence[str],
     examples: Sequence[int],
     max_length: int,
     causal: bool,
 ) -> tuple[list[Predicted], int]:
-    """The tokens of texts, cut after `max_length`, and how many texts were cut.
+    """Return the tokens of texts, cut after `max_length`, and how many texts were cut.
 
-    Special tokens are not predicted. A causal model predicts all others but the first one that nothing is
-    before; a masked one `MASKED` of them, which it does not see. Which these are follows from the number of
-    the example, so that they are the same under every mask of heads, in every run and epoch.
+    Special tokens are not predicted. A causal model predicts all others except a first one without context;
+    a masked model predicts a share `MASKED`, which it does not see. The number of the example decides
+    which, so that they are the same under every mask of heads, in every run and epoch.
 
     Parameters
     ----------
@@ -89,7 +88,7 @@ def texts(
 
 
 def _masked(real: np.ndarray, example: int) -> np.ndarray:
-    """Which tokens of an example are masked, bool (tokens,)."""
+    """Choose the tokens of an example that are masked, bool (tokens,)."""
     places = np.flatnonzero(real)
     rng = np.random.default_rng(derive(0, "masked tokens", int(example)))
     n = min(len(places), max(1, round(MASKED * len(places))))
@@ -99,25 +98,25 @@ def _masked(real: np.ndarray, example: int) -> np.ndarray:
 
 
 def _sizes(text: str, offsets: np.ndarray, real: np.ndarray) -> np.ndarray:
-    """Bytes from the end of the token before to the end of each, (tokens,); 0 of special tokens."""
+    """Return the bytes between the ends of tokens, (tokens,); 0 for special tokens."""
     ends = np.maximum.accumulate(np.where(real, offsets[:, 1], 0))
     starts = np.concatenate([[0], ends[:-1]])
     return np.array([len(text[a:b].encode()) for a, b in zip(starts, ends, strict=True)])
 
 
 def counts(targets: Sequence[Sequence[int]], sizes: Sequence[int]) -> np.ndarray:
-    """The labels of texts, (n, 4), as the metrics take them (`headspec.tasks.text.metrics`)."""
-    of_texts = [np.array([token for token in of_text if token != NONE], dtype=int) for of_text in targets]
-    tokens, places, often = np.unique(np.concatenate(of_texts), return_inverse=True, return_counts=True)
-    lengths = np.array([len(of_text) for of_text in of_texts])
-    owner = np.repeat(np.arange(len(of_texts)), lengths)
+    """Return the labels of texts, (n, 4), for the metrics (`headspec.tasks.text.metrics`)."""
+    predicted = [np.array([token for token in row if token != NONE], dtype=int) for row in targets]
+    tokens, places, often = np.unique(np.concatenate(predicted), return_inverse=True, return_counts=True)
+    lengths = np.array(list(map(len, predicted)))
+    owner = np.repeat(np.arange(len(predicted)), lengths)
     bits = -np.log2(often / max(1, often.sum()))[places]
     right = places == (often.argmax() if len(tokens) else -1)
-    blind = [np.bincount(owner, weights, minlength=len(of_texts)) for weights in (right, bits)]
+    blind = [np.bincount(owner, weights, minlength=len(predicted)) for weights in (right, bits)]
     return np.stack([lengths, np.array(sizes), *blind], axis=1).astype(float)
 
 
-class TextEncoding(Encoding):
+class OwnTokens(Encoding):
     """Texts, and the tokens that they predict."""
 
     columns = COLUMNS
@@ -125,7 +124,7 @@ class TextEncoding(Encoding):
     def completed(
         self, tokenizer: PreTrainedTokenizerBase, classes: Any, max_length: int, key: str, family: str = READS
     ) -> Classes:
-        """Whether the model predicts the next token, `causal`, or masked ones.
+        """Say whether the model predicts the next token, `causal`, or masked ones.
 
         Raises
         ------
@@ -144,11 +143,11 @@ class TextEncoding(Encoding):
         self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any
     ) -> tuple[pd.DataFrame, int]:
         rows, examples = table["text_a"].tolist(), table["example"].tolist()
-        found, cut = texts(tokenizer, rows, examples, max_length, classes["causal"])
+        found, cut = predicted_tokens(tokenizer, rows, examples, max_length, classes["causal"])
         ids, targets, sizes = map(list, zip(*found, strict=True))
         columns = {"input_ids": ids, "token_type_ids": None, "targets": targets}
         labels = per_example.columns("label", counts(targets, sizes))
         return pd.DataFrame({"example": table["example"]} | columns | labels), cut
 
 
-ENCODING = TextEncoding()
+ENCODING = OwnTokens()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -12,21 +12,15 @@ from headspec.tasks.tokens import Encoding
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from headspec.tasks.classes import Classes
-
 
 class TextEncoding(Encoding):
-    """The label is the index in `classes`, or the score if they are no list.
+    """The label is the index in `classes`, or a score if these are no list.
 
     The tokenizer joins the texts of a pair. If a pair is too long, the longer text is truncated first.
     """
 
     def encode(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        table: pd.DataFrame,
-        max_length: int,
-        classes: Classes,
+        self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any
     ) -> tuple[pd.DataFrame, int]:
         texts = [table[column].tolist() for column in ("text_a", "text_b") if table[column].notna().any()]
         offsets = [
@@ -38,8 +32,8 @@ class TextEncoding(Encoding):
         lengths = np.array([[len(tokens) for tokens in column] for column in offsets])  # (texts, n)
         special = tokenizer.num_special_tokens_to_add(pair=len(texts) == 2)
         truncated = int((lengths.sum(0) + special > max_length).sum())
-        # Tokenizers also build the overflow of a truncation, which for pairs of long texts takes minutes and
-        # gigabytes. So cut texts well beyond max_length first, and keep the longer text longer.
+        # tokenizers build the overflow of a truncation, which takes minutes and gigabytes for long pairs: so
+        # cut texts well beyond max_length first, and keep the longer text longer
         keep = 2 * max_length + (lengths == lengths.max(0))
         shortened = [
             [_cut(*arguments) for arguments in zip(column, tokens, limits, strict=True)]
@@ -53,17 +47,12 @@ class TextEncoding(Encoding):
         else:
             label = table["label"].map({name: float(i) for i, name in enumerate(classes)})
         kinds = encoded.get("token_type_ids") or [None] * len(table)
-        columns = {
-            "example": table["example"],
-            "label": label,
-            "input_ids": encoded["input_ids"],
-            "token_type_ids": kinds,
-        }
-        return pd.DataFrame(columns), truncated
+        columns = {"example": table["example"], "label": label, "input_ids": encoded["input_ids"]}
+        return pd.DataFrame(columns | {"token_type_ids": kinds}), truncated
 
 
 def _cut(text: str, offsets: list[tuple[int, int]], keep: int) -> str:
-    """`text` cut after its first `keep` tokens; `offsets` are their starts and ends."""
+    """Cut a text after its first `keep` tokens, whose starts and ends are `offsets`."""
     return text if len(offsets) <= keep else text[: offsets[keep][0]]
 
 

@@ -31,7 +31,7 @@ target: of translation, the target
 
 
 def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any], key: str = "") -> None:
-    """Let a tokenizer mark texts with the languages of a task.
+    """Set the languages of a task in a tokenizer.
 
     Parameters
     ----------
@@ -40,13 +40,13 @@ def set_languages(tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any]
     Raises
     ------
     EncoderError
-        It has no token for a language, or has languages of which the task names none.
+        It has no token for a language, or the task names none of its languages.
     """
-    settings = {"source_language": "src_lang", "target_language": "tgt_lang"}
+    names = {"source_language": "src_lang", "target_language": "tgt_lang"}
     if marked := sorted(vocabulary.language_tokens(tokenizer)):  # which a text before the source tells
-        settings = {"target_language": ""}
+        names = {"target_language": ""}
     known = marked or sorted(getattr(tokenizer, "lang_code_to_id", {}))
-    for setting, name in settings.items():
+    for setting, name in names.items():
         language = classes[setting]
         if language is None and known:
             some = listing(known[:8])
@@ -69,7 +69,7 @@ class PairEncoding(Encoding):
     writes = True
 
     def begin(self, tokenizer: PreTrainedTokenizerBase, classes: Mapping[str, Any], key: str = "") -> str:
-        """Errors are those of `set_languages`."""
+        """Raises as `set_languages`."""
         set_languages(tokenizer, classes, key)
         return classes["prefix"] or ""
 
@@ -87,11 +87,10 @@ class PairEncoding(Encoding):
         key: str,
         family: str = WRITES,
     ) -> dict[str, Any]:
-        """`Classes` with what a model needs to write texts.
+        """Return `Classes` with what a model needs to write texts; raises as `set_languages`.
 
         These are the special tokens `before` and `after` a target text, such as its language, and the most
-        tokens of a text, `longest`. A language that is told before the source begins `prefix`. Errors are
-        those of `set_languages`.
+        tokens of a text, `longest`. `prefix` begins with a language that stands before sources.
         """
         set_languages(tokenizer, classes, key)
         whole = tokenizer(text_target="a")["input_ids"]
@@ -103,11 +102,7 @@ class PairEncoding(Encoding):
         return classes | around | prefix | {"longest": max_length}
 
     def encode(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        table: pd.DataFrame,
-        max_length: int,
-        classes: dict[str, Any],
+        self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any
     ) -> tuple[pd.DataFrame, int]:
         prefix = self.begin(tokenizer, classes)
         targets = table["label"].tolist()
@@ -117,7 +112,7 @@ class PairEncoding(Encoding):
             whole = tokenizer(**texts, verbose=False)["input_ids"]
             cut = tokenizer(**texts, truncation=True, max_length=max_length)["input_ids"]
             ids.append(cut)
-            truncated |= np.array([len(of_text) > max_length for of_text in whole])
+            truncated |= np.array([len(tokens) > max_length for tokens in whole])
         columns = {
             "example": table["example"],
             **per_example.columns("label", labels(targets, classes.get(UNSPACED))),

@@ -1,4 +1,4 @@
-"""Tokens of sentences of words, and the word of every token; without torch, as all that tokenizes texts."""
+"""Tokens of sentences of words, and the word of each token."""
 
 from __future__ import annotations
 
@@ -33,17 +33,12 @@ DROPPED = 0.05
 def _check_dropped(
     sentences: Sequence[Sequence[str]], words: Sequence[np.ndarray], examples: Sequence[int]
 ) -> None:
-    """Log how many words have no tokens; DataError if they are many.
-
-    Parameters
-    ----------
-    words : of every sentence, the word of each token
-    """
+    """Log how many words have no tokens; DataError if they are many."""
     dropped = [
         (word, example)
-        for sentence, of_tokens, example in zip(sentences, words, examples, strict=True)
+        for sentence, places, example in zip(sentences, words, examples, strict=True)
         for place, word in enumerate(sentence)
-        if place not in of_tokens
+        if place not in places
     ]
     if not dropped:
         return
@@ -57,10 +52,10 @@ def _check_dropped(
 def with_words(
     tokenizer: PreTrainedTokenizerBase, sentences: Sequence[Sequence[str]], max_length: int | None = None
 ) -> tuple[dict[str, list], list[np.ndarray]]:
-    """Tokens of sentences of words, joined by spaces, and the word of each token, or -1.
+    """Tokenize sentences, joined by spaces; return fields of the tokenizer, and each token's word or -1.
 
-    A token belongs to the word of its last character but a space, because tokens may start with a space.
-    Tokenizers that do not say where their tokens are (Marian's and M2M100's) cut words one by one.
+    A token belongs to the word of its last character that is no space, because tokens may start with a
+    space. Tokenizers without offsets (Marian's and M2M100's) cut words one by one.
     """
     texts = [" ".join(words) for words in sentences]
     cut: dict[str, Any] = {"truncation": True, "max_length": max_length} if max_length else {}
@@ -69,7 +64,9 @@ def with_words(
     )
     special = encoded.pop("special_tokens_mask")
     if not tokenizer.is_fast:
-        return dict(encoded), [_one_by_one(tokenizer, *of) for of in zip(sentences, special, strict=True)]
+        return dict(encoded), [
+            _one_by_one(tokenizer, words, marks) for words, marks in zip(sentences, special, strict=True)
+        ]
     offsets = encoded.pop("offset_mapping")
     words_of = []
     for words, places, is_special in zip(sentences, offsets, special, strict=True):
@@ -85,16 +82,16 @@ def with_words(
 def _one_by_one(
     tokenizer: PreTrainedTokenizerBase, words: Sequence[str], special: Sequence[int]
 ) -> np.ndarray:
-    """The word of each token of a sentence, or -1; of all tokens -1 where words alone have other numbers."""
-    of_tokens = np.repeat(np.arange(len(words)), [len(tokenizer.tokenize(word)) for word in words])
+    """Return each token's word, or -1; only -1 where words alone have another number of tokens."""
+    owners = np.repeat(np.arange(len(words)), [len(tokenizer.tokenize(word)) for word in words])
     found, real = np.full(len(special), NONE, dtype=np.int64), ~np.array(special, dtype=bool)
-    if real.sum() == len(of_tokens):
-        found[real] = of_tokens
+    if real.sum() == len(owners):
+        found[real] = owners
     return found
 
 
 class WordEncoding(Encoding):
-    """Words that are cut, unless it is the first, are not predicted, and count as wrong.
+    """Words that are cut, except the first, are not predicted and count as wrong.
 
     A word without tokens, such as one of characters that the tokenizer drops, has a state of zeros.
     """
@@ -102,11 +99,7 @@ class WordEncoding(Encoding):
     columns = COLUMNS
 
     def encode(
-        self,
-        tokenizer: PreTrainedTokenizerBase,
-        table: pd.DataFrame,
-        max_length: int,
-        classes: dict[str, Any],
+        self, tokenizer: PreTrainedTokenizerBase, table: pd.DataFrame, max_length: int, classes: Any
     ) -> tuple[pd.DataFrame, int]:
         """Tokenize sentences, words joined by spaces, whose labels are units.
 
@@ -133,9 +126,7 @@ class WordEncoding(Encoding):
             "input_ids": encoded["input_ids"],
             "token_type_ids": encoded.get("token_type_ids") or [None] * len(table),
             "words": words,
-            "units": [
-                [[*unit[:-1], index.get(unit[-1], NONE)] for unit in of_sentence] for of_sentence in units
-            ],
+            "units": [[[*unit[:-1], index.get(unit[-1], NONE)] for unit in sentence] for sentence in units],
             "target": table["label"],
         }
         return pd.DataFrame(columns), len(long)
