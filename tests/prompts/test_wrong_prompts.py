@@ -16,6 +16,7 @@ from headspec.config.sections.model import Model
 from headspec.data.overlap import with_keys
 from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.prompts import checks
+from headspec.tasks.answer_pairs.prompts import AnswerPairs
 from headspec.tasks.texts.prompts import Prompts
 from headspec.tasks.texts.wording import Wording
 from support import language, models
@@ -249,7 +250,7 @@ def test_pairs_that_a_model_cannot_score_are_refused(llama, tmp_path):
 
 
 def test_answers_of_examples_are_read_in_their_prompts(llama):
-    prompts = Prompts(AutoTokenizer.from_pretrained(llama), Wording("{text_a}", ()), 40, "tasks.a")
+    prompts = AnswerPairs(AutoTokenizer.from_pretrained(llama), Wording("{text_a}", ()), 40, "tasks.a")
     table = pd.DataFrame({"example": [7], "text_a": ["the l"], "text_b": None, "label": '["ovely", " the"]'})
     with pytest.raises(
         EncoderError, match="^tasks.a.label: example 7: got 'ovely', which the tokenizer joins"
