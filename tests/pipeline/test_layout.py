@@ -105,9 +105,10 @@ def test_a_method_trains_by_the_section_of_its_name():
     study = layout(methods=["tuned", "lora", "frozen", "atlas"], training=training)
     given = Inputs(study)
     settings = given.training_settings(run_wildcards(method="lora"))
-    assert (settings["learning_rate"], settings["rank"], settings["layers"]) == (2e-4, 2, "all")
+    assert settings["learning_rate"] == settings["lora"]["learning_rate"] == 2e-4
+    assert (settings["lora"]["rank"], settings["lora"]["layers"]) == (2, "all")
     assert (
-        "rank" not in given.training_settings(run_wildcards())
+        "lora" not in given.training_settings(run_wildcards())
         and given.features(run_wildcards(method="lora")) == []
     )
     trained = {method: study.trains(method) for method in study.trained}
@@ -120,7 +121,7 @@ def test_a_method_trains_by_the_section_of_its_name():
     assert atlas.before == {"lora": "frozen"}
     control = layout(methods=["tuned", "iat"], iat={"mixtures": ["tone+topic"], "controls": ["lora"]})
     assert control.trains("lora") == "all"
-    assert "rank" not in Inputs(control).training_settings(run_wildcards(method="lora"))
+    assert "lora" not in Inputs(control).training_settings(run_wildcards(method="lora"))
 
 
 def test_files_of_a_run_are_in_the_order_of_its_tasks():

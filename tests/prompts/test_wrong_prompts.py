@@ -17,6 +17,7 @@ from headspec.data.overlap import with_keys
 from headspec.errors import ConfigError, EncoderError, HeadspecError
 from headspec.prompts import checks
 from headspec.tasks.answer_pairs.prompts import AnswerPairs
+from headspec.tasks.kinds import KINDS
 from headspec.tasks.texts.prompts import Prompts
 from headspec.tasks.texts.wording import Wording
 from support import language, models
@@ -160,7 +161,7 @@ def test_the_columns_of_pairs_have_defaults():
     assert (task.text_a, task.text_b) == ("sentence_good", "sentence_bad") and task.paradigm == "pair"
     task = load(config(**PAIRS)).tasks["a"]
     assert (task.text_a, task.text_b, task.label) == ("text", None, ["right", "wrong"])
-    assert task.all_metrics == ["pair_accuracy", "logit_difference"]
+    assert KINDS[task.type].all_metrics(task) == ["pair_accuracy", "logit_difference"]
 
 
 def problems(source: Path, train: int = 20, **task: Any) -> str:

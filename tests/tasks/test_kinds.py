@@ -34,7 +34,7 @@ def test_every_folder_with_a_kind_is_listed():
 def test_a_kind_has_its_metrics_and_says_how_it_is_read_and_counted(name):
     kind, task = KINDS[name], STUDY.tasks[name]
     assert {*kind.metrics} == {*load_part(name, "metrics").METRICS}
-    assert {*kind.usual} <= {*kind.metrics} and task.all_metrics == [*(kind.usual or kind.metrics)]
+    assert {*kind.usual} <= {*kind.metrics} and kind.all_metrics(task) == [*(kind.usual or kind.metrics)]
     read = load_part(name, "data").DATA
     assert kind.label_columns in (None, len(read.columns(task)))
     assert counts(task).tokens(None, 10, task, None) is None

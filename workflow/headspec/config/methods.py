@@ -70,6 +70,8 @@ METHODS = {
 }
 #: what `methods` may name
 NAMED = tuple(name for name, method in METHODS.items() if method.about)
+#: and with the sections that are run as part of a study
+LISTED = (*NAMED, "iat", "atlas", "gates", "probes")
 #: of these, those whose encoder learns
 LEARNING = tuple(name for name in NAMED if METHODS[name].trains in ("all", "adapters"))
 

@@ -14,7 +14,7 @@ from headspec.config import pruning_methods
 from headspec.config.measures import heads, similarity
 from headspec.config.measures.heads import HeadMeasure
 from headspec.config.measures.similarity import SimilarityMeasure
-from headspec.config.pruning_methods import PruningMethod
+from headspec.config.pruning_method import PruningMethod
 from headspec.config.sections.base import NAME_RULE, Name
 from headspec.config.sources import locate
 from headspec.errors import ConfigError, DataError, listing, shown

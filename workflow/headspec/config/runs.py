@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headspec.config.as_text import named
+
 #: values that tables have in columns of task names, so that no task can have them as its name
 RESERVED = ("none", "random", "random_by_layer", "mean")
 #: the mixture of a run of the unchanged encoder
@@ -16,11 +18,6 @@ PRETRAINED = "pretrained"
 POOLED = "pooled"
 #: heads of the variant that is plain training with rewarmed learning rates
 REWARMED = "rewarmed"
-
-
-def named(value: float) -> str:
-    """A number of the config in the name of a path, by six digits."""
-    return f"{value:g}"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -14,7 +14,7 @@ from headspec.config import methods, variants
 from headspec.config.pruning_methods import PRUNING_METHODS, WHOLE
 from headspec.config.runs import NO_MIXTURE, PrunedRun, Run, Variant
 from headspec.config.sections.atlas import Atlas
-from headspec.config.sections.base import Count, Distinct, Name, Section, Seed
+from headspec.config.sections.base import Count, Distinct, Name, OneOf, Section, Seed
 from headspec.config.sections.brain import Brain
 from headspec.config.sections.dissociation import Dissociation
 from headspec.config.sections.figures import Figures
@@ -32,10 +32,7 @@ from headspec.config.sections.transfer import Transfer
 from headspec.tasks.kinds import kind
 
 #: what `methods` may name: methods, and sections that are run as part of the study
-if TYPE_CHECKING:
-    Listed = str
-else:
-    Listed = Literal[*methods.NAMED, "iat", "atlas", "gates", "probes"]
+Listed = Annotated[str, OneOf("headspec.config.methods:LISTED")]
 
 
 class Study(Section):

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headspec.config.runs import REWARMED, Variant, named
+from headspec.config.as_text import named
+from headspec.config.runs import REWARMED, Variant
 from headspec.registry import Registry
 
 if TYPE_CHECKING:
@@ -71,6 +72,11 @@ def method(kind: str) -> str:
     if kind == IAT_ITSELF:
         return "iat"
     return f"iat-{kind}" if KINDS[kind].of_iat and KINDS[kind].module != "lora" else kind
+
+
+def encoders() -> list[str]:
+    """What `transfer.methods` may name."""
+    return ["pretrained", "single", "tuned", "iat", *map(method, TRANSFERRED)]
 
 
 def planned(iat: IAT, sampling: str) -> list[Variant]:

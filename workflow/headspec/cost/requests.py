@@ -10,7 +10,8 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from headspec.config.runs import Run, named
+from headspec.config.as_text import named
+from headspec.config.runs import Run
 from headspec.cost import memory
 from headspec.pipeline.inputs import Inputs
 

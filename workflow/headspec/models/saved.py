@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save
 from torch import nn
 
 from headspec import files
-from headspec.config.stage_settings import section
+from headspec.config.sections.model import Model
 from headspec.errors import DamageError, EncoderError
 from headspec.models import encoders
 from headspec.models.adapters import adapters, merge
@@ -158,7 +158,7 @@ def _pretrained(folder: Path) -> tuple[Any, str] | None:
     pretrained = json.loads(path.read_text()).get("pretrained")
     if pretrained is None:
         return None
-    key, model = f"{path}: pretrained", section(pretrained, sha256=None, pooling="first")
+    key, model = f"{path}: pretrained", Model.of_stage({**pretrained, "sha256": None, "pooling": "first"})
     if (found := encoders.reference(model, key)["sha256"]) != pretrained["sha256"]:
         raise DamageError(
             f"{key}.source: '{model.source}' is not the encoder that the classifiers were trained on; its "

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headspec import tables
-from headspec.config.stage_settings import section
+from headspec.config.sections.model import Model
 from headspec.errors import DataError
 from headspec.models import devices, encoders
 from headspec.models.batching import Examples
@@ -84,7 +84,8 @@ class ModelStage:
 
         Random weights are drawn with the job's seed, or 0.
         """
-        model, key = section(self.job.params.model, **settings), f"models.{self.job.wildcards.model}"
+        model = Model.of_stage({**self.job.params.model, **settings})
+        key = f"models.{self.job.wildcards.model}"
         with versions.held(versions.weights, self.job.params.version, model, key):
             if "pooling" in self.job.params.model and model.source:
                 log.info("%s: pooling %s (%s)", key, *pooled(folder(model, key), model, key))
@@ -94,14 +95,14 @@ class ModelStage:
         """The tokenizer of the job's model, if it writes texts for one of the tasks."""
         if not any(encoding(task).writes for task in classes.values()):
             return None
-        model, key = section(self.job.params.model), f"models.{self.job.wildcards.model}"
+        model, key = Model.of_stage(self.job.params.model), f"models.{self.job.wildcards.model}"
         return tokenization.tokenizer(model, key, *self.job.input.get("vocabulary", ()))
 
     def reference(self) -> dict[str, str] | None:
         """`encoders.reference` of the pretrained encoder; None for random weights."""
         if self.job.params.model.get("weights") == encoders.RANDOM:
             return None
-        return encoders.reference(section(self.job.params.model), f"models.{self.job.wildcards.model}")
+        return encoders.reference(Model.of_stage(self.job.params.model), f"models.{self.job.wildcards.model}")
 
     @property
     def beams(self) -> dict[str, int]:

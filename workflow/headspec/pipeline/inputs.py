@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from headspec.config.as_text import named
 from headspec.config.measures import heads as head_measures
-from headspec.config.runs import PRETRAINED, Run, named
+from headspec.config.runs import PRETRAINED, Run
 from headspec.config.sources import locate
 from headspec.data.sources import readers, treebank
 from headspec.errors import MissingError
@@ -123,7 +124,7 @@ class Inputs(Settings):
             prompted = self.trains(wildcards) == "nothing"
 
             def folder(task: str) -> str:
-                worded = prompted and self.study.tasks[task].worded
+                worded = prompted and kind(self.study.tasks[task]).prompts
                 return (PROMPTS if worded else "tokens/{model}/{task}").format(**{**wildcards, "task": task})
 
             return [self.layout.result(folder(task), f"{split}.parquet") for task in self.tasks(wildcards)]

@@ -142,8 +142,10 @@ class Layout:
     def metrics(self) -> dict[str, list[str]]:
         """Task, or further split of a task: metrics by which models are compared, the main one first."""
         tasks = self.study.tasks
-        metrics = {name: task.compared_metrics for name, task in tasks.items()}
-        return metrics | {name: task.compared_metrics for task in tasks.values() for name in task.further}
+        metrics = {name: kind(task).compared_metrics(task) for name, task in tasks.items()}
+        return metrics | {
+            name: kind(task).compared_metrics(task) for task in tasks.values() for name in task.further
+        }
 
     @cached_property
     def main_metrics(self) -> dict[str, str]:

@@ -183,6 +183,12 @@ def missing(study: Study) -> tuple[Planned, list[HeadspecError]]:
     return plan, errors
 
 
+def _prompts(study: Study, plan: Planned) -> None:
+    """HeadspecError if tasks that models are prompted with cannot be put to them."""
+    worded = {name for name, task in study.tasks.items() if KINDS[task.type].prompts}
+    prompts.check(study, {name: read for name, read in plan.prepared.items() if name in worded})
+
+
 def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
     """The tasks as they were read, and all problems of models and data that need no network to be seen."""
     plan = Planned()
@@ -201,7 +207,7 @@ def problems(study: Study) -> tuple[Planned, list[HeadspecError]]:
         head_lists.check,
         read,
         lambda study: _wildcards(study, plan),
-        lambda study: prompts.check(study, plan.prepared),
+        lambda study: _prompts(study, plan),
         lambda study: few_shot.check(study, plan.prepared),
         sentences.check,
         treebank.check,

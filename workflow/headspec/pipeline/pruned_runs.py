@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from headspec.config.as_text import named
 from headspec.config.measures import heads as head_measures
-from headspec.config.pruning_methods import IMPORTANCE, PRUNING_METHODS, WHOLE, PruningMethod
-from headspec.config.runs import PrunedRun, Run, named
+from headspec.config.pruning_method import PruningMethod
+from headspec.config.pruning_methods import IMPORTANCE, PRUNING_METHODS, WHOLE
+from headspec.config.runs import PrunedRun, Run
 from headspec.config.study import plain
 from headspec.pipeline.inputs import Inputs
 from headspec.pipeline.layout import RUN

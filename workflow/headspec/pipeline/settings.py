@@ -120,7 +120,10 @@ class Settings:
         if variant := self.layout.variants.get(method):
             values["sampling"] = variant.sampling
         elif method in sections:
-            values |= sections[method]
+            own = sections[method]
+            values |= {key: value for key, value in own.items() if key in values}
+            if own.keys() - values.keys():  # such as the rank of adapters
+                values[method] = own
         kinds = [kind(self.study.tasks[task]) for task in self.tasks(wildcards)]
         trained = self.layout.trains(method) != "classifiers"
         used = {key for each in kinds for key in each.training} if trained else set()
@@ -166,7 +169,8 @@ class Settings:
 
     def all_metrics(self, wildcards: Any) -> dict[str, list[str]]:
         """All metrics, also those by which models are not compared."""
-        return {task: self.study.tasks[task].all_metrics for task in self.tasks(wildcards)}
+        tasks = {name: self.study.tasks[name] for name in self.tasks(wildcards)}
+        return {name: kind(task).all_metrics(task) for name, task in tasks.items()}
 
     def beams(self, wildcards: Any) -> dict[str, int]:
         """The number of beams of each task of a run that is not decoded greedily."""

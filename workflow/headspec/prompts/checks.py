@@ -38,7 +38,7 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
 
     Parameters
     ----------
-    prepared : task: its tables, as far as they were read
+    prepared : task that the method words: its tables, as far as they were read
     """
     if not methods.prompts(study.methods):
         return
@@ -46,7 +46,7 @@ def check(study: Study, prepared: Mapping[str, Prepared]) -> None:
     wordings: dict[str, tuple[Task, Prepared]] = {}
     for name in dict.fromkeys(name for tasks in study.mixture_tasks.values() for name in tasks):
         task, key = study.tasks[name], f"tasks.{name}"
-        if name not in prepared or not task.worded:
+        if name not in prepared:
             continue
         wrong = [*prompt_keys.fields(key, task, read=True)] if task.prompt is not None else []
         wrong += [*_shots(key, task, prepared[name])]

@@ -65,6 +65,14 @@ class Kind:
     of_words = False
     writes = False
 
+    def all_metrics(self, task: Task) -> list[str]:
+        """The metrics of a task, the main one first."""
+        return list(task.metrics or self.usual or self.metrics)
+
+    def compared_metrics(self, task: Task) -> list[str]:
+        """The metrics of a task by which models are compared."""
+        return [metric for metric in self.all_metrics(task) if metric not in self.beside]
+
     def problems(self, key: str, task: Task) -> Iterator[str]:
         """Problems of a task's keys that all kinds do not share."""
         return iter(())

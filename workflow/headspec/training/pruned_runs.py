@@ -34,7 +34,7 @@ from headspec.training.loop import Trainer, trainer
 from headspec.training.schedule import branch_point, epoch_steps
 
 if TYPE_CHECKING:
-    from headspec.config.pruning_methods import PruningMethod
+    from headspec.config.pruning_method import PruningMethod
     from headspec.config.sections.gates import Gates
     from headspec.config.sections.training import Training
 

@@ -6,13 +6,13 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.config.stage_settings import section
+from headspec.config.sections.task_keys import TaskKeys
 from headspec.data import prepare, splits
 from headspec.progress import log, stage
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, f"data {wildcards.task} {wildcards.name}"):
-    task, classes = section(params.task), tables.footer(snakemake.input.data)["classes"]
+    task, classes = TaskKeys.of_stage(params.task), tables.footer(snakemake.input.data)["classes"]
     if wildcards.kind == "further":
         frame, counts = prepare.further_table(wildcards.task, task, wildcards.name, params.seed, classes)
     else:

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.config.stage_settings import section
+from headspec.config.sections.model import Model
 from headspec.errors import DataError
 from headspec.models.architectures import WRITES
 from headspec.models.pretrained import sizes
@@ -19,7 +19,7 @@ from headspec.tasks.tokens import SIGNATURES, encoding
 
 with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.task}"):
     params = snakemake.params
-    model = section(params.model)
+    model = Model.of_stage(params.model)
     key = f"models.{snakemake.wildcards.model}"
     family = WRITES
     if not is_described(model):

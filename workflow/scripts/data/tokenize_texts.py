@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.config.stage_settings import section
+from headspec.config.sections.model import Model
 from headspec.models.pretrained import sizes
 from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.folders import folder
@@ -17,7 +17,7 @@ from headspec.tasks.texts.tokens import ENCODING
 
 with stage(snakemake, f"tokenize {snakemake.wildcards.model} {snakemake.wildcards.texts}"):
     params = snakemake.params
-    model = section(params.model)
+    model = Model.of_stage(params.model)
     key = f"models.{snakemake.wildcards.model}"
     path = folder(model, key)
     architecture(path, model, key)  # planning cannot check hub models

@@ -9,21 +9,21 @@ import numpy as np
 import pandas as pd
 
 from headspec import tables
-from headspec.config.stage_settings import section
+from headspec.config.sections.task_keys import TaskKeys
 from headspec.data import overlap, prepare, quality
 from headspec.progress import log, stage
 from headspec.tasks.classes import Classes
 
 name, params = snakemake.wildcards.task, snakemake.params
 with stage(snakemake, f"data {name}"):
-    task = section(params.task)
+    task = TaskKeys.of_stage(params.task)
     classes: Classes = prepare.PAIR_CLASSES
     if task.pairs_of:
         split = prepare.pair_split(name, "train", tables.read(snakemake.input.source[0]), params.seed)
     else:
         source = prepare.read_source(name, task, params.seed)
         split, classes = source.train, source.classes
-        if task.source.startswith("hub:"):  # planning reads the others
+        if str(task.source).startswith("hub:"):  # planning reads the others
             for line in [
                 *prepare.source_notes(name, task, source),
                 *quality.task_warnings(name, source.quality),

@@ -6,14 +6,14 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.config.stage_settings import section
+from headspec.config.sections.treebank import Treebank
 from headspec.data.sources import treebank
 from headspec.progress import log, stage
 
 params = snakemake.params
 with stage(snakemake, "treebank"):
     if params.treebank:
-        frame, counts = treebank.read(section(params.treebank))
+        frame, counts = treebank.read(Treebank.of_stage(params.treebank))
     else:
         texts = {task: tables.read(path) for task, path in zip(params.tasks, snakemake.input, strict=True)}
         frame = treebank.from_texts(texts)

@@ -6,14 +6,14 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.config.stage_settings import section
+from headspec.config.sections.task_keys import TaskKeys
 from headspec.data import prepare
 from headspec.progress import log, stage
 from headspec.tasks.classes import Classes
 
 name, params = snakemake.wildcards.task, snakemake.params
 with stage(snakemake, f"validation {name}"):
-    task = section(params.task)
+    task = TaskKeys.of_stage(params.task)
     classes: Classes = prepare.PAIR_CLASSES
     if task.pairs_of:
         split = prepare.pair_split(name, "validation", tables.read(snakemake.input.source[0]), params.seed)

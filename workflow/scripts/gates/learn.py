@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
-from headspec.config.stage_settings import section
+from headspec.config.pruning_method import PruningMethod
+from headspec.config.sections.gates import Gates
+from headspec.config.sections.training import Training
 from headspec.models.stage import ModelStage
 from headspec.progress import stage
 from headspec.training import parallel
@@ -17,9 +19,11 @@ from headspec.training.pruned_runs import Plan, beginning, course, fixed_layers,
 params, paths = snakemake.params, snakemake.input.tokens
 with stage(snakemake, f"learn {snakemake.output[0]}"):
     job = ModelStage(snakemake)
-    examples, method = job.examples(params.tasks, paths), section(params.method)
-    gates, training = section({"attention": [], **params.gates}), section(params.training)
-    training.epochs, learning = course(examples, training, gates, method.start)
+    method = PruningMethod(label="", **params.method)
+    examples = job.examples(params.tasks, paths)
+    gates, training = Gates.of_stage({"attention": [], **params.gates}), Training.of_stage(params.training)
+    epochs, learning = course(examples, training, gates, method.start)
+    training = training.model_copy(update={"epochs": epochs})
     output = Path(snakemake.output[0])
     with exclusive(output.parent / "training.lock"):
         model = beginning(job, method, job.classes(params.tasks, paths), params.trains == "all")

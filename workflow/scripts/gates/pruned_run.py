@@ -12,7 +12,9 @@ import numpy as np
 from headspec import tables
 from headspec.atlas.cumulative import half_maps
 from headspec.atlas.sample import sampled
-from headspec.config.stage_settings import section
+from headspec.config.pruning_method import PruningMethod
+from headspec.config.sections.gates import Gates
+from headspec.config.sections.training import Training
 from headspec.heads.pruning import EVALUATION
 from headspec.heads.ranking import importance_map
 from headspec.models.stage import ModelStage
@@ -42,10 +44,12 @@ def ranked_on(task: str, available: int) -> np.ndarray:
 
 with stage(snakemake, f"pruned run {snakemake.output.gates}"):
     job = ModelStage(snakemake)
-    examples, method = job.examples(params.tasks, files.train), section(params.method)
-    unused = {"learning": 1.0, "penalty": 0.0, "attention": []}
-    gates, training = section({**unused, **params.gates}), section(params.training)
-    training.epochs, learning = course(examples, training, gates, method.start)
+    method = PruningMethod(label="", **params.method)
+    examples = job.examples(params.tasks, files.train)
+    unused = {"learning": 1.0, "penalty": 1.0, "attention": []}
+    gates, training = Gates.of_stage({**unused, **params.gates}), Training.of_stage(params.training)
+    epochs, learning = course(examples, training, gates, method.start)
+    training = training.model_copy(update={"epochs": epochs})
     sets = Sets(params.tasks, snakemake.wildcards.scope == "per_task")
     held_out = job.examples(params.tasks, files.validation)
     maps = copied = None

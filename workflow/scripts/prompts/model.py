@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.config.stage_settings import section
+from headspec.config.sections.model import Model
 from headspec.models.architectures import CONTINUES
 from headspec.models.language.head import language_model
 from headspec.models.pretrained import versions
@@ -20,7 +20,7 @@ from headspec.prompts.head import calibrate, prompted
 params = snakemake.params
 with stage(snakemake, "prompted {model}/{mixture}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
-    model, key = section(params.model), f"models.{snakemake.wildcards.model}"
+    model, key = Model.of_stage(params.model), f"models.{snakemake.wildcards.model}"
     path, where = folder(model, key), f"{key}.source: '{model.source}'"
     verify(path, model, key)
     with versions.held(versions.weights, params.version, model, key):

@@ -8,7 +8,8 @@ if TYPE_CHECKING:
 import numpy as np
 
 from headspec import tables
-from headspec.config.stage_settings import section
+from headspec.config.sections.model import Model
+from headspec.config.sections.task_keys import TaskKeys
 from headspec.models.pretrained import sizes
 from headspec.models.pretrained.checks import architecture
 from headspec.models.pretrained.folders import folder
@@ -21,12 +22,12 @@ from headspec.tasks.texts.wording import Wording, demonstrations
 
 wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "prompts {model} {task} seed{seed}".format(**wildcards)):
-    model, key = section(params.model), f"models.{wildcards.model}"
+    model, key = Model.of_stage(params.model), f"models.{wildcards.model}"
     path = folder(model, key)
     architecture(path, model, key)  # planning cannot check hub models
     sizes.check(model, key)
     check_model(path, model, key)
-    task, task_key = section(params.prompt), f"tasks.{wildcards.task}"
+    task, task_key = TaskKeys.of_stage(params.prompt), f"tasks.{wildcards.task}"
     check_type(path, model, key, task, task_key)
     train, tokenizer = tables.read(snakemake.input.train), job_tokenizer(snakemake)
     classes = tables.footer(snakemake.input.train)["classes"]

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 import numpy as np
 
 from headspec import tables
-from headspec.config.stage_settings import section
+from headspec.config.sections.training import Training
 from headspec.heads.importance import IMPORTANCE, importance
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
@@ -39,7 +39,7 @@ with stage(snakemake, title):
             branch,
             model,
             examples,
-            section(params.training),
+            Training.of_stage(params.training),
             float(wildcards.delta),
             job.seed,
             job.device,

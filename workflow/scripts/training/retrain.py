@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 from headspec import tables
-from headspec.config.stage_settings import section
+from headspec.config.sections.training import Training
 from headspec.heads.ranking import importance_map
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
@@ -47,7 +47,7 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
             retrain,
             model,
             examples,
-            section(params.training),
+            Training.of_stage(params.training),
             end,
             job.seed,
             job.device,

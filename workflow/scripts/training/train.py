@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 import torch
 
 from headspec import hashes, tables
-from headspec.config.stage_settings import section
+from headspec.config.sections.training import Training
 from headspec.models import saved
 from headspec.models.multitask import MultiTask
 from headspec.models.stage import ModelStage
@@ -26,6 +26,7 @@ params, paths = snakemake.params, snakemake.input.tokens
 with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**snakemake.wildcards)):
     job = ModelStage(snakemake)
     examples, classes = job.examples(params.tasks, paths), job.classes(params.tasks, paths)
+    training = Training.of_stage(params.training)
     features = origin = None
     if params.trains == "classifiers":
         stored = {Path(path).stem: tables.read(path) for path in snakemake.input.features}
@@ -59,15 +60,14 @@ with stage(snakemake, "train {model}/{mixture}/{method}/seed{seed}".format(**sna
         history = entry.take(folder, trunk)
         if history is None:
             if params.trains == "adapters":
-                rank, layers = params.training["rank"], params.training["layers"]
-                adapt(model.encoder, rank, layers, job.seed, job.device)
+                adapt(model.encoder, training.lora.rank, training.lora.layers, job.seed, job.device)
             history = parallel.run(
                 job.gpus,
                 folder,
                 train,
                 model,
                 examples,
-                section(params.training),
+                training,
                 features,
                 job.seed,
                 job.device,

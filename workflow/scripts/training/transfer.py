@@ -7,7 +7,8 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 from headspec import tables
-from headspec.config.stage_settings import section
+from headspec.config.sections.training import Training
+from headspec.config.sections.transfer import Transfer
 from headspec.models.multitask import MultiTask
 from headspec.models.saved import read_encoder
 from headspec.models.stage import ModelStage
@@ -19,6 +20,7 @@ wildcards, params = snakemake.wildcards, snakemake.params
 with stage(snakemake, "transfer {model}/{mixture}/{method}/seed{seed} to {task}".format(**wildcards)):
     job = ModelStage(snakemake)
     task, output = wildcards.task, Path(snakemake.output[0])
+    fitted, training = Transfer.of_stage(params.transfer), Training.of_stage(params.training)
     settings = [params.metrics, params.transfer, params.training, job.device.precision, job.seed]
     with exclusive(output.with_suffix(".lock")):
         if snakemake.input.model:
@@ -32,7 +34,9 @@ with stage(snakemake, "transfer {model}/{mixture}/{method}/seed{seed} to {task}"
         frame = transfer(
             MultiTask(encoder, pooling, job.classes([task], [snakemake.input.train])),
             Target(task, train, validation, draws, params.metrics),
-            Fitting(section(params.transfer), section(params.training), job.seed, job.device),
+            Fitting(
+                Transfer.of_stage(params.transfer), Training.of_stage(params.training), job.seed, job.device
+            ),
             checkpoint,
             job.microbatches,
         )

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from headspec.config.as_text import named
 from headspec.config.checks import (
     iat_consistency,
     model_consistency,
@@ -18,7 +19,7 @@ from headspec.config.measures.heads import MEASURES, own
 from headspec.config.methods import METHODS, NAMED, prompts
 from headspec.config.methods import alone as method_alone
 from headspec.config.pruning_methods import PRUNING_METHODS, WHOLE, chosen_by
-from headspec.config.runs import POOLED, RESERVED, named
+from headspec.config.runs import POOLED, RESERVED
 from headspec.config.sections.atlas import Atlas
 from headspec.config.sections.base import Section
 from headspec.config.sections.gates import Gates

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from headspec.config.as_text import kept_by
+from headspec.config.as_text import kept_by, named
 from headspec.config.methods import NAMED
-from headspec.config.runs import REWARMED, named
+from headspec.config.runs import REWARMED
 from headspec.config.sections.iat import IAT
 from headspec.config.sections.transfer import Transfer
 from headspec.config.sources import identity

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headspec.config.measures.heads import own, rankings
-from headspec.config.methods import METHODS
+from headspec.config.measures.heads import own
 from headspec.config.sections.base import NUMBER, Distinct, Fraction, OneOf, Section
+from headspec.config.sections.treebank import Treebank
 
-Ranking = Annotated[str, OneOf(rankings)]
-if TYPE_CHECKING:
-    Measured = str
-else:
-    Measured = Literal[tuple(METHODS)]
-
-
-class Treebank(Section):
-    """Sentences with dependency trees."""
-
-    source: str = Field(description="a CoNLL-U file (`*.conllu`), or a table or folder as for tasks")
-    subset: str | None = Field(None, description="configuration of a hub treebank, such as `en_ewt`")
-    split: str = Field("validation", description="split of a hub treebank, or file stem in a folder")
-    words: str = Field("words", description="column of a sentence's words")
-    head: str = Field("head", description="column of the number of each word's head, 0 for the root")
-    relation: str = Field("deprel", description="column of each word's relation to its head")
+Ranking = Annotated[str, OneOf("headspec.config.measures.heads:rankings", plugged=True)]
+Measured = Annotated[str, OneOf("headspec.config.methods:METHODS")]
 
 
 class Atlas(Section):

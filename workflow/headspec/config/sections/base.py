@@ -3,39 +3,72 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import pkgutil
+from collections.abc import Mapping
 from encodings.aliases import aliases
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    ValidationInfo,
+)
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from headspec.config.as_text import as_text
-from headspec.config.runs import named
+from headspec.config.as_text import as_text, named
 from headspec.errors import nearest
+
+PLUGGED = "plugged"
+KNOWN = "known names"
 
 
 class Section(BaseModel):
+    """Keys of the config, in a section of it, or of a stage."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True, allow_inf_nan=False)
+
+    @classmethod
+    def of_stage(cls, values: Mapping[str, Any]) -> Self:
+        """Return the keys that a rule passes to its stage, whose names are known from the config.
+
+        To read another one is an AttributeError: its default would hide that the config says otherwise.
+        """
+        section = cls.model_validate(values, context=KNOWN)
+        for key in cls.model_fields.keys() - values.keys():
+            del section.__dict__[key]
+        return section
 
 
 class OneOf:
-    """Type of names that plugins add to: those that `names` gives when a value is read.
+    """Type of names that are listed in another module, which a stage that is passed none does not import.
 
-    Their JSON schema has the mark `PLUGGED`.
+    Parameters
+    ----------
+    names : where they are, ``module:attribute``; a function of plugins' names, or a list
+    plugged : whether plugins add to them, which their JSON schema then says by the mark `PLUGGED`
     """
 
-    def __init__(self, names: Callable[[], list[str]]) -> None:
-        self.names = names
+    def __init__(self, names: str, plugged: bool = False) -> None:
+        self.source, self.plugged = names, plugged
+
+    @property
+    def names(self) -> list[str]:
+        """The names, with those of the plugins that are loaded."""
+        found = pkgutil.resolve_name(self.source)
+        return list(found() if callable(found) else found)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self._known, handler(source))
+        return core_schema.with_info_after_validator_function(self._known, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: Any) -> dict[str, Any]:
-        return {"enum": self.names(), "type": "string", PLUGGED: True}
+        return {"enum": self.names, "type": "string", **({PLUGGED: True} if self.plugged else {})}
 
-    def _known(self, value: str) -> str:
-        if value not in self.names():
+    def _known(self, value: str, info: ValidationInfo) -> str:
+        if info.context != KNOWN and value not in self.names:
             raise PydanticCustomError("name", "expected a known name")
         return value
 
@@ -102,7 +135,6 @@ def _seed(value: int) -> int:
 
 
 T = TypeVar("T")
-PLUGGED = "plugged"
 LARGEST_SEED = 2**31 - 1  # tables store seeds in 32 bits
 LONGEST_NAME = 64  # characters; names of files join up to three names, and have at most 255
 #: accepts a number that YAML reads as text

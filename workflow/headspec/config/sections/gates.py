@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headspec.attention import KINDS
-from headspec.config import pruning_methods
 from headspec.config.sections.base import NUMBER, Count, Distinct, Fraction, OneOf, Positive, Section
 
-MethodName = Annotated[str, OneOf(pruning_methods.names)]
-Made = Annotated[str, OneOf(lambda: list(pruning_methods.PRUNING_METHODS))]
-Source = Annotated[str, OneOf(pruning_methods.sources)]
-if TYPE_CHECKING:
-    Kind = str
-else:
-    Kind = Literal[KINDS]
-
+MethodName = Annotated[str, OneOf("headspec.config.pruning_methods:names", plugged=True)]
+Made = Annotated[str, OneOf("headspec.config.pruning_methods:PRUNING_METHODS", plugged=True)]
+Source = Annotated[str, OneOf("headspec.config.pruning_methods:sources", plugged=True)]
+Kind = Annotated[str, OneOf("headspec.attention:KINDS")]
 Share = Annotated[float, Field(gt=0, lt=1), NUMBER]
 
 

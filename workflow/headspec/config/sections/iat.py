@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headspec.config.sections.base import Count, Distinct, Fraction, FractionBelowOne, Positive, Section
+from headspec.config.sections.base import (
+    Count,
+    Distinct,
+    Fraction,
+    FractionBelowOne,
+    OneOf,
+    Positive,
+    Section,
+)
 from headspec.config.sections.training import Sampling
-from headspec.config.variants import CONTROLS, RATES
 
-if TYPE_CHECKING:
-    Control = str
-    Rate = str
-else:
-    Control, Rate = Literal[CONTROLS], Literal[RATES]
+Control = Annotated[str, OneOf("headspec.config.variants:CONTROLS")]
+Rate = Annotated[str, OneOf("headspec.config.variants:RATES")]
 
 
 class IAT(Section):

@@ -9,7 +9,7 @@ from pydantic import Field
 from headspec.config.measures.similarity import MEASURES, seedless
 from headspec.config.sections.base import NUMBER, Distinct, OneOf, Section
 
-Measure = Annotated[str, OneOf(lambda: list(MEASURES))]
+Measure = Annotated[str, OneOf("headspec.config.measures.similarity:MEASURES", plugged=True)]
 
 
 class Similarity(Section):

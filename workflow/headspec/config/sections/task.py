@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+import copy
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field, create_model, model_validator
+from pydantic import ConfigDict, create_model, model_validator
+from pydantic.fields import FieldInfo
 
 from headspec.config.checks import prompt_keys
-from headspec.config.sections.base import (
-    NUMBER,
-    OF_CLASSES,
-    Count,
-    Distinct,
-    Encoding,
-    Labels,
-    Name,
-    OneOf,
-    Section,
-)
+from headspec.config.sections.task_keys import TaskKeys
 from headspec.tasks.kinds import KINDS
 
 #: keys of evaluations, and of the method `prompted`, on which the tables of a task do not depend
@@ -29,16 +21,8 @@ def metrics() -> list[str]:
     return [*dict.fromkeys(metric for kind in KINDS.values() for metric in kind.metrics)]
 
 
-if TYPE_CHECKING:
-    Metric = str
-    TaskType = str
-else:
-    Metric = Annotated[str, OneOf(metrics)]
-    TaskType = Annotated[str, OneOf(lambda: [*KINDS])]
-
-
 def _defaults(key: str) -> str:
-    """The default columns of a key, and the types that have them."""
+    """The default columns of a key in tasks of types that have others than the usual ones."""
     by_column: dict[str, list[str]] = {}
     for name, kind in KINDS.items():
         if key in kind.defaults:
@@ -48,96 +32,15 @@ def _defaults(key: str) -> str:
     return ", ".join(f"`{columns}` ({', '.join(names)})" for columns, names in by_column.items())
 
 
-class Common(Section):
-    """The keys of tasks of all types."""
+def _described(key: str, more: str) -> tuple[Any, FieldInfo]:
+    """A key of all types, with more in its description."""
+    field = copy.copy(TaskKeys.model_fields[key])
+    field.description = f"{field.description}{more}"
+    return field.annotation, field
 
-    source: str | None = Field(
-        None,
-        description="`package:<import name>/<path>`, `hub:<owner>/<name>@<revision>`, or a local path to "
-        "[files](files.md): a table, a folder with one per split, or a folder or file of texts per class",
-    )
-    subset: str | None = Field(None, description="configuration of a hub data set")
-    train_split: str = Field("train", description="split (or file stem) to train on")
-    validation_split: str | None = Field(
-        "validation",
-        description="split (or file stem) to evaluate on, by default also `val`, `valid` or `dev`; if there "
-        "is none, a stratified part of the training split is held out",
-    )
-    encoding: Encoding | None = Field(
-        None, description="encoding of local text files, such as `latin-1`; by default UTF-8"
-    )
-    columns: Annotated[Distinct[str], Field(min_length=1)] | None = Field(
-        None, description="names of the columns of CSV and TSV files without a header line"
-    )
-    pairs_of: str | None = Field(
-        None,
-        description="instead of `source`: another task, whose texts are paired; the label says whether both "
-        "have the same class",
-    )
-    text_a: str = Field(
-        "text",
-        description="column of the text, or of the first of a pair, or of lists of words; in a table without "
-        f"`text`, columns `text_a` and `text_b` are found; other defaults: {_defaults('text_a')}",
-    )
-    text_b: str | None = Field(
-        None,
-        description=f"column of the second text of a pair; other defaults: {_defaults('text_b')}",
-    )
-    label: str | Annotated[list[str], Field(min_length=1)] = Field(
-        "label",
-        description="column of the label, or for translation of the target text; columns, of types that "
-        f"have several; other defaults: {_defaults('label')}",
-    )
-    type: TaskType = Field(
-        "classification",
-        description="what to predict: "
-        + "; ".join(f"`{name}`: {kind.about}" for name, kind in KINDS.items()),
-    )
-    labels: Labels | None = Field(
-        None,
-        description="stored label: class name, or a list of labels; fixes the classes and their order, of "
-        "which F1 is of the second",
-    )
-    filter: dict[str, Any] = Field({}, description="column: value, or list of values; other rows are dropped")
-    further: dict[Name, str] = Field(
-        {},
-        description="name: another labelled split to evaluate this task's classifier on; so named in the "
-        "table `iat`",
-    )
-    test: dict[Name, str] = Field(
-        {},
-        description="prediction file of the GLUE server, such as `CoLA`: the split whose predictions "
-        "`snakemake submission` writes to it, labelled or not; `<subset>/<split>`: of another subset of a "
-        "hub data set; `filter` does not apply",
-    )
-    metrics: Annotated[Distinct[Metric], Field(min_length=1)] | None = Field(
-        None,
-        description="the main one first; by default accuracy, for regression spearman and pearson, for "
-        "others all of their type",
-    )
-    prompt: Annotated[str, Field(min_length=1)] | None = Field(
-        None,
-        description="[prompt](tasks-and-models.md#prompts) of the method `prompted`, with the fields "
-        "`{text_a}`, of pairs `{text_b}`, and for masked models `{mask}`, the place of the answer",
-    )
-    answers: Annotated[dict[str, str], Field(min_length=2), OF_CLASSES] | None = Field(
-        None, description="class name: answer to `prompt`; for masked models one token"
-    )
-    shots: Annotated[int, Field(ge=0), NUMBER] = Field(
-        0, description="answered training examples before the prompt, drawn by each of `seeds`"
-    )
-    calibration: bool = Field(
-        False,
-        description="divide the probabilities of answers by those after prompts without content (Zhao et "
-        "al. 2021)",
-    )
-    chat: bool = Field(
-        False, description="put `prompt` as a turn of a conversation, by the model's chat template"
-    )
-    train_examples: Count | None = Field(None, description="most training examples")
-    validation_examples: Count | None = Field(
-        None, description="most validation examples, or the size of the held-out part"
-    )
+
+class _Task(TaskKeys):
+    model_config = ConfigDict(extra="forbid")
 
     @model_validator(mode="before")
     @classmethod
@@ -146,37 +49,22 @@ class Common(Section):
         name = str(values.get("type")) if isinstance(values, dict) else ""
         return {**KINDS[name].defaults, **values} if name in KINDS else values
 
-    @property
-    def all_metrics(self) -> list[str]:
-        kind = KINDS[self.type]
-        return list(self.metrics or kind.usual or kind.metrics)
-
-    @property
-    def worded(self) -> bool:
-        """Whether the method `prompted` words its examples."""
-        return KINDS[self.type].prompts
-
-    @property
-    def compared_metrics(self) -> list[str]:
-        """Those by which models are compared."""
-        return [metric for metric in self.all_metrics if metric not in KINDS[self.type].beside]
-
-    @property
-    def paradigm(self) -> Literal["single", "pair"]:
-        """`single` for examples of one text, `pair` for examples of two."""
-        return "pair" if self.text_b or self.pairs_of else "single"
-
 
 if TYPE_CHECKING:
-
-    class Task(Common):
-        """A labelled data set."""
-
+    from headspec.config.sections.task_keys import (
+        TaskKeys as Task,  # with keys that type checkers do not know
+    )
 else:
+    _types = "; ".join(f"`{name}`: {kind.about}" for name, kind in KINDS.items())
     Task = create_model(
         "Task",
-        __base__=Common,
+        __base__=_Task,
         __doc__="A labelled data set.",
         __module__=__name__,
+        type=_described("type", f": {_types}"),
+        **{
+            key: _described(key, f"; other defaults: {_defaults(key)}")
+            for key in ("text_a", "text_b", "label")
+        },
         **{key: field for kind in KINDS.values() for key, field in kind.keys.items()},
     )

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headspec.config.sections.base import NUMBER, Count, Distinct, Positive, Section
-from headspec.config.variants import TRANSFERRED, method
+from headspec.config.sections.base import NUMBER, Count, Distinct, OneOf, Positive, Section
 
-if TYPE_CHECKING:
-    Encoder = str
-else:
-    Encoder = Literal["pretrained", "single", "tuned", "iat", *map(method, TRANSFERRED)]
+Encoder = Annotated[str, OneOf("headspec.config.variants:encoders")]
 
 
 class Transfer(Section):

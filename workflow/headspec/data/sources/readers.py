@@ -17,7 +17,6 @@ import pandas as pd
 
 from headspec import hashes
 from headspec.config.sources import COMMIT, distribution, locate
-from headspec.config.stage_settings import section
 from headspec.data.sources import contents, split_files
 from headspec.data.sources.split_files import VALIDATION, SplitFiles
 from headspec.errors import DataError, MissingError, listing, nearest
@@ -85,7 +84,7 @@ def notes(task: Task, key: str) -> list[str]:
 def with_subset(task: Task, split: str) -> tuple[Task, str]:
     """Resolve ``<subset>/<split>`` of a hub data set into task and split; other splits are unchanged."""
     subset, slash, name = split.rpartition("/")
-    return (section(vars(task), subset=subset), name) if slash and _is_hub(task) else (task, split)
+    return (task.model_copy(update={"subset": subset}), name) if slash and _is_hub(task) else (task, split)
 
 
 def read_split(task: Task, key: str, split: str, labelled: bool = True) -> pd.DataFrame:

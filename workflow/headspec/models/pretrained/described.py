@@ -29,13 +29,13 @@ def config(model: Model) -> dict[str, Any]:
     It normalises the input of sublayers, not their output, so that fresh weights learn from the start (Xiong
     et al. 2020). Weights have the standard deviation of Xavier's initialisation of square matrices.
     """
-    described: Any = model.transformer
-    sizes = described if isinstance(described, dict) else vars(described)
-    layers, heads, hidden = sizes["layers"], sizes["heads"], sizes["hidden"]
-    inner = sizes["inner"] or 4 * hidden
+    sizes = model.transformer
+    assert sizes is not None
+    layers, heads, hidden = sizes.layers, sizes.heads, sizes.hidden
+    inner = sizes.inner or 4 * hidden
     return {
         "model_type": MODEL_TYPE,
-        "vocab_size": sizes["vocabulary"],
+        "vocab_size": sizes.vocabulary,
         "d_model": hidden,
         "encoder_layers": layers,
         "decoder_layers": layers,
@@ -43,7 +43,7 @@ def config(model: Model) -> dict[str, Any]:
         "decoder_attention_heads": heads,
         "encoder_ffn_dim": inner,
         "decoder_ffn_dim": inner,
-        "dropout": sizes["dropout"],
+        "dropout": sizes.dropout,
         "attention_dropout": 0.0,
         "activation_dropout": 0.0,
         "encoder_layerdrop": 0.0,

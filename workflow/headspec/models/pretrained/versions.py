@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headspec import files, hashes
+from headspec.config.sections.model import Model
 from headspec.config.sources import COMMIT, distribution
-from headspec.config.stage_settings import section
 from headspec.errors import ChangedError, DataError, EncoderError, StorageError
 from headspec.models.pretrained.folders import cached, folder, hub_name, text_files, weight_files
 
@@ -126,7 +126,7 @@ def commit(source: str) -> str:
     this folder, else unknown ("").
     """
     seen = hashes.FOLDER / hashlib.sha256(source.encode()).hexdigest()
-    model = section({"source": source})
+    model = Model.of_stage({"source": source})
     name, revision = hub_name(model)
     if revision and COMMIT.fullmatch(revision):
         return revision

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tokenizers import processors
 
 from headspec import tables
-from headspec.config.stage_settings import section
+from headspec.config.sections.model import Model
 from headspec.errors import EncoderError
 from headspec.models.architectures import writes
 from headspec.models.pretrained import described, sizes, versions
@@ -98,7 +98,7 @@ def job_tokenizer(job: Any) -> PreTrainedTokenizerBase:
     ----------
     job : the object `snakemake` of a rule's script
     """
-    model, key = section(job.params.model), f"models.{job.wildcards.model}"
+    model, key = Model.of_stage(job.params.model), f"models.{job.wildcards.model}"
     with versions.held(versions.tokenizer, job.params.version, model, key):
         return tokenizer(model, key, *job.input.get("vocabulary", ()))
 

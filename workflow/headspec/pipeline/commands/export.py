@@ -15,7 +15,7 @@ from headspec import files, tables
 from headspec.attention import existing
 from headspec.config.methods import prompts
 from headspec.config.runs import ALL
-from headspec.config.stage_settings import section
+from headspec.config.sections.model import Model
 from headspec.errors import ChangedError, HeadspecError, MissingError, listing, nearest
 from headspec.heads.ranking import importance_map, top_heads
 from headspec.models.batching import Examples
@@ -191,7 +191,7 @@ def _tokenizer(params: list[str], model: str) -> tuple[Tokenizer, dict[str, Any]
     params : of the job that made the tokens, as its footer has them
     """
     (source,) = (literal_eval(each) for each in params if each.startswith("{'source'"))
-    key, of_model = f"models.{model}", section(source)
+    key, of_model = f"models.{model}", Model.of_stage(source)
     if repr(versions.tokenizer(of_model, key)) not in params:
         raise ChangedError(
             f"{key}.source: the tokenizer of '{of_model.source}' is not the one of the run any more"

@@ -21,7 +21,7 @@ class Classification(Kind):
     def problems(self, key: str, task: Task) -> Iterator[str]:
         """F1 is of one of two classes, which the config has to name."""
         if task.labels is None:
-            if "f1" in task.all_metrics and task.source:
+            if "f1" in self.all_metrics(task) and task.source:
                 yield (
                     f"{key}.labels: missing, expected a list of the two classes, the one that F1 is of "
                     f"second, because {key}.metrics has 'f1'."
@@ -30,8 +30,8 @@ class Classification(Kind):
         classes = sorted(set(task.labels.values()))
         if len(classes) < 2:
             yield f"{key}.labels: got {listing(classes)}, expected at least two classes."
-        elif len(classes) > 2 and "f1" in task.all_metrics:
-            i = task.all_metrics.index("f1")
+        elif len(classes) > 2 and "f1" in self.all_metrics(task):
+            i = self.all_metrics(task).index("f1")
             yield f"{key}.metrics.{i}: got 'f1' for {len(classes)} classes, expected accuracy or matthews."
 
     def prompt_problems(self, key: str, task: Task) -> Iterator[str]:

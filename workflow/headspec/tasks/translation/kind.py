@@ -65,7 +65,7 @@ class Translation(Kind):
     def notes(self, key: str, task: Task, classes: Any) -> Iterator[str]:
         """BLEU does not count the words between spaces."""
         language = classes.get(UNSPACED)
-        if language and "bleu" in task.all_metrics:
+        if language and "bleu" in self.all_metrics(task):
             by = TOKENIZERS.get(language, BY_CHARACTER)
             where = ", or char where that is not installed" if by.endswith("mecab") else ""
             yield (

@@ -1,0 +1,118 @@
+"""The keys of a task that no kind of task has for itself: all that stages need to import of a task."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from headspec.config.sections.base import (
+    NUMBER,
+    OF_CLASSES,
+    Count,
+    Distinct,
+    Encoding,
+    Labels,
+    Name,
+    OneOf,
+    Section,
+)
+
+Metric = Annotated[str, OneOf("headspec.config.sections.task:metrics", plugged=True)]
+
+
+class TaskKeys(Section):
+    """The keys that tasks of all types have, and in a stage those of the task's own type."""
+
+    model_config = ConfigDict(extra="allow")
+
+    source: str | None = Field(
+        None,
+        description="`package:<import name>/<path>`, `hub:<owner>/<name>@<revision>`, or a local path to "
+        "[files](files.md): a table, a folder with one per split, or a folder or file of texts per class",
+    )
+    subset: str | None = Field(None, description="configuration of a hub data set")
+    train_split: str = Field("train", description="split (or file stem) to train on")
+    validation_split: str | None = Field(
+        "validation",
+        description="split (or file stem) to evaluate on, by default also `val`, `valid` or `dev`; if there "
+        "is none, a stratified part of the training split is held out",
+    )
+    encoding: Encoding | None = Field(
+        None, description="encoding of local text files, such as `latin-1`; by default UTF-8"
+    )
+    columns: Annotated[Distinct[str], Field(min_length=1)] | None = Field(
+        None, description="names of the columns of CSV and TSV files without a header line"
+    )
+    pairs_of: str | None = Field(
+        None,
+        description="instead of `source`: another task, whose texts are paired; the label says whether both "
+        "have the same class",
+    )
+    text_a: str = Field(
+        "text",
+        description="column of the text, or of the first of a pair, or of lists of words; in a table without "
+        "`text`, columns `text_a` and `text_b` are found",
+    )
+    text_b: str | None = Field(
+        None,
+        description="column of the second text of a pair",
+    )
+    label: str | Annotated[list[str], Field(min_length=1)] = Field(
+        "label",
+        description="column of the label, or for translation of the target text; columns, of types that "
+        "have several",
+    )
+    type: Annotated[str, OneOf("headspec.tasks.kinds:KINDS", plugged=True)] = Field(
+        "classification", description="what to predict"
+    )
+    labels: Labels | None = Field(
+        None,
+        description="stored label: class name, or a list of labels; fixes the classes and their order, of "
+        "which F1 is of the second",
+    )
+    filter: dict[str, Any] = Field({}, description="column: value, or list of values; other rows are dropped")
+    further: dict[Name, str] = Field(
+        {},
+        description="name: another labelled split to evaluate this task's classifier on; so named in the "
+        "table `iat`",
+    )
+    test: dict[Name, str] = Field(
+        {},
+        description="prediction file of the GLUE server, such as `CoLA`: the split whose predictions "
+        "`snakemake submission` writes to it, labelled or not; `<subset>/<split>`: of another subset of a "
+        "hub data set; `filter` does not apply",
+    )
+    metrics: Annotated[Distinct[Metric], Field(min_length=1)] | None = Field(
+        None,
+        description="the main one first; by default accuracy, for regression spearman and pearson, for "
+        "others all of their type",
+    )
+    prompt: Annotated[str, Field(min_length=1)] | None = Field(
+        None,
+        description="[prompt](tasks-and-models.md#prompts) of the method `prompted`, with the fields "
+        "`{text_a}`, of pairs `{text_b}`, and for masked models `{mask}`, the place of the answer",
+    )
+    answers: Annotated[dict[str, str], Field(min_length=2), OF_CLASSES] | None = Field(
+        None, description="class name: answer to `prompt`; for masked models one token"
+    )
+    shots: Annotated[int, Field(ge=0), NUMBER] = Field(
+        0, description="answered training examples before the prompt, drawn by each of `seeds`"
+    )
+    calibration: bool = Field(
+        False,
+        description="divide the probabilities of answers by those after prompts without content (Zhao et "
+        "al. 2021)",
+    )
+    chat: bool = Field(
+        False, description="put `prompt` as a turn of a conversation, by the model's chat template"
+    )
+    train_examples: Count | None = Field(None, description="most training examples")
+    validation_examples: Count | None = Field(
+        None, description="most validation examples, or the size of the held-out part"
+    )
+
+    @property
+    def paradigm(self) -> Literal["single", "pair"]:
+        """`single` for examples of one text, `pair` for examples of two."""
+        return "pair" if self.text_b or self.pairs_of else "single"
