@@ -8,7 +8,7 @@ import pandas as pd
 
 from headspec import tables
 from headspec.explorer import heads
-from headspec.pipeline.outputs import schemas
+from support.schemas import SCHEMAS
 
 #: names of tasks that would be code, or disturb what is beside them, were they not text
 HOSTILE = (
@@ -179,5 +179,5 @@ def _run(results, run, pair, shape, seed, rng, footer) -> None:
 
 def _write(path: Path, name: str, frame: pd.DataFrame, footer) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    schema = schemas()[name]
+    schema = SCHEMAS[name]
     tables.write(path, schema, frame.reindex(columns=list(schema.columns)), footer)
