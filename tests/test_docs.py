@@ -107,12 +107,15 @@ def test_the_readme_has_the_summary_of_the_demo():
     assert printed[: len(shown)] == shown
 
 
-@pytest.mark.parametrize("page", [README, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "workflow/studies/README.md"])
 def test_relative_links_lead_somewhere(page):
-    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text(encoding="utf-8")):
+    folder = (ROOT / page).parent
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", (ROOT / page).read_text(encoding="utf-8")):
         path, _, anchor = target.partition("#")
-        assert (ROOT / path).exists(), target
-        headings = re.findall(r"^#+ (.+)", (ROOT / path).read_text(encoding="utf-8"), re.M) if anchor else []
+        assert (folder / path).exists(), target
+        headings = (
+            re.findall(r"^#+ (.+)", (folder / path).read_text(encoding="utf-8"), re.M) if anchor else []
+        )
         assert not anchor or anchor in {re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings}
 
 
