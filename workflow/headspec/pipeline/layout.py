@@ -1,4 +1,4 @@
-"""Paths of a study's results, and lists of them that the rules of the workflow take."""
+"""Paths of a study's results, and the lists of them that rules take."""
 
 from __future__ import annotations
 
@@ -16,23 +16,20 @@ from headspec.tasks.kinds import kind
 
 #: folder of a training run, with wildcards
 RUN = "runs/{model}/{mixture}/{method}/seed{seed}"
-#: folder of the prompts of a task, likewise
+#: folder of the prompts of a task
 PROMPTS = "prompts/{model}/{task}/seed{seed}"
-#: folder of the prediction files that a run fills, with wildcards
+#: folder of the prediction files of a run
 SUBMISSION = "submission/{model}/{mixture}/{method}/seed{seed}"
-#: figures of the head atlas, likewise
-OF_ATLAS = ("heads", "ablation", "ranked", "agreement", "confidence")
-#: figures of each model, mixture and method
-OF_RUNS = ("importance", "matrix", "curves")
-#: most mixtures of a study that are drawn one by one without being asked for
+#: figures of the head atlas, for each model, mixture and method
+ATLAS_FIGURES = ("heads", "ablation", "ranked", "agreement", "confidence")
+#: other figures of each model, mixture and method
+RUN_FIGURES = ("importance", "matrix", "curves")
+#: most mixtures of a study that are drawn one by one by default
 DRAWN = 60
 
 
 class Layout:
-    """Paths of a study's results, and lists of the results that the config asks for.
-
-    The rules of the workflow take their targets from it.
-    """
+    """Paths of a study's results, and lists of the results that the config asks for."""
 
     def __init__(self, study: Study) -> None:
         self.study = study
@@ -57,21 +54,21 @@ class Layout:
 
     @cached_property
     def methods(self) -> list[str]:
-        """The methods of all runs."""
+        """All methods."""
         return list(dict.fromkeys(run.method for run in self.study.runs + self.study.iat_runs))
 
     def trains(self, method: str) -> str:
-        """What is trained by a method (`headspec.config.methods`); by variants of IAT, the whole model."""
+        """What a method trains (`headspec.config.methods`); variants of IAT train the whole model."""
         return "all" if method in self.variants or method not in METHODS else METHODS[method].trains
 
     @cached_property
     def trained(self) -> list[str]:
-        """The methods that train from the pretrained model on."""
+        """The methods that train from the pretrained model."""
         return [m for m in self.methods if m not in self.retrained and self.trains(m) != "nothing"]
 
     @cached_property
     def variants(self) -> dict[str, Variant]:
-        """Method: its variant of training, IAT or what it is compared with."""
+        """The variants of training, IAT and those that it is compared with, by method."""
         return {variant.method: variant for variant in self.study.variants}
 
     @cached_property
@@ -102,20 +99,20 @@ class Layout:
 
     @property
     def trainings(self) -> int:
-        """Number of jobs that train the encoder: nearly all of a study's work is in them."""
+        """Number of jobs that train the encoder, which are most of a study's work."""
         runs = dict.fromkeys([*self.study.runs, *self.study.iat_runs])
         pruned = self.study.pruned_runs if "gates" in self.study.methods else []
         return sum(self.trains(run.method) != "classifiers" for run in runs) + len(pruned)
 
     @cached_property
     def preview(self) -> list[Run]:
-        """The fine-tuned runs of the first model and mixture that are pruned: what a study shows first."""
+        """The fine-tuned runs of the first model and mixture that are pruned."""
         tuned = [run for run in self.mixed if run.method == "tuned"]
         return [run for run in tuned if (run.model, run.mixture) == (tuned[0].model, tuned[0].mixture)]
 
     @cached_property
     def before_and_after(self) -> list[Run]:
-        """Runs of plain training and of IAT, whose dissociation is compared."""
+        """Runs of plain training and IAT, whose dissociation is compared."""
         return [run for run in self.study.iat_runs if run.method in ("tuned", "iat")]
 
     @cached_property
@@ -125,7 +122,7 @@ class Layout:
 
     @cached_property
     def paradigms(self) -> dict[str, str]:
-        """Compared task: whether its examples are single texts or pairs."""
+        """Whether examples are single texts or pairs, by compared task."""
         return {task: self.study.tasks[task].paradigm for task in self.compared}
 
     @cached_property
@@ -135,12 +132,12 @@ class Layout:
 
     @cached_property
     def parents(self) -> dict[str, str]:
-        """Task of pairs: the task of their texts."""
+        """The task of the texts of each task of pairs."""
         return {name: task.pairs_of for name, task in self.study.tasks.items() if task.pairs_of}
 
     @cached_property
     def metrics(self) -> dict[str, list[str]]:
-        """Task, or further split of a task: metrics by which models are compared, the main one first."""
+        """The metrics by which models are compared, main one first, by task or further split of a task."""
         tasks = self.study.tasks
         metrics = {name: kind(task).compared_metrics(task) for name, task in tasks.items()}
         return metrics | {
@@ -170,7 +167,7 @@ class Layout:
 
     @cached_property
     def before(self) -> dict[str, str]:
-        """Method: the one before it, if the atlas measures both: `frozen` is the pretrained encoder."""
+        """The method before each, if the atlas measures both: `frozen` is the pretrained encoder."""
         methods = {run.method for run in self.atlas_runs}
         return {
             name: method.before
@@ -179,12 +176,12 @@ class Layout:
         }
 
     def atlas_tables(self, name: str) -> list[str]:
-        """A table of each run in the atlas."""
+        """A table for each run in the atlas."""
         return self.run_files(self.atlas_runs, f"atlas/{name}.parquet")
 
     @property
     def head_measures(self) -> list[str]:
-        """All tables of measures of all runs in the atlas."""
+        """The tables of measures of all runs in the atlas."""
         tables = [*head_measures.STANDARD, *head_measures.own(self.study.atlas.rankings)]
         return [path for table in tables for path in self.atlas_tables(table)]
 
@@ -201,8 +198,7 @@ class Layout:
     def main_figures(self) -> list[str]:
         """Names of the figures of pruning, dissociation and similarity.
 
-        With more than `DRAWN` mixtures, those with a row, panel or file for each of them are made only if
-        they are named as targets: what they show is in the tables.
+        With more than `DRAWN` mixtures, without those that have a row, panel or file for each mixture.
         """
         study, models = self.study, self.study.models
         names = []
@@ -210,7 +206,7 @@ class Layout:
             combinations = dict.fromkeys((run.model, run.mixture, run.method) for run in self.mixed)
             names += ["dissociation", *(f"fractions.{model}" for model in models)] if self.mixed else []
             names.append("reliability")
-            names += [".".join([kind, *each]) for kind in OF_RUNS for each in combinations]
+            names += [".".join([kind, *each]) for kind in RUN_FIGURES for each in combinations]
         names += [f"scatter.{measure}" for measure in study.similarity.measures]
         if study.similarity.measures:
             names += ["correlation", *(f"similarity.{model}" for model in models)]
@@ -227,9 +223,7 @@ class Layout:
             "specialization",
             *(["alpha-delta"] if len(self.sweep) > 1 else []),
         ]
-        return [
-            ".".join(each) for each in itertools.product(kinds, self.study.models, self.study.iat.mixtures)
-        ]
+        return list(map(".".join, itertools.product(kinds, self.study.models, self.study.iat.mixtures)))
 
     @cached_property
     def transfer_figures(self) -> list[str]:
@@ -243,7 +237,7 @@ class Layout:
         names = []
         groups = {(run.model, run.mixture, run.method): run.tasks for run in self.atlas_runs}
         for (model, mixture, method), tasks in groups.items():
-            kinds = [*OF_ATLAS, *(["differences"] if len(tasks) > 1 else [])]
+            kinds = [*ATLAS_FIGURES, *(["differences"] if len(tasks) > 1 else [])]
             kinds += ["change"] if (model, mixture, self.before.get(method)) in groups else []
             names += [".".join([f"atlas/{kind}", model, mixture, method]) for kind in kinds]
         return [*names, "atlas/believe"]
@@ -268,20 +262,20 @@ class Layout:
 
     @property
     def has_roles(self) -> bool:
-        """Whether `snakemake gates` looks at roles: the study has a treebank, or the atlas is part of it."""
+        """Whether `snakemake gates` compares roles: the study has a treebank or the atlas."""
         return self.study.atlas.treebank is not None or "atlas" in self.study.methods
 
     # --- probes
 
     @cached_property
     def probed_tasks(self) -> list[str]:
-        """The tasks whose units of words heads can be probed for."""
+        """The tasks on words, for which heads can be probed."""
         return [name for name, task in self.study.tasks.items() if kind(task).of_words]
 
     # --- similarity
 
     def similarity_tables(self, rule: str, *names: str) -> list[str]:
-        """The tables `names` of each model and seed, if a configured measure uses the output of `rule`."""
+        """Tables for each model and seed, if a configured measure uses the output of `rule`."""
         if not self.study.similarity.asked(rule):
             return []
         return [
@@ -291,13 +285,13 @@ class Layout:
 
     @cached_property
     def text_embeddings(self) -> list[str]:
-        """For each model, the table of mean vectors of every task's texts."""
+        """The table of mean vectors of the tasks' texts, for each model."""
         models = self.study.models if self.study.similarity.asked("text_embedding") else []
         return [self.result("similarity", model, "text.parquet") for model in models]
 
     @cached_property
     def compared_importance(self) -> list[str]:
-        """Head importance in the single-task runs of all compared tasks, if a measure uses it."""
+        """Importance in the single-task runs of the compared tasks, if a measure uses it."""
         if not self.study.similarity.asked("importance"):
             return []
         singles = itertools.product(self.study.models, self.study.seeds, self.compared)
@@ -309,7 +303,7 @@ class Layout:
 
     @property
     def submissions(self) -> list[str]:
-        """The archive of prediction files of each run that has all tasks with `test`."""
+        """The archive of prediction files for each run with all tasks that have `test`."""
         runs = [
             Run(model=model, mixture=mixture, tasks=(), method=method, seed=seed)
             for model in self.study.models

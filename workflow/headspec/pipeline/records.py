@@ -1,9 +1,10 @@
 """Snakemake's records of results, restored from those in the results.
 
-Snakemake keeps the parameters and inputs of each output in `.snakemake` and offers no public way to write
-them. Without that folder, for example after results were copied, it takes any file for up to date. With the
-folder, it does not see a file that was replaced by an older one, code that was edited between planning and a
-job on another machine, or inputs that are older than what was made from them.
+Snakemake keeps the parameters and inputs of each output in `.snakemake`. Without that folder, for example
+after results were copied, it takes any file for up to date. With the folder, it does not see a file that was
+replaced by an older one, code that was edited between planning and a job on another machine, or inputs that
+are older than what was made from them. It has no public way to write its records: this module
+uses a private one.
 """
 
 from __future__ import annotations
@@ -18,25 +19,17 @@ from headspec.errors import DamageError, HeadspecError
 from headspec.pipeline import current
 from headspec.pipeline.current import Results
 
-#: format version of the records that `restore` writes
-FORMAT = 6
-#: first word of a parameter of files that have to be made again
-OUTDATED = "outdated:"
-#: entries of Snakemake's records that decide whether a job runs
+FORMAT = 6  # of Snakemake's records
+OUTDATED = "outdated:"  # begins a parameter of files that have to be made again
+#: entries that decide whether a job runs
 DECISIVE = ("rule", "params", "input", "input_checksums", "record_format_version")
 
 
 def restore(folder: Path) -> tuple[int, Results]:
-    """Write Snakemake's records of the results in `folder` that differ from the records in the results.
+    """Rewrite Snakemake's records of results that differ from the records in them.
 
-    Snakemake then keeps the results that agree with the rules. It makes a result again if the result, an
-    input, or a file that the same job wrote is not what it was, or if the result is a copy of another one;
-    in the results of another study, results count as made here.
-
-    Returns
-    -------
-    n : number of files with a new record
-    results : the compared results
+    Snakemake then makes a result again if its job, an input, another file of the job or itself is not what it
+    was, or if it is a copy. Returns the number of new records, and the results.
 
     Raises
     ------
@@ -63,10 +56,7 @@ def restore(folder: Path) -> tuple[int, Results]:
 
 
 def _restore(snakemake: Any, results: Results, path: Path) -> int:
-    """Restore the record of one file, and unless it is a copy, of its job's files without a record.
-
-    Returns the number of restored records.
-    """
+    """Restore the record of a file and, unless it is a copy, of its job's files without one; count them."""
     record = snakemake._read_record(str(path))
     try:
         time = path.stat().st_mtime
@@ -89,7 +79,7 @@ def _restore(snakemake: Any, results: Results, path: Path) -> int:
 
 
 def _record(results: Results, path: Path, time: float) -> Any:
-    """Snakemake's record of a result as if its job had run in this study, with the problem of the result."""
+    """Snakemake's record of a result, as if made in this study, with its problem as a parameter."""
     from snakemake.persistence import MetadataRecord
 
     found, problem = results.found[path], results.problem(path)
